@@ -36,6 +36,7 @@ use places::Places;
 
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
+    options.notes.iter().for_each(|note| say(&format!("note: {note}")));
     let host = sys::hostname();
     if let Err(why) = super::run::verifier(&options.sources.verify_keys) {
         say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));

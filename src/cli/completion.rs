@@ -64,6 +64,7 @@ fn operand(verb: Verb) -> Value {
         Verb::Help => Value::Verbs,
         Verb::Completion => Value::Shells,
         Verb::Run
+        | Verb::Config
         | Verb::Forget
         | Verb::Drain
         | Verb::Resume

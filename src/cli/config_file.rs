@@ -1,6 +1,8 @@
 //! The configuration file of `--config`: the flags of `run` as fields, so that nothing can be set here that
-//! no flag sets. Pure but for [`read`]. A field that is not known is an error, as in the
+//! no flag sets; or a kubelet's own file (`kubelet`). Pure but for [`read`]. A field that is not known is an error, as in the
 //! kubelet's strict reading: a limit that is misspelled must not be a limit that is missing.
+
+pub(crate) mod kubelet;
 
 use std::path::Path;
 
@@ -35,9 +37,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     regular::read(path, limits::MANIFEST_BYTES).map_err(|error| error.to_string())
 }
 
-/// All settings of a file that can be read, in the order they are written; and all that is wrong.
-pub(super) fn settings(bytes: &[u8]) -> (Vec<Setting>, Vec<Wrong>) {
-    let nothing = |at, why| (Vec::new(), vec![(at, why)]);
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    /// All settings that can be read, in the order they are written.
+    pub settings: Vec<Setting>,
+    /// What has no effect, and why.
+    pub notes: Vec<(Place, String)>,
+    /// All that is wrong.
+    pub wrong: Vec<Wrong>,
+}
+
+/// Everything that a file says.
+pub(super) fn settings(bytes: &[u8]) -> File {
+    let nothing = |at, why| File { wrong: vec![(at, why)], ..File::default() };
     let documents = match yaml::text(bytes).and_then(yaml::documents) {
         Ok(documents) => documents,
         Err(error) => return nothing(error.at, error.message),
@@ -50,7 +63,13 @@ pub(super) fn settings(bytes: &[u8]) -> (Vec<Setting>, Vec<Wrong>) {
         let why = format!("a map of settings is wanted, not {}", document.kind());
         return nothing(Some(document.at), why);
     }
-    let (mut settings, mut wrong) = (Vec::new(), Vec::new());
+    let mut file = File::default();
+    let head = |key: &str| document.get(key).and_then(Node::as_str);
+    if (head("apiVersion"), head("kind")) == (Some(kubelet::API_VERSION), Some(kubelet::KIND)) {
+        kubelet::read(document, &mut file);
+        return file;
+    }
+    let (settings, wrong) = (&mut file.settings, &mut file.wrong);
     for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = document.get(key);
         if found.and_then(Node::as_str) != Some(expected) {
@@ -59,22 +78,25 @@ pub(super) fn settings(bytes: &[u8]) -> (Vec<Setting>, Vec<Wrong>) {
     }
     for entry in document.entries().iter().filter(|e| !matches!(e.key.as_str(), "apiVersion" | "kind")) {
         match flags::all().find(|f| f.field().is_some_and(|field| field == entry.key)) {
-            Some(flag) => settings.push(setting(flag, entry, &mut wrong)),
+            Some(flag) => settings.push(setting(flag, &entry.key, entry, wrong)),
             None => wrong.push((Some(entry.at), unknown(&entry.key))),
         }
     }
-    (settings, wrong)
+    file
 }
 
 fn unknown(key: &str) -> String {
     let fields: Vec<String> = flags::all().filter_map(Flag::field).collect();
-    let near = nearest(key, fields.iter().map(String::as_str));
+    unknown_among(key, fields.iter().map(String::as_str))
+}
+
+fn unknown_among<'a>(key: &str, fields: impl Iterator<Item = &'a str>) -> String {
+    let near = nearest(key, fields);
     let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
     format!("unknown field {key:?}{near}")
 }
 
-fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Setting {
-    let field = entry.key.as_str();
+fn setting(flag: &'static Flag, field: &str, entry: &Entry, wrong: &mut Vec<Wrong>) -> Setting {
     let mut texts = Vec::new();
     // One misfit hides nothing of the rest.
     let mut take = |at: Place, text: Result<String, Wrong>| match text {

@@ -4,6 +4,7 @@
 
 mod check;
 mod completion;
+mod config;
 mod config_file;
 mod docker;
 mod drain;
@@ -46,6 +47,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let outcome = match command {
         Command::Run(options) => Ok(run::run(&options)),
         Command::Check(options, paths) => Ok(check::run(&options, &paths)),
+        Command::Config(options) => Ok(config::run(&options)),
         Command::Forget(options, source) => forget::run(&options, source),
         Command::Drain(options) => drain::drain(&options),
         Command::Resume(options) => drain::resume(&options),

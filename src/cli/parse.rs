@@ -25,6 +25,8 @@ pub enum Command {
     Run(Box<Options>),
     /// `check`, with at least one path; `-` is standard input.
     Check(Box<Options>, Vec<PathBuf>),
+    /// `config`.
+    Config(Box<Options>),
     /// `forget` this source.
     Forget(Box<Options>, Source),
     /// Stop all pods.
@@ -171,11 +173,14 @@ fn read(
         configure(&mut options, verb, Path::new(path), &given, reader)?;
     }
     for (flag, text) in given {
+        // What is printed may be kept.
+        let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
         flag.set(&mut options, &text).or_else(|why| {
-            // What is printed may be kept.
-            let text = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
-            usage(verb, format!("invalid argument {text:?} for \"--{}\" flag: {why}", flag.name))
+            usage(verb, format!("invalid argument {shown:?} for \"--{}\" flag: {why}", flag.name))
         })?;
+        if verb == Verb::Config {
+            options.given.push((flag.name, shown.into_owned(), "flag".to_owned()));
+        }
     }
     Ok(Some((options, words)))
 }
@@ -200,11 +205,15 @@ fn configure(
         exit: Exit::Failure,
     };
     let bytes = reader(path).map_err(unreadable)?;
-    let (settings, mut wrong) = config_file::settings(&bytes);
-    for setting in settings {
+    let file = config_file::settings(&bytes);
+    let mut wrong = file.wrong;
+    let told =
+        |((line, column), note): &((u32, u32), String)| format!("{}:{line}:{column}: {note}", path.display());
+    options.notes = file.notes.iter().map(told).collect();
+    for setting in file.settings {
         let flag = setting.flag;
         // What is checked offline is what `run` would say.
-        let ours = verb == Verb::Check || flag.verbs.contains(&verb);
+        let ours = verb == Verb::Check || flags::knows(verb, flag);
         if !ours || given.iter().any(|(other, _)| other.name == flag.name) {
             continue;
         }
@@ -212,6 +221,9 @@ fn configure(
             let text = if flag.is_path() && !text.is_empty() { beside(path, text) } else { text.into() };
             if let Err(why) = flag.set(options, &text) {
                 wrong.push((Some(*at), format!("{}: {why}", setting.field)));
+            } else if verb == Verb::Config {
+                let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
+                options.given.push((flag.name, shown.into_owned(), format!("{}:{}", path.display(), at.0)));
             }
         }
     }
@@ -276,6 +288,11 @@ fn finish(
             operands::none_left(verb, &words)?;
             check_run(&options)?;
             Ok(Command::Run(options))
+        }
+        Verb::Config => {
+            operands::none_left(verb, &words)?;
+            check_run(&options)?;
+            Ok(Command::Config(options))
         }
         Verb::Check => operands::check(options, words),
         Verb::Forget => operands::forget(options, &words),

@@ -49,6 +49,9 @@ pub fn run(options: &Options) -> Exit {
         config.root_dir.display(),
         config.run_dir.display()
     );
+    for note in &options.notes {
+        log::info!("{note}");
+    }
     let restore = lock::restore(config.run_dir.clone());
     match main_loop::run(Arc::new(config), restore) {
         Ok(()) => Exit::Ok,

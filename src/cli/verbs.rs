@@ -38,6 +38,8 @@ pub enum Verb {
     Images,
     /// Removes what nothing needs.
     Prune,
+    /// Prints the settings in force.
+    Config,
     /// Prints what a shell completes command lines by.
     Completion,
     /// Makes credentials for kubectl.
@@ -84,6 +86,7 @@ impl Verb {
         Verb::Load,
         Verb::Images,
         Verb::Prune,
+        Verb::Config,
         Verb::Completion,
         Verb::Kubeconfig,
         Verb::Version,
@@ -215,6 +218,13 @@ impl Verb {
                 summary: "Remove dead containers and images that nothing needs",
                 note: "As the daemon does when the node is short of disk. It must run, for what manifests want stays, and only\n\
              the daemon knows that. Exit code 1: something could not be removed.",
+            },
+            Verb::Config => About {
+                word: "config",
+                synopsis: "config [FLAG...]",
+                summary: "Print what would be in force with these flags of run, and where each value comes from",
+                note: "Takes the flags of run: see 'podkeeper run --help'. A value comes from a flag, from a line of the file of\n\
+             --config, or is the default. Settings that have no value are left out, and passwords are not shown.",
             },
             Verb::Completion => About {
                 word: "completion",

@@ -54,6 +54,10 @@ pub struct Options {
     pub logging: logging::Values,
     /// Of the commands that look at pods.
     pub command: commands::Values,
+    /// What the configuration file says that has no effect, each with its place.
+    pub notes: Vec<String>,
+    /// Of `config`: the names of flags, what was given for each, and where.
+    pub given: Vec<(&'static str, String, String)>,
     /// Of `logs`.
     pub logs: logs::Values,
     /// Of `drain`.
@@ -262,7 +266,13 @@ pub fn all() -> impl Iterator<Item = &'static Flag> {
     SECTIONS.iter().flat_map(|section| section.flags)
 }
 
+/// Whether a command knows a flag. `config` knows those of `run`.
+pub fn knows(verb: Verb, flag: &Flag) -> bool {
+    let verb = if verb == Verb::Config { Verb::Run } else { verb };
+    flag.verbs.contains(&verb)
+}
+
 /// The flags that a command knows.
 pub fn of(verb: Verb) -> impl Iterator<Item = &'static Flag> {
-    all().filter(move |flag| flag.verbs.contains(&verb))
+    all().filter(move |flag| knows(verb, flag))
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::cli::config_file::kubelet::{FIELDS, Means};
 use crate::cli::exit::Exit;
 use crate::cli::flags::{self, Flag};
 use crate::cli::verbs::Verb;
@@ -11,6 +12,10 @@ const PAGE: &str = "man/podkeeper.8";
 const MANIFESTS: &str = "man/podkeeper-manifest.5";
 const BEGIN: &str = ".\\\" begin fields (written by: UPDATE=1 cargo test --lib man)\n";
 const END: &str = ".\\\" end fields\n";
+const KUBELET: (&str, &str) = (
+    ".\\\" begin kubelet fields (written by: UPDATE=1 cargo test --lib man)\n",
+    ".\\\" end kubelet fields\n",
+);
 
 fn path(page: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page)
@@ -135,6 +140,52 @@ fn the_manifest_fields_are_those_of_the_program() {
     if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
         page.replace_range(from..to, &expected);
         std::fs::write(path(MANIFESTS), page).unwrap();
+    } else {
+        assert_eq!(&page[from..to], expected, "UPDATE=1 cargo test --lib man rewrites it");
+    }
+}
+
+fn kubelet_fields() -> String {
+    let mut out = String::from(".Pp\nIn force, by the flag:\n.Bl -tag -width Ds -compact -offset indent\n");
+    for (name, means) in FIELDS {
+        match means {
+            Means::Flag(flag) | Means::Pointer(flag) if flag.len() > 1 => {
+                let _ = writeln!(out, ".It Li {name}\n.Fl -{flag}");
+            }
+            Means::Flag(flag) | Means::Pointer(flag) => {
+                let _ = writeln!(out, ".It Li {name}\n.Fl {flag}");
+            }
+            Means::Mode => {
+                let _ = writeln!(out, ".It Li {name}\n.Fl -authorization-mode ,\nbut not\n.Li Webhook");
+            }
+            Means::Only(..) | Means::Without(..) => {}
+        }
+    }
+    out.push_str(".El\n.Pp\nWith this value alone:\n.Bl -tag -width Ds -compact -offset indent\n");
+    for (name, means) in FIELDS {
+        if let Means::Only(value, why) = means {
+            let _ = writeln!(out, ".It Li {name}: {value}\n{why}");
+        }
+    }
+    out.push_str(".El\n.Pp\nWithout effect:\n.Bl -tag -width Ds -compact -offset indent\n");
+    for (name, means) in FIELDS {
+        if let Means::Without(_, why) = means {
+            let _ = writeln!(out, ".It Li {name}\n{}", why.replace(" --", " -\\-"));
+        }
+    }
+    out.push_str(".El\n");
+    out
+}
+
+#[test]
+fn the_fields_of_the_kubelets_file_are_those_of_the_program() {
+    let mut page = page(PAGE);
+    let (begin, end) = KUBELET;
+    let (from, to) = (page.find(begin).unwrap() + begin.len(), page.find(end).unwrap());
+    let expected = kubelet_fields();
+    if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
+        page.replace_range(from..to, &expected);
+        std::fs::write(path(PAGE), page).unwrap();
     } else {
         assert_eq!(&page[from..to], expected, "UPDATE=1 cargo test --lib man rewrites it");
     }

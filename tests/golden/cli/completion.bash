@@ -12,7 +12,7 @@ _podkeeper() {
         [ "${COMP_WORDS[i]}" != -- ] || return
     done
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs exec debug explain pull load images prune completion version help --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion version help --help --version' -- "$current"))
         return
     fi
     case $verb:$before in
@@ -52,12 +52,12 @@ _podkeeper() {
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    get:--namespace | get:-n | get:--for) return ;;
+    get:--namespace | get:-n | get:--selector | get:-l | get:--field-selector | get:--for) return ;;
     describe:--config | describe:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    describe:--namespace | describe:-n) return ;;
+    describe:--namespace | describe:-n | describe:--selector | describe:-l) return ;;
     top:--sort-by)
         COMPREPLY=($(compgen -W 'cpu memory' -- "$current"))
         return
@@ -66,7 +66,7 @@ _podkeeper() {
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    top:--namespace | top:-n) return ;;
+    top:--namespace | top:-n | top:--selector | top:-l) return ;;
     stats:--output | stats:-o)
         COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
         return
@@ -79,7 +79,7 @@ _podkeeper() {
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    logs:--namespace | logs:-n | logs:--container | logs:-c | logs:--tail | logs:--since) return ;;
+    logs:--namespace | logs:-n | logs:--selector | logs:-l | logs:--container | logs:-c | logs:--tail | logs:--since | logs:--since-time | logs:--limit-bytes | logs:--max-log-requests) return ;;
     exec:--config | exec:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
@@ -112,6 +112,11 @@ _podkeeper() {
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
+    config:--pod-manifest-path | config:--manifest-verify-key | config:--last-good-key-file | config:--manifest-url-ca-file | config:--manifest-url-cert-file | config:--manifest-url-key-file | config:--resolv-conf | config:--image-preload-dir | config:--tls-cert-file | config:--tls-private-key-file | config:--cert-dir | config:--client-ca-file | config:--config | config:--root-dir | config:--run-dir | config:--pod-logs-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    config:--file-check-frequency | config:--manifest-min-version | config:--manifest-url | config:--manifest-url-header | config:--http-check-frequency | config:--manifest-url-max-size | config:--sync-frequency | config:--hostname-override | config:--node-labels | config:--node-ip | config:--cluster-dns | config:--cluster-domain | config:--kube-reserved | config:--system-reserved | config:--max-pods | config:--pod-max-pids | config:--cgroup-root | config:--device | config:--eviction-hard | config:--eviction-soft | config:--eviction-soft-grace-period | config:--eviction-minimum-reclaim | config:--eviction-pressure-transition-period | config:--eviction-max-pod-grace-period | config:--low-diskspace-threshold-mb | config:--image-gc-high-threshold | config:--image-gc-low-threshold | config:--minimum-image-ttl-duration | config:--image-maximum-gc-age | config:--pinned-images | config:--shutdown-grace-period | config:--shutdown-grace-period-critical-pods | config:--enforce-node-allocatable | config:--kube-reserved-cgroup | config:--system-reserved-cgroup | config:--kubelet-cgroups | config:--runtime-cgroups | config:--system-cgroups | config:--docker-endpoint | config:--pod-infra-container-image | config:--docker-network | config:--docker-network-cidr | config:--image-pull-progress-deadline | config:--max-parallel-image-pulls | config:--registry-qps | config:--registry-burst | config:--minimum-container-ttl-duration | config:--maximum-dead-containers-per-container | config:--maximum-dead-containers | config:--container-log-driver | config:--container-log-max-size | config:--container-log-max-files | config:--host-network-sources | config:--allowed-unsafe-sysctls | config:--allowed-devices | config:--pod-security | config:--allowed-host-paths | config:--allowed-images | config:--source-policy | config:--port | config:--address | config:--read-only-port | config:--healthz-port | config:--healthz-bind-address | config:--authorization-mode | config:--authorization-admin-groups | config:--authorization-view-groups | config:-v) return ;;
     esac
     case $verb in
     run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
@@ -119,11 +124,11 @@ _podkeeper() {
     forget) flags='--source --config --root-dir' words='' ;;
     drain) flags='--config --root-dir --run-dir --grace --timeout --until-reboot' words='' ;;
     resume) flags='--config --root-dir --run-dir' words='' ;;
-    get) flags='--config --run-dir --namespace -n --all-namespaces -A --output -o --watch -w --for --no-headers' words='' kinds='events node pods sources' ;;
-    describe) flags='--config --run-dir --namespace -n --all-namespaces -A' words='' kinds='node pod' ;;
-    top) flags='--config --run-dir --namespace -n --all-namespaces -A --no-headers --containers --sort-by' words='' kinds='node pods' ;;
+    get) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --field-selector --output -o --watch -w --for --no-headers' words='' kinds='events node pods sources' ;;
+    describe) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l' words='' kinds='node pod' ;;
+    top) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --no-headers --containers --sort-by' words='' kinds='node pods' ;;
     stats) flags='--config --run-dir --output -o' words='' ;;
-    logs) flags='--config --run-dir --namespace -n --container -c --follow -f --previous -p --timestamps -t --tail --since' words=@pods ;;
+    logs) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --container -c --all-containers --follow -f --previous -p --timestamps -t --prefix --tail --since --since-time --limit-bytes --max-log-requests' words=@pods ;;
     exec) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
     debug) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t --image --target --profile' words=@pods ;;
     explain) flags='--recursive' words='' ;;
@@ -131,9 +136,10 @@ _podkeeper() {
     load) flags='--docker-endpoint --image-pull-progress-deadline --config' words=@files ;;
     images) flags='--config --run-dir --output -o --no-headers' words='' ;;
     prune) flags='--config --run-dir --dry-run --prune-build-cache' words='' ;;
+    config) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
     completion) flags='' words='bash zsh fish' ;;
     version) flags='' words='' ;;
-    help) flags='' words='run check forget drain resume get describe top stats logs exec debug explain pull load images prune completion version help' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion version help' ;;
     *) return ;;
     esac
     if [ "${current#-}" != "$current" ]; then

@@ -39,6 +39,7 @@ _podkeeper() {
             'load:Load image archives into Docker'
             'images:List Docker'\''s images, since when each is unused, and why it is kept'
             'prune:Remove dead containers and images that nothing needs'
+            'config:Print what would be in force with these flags of run, and where each value comes from'
             'completion:Print what a shell completes command lines by'
             'version:Print the version'
             'help:Print help for a command'
@@ -202,6 +203,9 @@ _podkeeper() {
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*--all-namespaces[Pods of all namespaces]' \
                 '*-A[Pods of all namespaces]' \
+                '*--selector=[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
+                '*-l[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
+                '*--field-selector=[Only pods with these fields\: status.phase!=Running,metadata.name=web-node1]:FIELDS:' \
                 '*--output=[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
                 '*-o[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
                 '*--watch[After listing, wait and print each row that changes]' \
@@ -218,6 +222,8 @@ _podkeeper() {
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*--all-namespaces[Pods of all namespaces]' \
                 '*-A[Pods of all namespaces]' \
+                '*--selector=[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
+                '*-l[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*:argument:_podkeeper_kinds node pod'
             ;;
         top)
@@ -228,6 +234,8 @@ _podkeeper() {
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*--all-namespaces[Pods of all namespaces]' \
                 '*-A[Pods of all namespaces]' \
+                '*--selector=[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
+                '*-l[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*--no-headers[Leave the table'\''s heading out]' \
                 '*--containers[A line for each container]' \
                 '*--sort-by=[The largest first, by this figure; by name when not given]:cpu|memory:(cpu memory)' \
@@ -247,16 +255,25 @@ _podkeeper() {
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*--all-namespaces[Pods of all namespaces]' \
+                '*-A[Pods of all namespaces]' \
+                '*--selector=[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
+                '*-l[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*--container=[Container; the pod'\''s default or first one when not given]:NAME:' \
                 '*-c[Container; the pod'\''s default or first one when not given]:NAME:' \
+                '*--all-containers[Of all containers of the pod, one after the other; with -f together]' \
                 '*--follow[Go on printing what comes]' \
                 '*-f[Go on printing what comes]' \
                 '*--previous[Of the container that ran before this one]' \
                 '*-p[Of the container that ran before this one]' \
                 '*--timestamps[Put the time before each line]' \
                 '*-t[Put the time before each line]' \
-                '*--tail=[Only the last N lines; -1 for all]:N:' \
+                '*--prefix[Put the pod and the container before each line]' \
+                '*--tail=[Only the last N lines; -1 for all, which holds when not given, and 10 with -l]:N:' \
                 '*--since=[Only lines that are newer than this]:DURATION:' \
+                '*--since-time=[Only lines that are newer than this time (RFC 3339)]:TIME:' \
+                '*--limit-bytes=[At most so many bytes of each container; all when not given]:BYTES:' \
+                '*--max-log-requests=[How many containers may be followed at once]:N:' \
                 '*:argument:_podkeeper_pods'
             ;;
         exec)
@@ -327,6 +344,103 @@ _podkeeper() {
                 '*--prune-build-cache[Remove Docker'\''s build cache, too]' \
                 '*:argument:'
             ;;
+        config)
+            _arguments \
+                '*--pod-manifest-path=[Directory of manifests (.yaml, .yml, .json), or one file]:PATH:_files' \
+                '*--file-check-frequency=[Time between two looks at the manifests, longer at rest; changes are seen at once anyway]:DURATION:' \
+                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be given again]:FILE:_files' \
+                '*--manifest-min-version=[Refuse signed manifests of a lower version\: N or timestamp\:N of the trusted comment]:N:' \
+                '*--last-good-key-file=[32 random bytes that seal what is remembered; made below the root directory when not given]:FILE:_files' \
+                '*--manifest-url=[URL of manifests; https, or http to loopback]:URL:' \
+                '*--manifest-url-header=[Headers of the requests to the URL; may be repeated]:NAME\:VALUE,...:' \
+                '*--http-check-frequency=[Time between two requests to the URL, a tenth more or less]:DURATION:' \
+                '*--manifest-url-ca-file=[Certificate authorities of the URL'\''s server, PEM; the system'\''s when not given]:FILE:_files' \
+                '*--manifest-url-cert-file=[Client certificate for the URL'\''s server, PEM]:FILE:_files' \
+                '*--manifest-url-key-file=[Key of the client certificate, PEM]:FILE:_files' \
+                '*--manifest-url-allow-insecure[Allow http to other machines\: whoever can change the answer is root on this node]' \
+                '*--manifest-url-max-size=[Largest answer of the URL]:BYTES:' \
+                '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
+                '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
+                '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
+                '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
+                '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given]:IP,...:' \
+                '*--cluster-domain=[Domain of the cluster, for search lists and full host names]:DOMAIN:' \
+                '*--resolv-conf=[Resolver settings that pods start from; empty for a resolver at 127.0.0.1]:FILE:_files' \
+                '*--kube-reserved=[CPU, memory and ephemeral-storage kept for podkeeper and Docker\: pods get the rest]:RESOURCE=N,...:' \
+                '*--system-reserved=[The same for everything else on the node]:RESOURCE=N,...:' \
+                '*--max-pods=[Most pods on this node]:N:' \
+                '*--pod-max-pids=[Most processes of a pod; -1 for no limit]:N:' \
+                '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
+                '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
+                '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given]:SIGNAL<AMOUNT,...:' \
+                '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time]:SIGNAL<AMOUNT,...:' \
+                '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them]:SIGNAL=DURATION,...:' \
+                '*--eviction-minimum-reclaim=[How much more than its threshold must be there before a shortage is over]:SIGNAL=AMOUNT,...:' \
+                '*--eviction-pressure-transition-period=[How long the node counts as short of something after it was seen so]:DURATION:' \
+                '*--eviction-max-pod-grace-period=[Most time a pod gets to end at a soft threshold; negative for its own]:SECONDS:' \
+                '*--low-diskspace-threshold-mb=[Below so many MiB of disk new pods are refused as OutOfDisk; 0 for never]:MIB:' \
+                '*--image-gc-high-threshold=[Unused images are removed when their file system is this full; 100 for never]:PERCENT:' \
+                '*--image-gc-low-threshold=[They are removed until it is this full]:PERCENT:' \
+                '*--minimum-image-ttl-duration=[No image is removed that came later than so long ago]:DURATION:' \
+                '*--image-maximum-gc-age=[Images are removed that were unused for longer, though there is room; 0 for never]:DURATION:' \
+                '*--pinned-images=[Images that are never removed; * stands for any characters]:IMAGE,...:' \
+                '*--shutdown-grace-period=[Time for all pods to end when the machine goes down; 0 for each pod'\''s own]:DURATION:' \
+                '*--shutdown-grace-period-critical-pods=[The part of it that critical pods have, at its end]:DURATION:' \
+                '*--protect-kernel-defaults[Do not begin where a setting of the kernel is not as expected, instead of setting it]' \
+                '*--enforce-node-allocatable=[What is held to its share\: pods (the default), kube-reserved, system-reserved, none]:WHAT,...:' \
+                '*--kube-reserved-cgroup=[The cgroup that kube-reserved limits\: that of podkeeper and Docker]:CGROUP:' \
+                '*--system-reserved-cgroup=[The cgroup that system-reserved limits\: that of everything else]:CGROUP:' \
+                '*--kubelet-cgroups=[The cgroup that podkeeper moves itself into; it stays where it is when not given]:CGROUP:' \
+                '*--runtime-cgroups=[The cgroup that podkeeper moves Docker into; it stays where it is when not given]:CGROUP:' \
+                '*--system-cgroups=[The cgroup that everything in the topmost one is moved into; needs --cgroup-root]:CGROUP:' \
+                '*--docker-endpoint=[Docker'\''s socket; fake\:// is a Docker in memory, for load tests]:URL:' \
+                '*--pod-infra-container-image=[Image of the pods'\'' sandbox; one built into podkeeper when not given]:IMAGE:' \
+                '*--docker-network=[Docker network of the pods, made when missing\: there they find each other by name]:NAME:' \
+                '*--docker-network-cidr=[Subnets that network is made with, IPv4 and IPv6; Docker'\''s choice when not given]:CIDR,...:' \
+                '*--image-pull-progress-deadline=[A pull without progress for so long is given up]:DURATION:' \
+                '*--serialize-image-pulls[Pull one image after the other; on unless --max-parallel-image-pulls is 2 or more]' \
+                '*--max-parallel-image-pulls=[Most pulls at once when they are not serialized; at most 16]:N:' \
+                '*--registry-qps=[Pulls that may begin in a second; one more fails and is backed off; 0 for no limit]:N:' \
+                '*--registry-burst=[Pulls that may begin at once, if --registry-qps is not 0]:N:' \
+                '*--image-preload-dir=[Image archives (.tar, .tar.gz, .tgz, .tar.zst) that Docker is given; empty for none]:DIR:_files' \
+                '*--minimum-container-ttl-duration=[Dead containers that are younger are kept, beyond the number that is]:DURATION:' \
+                '*--maximum-dead-containers-per-container=[Dead instances that are kept of each container, at least 1; negative for all]:N:' \
+                '*--maximum-dead-containers=[Dead containers that are kept of all pods, beside one of each container; negative for all]:N:' \
+                '*--container-log-driver=[Where Docker puts the output of containers\: json-file, local, journald or none]:NAME:' \
+                '*--container-log-max-size=[Size at which Docker rotates the log of a container; negative for never]:SIZE:' \
+                '*--container-log-max-files=[Most log files of a container; at least 2]:N:' \
+                '*--host-network-sources=[Sources whose pods may use the host'\''s network\: file, http, api, or * for all]:LIST:' \
+                '*--allow-privileged[Let containers ask for privileged mode]' \
+                '*--allowed-unsafe-sysctls=[Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*]:LIST:' \
+                '*--allowed-devices=[Devices and their directories that pods may name; all with --allow-privileged]:PATH,...:' \
+                '*--pod-security=[Pod Security Standards\: privileged, baseline or restricted; privileged when not given]:\[SOURCE=\]LEVEL\[\:VERSION\],...:' \
+                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given]:LIST:' \
+                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given]:LIST:' \
+                '*--require-image-digest[Every image must be named by its digest]' \
+                '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
+                '*--port=[HTTPS port of the kubelet'\''s server, 10250 for the kubelet; 0 for none]:PORT:' \
+                '*--address=[Where the kubelet'\''s server and the read-only one listen]:IP:' \
+                '*--read-only-port=[HTTP port that shows pods and figures to whoever asks; 0 for none]:PORT:' \
+                '*--healthz-port=[HTTP port of the health checks, 10248 for the kubelet; 0 for none]:PORT:' \
+                '*--healthz-bind-address=[Where the health checks listen]:IP:' \
+                '*--tls-cert-file=[Certificate of the kubelet'\''s server, PEM; one is made when not given]:FILE:_files' \
+                '*--tls-private-key-file=[Its private key, PEM]:FILE:_files' \
+                '*--cert-dir=[Where a certificate that is made is kept; pki below the root directory when not given]:DIR:_files' \
+                '*--client-ca-file=[Authorities whose client certificates are known, PEM]:FILE:_files' \
+                '*--anonymous-auth[Take who shows no certificate for system\:anonymous, instead of turning them away]' \
+                '*--authorization-mode=[Groups\: as the next two flags say; AlwaysAllow\: whoever is known may do everything]:MODE:' \
+                '*--authorization-admin-groups=[Groups whose users may do everything]:LIST:' \
+                '*--authorization-view-groups=[Groups whose users may look at pods, figures and logs of containers]:LIST:' \
+                '*--enable-debugging-handlers[Serve logs of containers, exec, attach, run and port-forward]' \
+                '*--enable-system-log-handler[Serve the files below /var/log]' \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--pod-logs-dir=[Links to the logs of containers, by pod; those by container are in containers beside it]:DIR:_files' \
+                '*-v[Log more\: 2 decisions, 4 everything]:N:' \
+                '*:argument:'
+            ;;
         completion)
             _arguments \
                 '*:argument:(bash zsh fish)'
@@ -337,7 +451,7 @@ _podkeeper() {
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs exec debug explain pull load images prune completion version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion version help)'
             ;;
         esac
         ;;

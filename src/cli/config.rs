@@ -1,0 +1,72 @@
+//! `config`: what would be in force with these flags and this file, and where each value comes from. Pure but for the
+//! printing.
+
+use super::exit::Exit;
+use super::flags::{self, Options, Verb};
+use super::show::table::List;
+use super::{print, say};
+
+/// Prints all values.
+pub fn run(options: &Options) -> Exit {
+    options.notes.iter().for_each(|note| say(&format!("note: {note}")));
+    print(&text(options))
+}
+
+fn text(options: &Options) -> String {
+    let mut rows = Vec::new();
+    for flag in flags::of(Verb::Run) {
+        let name = if flag.name.len() == 1 { format!("-{}", flag.name) } else { format!("--{}", flag.name) };
+        let given: Vec<_> = options.given.iter().filter(|(other, ..)| *other == flag.name).collect();
+        for (_, value, from) in &given {
+            rows.push(vec![name.clone(), shown(value), from.clone()]);
+        }
+        if given.is_empty() && !flag.default.is_empty() {
+            rows.push(vec![name, flag.default.to_owned(), "default".to_owned()]);
+        }
+    }
+    let headings = ["FLAG", "VALUE", "FROM"].map(str::to_owned).to_vec();
+    List::default().render(Some(headings), rows)
+}
+
+/// One word in one line.
+fn shown(value: &str) -> String {
+    if value.is_empty() || value.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        format!("{value:?}")
+    } else {
+        value.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::cli::parse::{Command, parse};
+
+    #[test]
+    fn each_value_tells_where_it_comes_from() {
+        let file = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\nstaticPodPath: manifests\n\
+                    maxPods: 5\nresolvConf: ''\ndevices:\n  a: /dev/null\n  b: /dev/zero\n\
+                    staticPodURL: https://example.com/?token=secret\n";
+        let line = "config --config /etc/podkeeper/config.yaml --max-pods 7 --node-labels a=b";
+        let command = parse(line.split(' ').map(OsString::from), &|_| Ok(file.as_bytes().to_vec()));
+        let Ok(Command::Config(options)) = command else { panic!("{command:?}") };
+        let text = text(&options);
+        assert!(!text.contains("secret"), "{text}");
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        for expected in [
+            ["FLAG", "VALUE", "FROM"],
+            ["--pod-manifest-path", "/etc/podkeeper/manifests", "/etc/podkeeper/config.yaml:3"],
+            ["--max-pods", "7", "flag"],
+            ["--node-labels", "a=b", "flag"],
+            ["--resolv-conf", "\"\"", "/etc/podkeeper/config.yaml:5"],
+            ["--device", "b=/dev/zero", "/etc/podkeeper/config.yaml:8"],
+            ["--manifest-url", "...", "/etc/podkeeper/config.yaml:9"],
+            ["--config", "/etc/podkeeper/config.yaml", "flag"],
+            ["--port", "0", "default"],
+        ] {
+            assert!(rows.contains(&expected.to_vec()), "{expected:?}:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! A `KubeletConfiguration` as the configuration file: every field of it is known, and is a flag, or has no effect for a
+//! reason that is told, or is refused because something else would happen than it says. Pure.
+//!
+//! Upstream: `staging/src/k8s.io/kubelet/config/v1beta1/types.go`. Never here: the kubelet's defaults. What the file does
+//! not say is podkeeper's default, above all that nothing listens.
+
+use super::{File, setting, unknown_among};
+use crate::cli::flags;
+use crate::manifest::node::{Data, Entry, Node};
+
+/// `apiVersion` of the file.
+pub(super) const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
+/// `kind` of the file.
+pub(super) const KIND: &str = "KubeletConfiguration";
+
+/// What a value must be where it has no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Bool,
+    Number,
+    Text,
+    List,
+    Map,
+    /// A duration, or a number of its smallest unit.
+    Time,
+}
+
+/// What becomes of a field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Means {
+    /// It is this flag; 0 and an empty text are as if it were not there, as in the kubelet.
+    Flag(&'static str),
+    /// It is this flag, and 0 and an empty text are values.
+    Pointer(&'static str),
+    /// No effect, because.
+    Without(Shape, &'static str),
+    /// Only this value is taken, because.
+    Only(&'static str, &'static str),
+    /// `authorization.mode`.
+    Mode,
+}
+
+use Means::{Flag, Mode, Only, Pointer, Without};
+use Shape::{Bool, List, Map, Number, Text, Time};
+
+const NO_API_SERVER: &str = "there is no API server";
+const DOCKER: &str = "Docker does it its own way";
+const PINNED: &str = "processors and memory are not given to containers one by one";
+const UNIT: &str = "the service that starts podkeeper sets it";
+const NO_PROFILE: &str = "there is no such handler";
+const MEASURED: &str = "it is measured when it is needed";
+const NO_CHAINS: &str = "podkeeper makes no rules of iptables";
+
+/// Every field, with the names above it.
+pub(crate) static FIELDS: &[(&str, Means)] = &[
+    ("enableServer", Only("true", "nothing listens unless port or readOnlyPort is given; leave them out")),
+    ("staticPodPath", Flag("pod-manifest-path")),
+    ("podLogsDir", Flag("pod-logs-dir")),
+    ("syncFrequency", Flag("sync-frequency")),
+    ("fileCheckFrequency", Flag("file-check-frequency")),
+    ("httpCheckFrequency", Flag("http-check-frequency")),
+    ("staticPodURL", Flag("manifest-url")),
+    ("staticPodURLHeader", Flag("manifest-url-header")),
+    ("address", Flag("address")),
+    ("port", Flag("port")),
+    ("readOnlyPort", Flag("read-only-port")),
+    ("tlsCertFile", Flag("tls-cert-file")),
+    ("tlsPrivateKeyFile", Flag("tls-private-key-file")),
+    ("tlsCipherSuites", Without(List, "all suites that are spoken are good ones")),
+    ("tlsCurvePreferences", Without(List, "all key exchanges that are spoken are good ones")),
+    ("tlsMinVersion", Without(Text, "TLS 1.2 is the lowest that is spoken")),
+    ("rotateCertificates", Without(Bool, NO_API_SERVER)),
+    ("serverTLSBootstrap", Without(Bool, NO_API_SERVER)),
+    ("authentication.x509.clientCAFile", Flag("client-ca-file")),
+    ("authentication.webhook.enabled", Without(Bool, NO_API_SERVER)),
+    ("authentication.webhook.cacheTTL", Without(Text, NO_API_SERVER)),
+    ("authentication.anonymous.enabled", Flag("anonymous-auth")),
+    ("authorization.mode", Mode),
+    ("authorization.webhook.cacheAuthorizedTTL", Without(Text, NO_API_SERVER)),
+    ("authorization.webhook.cacheUnauthorizedTTL", Without(Text, NO_API_SERVER)),
+    ("registryPullQPS", Pointer("registry-qps")),
+    ("registryBurst", Flag("registry-burst")),
+    (
+        "imagePullCredentialsVerificationPolicy",
+        Without(
+            Text,
+            "an image that was pulled with a secret is for pods with that secret, and any other for all",
+        ),
+    ),
+    ("preloadedImagesVerificationAllowlist", Without(List, "preloaded images are for all pods")),
+    ("eventRecordQPS", Without(Number, NO_API_SERVER)),
+    ("eventBurst", Without(Number, NO_API_SERVER)),
+    ("enableDebuggingHandlers", Pointer("enable-debugging-handlers")),
+    ("enableContentionProfiling", Without(Bool, NO_PROFILE)),
+    ("healthzPort", Pointer("healthz-port")),
+    ("healthzBindAddress", Flag("healthz-bind-address")),
+    ("oomScoreAdj", Without(Number, UNIT)),
+    ("clusterDomain", Flag("cluster-domain")),
+    ("clusterDNS", Flag("cluster-dns")),
+    ("streamingConnectionIdleTimeout", Without(Text, "the kubelet does not use it any more, either")),
+    ("nodeStatusUpdateFrequency", Without(Text, NO_API_SERVER)),
+    ("nodeStatusReportFrequency", Without(Text, NO_API_SERVER)),
+    ("nodeLeaseDurationSeconds", Without(Number, NO_API_SERVER)),
+    ("imageMinimumGCAge", Flag("minimum-image-ttl-duration")),
+    ("imageMaximumGCAge", Flag("image-maximum-gc-age")),
+    ("imageGCHighThresholdPercent", Pointer("image-gc-high-threshold")),
+    ("imageGCLowThresholdPercent", Pointer("image-gc-low-threshold")),
+    ("volumeStatsAggPeriod", Without(Text, MEASURED)),
+    ("kubeletCgroups", Flag("kubelet-cgroups")),
+    ("systemCgroups", Flag("system-cgroups")),
+    ("cgroupRoot", Flag("cgroup-root")),
+    ("cgroupsPerQOS", Pointer("cgroups-per-qos")),
+    ("cgroupDriver", Without(Text, "it is Docker's, which is asked")),
+    ("cpuManagerPolicy", Without(Text, PINNED)),
+    ("singleProcessOOMKill", Without(Bool, DOCKER)),
+    ("cpuManagerPolicyOptions", Without(Map, PINNED)),
+    ("cpuManagerReconcilePeriod", Without(Text, PINNED)),
+    ("draManagerReconcilePeriod", Without(Text, NO_API_SERVER)),
+    ("memoryManagerPolicy", Without(Text, PINNED)),
+    ("topologyManagerPolicy", Without(Text, PINNED)),
+    ("topologyManagerScope", Without(Text, PINNED)),
+    ("topologyManagerPolicyOptions", Without(Map, PINNED)),
+    ("qosReserved", Without(Map, PINNED)),
+    ("runtimeRequestTimeout", Without(Text, "each kind of call has a deadline of its own")),
+    ("hairpinMode", Without(Text, DOCKER)),
+    ("maxPods", Flag("max-pods")),
+    ("podCIDR", Without(Text, "--docker-network-cidr says it for --docker-network")),
+    ("podPidsLimit", Pointer("pod-max-pids")),
+    ("resolvConf", Pointer("resolv-conf")),
+    ("runOnce", Only("false", "Runonce mode has been deprecated and should not be set")),
+    ("cpuCFSQuota", Without(Bool, "limits of CPU always hold")),
+    ("cpuCFSQuotaPeriod", Without(Text, "the period is 100ms")),
+    ("nodeStatusMaxImages", Without(Number, NO_API_SERVER)),
+    ("maxOpenFiles", Without(Number, UNIT)),
+    ("contentType", Without(Text, NO_API_SERVER)),
+    ("kubeAPIQPS", Without(Number, NO_API_SERVER)),
+    ("kubeAPIBurst", Without(Number, NO_API_SERVER)),
+    ("serializeImagePulls", Pointer("serialize-image-pulls")),
+    ("maxParallelImagePulls", Pointer("max-parallel-image-pulls")),
+    ("evictionHard", Flag("eviction-hard")),
+    ("evictionSoft", Flag("eviction-soft")),
+    ("evictionSoftGracePeriod", Flag("eviction-soft-grace-period")),
+    ("evictionPressureTransitionPeriod", Flag("eviction-pressure-transition-period")),
+    ("evictionMaxPodGracePeriod", Flag("eviction-max-pod-grace-period")),
+    ("evictionMinimumReclaim", Flag("eviction-minimum-reclaim")),
+    (
+        "mergeDefaultEvictionSettings",
+        Only("false", "thresholds that are given replace the defaults; name all of them in evictionHard"),
+    ),
+    ("podsPerCore", Without(Number, "maxPods alone bounds them")),
+    ("enableControllerAttachDetach", Without(Bool, NO_API_SERVER)),
+    ("protectKernelDefaults", Flag("protect-kernel-defaults")),
+    ("makeIPTablesUtilChains", Without(Bool, NO_CHAINS)),
+    ("iptablesMasqueradeBit", Without(Number, NO_CHAINS)),
+    ("iptablesDropBit", Without(Number, NO_CHAINS)),
+    ("featureGates", Without(Map, "what podkeeper can, it does always")),
+    ("failSwapOn", Without(Bool, "podkeeper runs with swap and without")),
+    ("memorySwap.swapBehavior", Without(Text, "limits of memory hold for swap, too")),
+    ("containerLogMaxSize", Flag("container-log-max-size")),
+    ("containerLogMaxFiles", Pointer("container-log-max-files")),
+    ("containerLogMaxWorkers", Without(Number, "Docker rotates logs")),
+    ("containerLogMonitorInterval", Without(Text, "Docker rotates logs")),
+    ("configMapAndSecretChangeDetectionStrategy", Without(Text, NO_API_SERVER)),
+    ("systemReserved", Flag("system-reserved")),
+    ("kubeReserved", Flag("kube-reserved")),
+    ("reservedSystemCPUs", Without(Text, PINNED)),
+    ("showHiddenMetricsForVersion", Without(Text, "no metric is hidden")),
+    ("systemReservedCgroup", Flag("system-reserved-cgroup")),
+    ("kubeReservedCgroup", Flag("kube-reserved-cgroup")),
+    ("enforceNodeAllocatable", Flag("enforce-node-allocatable")),
+    ("allowedUnsafeSysctls", Flag("allowed-unsafe-sysctls")),
+    ("volumePluginDir", Without(Text, "there are no plugins of volumes")),
+    ("providerID", Without(Text, NO_API_SERVER)),
+    ("kernelMemcgNotification", Without(Bool, MEASURED)),
+    ("logging.format", Without(Text, "log lines have one form")),
+    ("logging.flushFrequency", Without(Time, "log lines are written at once")),
+    ("logging.verbosity", Flag("v")),
+    ("logging.vmodule", Without(List, "the environment variable PODKEEPER_LOG does it")),
+    ("logging.options", Without(Map, "log lines have one form")),
+    ("enableSystemLogHandler", Pointer("enable-system-log-handler")),
+    ("enableSystemLogQuery", Without(Bool, NO_PROFILE)),
+    ("shutdownGracePeriod", Flag("shutdown-grace-period")),
+    ("shutdownGracePeriodCriticalPods", Flag("shutdown-grace-period-critical-pods")),
+    (
+        "shutdownGracePeriodByPodPriority",
+        Without(List, "pods end in the order of their priorities within shutdownGracePeriod"),
+    ),
+    ("crashLoopBackOff.maxContainerRestartPeriod", Without(Text, "the longest wait is 300s")),
+    ("reservedMemory", Without(List, PINNED)),
+    ("enableProfilingHandler", Without(Bool, NO_PROFILE)),
+    ("enableDebugFlagsHandler", Without(Bool, NO_PROFILE)),
+    ("seccompDefault", Without(Bool, "Docker's profile holds for every container that names none")),
+    ("memoryThrottlingFactor", Without(Number, "memory.high is not set")),
+    ("memoryReservationPolicy", Without(Text, "memory.min is not set")),
+    ("registerWithTaints", Without(List, NO_API_SERVER)),
+    ("registerNode", Without(Bool, NO_API_SERVER)),
+    ("tracing", Without(Map, "there are no traces")),
+    ("localStorageCapacityIsolation", Without(Bool, "limits of local storage always hold")),
+    ("containerRuntimeEndpoint", Without(Text, "podkeeper speaks to Docker: --docker-endpoint")),
+    ("imageServiceEndpoint", Without(Text, "podkeeper speaks to Docker: --docker-endpoint")),
+    ("failCgroupV1", Without(Bool, "both versions of cgroups will do")),
+    ("userNamespaces.idsPerPod", Without(Number, DOCKER)),
+];
+
+/// Reads all but the head of a document.
+pub(super) fn read(document: &Node, file: &mut File) {
+    fields("", document, file);
+}
+
+/// The fields of a map whose own name is `above`, with a full stop behind it.
+fn fields(above: &str, map: &Node, file: &mut File) {
+    let head = |entry: &&Entry| above.is_empty() && matches!(entry.key.as_str(), "apiVersion" | "kind");
+    for entry in map.entries().iter().filter(|entry| !head(entry)) {
+        let name = format!("{above}{}", entry.key);
+        if matches!(entry.value.data, Data::Null) {
+            continue;
+        }
+        match FIELDS.iter().find(|(field, _)| *field == name) {
+            Some((_, means)) => field(&name, *means, entry, file),
+            None => below(&name, entry, file),
+        }
+    }
+}
+
+/// A map of fields, or nothing that is known.
+fn below(name: &str, entry: &Entry, file: &mut File) {
+    let above = format!("{name}.");
+    if !FIELDS.iter().any(|(field, _)| field.starts_with(&above)) {
+        let all = FIELDS.iter().map(|(field, _)| *field);
+        file.wrong.push((Some(entry.at), unknown_among(name, all)));
+    } else if let Data::Map(_) = entry.value.data {
+        fields(&above, &entry.value, file);
+    } else {
+        let why = format!("{name}: a map is wanted, not {}", entry.value.kind());
+        file.wrong.push((Some(entry.value.at), why));
+    }
+}
+
+fn field(name: &str, means: Means, entry: &Entry, file: &mut File) {
+    let at = entry.value.at;
+    match means {
+        Flag(_) if is_zero(&entry.value.data) => {}
+        Flag(flag) | Pointer(flag) => {
+            if let Some(flag) = flags::all().find(|known| known.name == flag) {
+                let made = setting(flag, name, entry, &mut file.wrong);
+                file.settings.push(made);
+            }
+        }
+        Without(shape, why) => match shape.fits(&entry.value.data) {
+            true => file.notes.push((at, format!("{name} has no effect: {why}"))),
+            false => {
+                let why = format!("{name}: {} is wanted, not {}", shape.words(), entry.value.kind());
+                file.wrong.push((Some(at), why));
+            }
+        },
+        Only(value, why) => {
+            if !matches!(entry.value.data, Data::Bool(on) if on.to_string() == value) {
+                file.wrong.push((Some(at), format!("{name}: must be {value}: {why}")));
+            }
+        }
+        Mode => match entry.value.as_str() {
+            Some("Webhook") => {
+                let why = "the groups of --authorization-admin-groups and --authorization-view-groups decide";
+                file.notes.push((at, format!("{name} has no effect: {NO_API_SERVER}; {why}")));
+            }
+            _ => field(name, Flag("authorization-mode"), entry, file),
+        },
+    }
+}
+
+/// What a field that is no pointer has where the kubelet takes its default.
+fn is_zero(data: &Data) -> bool {
+    match data {
+        Data::Number(number) => number.as_f64() == Some(0.0),
+        Data::String(text) => matches!(text.as_str(), "" | "0" | "0s"),
+        Data::Null | Data::Bool(_) | Data::List(_) | Data::Map(_) => false,
+    }
+}
+
+impl Shape {
+    fn fits(self, data: &Data) -> bool {
+        matches!(
+            (self, data),
+            (Bool, Data::Bool(_))
+                | (Number, Data::Number(_))
+                | (Text, Data::String(_))
+                | (List, Data::List(_))
+                | (Map, Data::Map(_))
+                | (Time, Data::String(_) | Data::Number(_))
+        )
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Bool => "true or false",
+            Number => "a number",
+            Text => "a string",
+            List => "a list",
+            Map => "a map",
+            Time => "a duration",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
