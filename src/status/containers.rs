@@ -86,9 +86,10 @@ fn status(
     let told = old.and_then(|o| o.volume_mounts.clone());
     status.volume_mounts = told.or_else(|| mounts(container, input.recursive_mounts));
     let runs = newest.is_some_and(|c| c.state.is_running());
-    if let Some(resources) = container.resources.as_ref().filter(|_| runs) {
+    if let Some(resources) = container.resources.as_ref().filter(|_| newest.is_some()) {
         let before = || old.and_then(|o| o.resources.clone());
-        let changing = input.resize.containers.contains(&container.name);
+        // One that does not run has what it would get (`convertContainerStatusResources`).
+        let changing = runs && input.resize.containers.contains(&container.name);
         status.resources = if changing { before() } else { Some(resources.clone()) };
         status.allocated_resources.clone_from(&resources.requests);
     }
