@@ -1,6 +1,7 @@
 //! The status file: the daemon writes it, and the command line reads it. It lies on tmpfs, so it is written
 //! without fsync, and whole or not at all: a reader sees one version or the one before.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -152,20 +153,26 @@ struct StatusOut<'a> {
 
 impl Serialize for StatusOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // As with the kubelet, a pod that was refused or not started has no host address.
-        let Some(first) = self.addresses.first().filter(|_| self.status.conditions.is_some()) else {
-            return through_value(self.status, serializer);
-        };
-        let mut status = self.status.clone();
-        let ips = || self.addresses.iter();
-        status.host_ip = Some(first.clone());
-        status.host_ips = Some(ips().map(|ip| HostIP { ip: ip.clone() }).collect());
-        if self.host_network && status.pod_ip.is_none() {
-            status.pod_ip = Some(first.clone());
-            status.pod_ips = Some(ips().map(|ip| PodIP { ip: ip.clone() }).collect());
-        }
-        through_value(&status, serializer)
+        through_value(&*addressed(self.status, self.host_network, self.addresses), serializer)
     }
+}
+
+/// A status with the addresses of the node that its pod is on, the first one first. As with the kubelet, a pod that was
+/// refused or not started has none.
+#[must_use]
+pub fn addressed<'a>(status: &'a PodStatus, host_network: bool, addresses: &[String]) -> Cow<'a, PodStatus> {
+    let Some(first) = addresses.first().filter(|_| status.conditions.is_some()) else {
+        return Cow::Borrowed(status);
+    };
+    let mut status = status.clone();
+    let ips = || addresses.iter();
+    status.host_ip = Some(first.clone());
+    status.host_ips = Some(ips().map(|ip| HostIP { ip: ip.clone() }).collect());
+    if host_network && status.pod_ip.is_none() {
+        status.pod_ip = Some(first.clone());
+        status.pod_ips = Some(ips().map(|ip| PodIP { ip: ip.clone() }).collect());
+    }
+    Cow::Owned(status)
 }
 
 /// Metadata as it is, or with a deletion timestamp, or marked as stale.
@@ -335,8 +342,15 @@ pub(crate) mod tests {
             status: PodStatus::default(),
         };
         let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
-        let view =
-            PodView { pod: Arc::new(pod), status, leaving: None, stale: false, is_kept: true, is_told: true };
+        let view = PodView {
+            pod: Arc::new(pod),
+            status,
+            leaving: None,
+            stale: false,
+            is_kept: true,
+            is_told: true,
+            is_over: false,
+        };
         Snapshot {
             root_dir: String::new(),
             node: "node1".into(),

@@ -279,9 +279,10 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     u32::try_from(told.restart_count).ok()?.checked_add(u32::from(taken))
 }
 
-/// Whether a container that had ended for good is reported as not ended. For init containers only policy
+/// Whether a container that had ended for good in the status `old` is reported as not ended. For init containers only policy
 /// `Never` counts: with any other policy they run again in each new sandbox.
-fn is_illegal(
+#[must_use]
+pub fn is_illegal(
     pod: &DesiredPod,
     old: &PodStatus,
     init: &[ContainerStatus],

@@ -99,6 +99,8 @@ pub struct PodView {
     pub is_kept: bool,
     /// Its worker has told how it is. Before that nobody knows which containers it has.
     pub is_told: bool,
+    /// Its source has it deleted, none of its containers runs, and none will be started.
+    pub is_over: bool,
 }
 
 /// What is remembered of a pod's evictions.

@@ -1,6 +1,6 @@
 //! Evicted pods. The kubelet leaves them to their controllers; on a node without a control plane nobody would make them
 //! again, so they return by themselves: after five minutes at the earliest, each time later, and when the node is no
-//! longer short of anything. They return one after the other, the highest priority first, so that what was too much
+//! longer short of anything. A pod of an API server stays what it is, as with the kubelet. They return one after the other, the highest priority first, so that what was too much
 //! together is found out one by one.
 //!
 //! An edited pod is another one, and does not wait. The number of evictions outlives the daemon in the status file, and
@@ -22,7 +22,7 @@ use crate::base::limits;
 use crate::base::order;
 use crate::eviction::Eviction;
 use crate::machine::{StopOrder, Wish};
-use crate::pod::{DesiredPod, priority};
+use crate::pod::{DesiredPod, Source, priority};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 use crate::status::snapshot::EvictionView;
@@ -94,7 +94,13 @@ impl Turn {
         let Evictions { until, until_wall, message, of_the_node, .. } = evictions;
         let at = status::seconds(*until_wall).0;
         let when = if *of_the_node { ", once the node has been short of nothing for a while" } else { "" };
-        let told = format!("{message} It starts again at {at} at the earliest{when}.");
+        let told = match pod.source {
+            // Its controller makes another one.
+            Source::Api => message.clone(),
+            Source::File | Source::Http => {
+                format!("{message} It starts again at {at} at the earliest{when}.")
+            }
+        };
         let status = Arc::new(status::evicted(&pod, EVICTED, message, &told, now.wall));
         self.changed = true;
         let key = pod.key.clone();
@@ -166,7 +172,10 @@ impl Turn {
             return;
         }
         let well = self.node.pressures().is_empty();
-        let may = |evicted: &&Evicted| evicted.until <= now.mono && (well || !evicted.of_the_node);
+        let may = |evicted: &&Evicted| {
+            let returns = evicted.pod.source != Source::Api;
+            returns && evicted.until <= now.mono && (well || !evicted.of_the_node)
+        };
         let mut ready: Vec<Arc<DesiredPod>> = self
             .entries
             .values()

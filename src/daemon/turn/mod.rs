@@ -53,7 +53,7 @@ use crate::status::snapshot::{DockerView, EvictionView};
 use aliases::Index;
 use drain::Draining;
 use due::{Due, DueHeap};
-use entry::Entry;
+use entry::{Entry, WorkerStatus};
 use networks::Elsewhere;
 use node::NodeState;
 use orphans::Sweep;
@@ -190,6 +190,8 @@ pub struct Turn {
     merge: Versioned<Merge>,
     sources: Table<Source, SourceState>,
     entries: Table<PodKey, Entry>,
+    /// The last status of pods that their source has deleted and that have ended here, as long as the source has them.
+    ended: Table<PodKey, WorkerStatus>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Sandboxes in that list that are not on the network of [`Config::network`].
@@ -240,6 +242,7 @@ impl Turn {
             merge: Versioned::new(Merge::new(&declared)),
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
+            ended: Table::new(),
             found: Versioned::default(),
             elsewhere: Table::new(),
             found_changed: BTreeSet::new(),

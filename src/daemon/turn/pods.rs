@@ -13,7 +13,7 @@ use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
 use crate::plan;
-use crate::pod::{DesiredPod, PodKey};
+use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
@@ -35,7 +35,22 @@ impl Turn {
                 Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod, now)),
             }
         }
+        let merge = &self.merge;
+        self.ended.retain(|key, last| merge.get(key).is_some_and(|pod| pod.uid == last.pod.uid));
         self.readmit(&touched, now);
+    }
+
+    /// Its source has it deleted, and waits for its end.
+    fn is_deleted(&self, key: &PodKey, uid: &str) -> bool {
+        let pod = self.merge.get(key);
+        pod.is_some_and(|pod| pod.uid == uid && pod.metadata.deletion_timestamp.is_some())
+    }
+
+    /// The API server has it as ended, and nothing of it runs here: it is not run a second time.
+    fn is_past(&self, pod: &DesiredPod) -> bool {
+        let is_terminal = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let is_here = self.runs(&pod.key, &pod.uid) || self.entries.contains_key(&pod.key);
+        pod.source == Source::Api && is_terminal && !is_here
     }
 
     /// Running pods are admitted first, so that they keep their ports; then by name, never by time.
@@ -44,6 +59,9 @@ impl Turn {
         for pod in pods {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.remove(&pod);
+                continue;
+            }
+            if self.is_past(&pod) {
                 continue;
             }
             self.consider(pod, now);
@@ -156,6 +174,8 @@ impl Turn {
             return;
         }
         let blocked = self.entries.values().filter_map(|entry| match &entry.blocked {
+            // A control plane makes another pod in the place of one that was refused.
+            Some(Blocked::Rejected(rejected)) if rejected.pod.source == Source::Api => None,
             Some(blocked @ (Blocked::Rejected(_) | Blocked::Postponed(_))) => Some(Arc::clone(blocked.pod())),
             Some(Blocked::Held(_) | Blocked::Evicted(_)) | None => None,
         });
@@ -211,8 +231,11 @@ impl Turn {
             }
             Report::Terminated => {
                 self.changed = true;
-                worker.status = None;
+                let last = worker.status.take();
                 worker.terminated = true;
+                if let Some(last) = last.filter(|last| self.is_deleted(key, &last.pod.uid)) {
+                    self.ended.insert(key.clone(), last);
+                }
                 self.readmit(std::slice::from_ref(key), now);
             }
             Report::Gone(wishes) => {

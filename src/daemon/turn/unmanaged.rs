@@ -92,6 +92,7 @@ impl Turn {
             stale: false,
             is_kept: false,
             is_told: false,
+            is_over: false,
         })
     }
 

@@ -31,6 +31,7 @@ impl Turn {
                 stale: false,
                 is_kept: false,
                 is_told: true,
+                is_over: false,
             })
         }));
         pods.extend(self.refused_views(now));
@@ -109,11 +110,16 @@ impl Turn {
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving.or(stopping));
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
             let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
-            return PodView { pod, status: shown, leaving, stale, is_kept, is_told: true };
+            return PodView { pod, status: shown, leaving, stale, is_kept, is_told: true, is_over: false };
+        }
+        let is_over = self.is_deleted_here(pod);
+        if let Some(ended) = self.ended.get(&pod.key).filter(|ended| ended.pod.uid == pod.uid && is_over) {
+            let (pod, status, leaving) = (Arc::clone(pod), Arc::clone(&ended.status), ended.leaving);
+            return PodView { pod, status, leaving, stale, is_kept: false, is_told: true, is_over };
         }
         if let Some(status) = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status) {
             let (pod, status) = (Arc::clone(pod), Arc::clone(status));
-            return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: true };
+            return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: true, is_over };
         }
         let status = status::compute(&status::Input {
             pod,
@@ -136,8 +142,18 @@ impl Turn {
             leaving: None,
             stale,
             is_kept,
-            is_told: false,
+            is_told: is_over,
+            is_over,
         }
+    }
+
+    /// The source has it deleted, none of its containers runs, and none will be started.
+    fn is_deleted_here(&self, pod: &DesiredPod) -> bool {
+        let is_deleted = pod.metadata.deletion_timestamp.is_some();
+        let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
+        let is_stopped =
+            worker.map_or_else(|| !self.found.contains_key(&pod.key), |worker| worker.terminated);
+        is_deleted && is_stopped && self.listed && self.docker.reachable
     }
 
     /// Pods that the policy refuses and that have no other wanted version: shown as failed.
@@ -155,6 +171,7 @@ impl Turn {
                 stale: false,
                 is_kept: false,
                 is_told: true,
+                is_over: false,
             }
         })
     }

@@ -126,3 +126,26 @@ fn a_deletion_timestamp_stops_with_its_grace() {
     let mut rig = Rig::listed();
     assert_eq!(acts(rig.want(&[leaving])), [""; 0]);
 }
+
+#[test]
+fn the_last_status_of_a_deleted_pod_is_kept_until_its_source_lets_it_go() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.status(&pod("a"), "Running", false);
+    let mut leaving = (*pod("a")).clone();
+    let time = crate::base::clock::Timestamp::from_second(0).unwrap();
+    leaving.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+    let leaving = std::sync::Arc::new(leaving);
+    rig.want(std::slice::from_ref(&leaving));
+    let view = |rig: &Rig| {
+        let now = rig.now();
+        rig.turn.snapshot(&now).pods.first().map(|view| (view.status.phase.clone().unwrap(), view.is_over))
+    };
+    rig.status(&leaving, "Failed", true);
+    assert_eq!(view(&rig), Some(("Failed".into(), false)), "its containers may run still");
+    rig.gone("a");
+    assert_eq!(view(&rig), Some(("Failed".into(), true)));
+    rig.want(&[]);
+    assert_eq!(view(&rig), None);
+    assert!(rig.turn.ended.is_empty());
+}
