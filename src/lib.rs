@@ -12,6 +12,8 @@ mod api_client;
 mod base;
 mod cgroup;
 mod cli;
+#[allow(dead_code, unused_imports)]
+mod cluster;
 mod daemon;
 #[cfg(test)]
 mod effects;

@@ -121,6 +121,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
             max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
         },
         node: Arc::new(node(options, machine, &eviction).map_err(refuse)?),
+        cluster: None,
         eviction,
         server,
         api: options.server.api(),

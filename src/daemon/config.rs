@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api;
+use crate::cluster;
 use crate::eviction::threshold;
 use crate::garbage::images;
 use crate::mapping::logs::LogSettings;
@@ -70,6 +71,8 @@ pub struct Config {
     pub network: NetworkConfig,
     /// What this node has and gives to pods, `--kube-reserved`, `--max-pods`, `--device` and their like.
     pub node: Arc<Node>,
+    /// `--register-node` and what else an API server is told of this node; `None` without one.
+    pub cluster: Option<cluster::node::Settings>,
     /// `--eviction-hard`, `--eviction-soft` and all that belongs to them.
     pub eviction: threshold::Settings,
     /// `--port`, `--read-only-port`, `--healthz-port` and all that belongs to them.

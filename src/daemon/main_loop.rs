@@ -61,7 +61,6 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
     let (events_in, events) = bounded(limits::EVENT_QUEUE);
     let pulses = Pulses::default();
     watch::join_main(&pulses);
-    let actors = wiring::start(&config, events_in, restore, pulses)?;
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(earlier) => turn.restore_events(earlier),
@@ -71,6 +70,7 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
     if let Ok(earlier) = file::read(&config.run_dir) {
         turn.restore_evictions(earlier.file.evictions);
     }
+    let actors = wiring::start(&config, events_in, restore, pulses, turn.events())?;
     actors.writer.set_earlier_events(turn.events());
     if let Some(told) = &actors.told {
         told.tell_events(turn.events());
@@ -270,6 +270,9 @@ impl MainLoop {
             if let Some(told) = &self.actors.told {
                 told.tell_events(events.clone());
             }
+            if let Some(cluster) = &self.actors.cluster {
+                cluster.tell_events(events.clone());
+            }
             self.actors.writer.publish_events(change, events);
         }
         if self.turn.take_changed() {
@@ -282,6 +285,9 @@ impl MainLoop {
             self.actors.limits.tell(Arc::clone(&snapshot));
             if let Some(told) = &self.actors.told {
                 told.tell(Arc::clone(&snapshot), Arc::clone(self.turn.local_objects()));
+            }
+            if let Some(cluster) = &self.actors.cluster {
+                cluster.tell(Arc::clone(&snapshot));
             }
             self.actors.writer.publish(snapshot);
         }
@@ -317,7 +323,8 @@ mod tests {
         });
         let (signal, signals) = bounded(2);
         let (events_in, events) = bounded(limits::EVENT_QUEUE);
-        let actors = wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default()).unwrap();
+        let actors =
+            wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default(), Vec::new()).unwrap();
         let turn = Turn::new(Arc::clone(&config));
         let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
         // Much later than any machine needs; the loop would wait for ever.

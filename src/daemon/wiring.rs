@@ -2,15 +2,18 @@
 //!
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
+mod error;
 mod servers;
+mod to_cluster;
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, io, thread};
+use std::thread;
 
 use crossbeam_channel::Sender;
+
+pub(super) use error::{RunError, cannot};
 
 use crate::api::told::Told;
 use crate::base::clock::System;
@@ -19,6 +22,7 @@ use crate::base::locks::LOCK;
 use crate::base::pulse::Pulses;
 use crate::cgroup::resource::Resources;
 use crate::cgroup::{self, Cgroups};
+use crate::cluster::Cluster;
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::engine_root::EngineRoot;
@@ -43,6 +47,7 @@ use crate::node::sys;
 use crate::pod::Source;
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
+use crate::recorder::ring::Kept;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
@@ -59,30 +64,6 @@ use crate::worker::gate::Gate;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
 
-/// Why the daemon could not start. Once it runs, only a signal ends it.
-#[derive(Debug)]
-pub struct RunError {
-    what: &'static str,
-    error: io::Error,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.error)
-    }
-}
-
-impl Error for RunError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-/// Wraps an error of the system; `what` says what is not possible.
-pub(super) fn cannot(what: &'static str) -> impl Fn(io::Error) -> RunError {
-    move |error| RunError { what, error }
-}
-
 /// All actors beside the main thread, except the workers of pods. Dropping it ends them, in this order.
 pub(super) struct Actors {
     _event_stream: Events,
@@ -90,6 +71,8 @@ pub(super) struct Actors {
     _servers: Option<Servers>,
     /// Where the API is told what is new, when there is one.
     pub(super) told: Option<Told>,
+    /// What goes back to an API server.
+    pub(super) cluster: Option<Cluster>,
     sources: Sources,
     preload: Option<Preload>,
     pub(super) writer: Writer,
@@ -126,12 +109,11 @@ pub(super) fn start(
     events: Sender<Event>,
     restore: Restore,
     pulses: Pulses,
+    earlier: Vec<Arc<Kept>>,
 ) -> Result<Actors, RunError> {
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
-    let root_dir = config.root_dir.to_string_lossy().into_owned();
-    let parts = Parts { config, root_dir, clock, docker, events, pulses };
-
+    let parts = Parts::new(config, clock, docker, events, pulses);
     let preload = parts.preload()?;
     let grants = Arc::new(Grants::open(&config.root_dir));
     let pulls = parts.pulls(preload.clone(), Arc::clone(&grants));
@@ -162,6 +144,7 @@ pub(super) fn start(
     let kernel_log = parts.kernel_log()?;
     let told = Told::default();
     let servers = parts.servers(pods.clone(), told.clone())?;
+    let cluster = parts.cluster(None, earlier)?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
     let limits =
         LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), docker_root, parts.events.clone());
@@ -189,6 +172,7 @@ pub(super) fn start(
         _kernel_log: kernel_log,
         _servers: servers,
         told: config.api.is_some().then_some(told),
+        cluster,
         sources,
         preload,
         writer,
@@ -230,6 +214,19 @@ impl Actors {
             // The next start removes them.
             log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
         }
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn new(
+        config: &'a Arc<Config>,
+        clock: System,
+        docker: Docker,
+        events: Sender<Event>,
+        pulses: Pulses,
+    ) -> Parts<'a> {
+        let root_dir = config.root_dir.to_string_lossy().into_owned();
+        Parts { config, root_dir, clock, docker, events, pulses }
     }
 }
 

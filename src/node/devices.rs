@@ -75,6 +75,11 @@ impl Pools {
         self.0.is_empty()
     }
 
+    /// Number of units of each resource.
+    pub fn counts(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.0.iter().map(|(name, units)| (name.as_str(), units.len()))
+    }
+
     /// Number of units of a resource.
     #[must_use]
     pub fn count(&self, resource: &str) -> usize {

@@ -22,7 +22,8 @@ pub use images::{
     pulling,
 };
 pub use node::{
-    allocatable_enforced, node_is, reserved_enforced, reserved_not_enforced, system_oom, threshold_met,
+    allocatable_enforced, node_is, rebooted, reserved_enforced, reserved_not_enforced, starting, system_oom,
+    threshold_met,
 };
 
 /// Kind, reason and message of an event.

@@ -4,6 +4,7 @@
 
 mod api;
 mod api_client;
+mod cluster;
 mod daemon;
 mod docker;
 mod eviction;
@@ -16,6 +17,7 @@ mod streams;
 
 pub use api::*;
 pub use api_client::*;
+pub use cluster::*;
 pub use daemon::*;
 pub use docker::*;
 pub use eviction::*;

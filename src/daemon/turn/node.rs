@@ -74,6 +74,7 @@ impl Turn {
             list.insert("cpu".to_owned(), quantity::cores(of.milli_cpu));
             list.insert("memory".to_owned(), quantity::bytes(of.memory));
             list.insert("pods".to_owned(), node.max_pods.to_string());
+            list.extend(node.devices.counts().map(|(name, count)| (name.to_owned(), count.to_string())));
             list
         };
         NodeView {
@@ -118,8 +119,9 @@ impl Turn {
                 }
                 None => {
                     self.node.conditions.push(view);
-                    // At the start a node is expected not to be ready yet, and to be short of nothing.
-                    false
+                    // At the start a node is expected not to be ready yet, and to be short of nothing. A control plane
+                    // hears the rest, as from the kubelet.
+                    self.config.cluster.is_some() && told.type_ != READY
                 }
             };
             if is_news {

@@ -49,3 +49,16 @@ pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
 pub fn threshold_met(resource: &str) -> Words {
     warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
 }
+
+/// The daemon begins. Upstream: `pkg/kubelet/kubelet.go`, `BirthCry`.
+#[must_use]
+pub fn starting() -> Words {
+    normal("Starting", "Starting kubelet.")
+}
+
+/// The machine has booted since the API server heard of it last. Upstream: `pkg/kubelet/nodestatus/setters.go`,
+/// `MachineInfo`.
+#[must_use]
+pub fn rebooted(node: &str, boot: &str) -> Words {
+    warning("Rebooted", format!("Node {node} has been rebooted, boot id: {boot}"))
+}

@@ -251,6 +251,7 @@ pub fn config() -> Config {
             max_files: 5,
         },
         node: Default::default(),
+        cluster: None,
         eviction: podkeeper::testing::eviction::threshold::Settings::none(),
         server: podkeeper::testing::server::Settings::default(),
         api: None,

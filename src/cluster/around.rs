@@ -1,0 +1,113 @@
+//! What the threads here must look up beside the snapshot: the machine, its addresses, Docker's version and images.
+//!
+//! Never here: a wait for Docker. Images are listed in a thread of their own, `pk-node-images`, which ends with its list:
+//! a Docker that hangs must not make the lease late.
+
+use std::net::IpAddr;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use serde_json::{Value, json};
+
+use super::node;
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::garbage::collector;
+use crate::network::address;
+use crate::node::facts::Facts;
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, Reply};
+
+/// See the module.
+pub(super) struct Around {
+    docker: Docker,
+    node_ips: Vec<IpAddr>,
+    most_images: Option<usize>,
+    facts: Option<Facts>,
+    addresses: Vec<String>,
+    addresses_at: Option<Mono>,
+    known: Known,
+    looked: (Sender<Known>, Receiver<Known>),
+    looked_at: Option<Mono>,
+}
+
+/// What Docker said.
+#[derive(Debug, Default)]
+struct Known {
+    images: Value,
+    version: Option<String>,
+}
+
+impl Around {
+    pub(super) fn new(docker: Docker, node_ips: Vec<IpAddr>, most_images: Option<usize>) -> Around {
+        Around {
+            docker,
+            node_ips,
+            most_images,
+            facts: None,
+            addresses: Vec::new(),
+            addresses_at: None,
+            known: Known { images: json!([]), version: None },
+            looked: bounded(1),
+            looked_at: None,
+        }
+    }
+
+    /// The node's addresses, looked up again when the last look is old.
+    pub(super) fn addresses(&mut self, now: Mono) -> &[String] {
+        let is_old = self.addresses_at.is_none_or(|at| now.since(at) >= limits::ADDRESSES_AGAIN);
+        if is_old {
+            self.addresses_at = Some(now);
+            let found = address::of_node(&self.node_ips);
+            // A cable that is out does not take the address back: the server would lose the way to this node.
+            if !found.is_empty() {
+                self.addresses = found;
+            }
+        }
+        &self.addresses
+    }
+
+    /// The machine, its addresses, and its images as they were listed last.
+    pub(super) fn all(&mut self, is_reachable: bool, now: Mono) -> node::object::Around<'_> {
+        self.addresses(now);
+        let is_old = self.looked_at.is_none_or(|at| now.since(at) >= limits::IMAGES_AGAIN);
+        if is_old && is_reachable {
+            // The first time the answer is waited for a little, so that a new node is complete.
+            let patience = if self.looked_at.is_none() { limits::FIRST_IMAGES } else { Duration::ZERO };
+            self.looked_at = Some(now);
+            self.look();
+            self.heard(patience);
+        }
+        self.heard(Duration::ZERO);
+        let facts = &*self.facts.get_or_insert_with(Facts::of_machine);
+        let Known { images, version } = &self.known;
+        node::object::Around { facts, addresses: &self.addresses, images, docker: version.as_deref() }
+    }
+
+    fn heard(&mut self, patience: Duration) {
+        if let Ok(known) = self.looked.1.recv_timeout(patience) {
+            self.known = known;
+        }
+    }
+
+    fn look(&self) {
+        let (docker, out, most) = (self.docker.clone(), self.looked.0.clone(), self.most_images);
+        let look = move || {
+            let version = match docker.call(&Call::Info) {
+                Ok(Reply::Info(info)) => Some(info.server_version).filter(|version| !version.is_empty()),
+                _ => None,
+            };
+            match collector::images(&docker) {
+                // An answer that nobody has taken yet is as good.
+                Ok(all) => _ = out.try_send(Known { images: node::images(&all, most), version }),
+                Err(error) => log::debug!("the node's images are not told: {error}"),
+            }
+        };
+        let thread =
+            thread::Builder::new().name("pk-node-images".to_owned()).stack_size(limits::WORKER_STACK);
+        if let Err(error) = thread.spawn(look) {
+            log::debug!("the node's images are not told: no thread could be started: {error}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Events at an API server: what the recorder keeps, sent once each, and again when it was counted. Pure.
+//!
+//! Upstream: `client-go/tools/record/event.go`, `events_cache.go`. The recorder's ring aggregates and counts, and it is
+//! bounded; so there is no queue here, and an event of an hour without a server is sent when it is back, once, with its
+//! count. An event that the server had, and has forgotten since, is made anew.
+//!
+//! Never here: a socket, or an event that an earlier daemon has seen, unless it happened again.
+
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::cluster::answer::Answer;
+use crate::recorder::Involved;
+use crate::recorder::ring::Kept;
+use crate::status::seconds;
+
+use tokens::Tokens;
+
+/// Who reports: the kubelet's word, for tools look for it.
+const COMPONENT: &str = "kubelet";
+/// Where events of the node are kept, which has no namespace itself.
+const OF_NODES: &str = "default";
+
+/// A request about an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// Namespace of the event.
+    pub namespace: String,
+    /// Name of the event.
+    pub name: String,
+    /// Make it, else patch the one of that name.
+    pub is_new: bool,
+    /// The event, or the patch.
+    pub body: Value,
+    serial: i128,
+    count: u32,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Ask this, and tell the answer.
+    Ask(Ask),
+    /// Nothing, before then or until there are other events.
+    Wait(Option<Mono>),
+}
+
+/// What the server has of an event.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    count: u32,
+    /// The server does not have it, whatever its count is.
+    is_lost: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Post {
+    sent: BTreeMap<i128, Sent>,
+    tokens: Tokens,
+    retry_at: Mono,
+    is_down: bool,
+}
+
+impl Post {
+    /// Events of an earlier daemon count as sent.
+    #[must_use]
+    pub fn after(earlier: &[Arc<Kept>]) -> Post {
+        let sent = earlier.iter().map(|kept| (kept.serial, Sent { count: kept.count, is_lost: false }));
+        Post { sent: sent.collect(), ..Post::default() }
+    }
+
+    /// The next request, when the recorder keeps these events. `node` is the name of this node.
+    pub fn next(&mut self, kept: &[Arc<Kept>], node: &str, now: Mono) -> Next {
+        if now < self.retry_at {
+            return Next::Wait(Some(self.retry_at));
+        }
+        if self.sent.len() > kept.len() {
+            let known: std::collections::BTreeSet<i128> = kept.iter().map(|kept| kept.serial).collect();
+            self.sent.retain(|serial, _| known.contains(serial));
+        }
+        let mut later: Option<Mono> = None;
+        for kept in kept {
+            let sent = self.sent.get(&kept.serial).copied();
+            if sent.is_some_and(|sent| !sent.is_lost && sent.count >= kept.count) {
+                continue;
+            }
+            match self.tokens.take(&kept.event, now) {
+                Ok(()) => return Next::Ask(ask(kept, sent.is_none_or(|sent| sent.is_lost), node)),
+                Err(at) => later = Some(later.map_or(at, |later| later.min(at))),
+            }
+        }
+        Next::Wait(later)
+    }
+
+    /// What the server says. Returns a line for the log, if there is something new to say.
+    pub fn told(&mut self, ask: &Ask, answer: &Answer, now: Mono) -> Option<(log::Level, String)> {
+        if let Answer::Failed(why) = answer {
+            self.retry_at = now.after(limits::API_EVENT_RETRY);
+            let is_new = !std::mem::replace(&mut self.is_down, true);
+            let line = format!("the API server does not hear of events: {why}; they are sent later");
+            return is_new.then_some((log::Level::Debug, line));
+        }
+        self.is_down = false;
+        let is_lost = !ask.is_new && *answer == Answer::Missing;
+        self.sent.insert(ask.serial, Sent { count: ask.count, is_lost });
+        // A namespace that is being removed takes none: nothing is wrong with that.
+        match answer {
+            Answer::Forbidden(why) | Answer::Refused(why) => {
+                Some((log::Level::Debug, format!("event {}/{} is not taken: {why}", ask.namespace, ask.name)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn ask(kept: &Kept, is_new: bool, node: &str) -> Ask {
+    let event = &kept.event;
+    let (namespace, object) = match &event.of {
+        Involved::Pod(key) => (key.namespace.as_str(), key.name.as_str()),
+        Involved::Node(name) => (OF_NODES, name.as_str()),
+    };
+    let name = format!("{object}.{:x}", kept.serial);
+    let last = seconds(kept.last);
+    let body = match is_new {
+        true => made(kept, &name, namespace, node, &last),
+        false => json!({ "count": kept.count, "lastTimestamp": last, "message": event.message }),
+    };
+    let (namespace, serial, count) = (namespace.to_owned(), kept.serial, kept.count);
+    Ask { namespace, name, is_new, body, serial, count }
+}
+
+fn made(kept: &Kept, name: &str, namespace: &str, node: &str, last: &Time) -> Value {
+    let event = &kept.event;
+    let mut involved = match &event.of {
+        Involved::Pod(key) => json!({
+            "apiVersion": "v1", "kind": "Pod", "namespace": key.namespace, "name": key.name, "uid": event.uid,
+        }),
+        Involved::Node(name) => json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": name }),
+    };
+    if let (Some(subject), Some(involved)) = (&event.subject, involved.as_object_mut()) {
+        involved.insert("fieldPath".to_owned(), subject.to_string().into());
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": { "name": name, "namespace": namespace },
+        "involvedObject": involved,
+        "reason": event.reason,
+        "message": event.message,
+        "source": { "component": COMPONENT, "host": node },
+        "reportingComponent": COMPONENT,
+        "reportingInstance": node,
+        "type": event.weight.as_str(),
+        "firstTimestamp": seconds(kept.first),
+        "lastTimestamp": last,
+        "count": kept.count,
+    })
+}
+
+#[cfg(test)]
+mod tests;

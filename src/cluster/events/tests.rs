@@ -1,0 +1,137 @@
+//! Which events are sent, and what they look like.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Ask, Next, Post};
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::limits;
+use crate::cluster::answer::Answer;
+use crate::pod::PodKey;
+use crate::recorder::ring::Kept;
+use crate::recorder::{List, ObjectEvent, Ring, Subject, words};
+
+const WALL: Timestamp = Timestamp::constant(1_795_000_000, 5);
+
+fn at(seconds: u64) -> Now {
+    Now { mono: Mono(Duration::from_secs(seconds)), wall: WALL }
+}
+
+fn of_pod(name: &str) -> ObjectEvent {
+    let key = PodKey { namespace: "default".into(), name: name.into() };
+    let subject = Subject { list: List::Regular, name: "app".into() };
+    ObjectEvent::new(key, format!("uid-{name}"), Some(subject), words::rejected("Reason", "It happened."))
+}
+
+struct Rig {
+    post: Post,
+    ring: Ring,
+    seconds: u64,
+}
+
+impl Rig {
+    fn next(&mut self) -> Next {
+        self.post.next(&self.ring.all(), "n1", at(self.seconds).mono)
+    }
+
+    fn ask(&mut self) -> Option<Ask> {
+        match self.next() {
+            Next::Ask(ask) => Some(ask),
+            Next::Wait(_) => None,
+        }
+    }
+
+    fn add(&mut self, event: ObjectEvent) {
+        self.ring.add(event, &at(self.seconds));
+    }
+
+    fn told(&mut self, ask: &Ask, answer: Answer) {
+        self.post.told(ask, &answer, at(self.seconds).mono);
+    }
+}
+
+fn rig() -> Rig {
+    Rig { post: Post::default(), ring: Ring::default(), seconds: 0 }
+}
+
+#[test]
+fn an_event_is_made_and_then_counted() {
+    let mut rig = rig();
+    rig.add(of_pod("web"));
+    let made = rig.ask().unwrap();
+    assert!(made.is_new && rig.ring.all().len() == 1);
+    let text = serde_json::to_string_pretty(&made.body).unwrap();
+    crate::base::testing::golden("cluster/event.json", &(text + "\n"));
+    rig.told(&made, Answer::Done(json!({})));
+    assert_eq!(rig.next(), Next::Wait(None));
+    rig.add(of_pod("web"));
+    let patch = rig.ask().unwrap();
+    assert!(!patch.is_new);
+    assert_eq!(patch.name, made.name);
+    assert_eq!(patch.body["count"], 2);
+    // The server forgets events after an hour.
+    rig.told(&patch, Answer::Missing);
+    let again = rig.ask().unwrap();
+    assert!(again.is_new);
+    assert_eq!(again.body["count"], 2);
+    rig.told(&again, Answer::Done(json!({})));
+    assert_eq!(rig.next(), Next::Wait(None));
+    rig.add(ObjectEvent::of_node("n1", words::starting()));
+    let node = rig.ask().unwrap();
+    assert_eq!(node.namespace, "default");
+    assert_eq!(
+        node.body["involvedObject"],
+        json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"})
+    );
+}
+
+#[test]
+fn a_server_that_was_away_hears_of_each_happening_once() {
+    let mut rig = rig();
+    for _ in 0..100 {
+        rig.add(of_pod("web"));
+        if let Some(ask) = rig.ask() {
+            rig.told(&ask, Answer::Failed("connection refused".into()));
+        }
+        rig.seconds += 60;
+    }
+    let ask = rig.ask().unwrap();
+    assert_eq!((ask.is_new, &ask.body["count"]), (true, &json!(100)));
+    rig.told(&ask, Answer::Done(json!({})));
+    assert_eq!(rig.next(), Next::Wait(None));
+}
+
+#[test]
+fn events_of_an_earlier_daemon_are_not_told_again_and_refused_ones_neither() {
+    let mut rig = rig();
+    rig.add(of_pod("web"));
+    let earlier: Vec<Arc<Kept>> = rig.ring.all();
+    rig.post = Post::after(&earlier);
+    assert_eq!(rig.next(), Next::Wait(None));
+    rig.add(of_pod("web"));
+    let ask = rig.ask().unwrap();
+    assert!(!ask.is_new);
+    rig.told(&ask, Answer::Forbidden("the namespace is being terminated".into()));
+    assert_eq!(rig.next(), Next::Wait(None));
+}
+
+#[test]
+fn an_object_with_many_events_waits_and_no_other_one() {
+    let mut rig = rig();
+    for _ in 0..limits::API_EVENT_BURST {
+        rig.add(of_pod("noisy"));
+        let ask = rig.ask().unwrap();
+        rig.told(&ask, Answer::Done(json!({})));
+    }
+    rig.add(of_pod("noisy"));
+    assert!(matches!(rig.next(), Next::Wait(Some(_))));
+    rig.add(of_pod("other"));
+    let ask = rig.ask().unwrap();
+    assert_eq!(ask.body["involvedObject"]["name"], "other");
+    rig.told(&ask, Answer::Done(json!({})));
+    rig.seconds += limits::API_EVENT_REFILL.as_secs();
+    let ask = rig.ask().unwrap();
+    assert_eq!(ask.body["count"], limits::API_EVENT_BURST + 1);
+}

@@ -1,0 +1,127 @@
+//! The thread `pk-heartbeat`: registers the node, and keeps its status and its lease. It asks what
+//! [`super::node::heart`] says, and sleeps between.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, after, select};
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::around::Around;
+use super::node::heart::{Ask, Heart, News, Next};
+use super::node::{Settings, lease, object};
+use super::{Shared, is_over};
+use crate::api_client::request::encoded;
+use crate::api_client::{Client, Method, Request};
+use crate::base::clock::{Clock, Mono, System};
+use crate::base::{limits, pulse};
+use crate::recorder::{ObjectEvent, words};
+use crate::status::snapshot::Snapshot;
+
+pub(super) struct Heartbeat {
+    pub(super) settings: Settings,
+    pub(super) client: Client,
+    pub(super) clock: System,
+    pub(super) shared: Arc<Shared>,
+    pub(super) around: Around,
+    pub(super) told: Receiver<()>,
+    /// Wakes the thread of pods, which waits for the node's UID.
+    pub(super) tell_pods: Sender<()>,
+    pub(super) stopped: Receiver<()>,
+    pub(super) happened: Box<dyn Fn(ObjectEvent) + Send>,
+}
+
+impl Heartbeat {
+    pub(super) fn run(&mut self) {
+        (self.happened)(ObjectEvent::of_node(&self.settings.name, words::starting()));
+        let seed = RandomState::new().hash_one(&self.settings.name);
+        let mut heart = Heart::new(self.settings.clone(), seed, self.clock.now().mono);
+        while !is_over(&self.stopped) {
+            let snapshot = self.shared.snapshot.get();
+            let now = self.clock.now();
+            if snapshot.node.is_empty() {
+                // The main loop has not said anything yet.
+                if !self.rest(None, &mut heart) {
+                    return;
+                }
+                continue;
+            }
+            let around = self.around.all(snapshot.docker.reachable, now.mono);
+            match heart.next(&snapshot, &around, &now) {
+                Next::Wait(until) => {
+                    if !self.rest(Some(until), &mut heart) {
+                        return;
+                    }
+                }
+                Next::Ask(ask) => {
+                    let answer =
+                        Answer::of(self.client.call(&self.request(&ask), limits::HEARTBEAT_DEADLINE));
+                    let ours = self.ours(&snapshot);
+                    let news = heart.told(&ask, answer, &ours, self.clock.now().mono);
+                    self.tell(news, &heart);
+                }
+            }
+        }
+    }
+
+    fn ours(&mut self, snapshot: &Snapshot) -> Value {
+        let now = self.clock.now();
+        let around = self.around.all(snapshot.docker.reachable, now.mono);
+        object::node(&self.settings, snapshot, &around, now.wall)
+    }
+
+    /// Waits until then, or until something is told. False: the handle is gone.
+    fn rest(&self, until: Option<Mono>, heart: &mut Heart) -> bool {
+        let wait = until.map(|at| at.since(self.clock.now().mono));
+        let due = wait.map_or_else(crossbeam_channel::never, after);
+        pulse::waits(|| {
+            select! {
+                recv(self.stopped) -> _ => false,
+                recv(self.told) -> told => {
+                    heart.nudge(self.clock.now().mono);
+                    told.is_ok()
+                }
+                recv(due) -> _ => true,
+            }
+        })
+    }
+
+    fn request(&self, ask: &Ask) -> Request {
+        let name = encoded(&self.settings.name);
+        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", lease::NAMESPACE);
+        match ask {
+            Ask::Create(node) => Request::with(Method::Post, "/api/v1/nodes", node),
+            Ask::Read => Request::get(format!("/api/v1/nodes/{name}")),
+            Ask::Patch(patch) => {
+                Request::with(Method::StrategicPatch, format!("/api/v1/nodes/{name}/status"), patch)
+            }
+            Ask::ReadLease => Request::get(format!("{leases}/{name}")),
+            Ask::CreateLease(lease) => Request::with(Method::Post, leases, lease),
+            Ask::RenewLease(lease) => Request::with(Method::Put, format!("{leases}/{name}"), lease),
+        }
+    }
+
+    fn tell(&self, news: Vec<News>, heart: &Heart) {
+        let name = &self.settings.name;
+        for news in news {
+            match news {
+                News::Registered(uid) => {
+                    log::info!("node {name} is registered at the API server");
+                    *self.shared.uid.lock().unwrap_or_else(PoisonError::into_inner) = Some(uid);
+                    _ = self.tell_pods.try_send(());
+                }
+                News::Rebooted => {
+                    let boot = crate::base::clock::boot_id().unwrap_or_default();
+                    (self.happened)(ObjectEvent::of_node(name, words::rebooted(name, &boot)));
+                }
+                News::Trouble(why) => {
+                    log::warn!("the API server does not hear of node {name}: {why}; it is tried again");
+                }
+                News::Well => log::info!("the API server hears of node {name} again"),
+            }
+        }
+        self.shared.was_ready.store(heart.was_ready(), Ordering::Relaxed);
+    }
+}

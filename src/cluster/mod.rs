@@ -1,0 +1,179 @@
+//! What goes back to a Kubernetes API server: the node object and its lease, how pods are, mirror pods, events.
+//!
+//! [`node`], [`pods`] and [`events`] decide and are pure: each compares what the server has with what is so, and says
+//! the next request. `heartbeat`, `pod_status` and `event_sender` are threads that ask it, with one request under
+//! way each. They look at the latest snapshot when they are told of one, so a server that hangs holds nobody up and
+//! nothing piles up here.
+//!
+//! Never here: a decision about a pod on this node, or a right that `system:node` has not.
+
+mod answer;
+mod around;
+mod chance;
+mod event_sender;
+pub mod events;
+mod heartbeat;
+pub mod node;
+mod patch;
+mod pod_status;
+pub mod pods;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::api_client::Client;
+use crate::api_client::pods::ServerPods;
+use crate::base::clock::System;
+use crate::base::limits;
+use crate::base::pulse::Pulses;
+use crate::recorder::ObjectEvent;
+use crate::recorder::ring::Kept;
+use crate::runtime::docker::Docker;
+use crate::status::snapshot::{Latest, Snapshot};
+
+/// What the threads are made of.
+pub struct Parts {
+    /// What flags say.
+    pub settings: node::Settings,
+    /// The server.
+    pub client: Client,
+    /// Its pods of this node.
+    pub pods: ServerPods,
+    /// Whose images are told.
+    pub docker: Docker,
+    /// Both clocks.
+    pub clock: System,
+    /// `--node-ip`.
+    pub node_ips: Vec<IpAddr>,
+    /// Events that an earlier daemon told.
+    pub earlier: Vec<Arc<Kept>>,
+    /// Takes an event of the node.
+    pub happened: Box<dyn Fn(ObjectEvent) + Send>,
+}
+
+/// Handle of the threads. Dropping it ends them; one with a request under way ends after it.
+pub struct Cluster {
+    shared: Arc<Shared>,
+    to_heart: Sender<()>,
+    to_pods: Sender<()>,
+    to_events: Sender<()>,
+    _stop: Sender<()>,
+}
+
+/// What the threads look at.
+#[derive(Debug, Default)]
+struct Shared {
+    snapshot: Latest,
+    events: Mutex<Vec<Arc<Kept>>>,
+    /// The node's UID, once it is registered.
+    uid: Mutex<Option<String>>,
+    /// The control plane had the node as Ready: from then on its status has time.
+    was_ready: AtomicBool,
+}
+
+impl Shared {
+    fn uid(&self) -> Option<String> {
+        self.uid.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn events(&self) -> Vec<Arc<Kept>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Cluster {
+    /// Starts the threads `pk-heartbeat`, `pk-pod-status` and `pk-api-events`.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Cluster> {
+        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened } = parts;
+        let shared = Arc::new(Shared::default());
+        let (stop, stopped) = bounded(0);
+        let [(to_heart, heart_told), (to_pods, pods_told), (to_events, events_told)] =
+            [(); 3].map(|()| bounded(1));
+        let around = || around::Around::new(docker.clone(), node_ips.clone(), settings.images);
+        let mut heart = heartbeat::Heartbeat {
+            settings: settings.clone(),
+            client: client.heartbeat(),
+            clock,
+            shared: Arc::clone(&shared),
+            around: around(),
+            told: heart_told,
+            tell_pods: to_pods.clone(),
+            stopped: stopped.clone(),
+            happened,
+        };
+        begin("pk-heartbeat", "what the API server is told of the node", pulses, move || heart.run())?;
+        let mut status = pod_status::PodStatuses {
+            node: settings.name.clone(),
+            client: client.clone(),
+            clock,
+            shared: Arc::clone(&shared),
+            around: around(),
+            told: pods_told,
+            changed: pods.subscribe(),
+            pods,
+            stopped: stopped.clone(),
+        };
+        begin("pk-pod-status", "what the API server is told of pods", pulses, move || status.run())?;
+        let mut sender = event_sender::EventSender {
+            node: settings.name,
+            client,
+            clock,
+            shared: Arc::clone(&shared),
+            told: events_told,
+            stopped,
+            post: events::Post::after(&earlier),
+        };
+        begin("pk-api-events", "what the API server is told of events", pulses, move || sender.run())?;
+        Ok(Cluster { shared, to_heart, to_pods, to_events, _stop: stop })
+    }
+
+    /// This is how it is now. Never blocks.
+    pub fn tell(&self, snapshot: Arc<Snapshot>) {
+        self.shared.snapshot.tell(snapshot);
+        // A full channel holds the same word.
+        _ = self.to_pods.try_send(());
+        if !self.shared.was_ready.load(Ordering::Relaxed) {
+            _ = self.to_heart.try_send(());
+        }
+    }
+
+    /// All events that are kept now. Never blocks.
+    pub fn tell_events(&self, events: Vec<Arc<Kept>>) {
+        *self.shared.events.lock().unwrap_or_else(PoisonError::into_inner) = events;
+        _ = self.to_events.try_send(());
+    }
+}
+
+/// Starts a thread that is watched; `what` is what users call it.
+fn begin(
+    name: &'static str,
+    what: &'static str,
+    pulses: &Pulses,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let pulses = pulses.clone();
+    let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::WORKER_STACK);
+    thread.spawn(move || {
+        pulses.join(what.to_owned());
+        run();
+    })?;
+    Ok(())
+}
+
+/// The part of an object at this JSON pointer; null where there is none.
+fn at<'a>(object: &'a serde_json::Value, pointer: &str) -> &'a serde_json::Value {
+    object.pointer(pointer).unwrap_or(&serde_json::Value::Null)
+}
+
+/// Whether the handle is gone.
+fn is_over(stopped: &Receiver<()>) -> bool {
+    stopped.try_recv().is_err_and(|error| error.is_disconnected())
+}

@@ -1,0 +1,332 @@
+//! When what is sent about the node: registration first, then the status and the lease, each in its own time. Pure: it
+//! says what to ask next, and is told the answer.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Settings, lease, object, status};
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::cluster::answer::Answer;
+use crate::cluster::at;
+use crate::cluster::chance::Chance;
+use crate::status::snapshot::Snapshot;
+
+const UID: &str = "/metadata/uid";
+
+/// A request about the node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// Make the node object.
+    Create(Value),
+    /// Read it.
+    Read,
+    /// Change its status, or, by way of it, its metadata.
+    Patch(Value),
+    /// Read the lease.
+    ReadLease,
+    /// Make the lease.
+    CreateLease(Value),
+    /// Renew it.
+    RenewLease(Value),
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Ask this, and tell the answer.
+    Ask(Ask),
+    /// Nothing before then.
+    Wait(Mono),
+}
+
+/// What an answer meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The node object is there, with this UID.
+    Registered(String),
+    /// The machine has booted since the last status.
+    Rebooted,
+    /// The server does not take it; why. Told once.
+    Trouble(String),
+    /// It does again.
+    Well,
+}
+
+/// How far registration is.
+#[derive(Debug, Clone, PartialEq)]
+enum Stage {
+    Create,
+    /// There is one, or it may not be made.
+    Look,
+    /// The metadata of the one that is there has to be changed.
+    Reconcile(Value),
+    Done,
+}
+
+/// What is known of the lease.
+#[derive(Debug, Clone, PartialEq)]
+enum Lease {
+    Unknown,
+    Missing,
+    Known(Value),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Heart {
+    settings: Settings,
+    chance: Chance,
+    began: Mono,
+    stage: Stage,
+    register_at: Mono,
+    register_wait: Duration,
+    /// The object as the server has it.
+    node: Option<Value>,
+    /// It must be read before it is changed again.
+    stale: bool,
+    /// How often in a row it had changed meanwhile.
+    conflicts: u32,
+    status_at: Mono,
+    report_at: Mono,
+    lease: Lease,
+    lease_at: Mono,
+    lease_wait: Duration,
+    /// The server had the node as Ready once.
+    was_ready: bool,
+    troubled: bool,
+    /// Why the node may not be made.
+    forbidden: Option<String>,
+}
+
+impl Heart {
+    /// A node that has asked nothing yet. `seed` spreads the nodes of a cluster over time.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64, now: Mono) -> Heart {
+        Heart {
+            settings,
+            chance: Chance::new(seed),
+            began: now,
+            stage: Stage::Create,
+            register_at: now,
+            register_wait: limits::REGISTER_MIN,
+            node: None,
+            stale: false,
+            conflicts: 0,
+            status_at: now,
+            report_at: now,
+            lease: Lease::Unknown,
+            lease_at: now,
+            lease_wait: limits::LEASE_RETRY_MIN,
+            was_ready: false,
+            troubled: false,
+            forbidden: None,
+        }
+    }
+
+    /// The node's UID, once it is registered.
+    #[must_use]
+    pub fn uid(&self) -> Option<&str> {
+        let node = self.node.as_ref().filter(|_| self.stage == Stage::Done)?;
+        at(node, UID).as_str()
+    }
+
+    /// The server had the node as Ready once.
+    #[must_use]
+    pub fn was_ready(&self) -> bool {
+        self.was_ready
+    }
+
+    /// Something about the node has changed. Before the node was Ready for the first time that is told at once.
+    pub fn nudge(&mut self, now: Mono) {
+        if !self.was_ready && now.since(self.began) < limits::FAST_STATUS {
+            self.status_at = self.status_at.min(now.after(limits::FAST_STATUS_STEP));
+        }
+    }
+
+    /// What to do now, as the node is.
+    pub fn next(&mut self, snapshot: &Snapshot, around: &object::Around<'_>, now: &Now) -> Next {
+        let ours = || object::node(&self.settings, snapshot, around, now.wall);
+        if self.stage != Stage::Done {
+            if now.mono < self.register_at {
+                return Next::Wait(self.register_at);
+            }
+            return Next::Ask(match &self.stage {
+                Stage::Create if self.settings.register => Ask::Create(ours()),
+                Stage::Create | Stage::Look | Stage::Done => Ask::Read,
+                Stage::Reconcile(patch) => Ask::Patch(patch.clone()),
+            });
+        }
+        if self.lease_at <= now.mono {
+            let (name, lasts) = (&self.settings.name, self.settings.lease);
+            let write = |known| lease::renewed(known, name, self.uid(), lasts, now.wall);
+            return Next::Ask(match &self.lease {
+                Lease::Unknown => Ask::ReadLease,
+                Lease::Missing => Ask::CreateLease(write(None)),
+                Lease::Known(known) => Ask::RenewLease(write(Some(known))),
+            });
+        }
+        if self.status_at <= now.mono {
+            if let Some(ask) = self.report(&ours(), now.mono) {
+                return Next::Ask(ask);
+            }
+            self.status_at = now.mono.after(self.chance.jitter(self.settings.update));
+        }
+        Next::Wait(self.status_at.min(self.lease_at))
+    }
+
+    /// The request for a status that is due; `None` when the server has it.
+    fn report(&self, ours: &Value, now: Mono) -> Option<Ask> {
+        let Some(node) = self.node.as_ref().filter(|_| !self.stale) else { return Some(Ask::Read) };
+        let theirs = at(node, "/status");
+        let wanted = status::wanted(theirs, at(ours, "/status"));
+        let due = self.report_at <= now || status::differs(theirs, &wanted);
+        due.then(|| Ask::Patch(status::body(theirs, &wanted)))
+    }
+
+    /// What the server says to a request. `ours` is the node as it would be made now.
+    pub fn told(&mut self, ask: &Ask, answer: Answer, ours: &Value, now: Mono) -> Vec<News> {
+        let mut news = self.note_trouble(&answer);
+        if news.contains(&News::Well) {
+            // Meanwhile the control plane may have given the node up.
+            (self.stale, self.status_at) = (true, now);
+        }
+        match ask {
+            Ask::ReadLease | Ask::CreateLease(_) | Ask::RenewLease(_) => self.told_lease(ask, answer, now),
+            _ if self.stage != Stage::Done => news.extend(self.told_registering(ask, answer, ours, now)),
+            _ => self.told_status(ask, answer, now),
+        }
+        news
+    }
+
+    fn note_trouble(&mut self, answer: &Answer) -> Vec<News> {
+        let why = match answer {
+            // What these mean is known only after the next answer.
+            Answer::Forbidden(_) | Answer::Missing | Answer::Exists if self.stage != Stage::Done => {
+                return Vec::new();
+            }
+            Answer::Failed(why) | Answer::Forbidden(why) | Answer::Refused(why) => Some(why),
+            Answer::Done(_) | Answer::Missing | Answer::Exists | Answer::Conflict => None,
+        };
+        let was = std::mem::replace(&mut self.troubled, why.is_some());
+        match (was, why) {
+            (false, Some(why)) => vec![News::Trouble(why.clone())],
+            (true, None) => vec![News::Well],
+            _ => Vec::new(),
+        }
+    }
+
+    fn told_registering(&mut self, ask: &Ask, answer: Answer, ours: &Value, now: Mono) -> Vec<News> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Create);
+        match (ask, answer) {
+            (Ask::Create(_) | Ask::Patch(_), Answer::Done(node)) => self.registered(node, now),
+            (Ask::Create(_), answer @ (Answer::Exists | Answer::Forbidden(_))) => {
+                if let Answer::Forbidden(why) = answer {
+                    self.forbidden = Some(why);
+                }
+                self.stage = Stage::Look;
+                Vec::new()
+            }
+            (Ask::Read, Answer::Done(node)) => {
+                let boot = |node: &Value| at(node, "/status/nodeInfo/bootID").as_str().map(str::to_owned);
+                let before = boot(&node).filter(|id| !id.is_empty());
+                let rebooted = before.is_some() && before != boot(ours);
+                let mut news = match status::metadata(&node, ours) {
+                    Some(patch) => {
+                        self.stage = Stage::Reconcile(patch);
+                        self.node = Some(node);
+                        Vec::new()
+                    }
+                    None => self.registered(node, now),
+                };
+                news.extend(rebooted.then_some(News::Rebooted));
+                news
+            }
+            // It goes on without what the server does not take.
+            (Ask::Patch(_), Answer::Refused(_) | Answer::Forbidden(_)) if self.node.is_some() => {
+                let node = self.node.take().unwrap_or_default();
+                self.registered(node, now)
+            }
+            (_, answer) => {
+                // One that could not be made may have come meanwhile, and the other way round.
+                self.stage = if matches!(answer, Answer::Failed(_)) { stage } else { Stage::Create };
+                self.register_at = now.after(self.register_wait);
+                self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
+                let why = self.forbidden.take().filter(|_| !std::mem::replace(&mut self.troubled, true));
+                why.map(News::Trouble).into_iter().collect()
+            }
+        }
+    }
+
+    fn registered(&mut self, node: Value, now: Mono) -> Vec<News> {
+        self.stage = Stage::Done;
+        self.status_at = now;
+        self.lease_at = now;
+        // The first status is sent also when it says the same: from then on the control plane counts with it.
+        self.report_at = now;
+        let uid = at(&node, UID).as_str().unwrap_or_default().to_owned();
+        self.has(node);
+        vec![News::Registered(uid)]
+    }
+
+    /// The server has the node like that.
+    fn has(&mut self, node: Value) {
+        let conditions = at(&node, "/status/conditions").as_array().map(Vec::as_slice).unwrap_or_default();
+        self.was_ready |=
+            conditions.iter().any(|c| *at(c, "/type") == "Ready" && *at(c, "/status") == "True");
+        self.node = Some(node);
+        self.stale = false;
+    }
+
+    fn told_status(&mut self, ask: &Ask, answer: Answer, now: Mono) {
+        match (ask, answer) {
+            (Ask::Patch(_), Answer::Done(node)) => {
+                self.has(node);
+                (self.conflicts, self.register_wait) = (0, limits::REGISTER_MIN);
+                self.status_at = now.after(self.chance.jitter(self.settings.update));
+                self.report_at = now.after(self.chance.around(self.settings.report));
+            }
+            (_, Answer::Done(node)) => self.has(node),
+            (_, Answer::Missing) => {
+                // Somebody deleted it, or the server's data are older than this node.
+                self.stage = Stage::Create;
+                (self.register_at, self.node) = (now.after(self.register_wait), None);
+                self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
+                self.lease = Lease::Unknown;
+            }
+            (_, Answer::Conflict | Answer::Exists) if self.conflicts < limits::STATUS_TRIES => {
+                self.stale = true;
+                self.conflicts = self.conflicts.saturating_add(1);
+            }
+            (_, _) => {
+                self.conflicts = 0;
+                self.stale = true;
+                self.status_at =
+                    now.after(self.chance.jitter(self.settings.update.min(limits::POD_RETRY_MAX)));
+            }
+        }
+    }
+
+    fn told_lease(&mut self, ask: &Ask, answer: Answer, now: Mono) {
+        let renew = self.settings.lease / limits::LEASE_RENEWALS;
+        self.lease = match (ask, answer) {
+            (Ask::ReadLease, Answer::Done(lease)) => Lease::Known(lease),
+            (_, Answer::Done(lease)) => {
+                self.lease_wait = limits::LEASE_RETRY_MIN;
+                self.lease_at = now.after(self.chance.jitter(renew));
+                Lease::Known(lease)
+            }
+            (Ask::ReadLease | Ask::RenewLease(_), Answer::Missing) => Lease::Missing,
+            (_, answer) => {
+                self.lease_at = now.after(self.lease_wait);
+                self.lease_wait = self.lease_wait.saturating_mul(2).min(limits::LEASE_RETRY_MAX);
+                match answer {
+                    // What is known is good still: the server does not answer.
+                    Answer::Failed(_) => std::mem::replace(&mut self.lease, Lease::Unknown),
+                    _ => Lease::Unknown,
+                }
+            }
+        };
+    }
+}

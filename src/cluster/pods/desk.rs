@@ -1,0 +1,320 @@
+//! Which request about pods comes next: a pure machine that compares what the server has with what is so. See the room.
+//!
+//! The server's pods come from a watch, which lags behind what this node has written itself. An answer to such a write
+//! counts until the watch tells of that version or a later one, so that nothing is sent twice. One that the watch never
+//! tells of (the server's data went back to an older state) counts for a while only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde_json::Value;
+
+use super::{mirror, wanted};
+use crate::api_client::pods::PodsOfNode;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::cluster::answer::Answer;
+use crate::pod::{PodKey, Source};
+use crate::status::file::addressed;
+use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
+
+/// A request about a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// Patch its status.
+    Status(Value),
+    /// Remove the object: its containers are dead, and the server has the last status. Only of this UID.
+    Finish(String),
+    /// Make its mirror pod.
+    MakeMirror(Value),
+    /// Remove a mirror pod of this UID, which is of another version or of no pod.
+    DropMirror(String),
+}
+
+/// What both sides know.
+#[derive(Debug, Clone, Copy)]
+pub struct World<'a> {
+    /// What is so.
+    pub snapshot: &'a Snapshot,
+    /// What the server has.
+    pub server: &'a PodsOfNode,
+    /// Addresses of the node.
+    pub addresses: &'a [String],
+    /// Name of the node.
+    pub node: &'a str,
+    /// Its UID, once it is registered.
+    pub uid: Option<&'a str>,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Ask this about that pod, and tell the answer.
+    Ask(PodKey, Ask),
+    /// Nothing, before then or until something changes.
+    Wait(Option<Mono>),
+}
+
+/// What is remembered of one pod.
+#[derive(Debug, Default)]
+struct Known {
+    /// The answer to the last write, when it was, and what the watch had then.
+    own: Option<(Arc<Pod>, Mono, Option<Arc<Pod>>)>,
+    /// Nothing had to be done with these, and nothing has to be as long as they are the same.
+    settled: Option<Settled>,
+    /// The server did not take this, which is not sent again before then.
+    refused: Option<(Ask, Mono)>,
+    /// The object of this UID is gone, whatever the watch says.
+    gone: Option<String>,
+}
+
+#[derive(Debug)]
+struct Settled {
+    copy: Option<Arc<Pod>>,
+    status: Arc<PodStatus>,
+    is_over: bool,
+    is_leaving: bool,
+    addresses: Vec<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Desk {
+    known: BTreeMap<PodKey, Known>,
+    /// The server did not answer: nothing is asked before.
+    retry_at: Mono,
+    retry: Duration,
+    troubled: bool,
+}
+
+impl Default for Desk {
+    fn default() -> Desk {
+        Desk {
+            known: BTreeMap::new(),
+            retry_at: Mono::default(),
+            retry: limits::POD_RETRY_MIN,
+            troubled: false,
+        }
+    }
+}
+
+impl Desk {
+    /// The next request, if any.
+    pub fn next(&mut self, world: &World<'_>, now: &Now) -> Next {
+        if !world.server.is_complete {
+            return Next::Wait(None);
+        }
+        if now.mono < self.retry_at {
+            return Next::Wait(Some(self.retry_at));
+        }
+        let mut again: Option<Mono> = None;
+        let views: BTreeMap<&PodKey, &PodView> =
+            world.snapshot.pods.iter().map(|view| (&view.pod.key, view)).collect();
+        self.known.retain(|key, _| views.contains_key(key) || world.server.pods.contains_key(key));
+        let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
+        let keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
+        for key in keys {
+            let Some(ask) = self.about(key, views.get(key).copied(), world, now) else { continue };
+            let known = self.known.entry(key.clone()).or_default();
+            match &known.refused {
+                Some((same, until)) if *same == ask && now.mono < *until => {
+                    again = Some(again.map_or(*until, |at| at.min(*until)));
+                }
+                _ => return Next::Ask(key.clone(), ask),
+            }
+        }
+        Next::Wait(again)
+    }
+
+    /// The request that is due for one pod.
+    fn about(&mut self, key: &PodKey, view: Option<&PodView>, world: &World<'_>, now: &Now) -> Option<Ask> {
+        let known = self.known.entry(key.clone()).or_default();
+        let copy = known.copy(world.server.pods.get(key), now.mono);
+        let Some(view) = view else {
+            let orphan = copy.filter(|copy| mirror::mirrored(copy).is_some());
+            let heard = world.snapshot.sources.iter().all(|s| s.name == Source::Api.as_str() || s.ready);
+            return orphan.filter(|_| heard).map(|copy| Ask::DropMirror(uid(&copy)));
+        };
+        let is_leaving = view.leaving.is_some();
+        let same = |settled: &&Settled| {
+            let same_copy = match (&settled.copy, &copy) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            };
+            same_copy
+                && Arc::ptr_eq(&settled.status, &view.status)
+                && (settled.is_over, settled.is_leaving) == (view.is_over, is_leaving)
+                && settled.addresses == world.addresses
+        };
+        // A mirror pod that is missing may have to wait for the node's UID.
+        if copy.is_some() && known.settled.as_ref().filter(same).is_some() {
+            return None;
+        }
+        let ask = decide(view, copy.as_deref(), world, now);
+        if ask.is_none() {
+            known.settled = Some(Settled {
+                copy,
+                status: Arc::clone(&view.status),
+                is_over: view.is_over,
+                is_leaving,
+                addresses: world.addresses.to_vec(),
+            });
+        }
+        ask
+    }
+
+    /// What the server says. Returns a line for the log, if there is something new to say.
+    pub fn told(
+        &mut self,
+        key: &PodKey,
+        ask: Ask,
+        answer: Answer,
+        server: &PodsOfNode,
+        now: Mono,
+    ) -> Option<(log::Level, String)> {
+        if let Answer::Failed(why) = &answer {
+            self.retry_at = now.after(self.retry);
+            self.retry = self.retry.saturating_mul(2).min(limits::POD_RETRY_MAX);
+            let is_new = !std::mem::replace(&mut self.troubled, true);
+            let line = format!("the API server does not hear how pods are: {why}; it is tried again");
+            return is_new.then_some((log::Level::Warn, line));
+        }
+        self.retry = limits::POD_RETRY_MIN;
+        let well = std::mem::take(&mut self.troubled);
+        let known = self.known.entry(key.clone()).or_default();
+        let line = match (answer, ask) {
+            (Answer::Done(object), Ask::Status(_) | Ask::MakeMirror(_)) => {
+                known.own = pod_of(object).map(|pod| (pod, now, server.pods.get(key).cloned()));
+                known.refused = None;
+                None
+            }
+            // What a removal answers is the object as it was.
+            (Answer::Done(_), Ask::Finish(uid) | Ask::DropMirror(uid)) => {
+                (known.gone, known.own) = (Some(uid), None);
+                None
+            }
+            (Answer::Missing, ask) => {
+                known.own = None;
+                known.gone = server.pods.get(key).map(|pod| uid(pod));
+                // A namespace that is gone, for a mirror pod.
+                known.refused = Some((ask, now.after(limits::POD_RETRY_MAX)));
+                None
+            }
+            (Answer::Conflict | Answer::Exists, ask) => {
+                known.refused = Some((ask, now.after(limits::POD_RETRY_MAX)));
+                None
+            }
+            (answer, ask) => {
+                let what = match &ask {
+                    Ask::Status(_) => "its status",
+                    Ask::Finish(_) => "the end of its deletion",
+                    Ask::MakeMirror(_) => "its mirror pod",
+                    Ask::DropMirror(_) => "the removal of its mirror pod",
+                };
+                known.refused = Some((ask, now.after(limits::POD_REFUSED)));
+                let line = format!("pod {key}: the API server does not take {what}: {}", answer.why());
+                Some((log::Level::Warn, line))
+            }
+        };
+        let back = || (log::Level::Info, "the API server hears how pods are again".to_owned());
+        line.or_else(|| well.then(back))
+    }
+}
+
+impl Known {
+    /// The pod as the server has it, as far as one can know.
+    fn copy(&mut self, watched: Option<&Arc<Pod>>, now: Mono) -> Option<Arc<Pod>> {
+        if let Some(gone) = &self.gone {
+            if watched.is_some_and(|pod| uid(pod) == *gone) {
+                return None;
+            }
+            self.gone = None;
+        }
+        let Some((own, since, seen)) = &self.own else { return watched.cloned() };
+        let is_young = now.since(*since) < limits::OWN_WRITE;
+        let counts = match watched {
+            // The watch tells of a pod that was made here only later.
+            None => is_young && seen.is_none(),
+            Some(watched) if uid(watched) != uid(own) => false,
+            Some(watched) => {
+                let unchanged = seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, watched));
+                version(own) > version(watched) && (is_young || unchanged)
+            }
+        };
+        if counts {
+            return Some(Arc::clone(own));
+        }
+        self.own = None;
+        watched.cloned()
+    }
+}
+
+/// What the server must be asked, when it has this copy.
+fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> Option<Ask> {
+    let pod = &view.pod;
+    if view.status.reason.as_deref() == Some(UNMANAGED) {
+        return None;
+    }
+    let Some(copy) = copy else {
+        let node =
+            world.uid.filter(|_| pod.source != Source::Api && view.is_kept && view.leaving.is_none())?;
+        return Some(Ask::MakeMirror(mirror::body(pod, world.node, node)));
+    };
+    let uid = uid(copy);
+    match (pod.source, mirror::mirrored(copy)) {
+        // Another pod of that name.
+        (Source::Api, None) if uid != pod.uid => return None,
+        (Source::Api, None) => {}
+        // A file took the name over, or has left it.
+        (Source::Api, Some(_)) => return Some(Ask::DropMirror(uid)),
+        // Somebody's pod has the name of a static one: it is nobody's mirror.
+        (_, None) => return None,
+        (_, Some(hash)) => {
+            let is_current = mirror::hash(pod) == Some(hash) && copy.metadata.deletion_timestamp.is_none();
+            if !is_current && view.leaving.is_none() {
+                return Some(Ask::DropMirror(uid));
+            }
+        }
+    }
+    if !view.is_told {
+        return None;
+    }
+    let told = addressed(&view.status, pod.host_network(), world.addresses);
+    let here = wanted::Here {
+        pod,
+        status: &told,
+        is_leaving: view.leaving.is_some(),
+        is_over: view.is_over,
+        now: now.wall,
+    };
+    let none = PodStatus::default();
+    let theirs = copy.status.as_ref().unwrap_or(&none);
+    match wanted::patch(theirs, &here, &uid) {
+        Ok(Some(body)) => return Some(Ask::Status(body)),
+        Ok(None) => {}
+        Err(why) => {
+            log::debug!("pod {}: its status is not sent: {why}", pod.key);
+            return None;
+        }
+    }
+    let is_deleted = copy.metadata.deletion_timestamp.is_some();
+    let finished = pod.source == Source::Api && is_deleted && view.is_over && wanted::is_terminal(theirs);
+    finished.then_some(Ask::Finish(uid))
+}
+
+fn uid(pod: &Pod) -> String {
+    pod.metadata.uid.clone().unwrap_or_default()
+}
+
+/// Versions of one object only ever grow; a server whose versions are no numbers has them all equal here.
+fn version(pod: &Pod) -> u64 {
+    pod.metadata.resource_version.as_ref().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// An answer as a pod.
+fn pod_of(object: Value) -> Option<Arc<Pod>> {
+    serde_json::from_value(object).ok().map(Arc::new)
+}

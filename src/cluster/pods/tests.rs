@@ -1,0 +1,342 @@
+//! Tables of what is asked about pods. Times are fixed; the server's pods and the node's are written as JSON.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::desk::{Ask, Desk, Next, World};
+use super::wanted::{Here, patch};
+use crate::api_client::pods::PodsOfNode;
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::cluster::answer::Answer;
+use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::status::snapshot::{PodView, Snapshot, SourceView};
+
+const NOW: Timestamp = Timestamp::constant(1_795_000_000, 0);
+
+fn at(seconds: u64) -> Now {
+    Now { mono: Mono(Duration::from_secs(seconds)), wall: NOW }
+}
+
+/// A pod of one container `app`, of this source.
+fn desired(source: Source, uid: &str, spec: Value) -> DesiredPod {
+    let mut metadata = ObjectMeta { uid: Some(uid.to_owned()), ..ObjectMeta::default() };
+    let annotations = [("kubernetes.io/config.hash".to_owned(), uid.to_owned())];
+    metadata.annotations = (source != Source::Api).then(|| annotations.into());
+    DesiredPod {
+        key: PodKey { namespace: "default".into(), name: "web".into() },
+        uid: uid.to_owned(),
+        written: None,
+        shape: None,
+        source,
+        origin: Origin { path: String::new(), document: 0 },
+        metadata,
+        spec: Arc::new(serde_json::from_value(spec).unwrap()),
+        status: PodStatus::default(),
+        withheld: Default::default(),
+    }
+}
+
+fn spec() -> Value {
+    json!({ "containers": [{ "name": "app", "image": "busybox" }], "restartPolicy": "Never" })
+}
+
+fn status(value: Value) -> PodStatus {
+    serde_json::from_value(value).unwrap()
+}
+
+fn view(source: Source, uid: &str, told: Value) -> PodView {
+    PodView {
+        pod: Arc::new(desired(source, uid, spec())),
+        status: Arc::new(status(told)),
+        leaving: None,
+        stale: false,
+        is_kept: true,
+        is_told: true,
+        is_over: false,
+    }
+}
+
+fn copy(value: Value) -> Arc<Pod> {
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+/// Both sides, and what was asked.
+struct Rig {
+    desk: Desk,
+    views: Vec<PodView>,
+    server: PodsOfNode,
+    uid: Option<String>,
+    seconds: u64,
+}
+
+impl Rig {
+    fn new(views: Vec<PodView>, server: Vec<Arc<Pod>>) -> Rig {
+        let key = PodKey { namespace: "default".into(), name: "web".into() };
+        let pods: BTreeMap<PodKey, Arc<Pod>> = server.into_iter().map(|pod| (key.clone(), pod)).collect();
+        let server = PodsOfNode { is_complete: true, pods };
+        Rig { desk: Desk::default(), views, server, uid: Some("node-uid".into()), seconds: 0 }
+    }
+
+    fn next(&mut self) -> Next {
+        let source = |name: &str| SourceView { ready: true, ..source_view(name) };
+        let snapshot = Snapshot {
+            node: "n1".into(),
+            pods: self.views.clone(),
+            sources: vec![source("file"), source("api")],
+            ..Snapshot::default()
+        };
+        let addresses = ["192.0.2.9".to_owned()];
+        let world = World {
+            snapshot: &snapshot,
+            server: &self.server,
+            addresses: &addresses,
+            node: "n1",
+            uid: self.uid.as_deref(),
+        };
+        self.desk.next(&world, &at(self.seconds))
+    }
+
+    fn ask(&mut self) -> Ask {
+        match self.next() {
+            Next::Ask(_, ask) => ask,
+            Next::Wait(_) => panic!("nothing is asked"),
+        }
+    }
+
+    fn answer(&mut self, ask: Ask, answer: Answer) {
+        let key = PodKey { namespace: "default".into(), name: "web".into() };
+        let now = at(self.seconds).mono;
+        self.desk.told(&key, ask, answer, &self.server, now);
+    }
+
+    fn watch(&mut self, pods: Vec<Arc<Pod>>) {
+        self.server = Rig::new(Vec::new(), pods).server;
+    }
+}
+
+fn source_view(name: &str) -> SourceView {
+    SourceView {
+        name: name.into(),
+        location: String::new(),
+        ready: false,
+        restored: false,
+        last_success: None,
+        accepted: None,
+        pods: 0,
+        objects: 0,
+        problem: None,
+        degraded: None,
+    }
+}
+
+fn running() -> Value {
+    json!({
+        "phase": "Running",
+        "startTime": "2026-01-01T00:00:00Z",
+        "podIP": "172.17.0.2",
+        "podIPs": [{"ip": "172.17.0.2"}],
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}],
+        "containerStatuses": [{"name": "app", "image": "busybox", "imageID": "", "ready": true, "restartCount": 0,
+            "started": true, "state": {"running": {"startedAt": "2026-01-01T00:00:08Z"}}}],
+    })
+}
+
+fn api_copy(uid: &str, version: &str, status: Value, deleted: bool) -> Arc<Pod> {
+    let mut metadata = json!({"name": "web", "namespace": "default", "uid": uid, "resourceVersion": version});
+    if deleted {
+        metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z".into();
+    }
+    copy(json!({"metadata": metadata, "status": status}))
+}
+
+#[test]
+fn a_status_is_sent_once_and_nothing_regresses() {
+    let pending = json!({"phase": "Pending", "qosClass": "BestEffort",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                       {"type": "example.com/gate", "status": "True"}]});
+    let mut rig =
+        Rig::new(vec![view(Source::Api, "u1", running())], vec![api_copy("u1", "5", pending, false)]);
+    let ask = rig.ask();
+    let Ask::Status(body) = &ask else { panic!("{ask:?}") };
+    assert_eq!(body["metadata"], json!({"uid": "u1"}));
+    assert_eq!(body["status"]["phase"], "Running");
+    assert_eq!(body["status"]["hostIP"], "192.0.2.9");
+    // A condition of others stays, and one that this node does not tell any more goes.
+    let types: Vec<&Value> =
+        body["status"]["conditions"].as_array().unwrap().iter().map(|c| &c["type"]).collect();
+    assert_eq!(types, ["Ready", "PodScheduled"]);
+    assert_eq!(body["status"].get("qosClass"), None);
+    // The answer counts until the watch has it.
+    let mut now = running();
+    now["hostIP"] = "192.0.2.9".into();
+    now["hostIPs"] = json!([{"ip": "192.0.2.9"}]);
+    now["qosClass"] = "BestEffort".into();
+    now["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, json!({"type": "example.com/gate", "status": "True"}));
+    let done = api_copy("u1", "6", now.clone(), false);
+    rig.answer(ask, Answer::Done(serde_json::to_value(&*done).unwrap()));
+    assert_eq!(rig.next(), Next::Wait(None));
+    rig.seconds = 3600;
+    assert_eq!(rig.next(), Next::Wait(None), "the watch hangs, and says nothing else");
+    rig.watch(vec![api_copy("u1", "6", now, false)]);
+    assert_eq!(rig.next(), Next::Wait(None));
+}
+
+#[test]
+fn the_server_went_back_to_an_older_state() {
+    let pending = json!({"phase": "Pending"});
+    let mut rig =
+        Rig::new(vec![view(Source::Api, "u1", running())], vec![api_copy("u1", "5", pending.clone(), false)]);
+    let ask = rig.ask();
+    rig.answer(ask, Answer::Done(serde_json::to_value(&*api_copy("u1", "9", running(), false)).unwrap()));
+    rig.watch(vec![api_copy("u1", "4", pending, false)]);
+    rig.seconds = 60;
+    assert!(matches!(rig.ask(), Ask::Status(_)));
+}
+
+#[test]
+fn phases() {
+    let here = |phase: &str, theirs: &str, leaving: bool, over: bool, state: Value| {
+        let pod = desired(Source::Api, "u1", spec());
+        let told = status(json!({"phase": phase, "containerStatuses": [
+            {"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0, "state": state}]}));
+        let here = Here { pod: &pod, status: &told, is_leaving: leaving, is_over: over, now: NOW };
+        let wanted = super::wanted::wanted(&status(json!({"phase": theirs})), &here);
+        wanted.map(|wanted| wanted.phase.unwrap_or_default()).unwrap_or_else(str::to_owned)
+    };
+    let ended = |code: i32| json!({"terminated": {"exitCode": code}});
+    let runs = || json!({"running": {}});
+    assert_eq!(here("Running", "Pending", false, false, runs()), "Running");
+    assert_eq!(here("Failed", "Running", false, false, runs()), "Running", "a container runs still");
+    assert_eq!(here("Failed", "Running", true, false, ended(1)), "Running", "it is being stopped");
+    assert_eq!(here("Failed", "Running", false, false, ended(1)), "Failed");
+    assert_eq!(here("Running", "Failed", false, false, ended(1)), "Failed", "a last phase stays");
+    assert_eq!(here("Running", "Succeeded", false, false, ended(0)), "Succeeded");
+    // Deleted, and all containers are dead.
+    assert_eq!(here("Running", "Running", true, true, ended(0)), "Succeeded");
+    assert_eq!(here("Running", "Running", true, true, ended(137)), "Failed");
+    assert_eq!(here("Pending", "Pending", true, true, json!({"waiting": {}})), "Failed");
+    assert_eq!(here("Running", "Running", true, true, runs()), "Failed");
+}
+
+#[test]
+fn a_container_that_has_ended_for_good_does_not_run_again() {
+    let pod = desired(Source::Api, "u1", spec());
+    let told = status(running());
+    let here = Here { pod: &pod, status: &told, is_leaving: false, is_over: false, now: NOW };
+    let mut ended = running();
+    ended["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    assert!(patch(&status(ended), &here, "u1").is_err());
+}
+
+#[test]
+fn a_deleted_pod_is_finished_when_the_server_has_its_end() {
+    let mut ending = view(Source::Api, "u1", running());
+    ending.leaving = Some(NOW);
+    let mut rig = Rig::new(vec![ending.clone()], vec![api_copy("u1", "5", running(), true)]);
+    let ask = rig.ask();
+    let Ask::Status(body) = &ask else { panic!("{ask:?}") };
+    assert_eq!(
+        body["status"],
+        json!({"hostIP": "192.0.2.9", "hostIPs": [{"ip": "192.0.2.9"}],
+        "$setElementOrder/hostIPs": [{"ip": "192.0.2.9"}]})
+    );
+    ending.is_over = true;
+    rig.views = vec![ending];
+    let ask = rig.ask();
+    let Ask::Status(body) = &ask else { panic!("{ask:?}") };
+    assert_eq!(body["status"]["phase"], "Failed");
+    let c = &body["status"]["containerStatuses"][0];
+    assert_eq!((&c["state"]["terminated"]["exitCode"], &c["ready"]), (&json!(137), &json!(false)));
+    assert_eq!(body["status"]["conditions"][0]["reason"], "PodFailed");
+    // What the server has then: the patch, applied.
+    let mut failed = running();
+    for (name, value) in body["status"].as_object().unwrap().clone() {
+        failed[&name] = value;
+    }
+    failed["conditions"][0]["type"] = "Ready".into();
+    let done = api_copy("u1", "6", failed, true);
+    rig.answer(ask, Answer::Done(serde_json::to_value(&*done).unwrap()));
+    let finish = rig.ask();
+    assert_eq!(finish, Ask::Finish("u1".into()));
+    rig.answer(finish, Answer::Done(json!({})));
+    assert_eq!(rig.next(), Next::Wait(None), "the watch lags behind");
+    // Made again under the same name: another pod, of which nothing is known here.
+    rig.watch(vec![api_copy("u2", "7", json!({"phase": "Pending"}), false)]);
+    assert_eq!(rig.next(), Next::Wait(None));
+}
+
+#[test]
+fn a_pod_of_the_same_name_never_gets_the_old_ones_status() {
+    let other = api_copy("u2", "7", json!({"phase": "Pending"}), false);
+    let mut rig = Rig::new(vec![view(Source::Api, "u1", running())], vec![other]);
+    assert_eq!(rig.next(), Next::Wait(None));
+}
+
+fn mirror_copy(uid: &str, hash: &str, status: Value) -> Arc<Pod> {
+    let annotations = json!({"kubernetes.io/config.mirror": hash, "kubernetes.io/config.hash": hash});
+    copy(json!({"metadata": {"name": "web", "namespace": "default", "uid": uid, "resourceVersion": "3",
+        "annotations": annotations}, "status": status}))
+}
+
+#[test]
+fn mirror_pods() {
+    let mut rig = Rig::new(vec![view(Source::File, "h1", running())], Vec::new());
+    rig.uid = None;
+    assert_eq!(rig.next(), Next::Wait(None), "the node is not registered yet");
+    rig.uid = Some("node-uid".into());
+    let ask = rig.ask();
+    let Ask::MakeMirror(body) = &ask else { panic!("{ask:?}") };
+    assert_eq!(body["metadata"]["annotations"]["kubernetes.io/config.mirror"], "h1");
+    assert_eq!(
+        body["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "node-uid", "controller": true}])
+    );
+    let made = mirror_copy("m1", "h1", json!({"phase": "Pending"}));
+    rig.answer(ask, Answer::Done(serde_json::to_value(&*made).unwrap()));
+    let ask = rig.ask();
+    assert!(
+        matches!(&ask, Ask::Status(body) if body["metadata"]["uid"] == "m1"),
+        "under its own UID: {ask:?}"
+    );
+    // Deleted by hand.
+    rig.watch(vec![made]);
+    rig.next();
+    rig.watch(Vec::new());
+    assert!(matches!(rig.ask(), Ask::MakeMirror(_)));
+    // Of another version.
+    rig.watch(vec![mirror_copy("m2", "h0", running())]);
+    assert_eq!(rig.ask(), Ask::DropMirror("m2".into()));
+    // Somebody's own pod.
+    rig.watch(vec![api_copy("x", "1", running(), false)]);
+    assert_eq!(rig.next(), Next::Wait(None));
+    // The manifest is gone.
+    rig.views.clear();
+    assert_eq!(rig.next(), Next::Wait(None));
+    rig.watch(vec![mirror_copy("m3", "h1", running())]);
+    assert_eq!(rig.ask(), Ask::DropMirror("m3".into()));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_asked_rarely_and_one_that_refuses_hardly_again() {
+    let pending = || api_copy("u1", "5", json!({"phase": "Pending"}), false);
+    let mut rig = Rig::new(vec![view(Source::Api, "u1", running())], vec![pending()]);
+    for _ in 0..20 {
+        let ask = rig.ask();
+        rig.answer(ask, Answer::Failed("connection refused".into()));
+        assert!(matches!(rig.next(), Next::Wait(Some(_))));
+        rig.seconds += 5;
+    }
+    let ask = rig.ask();
+    rig.answer(ask, Answer::Refused("invalid".into()));
+    assert!(matches!(rig.next(), Next::Wait(Some(_))));
+    rig.views[0].status = Arc::new(status(json!({"phase": "Running"})));
+    assert!(matches!(rig.ask(), Ask::Status(_)), "another status is another request");
+}

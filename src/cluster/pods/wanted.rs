@@ -1,0 +1,165 @@
+//! The status that the server should have, made of its own and of what is so (upstream `mergePodStatus`,
+//! `updateStatusInternal`). Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
+use serde_json::{Value, json};
+
+use super::finish;
+use crate::base::clock::Timestamp;
+use crate::cluster::patch;
+use crate::pod::{DesiredPod, Source};
+use crate::status;
+
+/// Types of conditions that a node owns, beside `DisruptionTarget`, which others set too.
+const OWNED: [&str; 8] = [
+    "PodScheduled",
+    "Ready",
+    "Initialized",
+    "ContainersReady",
+    "PodResizeInProgress",
+    "PodResizePending",
+    "PodReadyToStartContainers",
+    "AllContainersRestarting",
+];
+const DISRUPTION: &str = "DisruptionTarget";
+
+/// How a pod is here.
+#[derive(Debug, Clone, Copy)]
+pub struct Here<'a> {
+    /// The pod.
+    pub pod: &'a DesiredPod,
+    /// Its status, with the node's addresses.
+    pub status: &'a PodStatus,
+    /// It is being stopped.
+    pub is_leaving: bool,
+    /// See [`crate::status::snapshot::PodView::is_over`].
+    pub is_over: bool,
+    /// Wall time, for conditions that change here.
+    pub now: Timestamp,
+}
+
+/// Whether a phase is a last one.
+#[must_use]
+pub fn is_terminal(status: &PodStatus) -> bool {
+    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
+}
+
+/// The body of the patch that gives the server's pod of this UID the status it should have; `None` when it has it.
+///
+/// # Errors
+/// A container that has ended for good would run again, which cannot be: nothing is sent.
+pub fn patch(theirs: &PodStatus, here: &Here<'_>, uid: &str) -> Result<Option<Value>, &'static str> {
+    let wanted = wanted(theirs, here)?;
+    let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
+    let changes = patch::diff(&json(theirs), &json(&wanted));
+    // The UID is a precondition: a pod that was made anew must not get the old one's status.
+    Ok(changes.map(|changes| json!({ "metadata": { "uid": uid }, "status": changes })))
+}
+
+/// See [`patch`].
+///
+/// # Errors
+/// See [`patch`].
+pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static str> {
+    let own = here.status;
+    let empty = Vec::new();
+    let (init, regular) = (&own.init_container_statuses, &own.container_statuses);
+    let none = init.is_none() && regular.is_none();
+    let (init, regular) = (init.as_ref().unwrap_or(&empty), regular.as_ref().unwrap_or(&empty));
+    // The last word on a pod that is over is made below.
+    if !none && !here.is_over && status::is_illegal(here.pod, theirs, init, regular) {
+        return Err("a container that has ended for good is reported as not ended");
+    }
+    let mut all = theirs.clone();
+    let or = |ours: &Option<String>, theirs: &Option<String>| ours.clone().or_else(|| theirs.clone());
+    all.container_statuses = containers(&theirs.container_statuses, &own.container_statuses);
+    all.init_container_statuses = containers(&theirs.init_container_statuses, &own.init_container_statuses);
+    all.ephemeral_container_statuses =
+        containers(&theirs.ephemeral_container_statuses, &own.ephemeral_container_statuses);
+    all.pod_ip = or(&own.pod_ip, &theirs.pod_ip);
+    all.pod_ips = own.pod_ips.clone().or_else(|| theirs.pod_ips.clone());
+    all.host_ip = or(&own.host_ip, &theirs.host_ip);
+    all.host_ips = own.host_ips.clone().or_else(|| theirs.host_ips.clone());
+    all.qos_class = or(&theirs.qos_class, &own.qos_class);
+    all.start_time = theirs.start_time.clone().or_else(|| own.start_time.clone());
+    all.observed_generation = theirs.observed_generation.max(own.observed_generation);
+    (all.phase, all.reason, all.message) = (own.phase.clone(), own.reason.clone(), own.message.clone());
+    if here.is_over && here.pod.source == Source::Api {
+        finish::finish(here.pod, &mut all);
+    }
+    // A phase that is a last one stays what it is, and none is told while a container could run.
+    let could_run = here.is_leaving && !here.is_over || any_runs(&all);
+    if is_terminal(theirs) || (is_terminal(&all) && could_run) {
+        all.phase.clone_from(&theirs.phase);
+        all.reason.clone_from(&theirs.reason);
+        all.message.clone_from(&theirs.message);
+    }
+    let may_disrupt = is_terminal(&all) && !could_run;
+    all.conditions = conditions(theirs, own, may_disrupt);
+    if is_terminal(&all) {
+        not_ready(&mut all, here.now);
+    }
+    Ok(all)
+}
+
+fn any_runs(status: &PodStatus) -> bool {
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let mut all = all.chain(status.ephemeral_container_statuses.iter().flatten());
+    all.any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
+/// Ours, where there are any; a number of restarts is never taken back.
+fn containers(
+    theirs: &Option<Vec<ContainerStatus>>,
+    ours: &Option<Vec<ContainerStatus>>,
+) -> Option<Vec<ContainerStatus>> {
+    let Some(ours) = ours else { return theirs.clone() };
+    let told = |name: &str| theirs.iter().flatten().find(|status| status.name == name);
+    let merged = ours.iter().map(|own| {
+        let mut own = own.clone();
+        if let Some(before) = told(&own.name) {
+            own.restart_count = own.restart_count.max(before.restart_count);
+        }
+        own
+    });
+    Some(merged.collect())
+}
+
+/// Conditions of others as the server has them, then ours. A condition that is what it was keeps its time.
+fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<Vec<PodCondition>> {
+    let before = theirs.conditions.as_deref().unwrap_or_default();
+    let Some(ours) = &own.conditions else { return theirs.conditions.clone() };
+    let own_types: BTreeSet<&str> = ours.iter().map(|c| c.type_.as_str()).collect();
+    let is_owned = |kind: &str| {
+        OWNED.contains(&kind) || kind == DISRUPTION && may_disrupt && own_types.contains(DISRUPTION)
+    };
+    let foreign = before.iter().filter(|c| !is_owned(&c.type_)).cloned();
+    let owned = ours.iter().filter(|c| is_owned(&c.type_)).map(|c| {
+        let mut c = c.clone();
+        let same = before.iter().find(|old| old.type_ == c.type_ && old.status == c.status);
+        if let Some(old) = same {
+            c.last_transition_time = old.last_transition_time.clone().or(c.last_transition_time);
+            c.observed_generation = c.observed_generation.max(old.observed_generation);
+        }
+        c
+    });
+    Some(foreign.chain(owned).collect())
+}
+
+/// A pod that has ended is not ready, whatever its last probe said.
+fn not_ready(all: &mut PodStatus, now: Timestamp) {
+    let reason = match all.phase.as_deref() {
+        Some("Succeeded") => "PodCompleted",
+        _ => "PodFailed",
+    };
+    for c in all.conditions.iter_mut().flatten() {
+        if matches!(c.type_.as_str(), "Ready" | "ContainersReady") && c.status == "True" {
+            c.status = "False".to_owned();
+            c.reason = Some(reason.to_owned());
+            c.message = None;
+            c.last_transition_time = Some(status::seconds(now));
+        }
+    }
+}
