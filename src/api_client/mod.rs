@@ -27,4 +27,4 @@ mod tests;
 pub use client::Client;
 pub use error::ApiError;
 pub use request::{Method, Request};
-pub use watch::{Kind, Next, Watch, WatchEvent};
+pub use watch::{Kind, Next, WatchEvent};

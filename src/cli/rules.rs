@@ -44,11 +44,11 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
 /// What must hold for `run` alone: the file that `check` is given may leave the source to a flag of `run`.
 pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
     check_values(Verb::Run, o)?;
-    if o.sources.manifest_path.is_none() && o.sources.url.is_none() {
+    if o.sources.manifest_path.is_none() && o.sources.url.is_none() && o.sources.kubeconfig.is_none() {
         return usage(
             Verb::Run,
             "no source of pods: give --pod-manifest-path DIR (a directory of manifests, or one file), \
-             or --manifest-url URL",
+             --manifest-url URL, or --kubeconfig FILE",
         );
     }
     Ok(())

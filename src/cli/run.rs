@@ -11,7 +11,7 @@ use super::parse::UsageError;
 use super::rules::check_together;
 use super::{fail, lock, say, value};
 use crate::base::{limits, logging};
-use crate::daemon::config::Config;
+use crate::daemon::config::{ApiSource, Config};
 use crate::daemon::main_loop;
 use crate::eviction;
 use crate::mapping::logs::LogSettings;
@@ -19,8 +19,8 @@ use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::sys;
 use crate::node::{Machine, Node};
 use crate::plan::DeadPolicy;
-use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
+use crate::source::{api, http};
 use crate::worker::pulls::Pace;
 
 /// Runs the daemon until it ends.
@@ -97,6 +97,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         last_good_key_file: options.sources.last_good_key_file.as_deref().map(full).transpose()?,
         file_check_frequency: options.sources.file_check_frequency,
         manifest_url: manifest_url(options, &full)?,
+        api_source: api_source(options, &full)?,
         sync_frequency: options.sources.sync_frequency,
         infra_image: options.docker.infra_image.clone(),
         policy: Arc::new(options.policy.policies().map_err(refuse)?),
@@ -184,6 +185,16 @@ fn manifest_url(
         max_bytes: o.sources.url_max_size,
         ..http::Settings::new(url)
     }))
+}
+
+/// The API server as a source; paths become absolute by `full`.
+fn api_source(
+    o: &Options,
+    full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
+) -> Result<Option<ApiSource>, UsageError> {
+    let Some(path) = &o.sources.kubeconfig else { return Ok(None) };
+    let settings = api::Settings { kubeconfig: full(path)?, remembers: o.sources.api_last_good };
+    Ok(Some(ApiSource::Cluster(settings)))
 }
 
 #[cfg(test)]

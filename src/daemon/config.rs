@@ -18,9 +18,17 @@ use crate::pod::Source;
 use crate::policy::Policies;
 use crate::runtime::docker::Endpoint;
 use crate::server;
+use crate::source::api as of_cluster;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
+
+/// Who the pods of [`Source::Api`] come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ApiSource {
+    /// The API server of a cluster.
+    Cluster(of_cluster::Settings),
+}
 
 /// Settings of `podkeeper run`. Flag names and defaults are in `cli::flags`.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +53,8 @@ pub struct Config {
     pub file_check_frequency: Duration,
     /// `--manifest-url` and all that belongs to it.
     pub manifest_url: Option<http::Settings>,
+    /// `--kubeconfig` and all that belongs to it.
+    pub api_source: Option<ApiSource>,
     /// `--sync-frequency`: the safety net's period.
     pub sync_frequency: Duration,
     /// `--pod-infra-container-image`; `None` for the built-in one.
@@ -88,7 +98,8 @@ impl Config {
     pub fn sources(&self) -> Vec<Source> {
         let file = self.manifest_path.as_ref().map(|_| Source::File);
         let http = self.manifest_url.as_ref().map(|_| Source::Http);
-        file.into_iter().chain(http).collect()
+        let api = self.api_source.as_ref().map(|_| Source::Api);
+        file.into_iter().chain(http).chain(api).collect()
     }
 
     /// Path or URL of a source; a URL without its query, which may hold a secret.
@@ -97,7 +108,10 @@ impl Config {
         match source {
             Source::File => self.manifest_path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
             Source::Http => self.manifest_url.as_ref().map(|s| s.url.to_string()).unwrap_or_default(),
-            Source::Api => String::new(),
+            Source::Api => match &self.api_source {
+                Some(ApiSource::Cluster(settings)) => settings.kubeconfig.display().to_string(),
+                None => String::new(),
+            },
         }
     }
 }

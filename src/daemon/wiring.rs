@@ -4,10 +4,11 @@
 
 mod error;
 mod servers;
+mod sources;
 mod to_cluster;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -33,6 +34,7 @@ use crate::daemon::kmsg::KernelLog;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
 use crate::daemon::watch::Watch;
+use crate::daemon::wiring::sources::Sources;
 use crate::eviction::threshold;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
@@ -44,17 +46,12 @@ use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::node::host::Enforce;
 use crate::node::sys;
-use crate::pod::Source;
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::ring::Kept;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
-use crate::source::accept::Acceptor;
-use crate::source::file::{FileSource, Sink};
-use crate::source::http::{self, HttpSource};
-use crate::source::last_good::{Board, LastGood};
 use crate::status::snapshot::Latest;
 use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
@@ -81,11 +78,6 @@ pub(super) struct Actors {
     pub(super) watch: Watch,
     /// The parts that each worker gets.
     pub(super) tools: Tools,
-}
-
-struct Sources {
-    file: Option<FileSource>,
-    http: Option<HttpSource>,
 }
 
 /// The parts that most actors are made of.
@@ -144,7 +136,7 @@ pub(super) fn start(
     let kernel_log = parts.kernel_log()?;
     let told = Told::default();
     let servers = parts.servers(pods.clone(), told.clone())?;
-    let cluster = parts.cluster(None, earlier)?;
+    let cluster = parts.cluster(sources.server.clone(), earlier)?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
     let limits =
         LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), docker_root, parts.events.clone());
@@ -188,12 +180,7 @@ impl Actors {
     pub(super) fn rescan(&self) {
         // First: a worker that is told to retry must find the pulls reset.
         self.tools.pulls.ask_all_again();
-        if let Some(file) = &self.sources.file {
-            file.rescan();
-        }
-        if let Some(http) = &self.sources.http {
-            http.rescan();
-        }
+        self.sources.rescan();
         if let Some(preload) = &self.preload {
             preload.rescan();
         }
@@ -382,50 +369,6 @@ impl Parts<'_> {
             claims,
         };
         Ok(Volumes::new(settings, self.clock))
-    }
-
-    fn sources(&self) -> Result<Sources, RunError> {
-        let config = self.config;
-        let key_file = config.last_good_key_file.as_deref();
-        if !config.sources().is_empty()
-            && let Err(why) = LastGood::prepare(&config.root_dir, key_file)
-        {
-            log::debug!("what sources say cannot be remembered yet: {why}");
-        }
-        let board = Board::default();
-        let store = |source| LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
-        // Both stores are made before either source starts: each judges by what the other has seen.
-        let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
-        let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
-        Ok(Sources {
-            file: file.map(|(path, store)| self.file_source(path, store)).transpose()?,
-            http: http.map(|(settings, store)| self.http_source(settings, store)).transpose()?,
-        })
-    }
-
-    fn file_source(&self, path: PathBuf, store: LastGood) -> Result<FileSource, RunError> {
-        let every = self.config.file_check_frequency;
-        FileSource::start(path, every, self.acceptor(Source::File), store, self.sink(), self.pulses.clone())
-            .map_err(cannot("the file source could not be started"))
-    }
-
-    fn http_source(&self, settings: http::Settings, store: LastGood) -> Result<HttpSource, RunError> {
-        let acceptor = Acceptor { max_bytes: settings.max_bytes, ..self.acceptor(Source::Http) };
-        HttpSource::start(settings, acceptor, store, self.sink())
-            .map_err(cannot("the URL source could not be started"))
-    }
-
-    fn sink(&self) -> Sink {
-        let out = self.events.clone();
-        Box::new(move |update| out.send(Event::Source(update)).is_ok())
-    }
-
-    /// What decides which content of a source is accepted.
-    fn acceptor(&self, source: Source) -> Acceptor {
-        let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
-        acceptor.verifier.clone_from(&self.config.verifier);
-        acceptor.policy = Arc::clone(&self.config.policy);
-        acceptor
     }
 
     fn prober(&self) -> Result<Prober, RunError> {

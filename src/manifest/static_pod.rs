@@ -37,6 +37,8 @@ pub(crate) fn apply(
     let metadata = root.field("metadata");
     match meta.name.as_deref().unwrap_or_default() {
         "" => report.error(&metadata.field("name"), required("name is needed for the pod")),
+        // The API's names are the pods' own.
+        _ if context.source == Source::Api => {}
         name => meta.name = Some(format!("{name}-{}", context.node_name.to_ascii_lowercase())),
     }
     if meta.namespace.as_deref().unwrap_or_default().is_empty() {

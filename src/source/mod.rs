@@ -2,6 +2,7 @@
 //! set means. "I could not read" is `Failed`, never an empty set (invariant 2).
 
 pub mod accept;
+pub mod api;
 pub mod disk;
 pub(crate) mod entry;
 pub mod file;

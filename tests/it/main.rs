@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod cluster;
 mod command_line;
 mod engine;
 mod faults;

@@ -44,3 +44,40 @@ pub const API_KEEPALIVE: Duration = Duration::from_secs(30);
 pub const API_KEEPALIVE_AGAIN: Duration = Duration::from_secs(5);
 /// See [`API_KEEPALIVE`]: unanswered questions after which the server counts as gone.
 pub const API_KEEPALIVE_TRIES: u32 = 3;
+
+// --- The API server as a source ----------------------------------------------------------------------
+
+/// One call of the source in all, and the beginning of a watch.
+pub const API_CALL: Duration = Duration::from_secs(30);
+/// The first one at a start: what is remembered waits for it.
+pub const API_FIRST: Duration = Duration::from_secs(3);
+/// One call for an object or a token.
+pub const API_OBJECT_CALL: Duration = Duration::from_secs(10);
+/// A watch lasts so long, and up to twice as long; as client-go's `minWatchTimeout`.
+pub const API_WATCH_MIN: Duration = Duration::from_secs(300);
+/// A watch that ends earlier and without an event has failed.
+pub const API_WATCH_SHORT: Duration = Duration::from_secs(1);
+/// Events that come within this time become one set.
+pub const API_COALESCE: Duration = Duration::from_millis(5);
+/// First wait after a failure; doubles to [`API_BACKOFF_MAX`].
+pub const API_BACKOFF_MIN: Duration = Duration::from_millis(800);
+/// See [`API_BACKOFF_MIN`].
+pub const API_BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// After so long without a failure waits begin anew.
+pub const API_BACKOFF_RESET: Duration = Duration::from_secs(120);
+/// Objects that pods refer to are looked up again after this time, and up to [`API_OBJECTS_JITTER`] more.
+pub const API_OBJECTS_EVERY: Duration = Duration::from_secs(60);
+/// See [`API_OBJECTS_EVERY`].
+pub const API_OBJECTS_JITTER: Duration = Duration::from_secs(10);
+/// What could not be looked up is asked for again after this time.
+pub const API_LOOK_UP_AGAIN: Duration = Duration::from_secs(2);
+/// The server has so many times to say that this node may not read an object of its pod, before it is believed.
+pub const API_REFUSALS: u32 = 5;
+/// A token that could not be made is asked for again after this time.
+pub const API_TOKEN_AGAIN: Duration = Duration::from_secs(10);
+/// A token is made anew after this time, however long it lasts; as the kubelet (`maxTTL`).
+pub const API_TOKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Grace of a pod whose object vanished without one, seconds; the kubelet's `minimumGracePeriodInSeconds`.
+pub const API_FORCED_GRACE: i64 = 2;
+/// Most reasons for which a pod of the server is refused that are told.
+pub const API_REFUSAL_REASONS: usize = 5;

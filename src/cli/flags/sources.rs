@@ -33,6 +33,8 @@ pub struct Values {
     pub url_allow_insecure: bool,
     /// Bytes.
     pub url_max_size: usize,
+    pub kubeconfig: Option<PathBuf>,
+    pub api_last_good: bool,
     pub sync_frequency: time::Duration,
 }
 
@@ -173,6 +175,19 @@ pub static SECTION: Section = Section {
             ..RUN
         },
         Flag {
+            name: "kubeconfig",
+            takes: Path("FILE", |o, path| o.sources.kubeconfig = Some(path)),
+            help: "The API server whose pods with this node's name are run, and who this node is to it",
+            ..RUN
+        },
+        Flag {
+            name: "api-last-good",
+            takes: Switch(|o, on| o.sources.api_last_good = on),
+            default: "true",
+            help: "Remember the pods of the API server, sealed, for a start without it",
+            ..RUN
+        },
+        Flag {
             name: "sync-frequency",
             takes: Duration(|o, time| o.sources.sync_frequency = time),
             default: "1m",
@@ -216,6 +231,8 @@ mod tests {
                 ("manifest-url-key-file", "/k", |o| o.sources.url_key_file == Some("/k".into())),
                 ("manifest-url-allow-insecure", "true", |o| o.sources.url_allow_insecure),
                 ("manifest-url-max-size", "4096", |o| o.sources.url_max_size == 4096),
+                ("kubeconfig", "/k", |o| o.sources.kubeconfig == Some("/k".into())),
+                ("api-last-good", "false", |o| !o.sources.api_last_good),
                 ("sync-frequency", "3s", |o| o.sources.sync_frequency == SECONDS),
             ],
         );

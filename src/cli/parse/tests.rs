@@ -225,7 +225,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         "run --pod-manifst-path /m",
         "unknown flag: --pod-manifst-path (did you mean --pod-manifest-path?)",
     );
-    check("run --kubeconfig /m", "unknown flag: --kubeconfig");
+    check("run --kubeconfigs /m", "unknown flag: --kubeconfigs");
     check("run -x", "unknown shorthand flag: -x");
     check("run --pod-manifest-path", "flag needs an argument: --pod-manifest-path");
     check("run --pod-manifest-path=", "must not be empty");

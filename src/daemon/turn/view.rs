@@ -203,10 +203,12 @@ impl Turn {
     /// `problems` are those of all sources.
     fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
         let url = self.config.location(Source::Http);
+        let of_server =
+            |p: &Problem| self.config.api_source.is_some() && p.path.contains("/api/v1/namespaces/");
         let is_ours = |p: &&Problem| match source {
-            Source::File => p.path != url || url.is_empty(),
+            Source::File => (p.path != url || url.is_empty()) && !of_server(p),
             Source::Http => p.path == url,
-            Source::Api => false,
+            Source::Api => of_server(p),
         };
         let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
         let mut errors =

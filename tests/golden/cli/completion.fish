@@ -38,6 +38,8 @@ complete -c podkeeper -n '__fish_seen_subcommand_from run' -l manifest-url-cert-
 complete -c podkeeper -n '__fish_seen_subcommand_from run' -l manifest-url-key-file -r -F -d 'Key of the client certificate, PEM'
 complete -c podkeeper -n '__fish_seen_subcommand_from run' -l manifest-url-allow-insecure -d 'Allow http to other machines: whoever can change the answer is root on this node'
 complete -c podkeeper -n '__fish_seen_subcommand_from run' -l manifest-url-max-size -x -d 'Largest answer of the URL'
+complete -c podkeeper -n '__fish_seen_subcommand_from run' -l kubeconfig -r -F -d 'The API server whose pods with this node\'s name are run, and who this node is to it'
+complete -c podkeeper -n '__fish_seen_subcommand_from run' -l api-last-good -d 'Remember the pods of the API server, sealed, for a start without it'
 complete -c podkeeper -n '__fish_seen_subcommand_from run' -l sync-frequency -x -d 'Time between two comparisons of all pods with Docker, longer at rest'
 complete -c podkeeper -n '__fish_seen_subcommand_from run' -l hostname-override -x -d 'Name of this node; the host\'s own name when not given'
 complete -c podkeeper -n '__fish_seen_subcommand_from run' -l node-labels -x -d 'Labels of this node, for the nodeSelector of pods'

@@ -63,6 +63,8 @@ _podkeeper() {
                 '*--manifest-url-key-file=[Key of the client certificate, PEM]:FILE:_files' \
                 '*--manifest-url-allow-insecure[Allow http to other machines\: whoever can change the answer is root on this node]' \
                 '*--manifest-url-max-size=[Largest answer of the URL]:BYTES:' \
+                '*--kubeconfig=[The API server whose pods with this node'\''s name are run, and who this node is to it]:FILE:_files' \
+                '*--api-last-good[Remember the pods of the API server, sealed, for a start without it]' \
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
                 '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \

@@ -236,6 +236,7 @@ pub fn config() -> Config {
         last_good_key_file: None,
         file_check_frequency: Duration::from_secs(20),
         manifest_url: None,
+        api_source: None,
         sync_frequency: RELIST,
         infra_image: None,
         policy: Default::default(),

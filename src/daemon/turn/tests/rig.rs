@@ -42,6 +42,7 @@ pub(crate) fn config() -> Config {
         last_good_key_file: None,
         file_check_frequency: Duration::from_secs(20),
         manifest_url: None,
+        api_source: None,
         sync_frequency: Duration::from_secs(60),
         infra_image: None,
         policy: Arc::new(

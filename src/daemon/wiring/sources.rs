@@ -1,0 +1,109 @@
+//! How the sources of pods are started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Parts, RunError, cannot};
+use crate::api_client::Client;
+use crate::api_client::pods::ServerPods;
+use crate::daemon::config::ApiSource;
+use crate::daemon::turn::Event;
+use crate::pod::Source;
+use crate::source::accept::Acceptor;
+use crate::source::api;
+use crate::source::file::{FileSource, Sink};
+use crate::source::http::{self, HttpSource};
+use crate::source::last_good::{Board, LastGood};
+
+/// All sources that are declared. Dropping it ends them.
+pub(super) struct Sources {
+    file: Option<FileSource>,
+    http: Option<HttpSource>,
+    api: Option<api::ApiSource>,
+    /// The API server, and what it has of this node.
+    pub(super) server: Option<(Client, ServerPods)>,
+}
+
+impl Sources {
+    /// Has each of them look again.
+    pub(super) fn rescan(&self) {
+        if let Some(file) = &self.file {
+            file.rescan();
+        }
+        if let Some(http) = &self.http {
+            http.rescan();
+        }
+        if let Some(api) = &self.api {
+            api.rescan();
+        }
+    }
+}
+
+impl Parts<'_> {
+    /// Starts all sources that are declared.
+    pub(super) fn sources(&self) -> Result<Sources, RunError> {
+        let config = self.config;
+        let key_file = config.last_good_key_file.as_deref();
+        if !config.sources().is_empty()
+            && let Err(why) = LastGood::prepare(&config.root_dir, key_file)
+        {
+            log::debug!("what sources say cannot be remembered yet: {why}");
+        }
+        let board = Board::default();
+        let store = |source| LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
+        // Both stores are made before either source starts: each judges by what the other has seen.
+        let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
+        let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
+        let (api, server) = match &config.api_source {
+            None => (None, None),
+            Some(ApiSource::Cluster(settings)) => {
+                let server = (Client::new(settings.kubeconfig.clone()), ServerPods::default());
+                let store = settings.remembers.then(|| store(Source::Api));
+                (Some(self.api_source(&server, store)?), Some(server))
+            }
+        };
+        Ok(Sources {
+            api,
+            server,
+            file: file.map(|(path, store)| self.file_source(path, store)).transpose()?,
+            http: http.map(|(settings, store)| self.http_source(settings, store)).transpose()?,
+        })
+    }
+
+    fn file_source(&self, path: PathBuf, store: LastGood) -> Result<FileSource, RunError> {
+        let every = self.config.file_check_frequency;
+        FileSource::start(path, every, self.acceptor(Source::File), store, self.sink(), self.pulses.clone())
+            .map_err(cannot("the file source could not be started"))
+    }
+
+    fn http_source(&self, settings: http::Settings, store: LastGood) -> Result<HttpSource, RunError> {
+        let acceptor = Acceptor { max_bytes: settings.max_bytes, ..self.acceptor(Source::Http) };
+        HttpSource::start(settings, acceptor, store, self.sink())
+            .map_err(cannot("the URL source could not be started"))
+    }
+
+    fn api_source(
+        &self,
+        (client, pods): &(Client, ServerPods),
+        store: Option<LastGood>,
+    ) -> Result<api::ApiSource, RunError> {
+        // Nobody signs what a server says, and TLS says who it is.
+        let acceptor = Acceptor { verifier: None, ..self.acceptor(Source::Api) };
+        let (client, pods, out) = (client.clone(), pods.clone(), self.sink());
+        api::ApiSource::start(api::Parts { client, acceptor, store, pods, clock: self.clock, out })
+            .map_err(cannot("the source of the API server could not be started"))
+    }
+
+    fn sink(&self) -> Sink {
+        let out = self.events.clone();
+        Box::new(move |update| out.send(Event::Source(update)).is_ok())
+    }
+
+    /// What decides which content of a source is accepted.
+    fn acceptor(&self, source: Source) -> Acceptor {
+        let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
+        acceptor.verifier.clone_from(&self.config.verifier);
+        acceptor.policy = Arc::clone(&self.config.policy);
+        acceptor
+    }
+}

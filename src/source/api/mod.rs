@@ -1,0 +1,402 @@
+//! The API server as a source: the pods with this node's name, and the objects that they refer to.
+//!
+//! The thread `pk-api` keeps the set by what [`reflector`] says is to be asked next, reads pods ([`decode`]), looks up
+//! their objects ([`objects`]) and sends whole sets. A pod goes on before the others when its objects were looked up. The
+//! first set waits for the objects of all pods: one that lacks a pod would end it.
+//!
+//! A server that cannot be reached is `Failed`, never an empty set (invariant 2). Bookmarks change no set.
+
+pub mod decode;
+mod objects;
+pub mod reflector;
+mod set;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use serde_json::Value;
+
+use self::decode::{Meaning, Read};
+use self::objects::Objects;
+use self::reflector::{Ask, Reflector};
+use crate::api_client::pods::{PodsOfNode, ServerPods};
+use crate::api_client::request::encoded;
+use crate::api_client::{ApiError, Client, Kind, Next, Request, WatchEvent};
+use crate::base::clock::{Clock as _, Mono, System};
+use crate::base::limits;
+use crate::pod::problem::Problem;
+use crate::pod::{DesiredPod, PodKey, Source};
+use crate::source::accept::Acceptor;
+use crate::source::file::Sink;
+use crate::source::last_good::LastGood;
+use crate::source::running::Running;
+use crate::source::{FromSource, PodSet, SourceUpdate};
+
+/// Under which path the set is remembered. The server's address is no part of it: it may not be known yet.
+const REMEMBERED: &str = "api";
+
+/// Where the server is, and what is done beside asking it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `--kubeconfig`, absolute.
+    pub kubeconfig: PathBuf,
+    /// `--api-last-good`: the last set is remembered, for a start without the server.
+    pub remembers: bool,
+}
+
+/// What the source is made of.
+pub struct Parts {
+    pub client: Client,
+    pub acceptor: Acceptor,
+    /// `None` when nothing is to be remembered.
+    pub store: Option<LastGood>,
+    /// Where the pods are put as the server has them.
+    pub pods: ServerPods,
+    pub clock: System,
+    pub out: Sink,
+}
+
+/// A running source. Dropping it closes the client, and ends the thread.
+#[derive(Debug)]
+pub struct ApiSource {
+    client: Client,
+    wake: Option<Sender<()>>,
+    thread: Running,
+}
+
+impl ApiSource {
+    /// Starts to ask.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(parts: Parts) -> io::Result<ApiSource> {
+        let (wake, woken) = bounded(1);
+        let client = parts.client.clone();
+        let actor = Actor {
+            woken,
+            luck: (RandomState::new(), 0),
+            server: String::new(),
+            reflector: Reflector::default(),
+            known: BTreeMap::new(),
+            objects: Objects::default(),
+            ready: BTreeSet::new(),
+            waiting: Vec::new(),
+            sent: None,
+            restored: None,
+            failed: false,
+            objects_due: Mono::default(),
+            retry: None,
+            remembered: (0, String::new()),
+            parts,
+        };
+        let thread = thread::Builder::new().name("pk-api".into()).stack_size(limits::URL_STACK);
+        let thread = Running::spawn(thread, move || actor.run())?;
+        Ok(ApiSource { client, wake: Some(wake), thread })
+    }
+
+    /// Asks anew (SIGHUP). Never blocks.
+    pub fn rescan(&self) {
+        if let Some(wake) = &self.wake {
+            // A full channel holds the same wish.
+            let _full = wake.try_send(());
+        }
+        self.client.cut();
+    }
+}
+
+impl Drop for ApiSource {
+    fn drop(&mut self) {
+        self.wake = None;
+        self.client.close();
+        self.thread.await_end(limits::SOURCE_END);
+    }
+}
+
+/// The handle is gone, or nobody listens.
+struct Stopped;
+
+/// Why a round ended early.
+enum Fault {
+    Stopped,
+    Failed(ApiError),
+}
+
+impl From<Stopped> for Fault {
+    fn from(_: Stopped) -> Fault {
+        Fault::Stopped
+    }
+}
+
+impl From<ApiError> for Fault {
+    fn from(error: ApiError) -> Fault {
+        Fault::Failed(error)
+    }
+}
+
+struct Actor {
+    parts: Parts,
+    woken: Receiver<()>,
+    luck: (RandomState, u64),
+    /// For paths; the last one that was known.
+    server: String,
+    reflector: Reflector,
+    known: BTreeMap<PodKey, Read>,
+    objects: Objects,
+    /// UIDs of pods whose objects were looked up.
+    ready: BTreeSet<String>,
+    /// Pods that wait for their objects, and why.
+    waiting: Vec<Problem>,
+    sent: Option<PodSet>,
+    /// What was remembered, until the server has answered.
+    restored: Option<PodSet>,
+    /// The last word was `Failed`.
+    failed: bool,
+    /// When all objects are looked up again.
+    objects_due: Mono,
+    /// When to look up what could not be.
+    retry: Option<Mono>,
+    /// Number and content of what is remembered.
+    remembered: (u64, String),
+}
+
+impl Actor {
+    fn run(mut self) {
+        // Its end has one meaning, whatever the reason.
+        let Err(Stopped) = self.work();
+    }
+
+    fn work(&mut self) -> Result<Infallible, Stopped> {
+        self.restore();
+        loop {
+            let wait = match self.reflect() {
+                Ok(wait) => wait,
+                Err(Fault::Stopped | Fault::Failed(ApiError::Closed)) => return Err(Stopped),
+                Err(Fault::Failed(error)) => {
+                    let (now, luck) = (self.now(), self.luck());
+                    let wait = self.reflector.failed(&error, now, luck);
+                    // What is gone on with at once is no news.
+                    if !wait.is_zero() {
+                        self.tell_failed(&error)?;
+                    }
+                    wait
+                }
+            };
+            match self.woken.recv_timeout(wait) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
+            }
+        }
+    }
+
+    fn now(&self) -> Mono {
+        self.parts.clock.now().mono
+    }
+
+    fn luck(&mut self) -> u64 {
+        self.luck.1 = self.luck.1.wrapping_add(1);
+        self.luck.0.hash_one(self.luck.1)
+    }
+
+    fn send(&self, update: SourceUpdate) -> Result<(), Stopped> {
+        let heard = (self.parts.out)(FromSource { source: Source::Api, update });
+        if heard { Ok(()) } else { Err(Stopped) }
+    }
+
+    fn tell_failed(&mut self, error: &ApiError) -> Result<(), Stopped> {
+        if let Some(set) = self.restored.take() {
+            self.send(SourceUpdate::Restored(set))?;
+        }
+        self.failed = true;
+        self.send(SourceUpdate::Failed(error.to_string()))
+    }
+
+    /// Asks what is to be asked now, until that has an end. Returns how long to wait then.
+    fn reflect(&mut self) -> Result<Duration, Fault> {
+        if let Some(server) = self.parts.client.server() {
+            self.server = server;
+        }
+        let selector = encoded(&format!("spec.nodeName={}", self.parts.acceptor.node_name));
+        let base = format!("/api/v1/pods?fieldSelector={selector}");
+        let seconds =
+            limits::API_WATCH_MIN.as_secs().saturating_add(self.luck() % limits::API_WATCH_MIN.as_secs());
+        let patience = if self.restored.is_some() { limits::API_FIRST } else { limits::API_CALL };
+        let watch = format!("{base}&watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}");
+        match self.reflector.ask() {
+            Ask::List { version } => {
+                let path = format!("{base}&resourceVersion={}", encoded(&version));
+                let list = self.parts.client.call(&Request::get(path), patience)?;
+                let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice);
+                let kind = list.get("kind").and_then(Value::as_str);
+                let items = items.or((kind == Some("PodList")).then_some(&[][..])).ok_or_else(|| {
+                    ApiError::BadAnswer("what the server answers is no list of pods".to_owned())
+                })?;
+                let fresh = items.iter().filter_map(|item| self.read(item)).collect();
+                let version =
+                    list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+                self.reflector.complete(version);
+                self.replace(fresh)?;
+                Ok(Duration::ZERO)
+            }
+            Ask::Stream { version } => {
+                let more = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+                self.watch(&format!("{watch}{more}&resourceVersion={}", encoded(&version)), seconds, patience)
+            }
+            Ask::Watch { version } => {
+                self.watch(&format!("{watch}&resourceVersion={}", encoded(&version)), seconds, patience)
+            }
+        }
+    }
+
+    fn watch(&mut self, path: &str, seconds: u64, patience: Duration) -> Result<Duration, Fault> {
+        let begun = self.now();
+        let end = begun.after(Duration::from_secs(seconds)).after(limits::API_CALL);
+        let mut watch = self.parts.client.watch(path, patience)?;
+        let mut first = matches!(self.reflector.ask(), Ask::Stream { .. }).then(BTreeMap::new);
+        if first.is_none() {
+            self.answered()?;
+        }
+        let (mut dirty, mut events) = (false, 0_u64);
+        loop {
+            let wait = if dirty { limits::API_COALESCE } else { self.pause() };
+            match watch.next(wait)? {
+                Next::Event(event) => {
+                    events = events.saturating_add(1);
+                    dirty |= self.hear(event, &mut first)?;
+                }
+                Next::Quiet => {
+                    dirty = false;
+                    self.sync()?;
+                    if self.now() > end {
+                        return Err(ApiError::Unreachable(
+                            "the server did not end a watch in time".to_owned(),
+                        )
+                        .into());
+                    }
+                }
+                Next::End => {
+                    if dirty {
+                        self.sync()?;
+                    }
+                    let now = self.now();
+                    let at_once = events == 0 && now.since(begun) < limits::API_WATCH_SHORT;
+                    let luck = self.luck();
+                    return Ok(self.reflector.ended(at_once, now, luck));
+                }
+            }
+        }
+    }
+
+    /// Takes an event over; returns whether the set may be another one. `first` gathers the pods of a stream's first
+    /// part.
+    fn hear(&mut self, event: WatchEvent, first: &mut Option<BTreeMap<PodKey, Read>>) -> Result<bool, Fault> {
+        match event.kind {
+            Kind::Bookmark { is_initial_end: true } => {
+                let Some(fresh) = first.take() else { return Ok(false) };
+                self.reflector.complete(event.version());
+                self.replace(fresh)?;
+                return Ok(false);
+            }
+            Kind::Bookmark { .. } => {}
+            Kind::Added | Kind::Modified => {
+                let read = self.read(&event.object);
+                let set = first.as_mut().unwrap_or(&mut self.known);
+                set.extend(read);
+            }
+            Kind::Deleted => self.deleted(&event, first)?,
+        }
+        self.reflector.heard(event.version());
+        Ok(first.is_none() && !matches!(event.kind, Kind::Bookmark { .. }))
+    }
+
+    fn deleted(
+        &mut self,
+        event: &WatchEvent,
+        first: &mut Option<BTreeMap<PodKey, Read>>,
+    ) -> Result<(), Fault> {
+        let Some((key, gone)) = self.read(&event.object) else { return Ok(()) };
+        let set = first.as_ref().unwrap_or(&self.known);
+        let Some(last) = set.get(&key).filter(|last| last.pod.metadata.uid == gone.pod.metadata.uid) else {
+            return Ok(());
+        };
+        let was_forced = last.pod.metadata.deletion_timestamp.is_none();
+        if let (Meaning::Wanted(pod, tokens), true, true) = (&last.meaning, was_forced, first.is_none()) {
+            // Nobody waits for its end any more: it gets a moment, and not its grace period.
+            let mut pod = DesiredPod::clone(pod);
+            pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
+            pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
+            let meaning = Meaning::Wanted(Arc::new(pod), tokens.clone());
+            let forced = Read { meaning, ..last.clone() };
+            self.known.insert(key.clone(), forced);
+            self.sync()?;
+        }
+        first.as_mut().unwrap_or(&mut self.known).remove(&key);
+        Ok(())
+    }
+
+    fn read(&self, value: &Value) -> Option<(PodKey, Read)> {
+        let namespace = value.pointer("/metadata/namespace").and_then(Value::as_str)?.to_owned();
+        let name = value.pointer("/metadata/name").and_then(Value::as_str)?.to_owned();
+        let before = self.known.get(&PodKey { namespace, name });
+        let read = decode::read(value, &self.parts.acceptor, &self.server, before);
+        if read.is_none() {
+            log::error!("a pod of the API server cannot be read, and is left alone");
+        }
+        read.map(|read| (read.key.clone(), read))
+    }
+
+    fn replace(&mut self, fresh: BTreeMap<PodKey, Read>) -> Result<(), Stopped> {
+        self.known = fresh;
+        self.restored = None;
+        self.sync()?;
+        self.answered()
+    }
+
+    /// The server is there again, although nothing has changed.
+    fn answered(&mut self) -> Result<(), Stopped> {
+        if std::mem::take(&mut self.failed) && self.sent.is_some() {
+            self.send(SourceUpdate::Same)?;
+        }
+        Ok(())
+    }
+
+    /// How long nothing is to be done beside listening.
+    fn pause(&self) -> Duration {
+        let now = self.now();
+        let store = self.parts.store.as_ref().and_then(LastGood::due);
+        let objects = self.objects.all().next().map(|_| self.objects_due);
+        let due = [store, objects, self.objects.due(), self.retry].into_iter().flatten().min();
+        let most = limits::API_WATCH_MIN;
+        due.map_or(most, |due| due.since(now).clamp(limits::API_COALESCE, most))
+    }
+
+    /// Looks up what is needed, and sends the set when it is another one.
+    fn sync(&mut self) -> Result<(), Stopped> {
+        self.look_up();
+        let pods = self.known.iter().map(|(key, read)| (key.clone(), Arc::clone(&read.pod)));
+        let latest = PodsOfNode { is_complete: true, pods: pods.collect() };
+        let before = self.parts.pods.latest();
+        let same = before.is_complete
+            && before.pods.len() == latest.pods.len()
+            && before.pods.iter().zip(&latest.pods).all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(a.1, b.1));
+        if !same {
+            self.parts.pods.put(latest);
+        }
+        if self.sent.is_none() && !self.waiting.is_empty() {
+            return Ok(());
+        }
+        let set = self.set();
+        if self.sent.as_ref() != Some(&set) {
+            self.failed = false;
+            self.send(SourceUpdate::Full(set.clone()))?;
+            self.sent = Some(set);
+        }
+        self.save()
+    }
+}

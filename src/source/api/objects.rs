@@ -1,0 +1,195 @@
+//! ConfigMaps, Secrets and tokens that the pods of the server refer to: asked for one by one when a pod of them is new,
+//! and all again now and then (the kubelet's strategy `Cache`, `pkg/kubelet/util/manager`). So the number of connections
+//! does not grow with the number of objects, as that of watches would.
+//!
+//! Never here: a decision about a pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::decode::{self, Token};
+use crate::api_client::request::encoded;
+use crate::api_client::{ApiError, Client, Method, Request};
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
+use crate::pod::{Origin, Source};
+use crate::source::accept::Acceptor;
+
+/// One object, as it was last heard of.
+#[derive(Debug, Clone)]
+enum Known {
+    Found {
+        object: Arc<LocalObject>,
+        /// The user's part, which is remembered; `None` of a token, which is not.
+        text: Option<String>,
+    },
+    /// The server has none, or does not give it to this node.
+    Missing,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Objects {
+    known: BTreeMap<ObjectKey, Known>,
+    /// When a token is made anew.
+    tokens_due: BTreeMap<ObjectKey, Mono>,
+    /// How often an object was refused: right after a pod was bound the node may not read its objects yet.
+    refused: BTreeMap<ObjectKey, u32>,
+}
+
+impl Objects {
+    /// Everything that was found.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<LocalObject>> {
+        self.known.values().filter_map(|known| match known {
+            Known::Found { object, .. } => Some(object),
+            Known::Missing => None,
+        })
+    }
+
+    /// What is remembered of them.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.known.values().filter_map(|known| match known {
+            Known::Found { text, .. } => text.as_deref(),
+            Known::Missing => None,
+        })
+    }
+
+    /// The object was looked up.
+    #[must_use]
+    pub fn is_known(&self, key: &ObjectKey) -> bool {
+        self.known.contains_key(key)
+    }
+
+    /// Forgets those that no pod refers to any more.
+    pub fn retain(&mut self, wanted: impl Fn(&ObjectKey) -> bool) {
+        self.known.retain(|key, _| wanted(key));
+        self.tokens_due.retain(|key, _| wanted(key));
+        self.refused.retain(|key, _| wanted(key));
+    }
+
+    /// When the next token is due.
+    #[must_use]
+    pub fn due(&self) -> Option<Mono> {
+        self.tokens_due.values().min().copied()
+    }
+
+    /// A token is to be made, or made anew.
+    #[must_use]
+    pub fn is_due(&self, key: &ObjectKey, now: Mono) -> bool {
+        self.tokens_due.get(key).is_none_or(|due| *due <= now)
+    }
+
+    /// Whether what is known of it can change.
+    #[must_use]
+    pub fn can_change(&self, key: &ObjectKey) -> bool {
+        !matches!(self.known.get(key), Some(Known::Found { object, .. }) if object.immutable)
+    }
+
+    /// Asks the server for an object. What is known of it stays when there is no answer.
+    ///
+    /// # Errors
+    /// No answer, or one that says nothing of the object.
+    pub fn look_up(
+        &mut self,
+        client: &Client,
+        key: &ObjectKey,
+        acceptor: &Acceptor,
+        server: &str,
+    ) -> Result<(), ApiError> {
+        let kind = match key.kind {
+            ObjectKind::ConfigMap => "configmaps",
+            ObjectKind::Secret => "secrets",
+            // A claim of a cluster has its volume elsewhere.
+            ObjectKind::PersistentVolumeClaim => {
+                self.known.insert(key.clone(), Known::Missing);
+                return Ok(());
+            }
+        };
+        let path = format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name));
+        let known = match client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+            Ok(value) => match decode::object(&value, key.kind, acceptor, server) {
+                Ok(object) => {
+                    let text = Some(decode::own_object(&value, key.kind).to_string());
+                    let same =
+                        |known: &&Known| matches!(known, Known::Found { text: old, .. } if *old == text);
+                    match self.known.get(key).filter(same) {
+                        Some(same) => same.clone(),
+                        None => Known::Found { object, text },
+                    }
+                }
+                Err(why) => {
+                    log::error!("{key} of the API server is not usable: {why}");
+                    Known::Missing
+                }
+            },
+            Err(error) if error.is_not_found() => Known::Missing,
+            Err(error) if error.is_forbidden() => {
+                let times = self.refused.entry(key.clone()).or_default();
+                *times = times.saturating_add(1);
+                if *times < limits::API_REFUSALS {
+                    return Err(error);
+                }
+                log::error!("{key}: {error}");
+                Known::Missing
+            }
+            Err(error) => return Err(error),
+        };
+        self.refused.remove(key);
+        self.known.insert(key.clone(), known);
+        Ok(())
+    }
+
+    /// Has the server make a token (`pkg/kubelet/token/token_manager.go`). The old one stays when it does not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn make_token(
+        &mut self,
+        client: &Client,
+        token: &Token,
+        server: &str,
+        now: Mono,
+    ) -> Result<(), ApiError> {
+        let path = format!(
+            "/api/v1/namespaces/{}/serviceaccounts/{}/token",
+            encoded(&token.pod.namespace),
+            encoded(&token.account)
+        );
+        let audiences: Vec<&str> =
+            Some(token.audience.as_str()).filter(|it| !it.is_empty()).into_iter().collect();
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": token.lasts,
+                "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": token.pod.name, "uid": token.uid},
+            },
+        });
+        // Later than now in any case: one that failed is not asked for in each round.
+        self.tokens_due.insert(token.key.clone(), now.after(limits::API_TOKEN_AGAIN));
+        let made = client.call(&Request::with(Method::Post, path, &body), limits::API_OBJECT_CALL)?;
+        let text = made.pointer("/status/token").and_then(Value::as_str).unwrap_or_default();
+        if text.is_empty() {
+            return Err(ApiError::BadAnswer(
+                "the server's answer to a request for a token has none".to_owned(),
+            ));
+        }
+        let data = BTreeMap::from([("token".to_owned(), SecretBytes::new(text.as_bytes().to_vec()))]);
+        let object = LocalObject {
+            key: token.key.clone(),
+            source: Source::Api,
+            origin: Origin { path: decode::path_of(server, &token.pod), document: 0 },
+            immutable: false,
+            content: Content::Secret { type_: "Opaque".to_owned(), data },
+        };
+        self.known.insert(token.key.clone(), Known::Found { object: Arc::new(object), text: None });
+        let renew = (token.lasts.saturating_mul(4) / 5).min(limits::API_TOKEN_MAX.as_secs());
+        self.tokens_due.insert(token.key.clone(), now.after(Duration::from_secs(renew)));
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! What is asked of the server next, and when, so that the set of pods stays known (client-go's
+//! `tools/cache/reflector.go`). Pure: it makes no call, and is told the time.
+//!
+//! Never here: a pod. A version that is past does not mean that there are no pods.
+
+use std::time::Duration;
+
+use crate::api_client::ApiError;
+use crate::base::clock::Mono;
+use crate::base::limits;
+
+/// What to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// A watch that begins with all pods, and says when that was all of them.
+    Stream {
+        /// Empty for the newest.
+        version: String,
+    },
+    /// A list.
+    List {
+        /// Empty for the newest, `0` for any.
+        version: String,
+    },
+    /// What has happened since a version.
+    Watch { version: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing, or nothing that can be gone on with, is known.
+    Listing,
+    /// Everything up to the last version is known.
+    Watching,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Reflector {
+    phase: Phase,
+    /// The last one that was heard of; empty for none.
+    version: String,
+    /// The last version is past: the newest is asked for.
+    is_past: bool,
+    /// The server has refused a watch that begins with all pods.
+    cannot_stream: bool,
+    wait: Duration,
+    /// When something failed last.
+    failed: Option<Mono>,
+}
+
+impl Default for Reflector {
+    fn default() -> Reflector {
+        Reflector {
+            phase: Phase::Listing,
+            version: String::new(),
+            is_past: false,
+            cannot_stream: false,
+            wait: limits::API_BACKOFF_MIN,
+            failed: None,
+        }
+    }
+}
+
+impl Reflector {
+    /// What to ask now.
+    #[must_use]
+    pub fn ask(&self) -> Ask {
+        let version = if self.is_past { String::new() } else { self.version.clone() };
+        match self.phase {
+            Phase::Watching => Ask::Watch { version: self.version.clone() },
+            Phase::Listing if !self.cannot_stream => Ask::Stream { version },
+            Phase::Listing if self.version.is_empty() => Ask::List { version: "0".to_owned() },
+            Phase::Listing => Ask::List { version },
+        }
+    }
+
+    /// A list, or the first part of a stream, was complete at this version.
+    pub fn complete(&mut self, version: &str) {
+        self.phase = Phase::Watching;
+        self.is_past = false;
+        version.clone_into(&mut self.version);
+    }
+
+    /// An event of this version came, a bookmark too.
+    pub fn heard(&mut self, version: &str) {
+        if !version.is_empty() && self.phase == Phase::Watching {
+            version.clone_into(&mut self.version);
+        }
+    }
+
+    /// A watch ended as it was asked to. `at_once`: within a second, and without an event. Returns how long to wait.
+    pub fn ended(&mut self, at_once: bool, now: Mono, luck: u64) -> Duration {
+        if self.phase == Phase::Watching && !at_once {
+            return Duration::ZERO;
+        }
+        self.phase = Phase::Listing;
+        self.back_off(now, luck)
+    }
+
+    /// What was asked for failed. Returns how long to wait.
+    pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
+        let was = self.phase;
+        if error.is_gone() || error.is_too_large_version() {
+            let first = was == Phase::Watching || !self.is_past && !self.version.is_empty();
+            // From the last version first, then from the newest.
+            self.is_past = was == Phase::Listing;
+            self.phase = Phase::Listing;
+            return if first { Duration::ZERO } else { self.back_off(now, luck) };
+        }
+        if was == Phase::Listing && !self.cannot_stream && matches!(error.code(), Some(400 | 422)) {
+            self.cannot_stream = true;
+            return Duration::ZERO;
+        }
+        let goes_on = matches!(error, ApiError::Unreachable(_) | ApiError::BadCredentials(_))
+            || matches!(error.code(), Some(401 | 429));
+        if !goes_on {
+            self.phase = Phase::Listing;
+        }
+        self.back_off(now, luck).max(error.retry_after().unwrap_or_default())
+    }
+
+    /// 800 ms, doubled up to 30 s, each up to twice as long; anew after two minutes of quiet.
+    fn back_off(&mut self, now: Mono, luck: u64) -> Duration {
+        if self.failed.is_some_and(|at| now.since(at) >= limits::API_BACKOFF_RESET) {
+            self.wait = limits::API_BACKOFF_MIN;
+        }
+        self.failed = Some(now);
+        let wait = self.wait;
+        self.wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
+        let more = u32::try_from(luck % 1000).unwrap_or(0);
+        wait.saturating_add(wait.saturating_mul(more) / 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16) -> ApiError {
+        ApiError::Status { code, reason: String::new(), message: String::new(), retry_after: None }
+    }
+
+    fn stream(version: &str) -> Ask {
+        Ask::Stream { version: version.to_owned() }
+    }
+
+    fn list(version: &str) -> Ask {
+        Ask::List { version: version.to_owned() }
+    }
+
+    fn watch(version: &str) -> Ask {
+        Ask::Watch { version: version.to_owned() }
+    }
+
+    /// One that knows everything up to version 7.
+    fn watching(cannot_stream: bool) -> Reflector {
+        let mut it = Reflector { cannot_stream, ..Reflector::default() };
+        it.complete("5");
+        it.heard("7");
+        it
+    }
+
+    const NOW: Mono = Mono(Duration::ZERO);
+    const FIRST: Duration = limits::API_BACKOFF_MIN;
+
+    #[test]
+    fn what_is_asked_after_each_kind_of_end() {
+        let lost = || ApiError::Unreachable("no".to_owned());
+        let check = |name: &str, mut it: Reflector, error: ApiError, wait: Duration, next: Ask| {
+            assert_eq!((it.failed(&error, NOW, 0), it.ask()), (wait, next), "{name}");
+        };
+        let new = Reflector::default;
+        assert_eq!(new().ask(), stream(""));
+        check("no streaming list", new(), status(422), Duration::ZERO, list("0"));
+        check("no server at first", new(), lost(), FIRST, stream(""));
+        check("a server that fails at first", new(), status(500), FIRST, stream(""));
+        check("gone in a watch", watching(false), status(410), Duration::ZERO, stream("7"));
+        check("gone in a watch, without streams", watching(true), status(410), Duration::ZERO, list("7"));
+        check("too many requests", watching(false), status(429), FIRST, watch("7"));
+        check("no connection", watching(false), lost(), FIRST, watch("7"));
+        check("not known any more", watching(false), status(401), FIRST, watch("7"));
+        check("a server that fails", watching(false), status(500), FIRST, stream("7"));
+        check("no events", watching(true), ApiError::BadAnswer(String::new()), FIRST, list("7"));
+    }
+
+    #[test]
+    fn a_version_that_is_past_is_asked_for_once_and_then_the_newest() {
+        let mut it = watching(false);
+        assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (Duration::ZERO, stream("7")));
+        assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (Duration::ZERO, stream("")));
+        // Such an answer to that makes no sense, and no noise.
+        assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (FIRST, stream("")));
+        it.complete("3");
+        assert_eq!(it.ask(), watch("3"));
+    }
+
+    #[test]
+    fn ends_of_watches() {
+        let mut it = watching(false);
+        assert_eq!((it.ended(false, NOW, 0), it.ask()), (Duration::ZERO, watch("7")));
+        assert_eq!((it.ended(true, NOW, 0), it.ask()), (FIRST, stream("7")));
+        // A stream that ends before its first part was complete is no list.
+        let mut it = Reflector::default();
+        it.heard("4");
+        assert_eq!((it.ended(false, NOW, 0), it.ask()), (FIRST, stream("")));
+    }
+
+    #[test]
+    fn waits_become_longer_and_are_forgotten() {
+        let mut it = Reflector::default();
+        let mut at = NOW;
+        let waits: Vec<u128> = (0..7)
+            .map(|_| {
+                at = at.after(Duration::from_secs(60));
+                it.failed(&status(500), at, 0).as_millis()
+            })
+            .collect();
+        assert_eq!(waits, [800, 1600, 3200, 6400, 12800, 25600, 30000]);
+        assert_eq!(it.failed(&status(500), at, 999).as_millis(), 59_970);
+        at = at.after(limits::API_BACKOFF_RESET);
+        assert_eq!(it.failed(&status(500), at, 0), FIRST);
+        let wait = Duration::from_secs(120);
+        let busy = ApiError::Status {
+            code: 429,
+            reason: String::new(),
+            message: String::new(),
+            retry_after: Some(wait),
+        };
+        assert_eq!(it.failed(&busy, at, 0), wait);
+    }
+}

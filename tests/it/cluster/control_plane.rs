@@ -1,0 +1,169 @@
+//! A real control plane on loopback, one for all tests of this process. It ends with the process.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::harness::pods::free_port;
+
+/// See the head of this file.
+pub struct ControlPlane {
+    script: PathBuf,
+    directory: PathBuf,
+}
+
+/// Where `cluster` is: in `KUBEBUILDER_ASSETS`, or beside this tree.
+fn script() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/kubernetes");
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+    let all = assets.into_iter().chain([beside, PathBuf::from("/work/shared/kubernetes")]);
+    all.map(|directory| directory.join("cluster")).find(|script| script.is_file())
+}
+
+impl ControlPlane {
+    /// The one of this process, which is started at the first call. `None` where its programs are missing: the run says
+    /// so at its end.
+    pub fn get() -> Option<&'static ControlPlane> {
+        static ONE: OnceLock<Option<ControlPlane>> = OnceLock::new();
+        ONE.get_or_init(|| {
+            let found = script();
+            if found.is_none() {
+                let _ = fs::write(
+                    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/not-run"),
+                    "the tests of tests/it/cluster: there is no Kubernetes control plane here (KUBEBUILDER_ASSETS)\n",
+                );
+            }
+            found.map(ControlPlane::start)
+        })
+        .as_ref()
+    }
+
+    fn start(script: PathBuf) -> ControlPlane {
+        let directory = std::env::temp_dir().join(format!("podkeeper-it-cluster-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        // Whatever this process ends of, its end is the end of the pipe.
+        let stop = "cat; \"$0\" stop \"$1\"; rm -rf \"$1\"";
+        let mut guard = Command::new("setsid");
+        guard.args(["sh", "-c", stop]).arg(&script).arg(&directory);
+        let guard = guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::mem::forget(guard);
+        let plane = ControlPlane { script, directory };
+        plane.run(&["start".into(), plane.directory.clone(), free_port().to_string().into()]);
+        plane
+    }
+
+    fn run(&self, arguments: &[PathBuf]) -> String {
+        let output = Command::new(&self.script).args(arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{} {arguments:?}: {error}", self.script.display());
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Credentials as a node of this name has them.
+    pub fn node(&self, name: &str) -> PathBuf {
+        self.run(&["node".into(), self.directory.clone(), name.into()]).into()
+    }
+
+    /// Makes the node's object, so that its pods are not taken for orphans.
+    pub fn make_node(&self, name: &str) {
+        self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
+    }
+
+    /// Port of the API server.
+    pub fn port(&self) -> u16 {
+        fs::read_to_string(self.directory.join("port")).unwrap().trim().parse().unwrap()
+    }
+
+    /// kubectl as the administrator.
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.kubectl_with(arguments, "")
+    }
+
+    fn kubectl_with(&self, arguments: &[&str], input: &str) -> Output {
+        let programs =
+            std::env::var_os("KUBERNETES_BIN").map_or("/tmp/kubernetes-1.36.2".into(), PathBuf::from);
+        let mut command = Command::new(programs.join("kubectl"));
+        command.arg("--kubeconfig").arg(self.directory.join("admin.kubeconfig")).args(arguments);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// What kubectl says, which must succeed.
+    pub fn says(&self, arguments: &[&str]) -> String {
+        let output = self.kubectl(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {arguments:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Applies an object.
+    pub fn apply(&self, object: &Value) {
+        let output = self.kubectl_with(&["apply", "-f", "-"], &object.to_string());
+        assert!(output.status.success(), "{object}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A way to the API server that can be cut.
+pub struct Way {
+    address: SocketAddr,
+    open: Arc<AtomicBool>,
+    all: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Way {
+    /// To this port of loopback.
+    pub fn to(port: u16) -> Way {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (open, all) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Vec::new())));
+        let (is_open, kept) = (Arc::clone(&open), Arc::clone(&all));
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if !is_open.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                for (mut from, mut to) in [
+                    (near.try_clone().unwrap(), far.try_clone().unwrap()),
+                    (far.try_clone().unwrap(), near.try_clone().unwrap()),
+                ] {
+                    thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+                kept.lock().unwrap().extend([near, far]);
+            }
+        });
+        Way { address, open, all }
+    }
+
+    /// A kubeconfig that goes this way.
+    pub fn kubeconfig(&self, plane: &ControlPlane, of: &Path) -> PathBuf {
+        let text = fs::read_to_string(of).unwrap();
+        let path = of.with_extension("cut");
+        let (straight, here) = (format!("127.0.0.1:{}", plane.port()), self.address.to_string());
+        assert!(text.contains(&straight));
+        fs::write(&path, text.replace(&straight, &here)).unwrap();
+        path
+    }
+
+    /// Cuts it, or opens it again.
+    pub fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::SeqCst);
+        if !open {
+            for stream in self.all.lock().unwrap().drain(..) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Pods of a real API server.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::control_plane::{ControlPlane, Way};
+use crate::harness::{Node, Options};
+
+/// A pod that is bound to a node.
+fn pod(name: &str, node: &Node, spec: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": node.name,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "app",
+                "image": "busybox:static",
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.1; done"],
+            }],
+        },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+/// A node that gets pods of the server by this way.
+fn node(plane: &ControlPlane, way: Option<&Way>) -> Node {
+    let node = Node::prepare(Options { no_files: true, ..Options::default() });
+    plane.make_node(&node.name);
+    let own = plane.node(&node.name);
+    let kubeconfig = way.map_or(own.clone(), |way| way.kubeconfig(plane, &own));
+    node.options.borrow_mut().flags.push(format!("--kubeconfig={}", kubeconfig.display()));
+    node.launch();
+    node
+}
+
+/// Phase of a pod of the server, by the name that it has there.
+fn phase(node: &Node, name: &str) -> String {
+    let pods = node.status().map(|status| status.pods).unwrap_or_default();
+    let pod = pods.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
+    pod.and_then(|pod| pod.status?.phase).unwrap_or_default()
+}
+
+/// Ids of a pod's running containers, its sandbox apart.
+fn ids(node: &Node, name: &str) -> Vec<String> {
+    let all = node.containers().into_iter().filter(|it| it.runs() && !it.is_sandbox());
+    all.filter(|it| it.pod == name).map(|it| it.id).collect()
+}
+
+fn inside(id: &str, file: &str) -> String {
+    let output =
+        std::process::Command::new("docker").args(["exec", id, "/bin/busybox", "cat", file]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_deleted() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None);
+    let name = format!("web-{}", node.name);
+    plane.apply(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"greeting": "hello"},
+    }));
+    let environment =
+        json!({"name": "GREETING", "valueFrom": {"configMapKeyRef": {"name": name, "key": "greeting"}}});
+    let mut wanted = pod(&name, &node, &json!({}));
+    wanted["spec"]["containers"][0]["env"] = json!([environment]);
+    plane.apply(&wanted);
+    node.wait_until("the pod runs", || phase(&node, &name) == "Running");
+    let [id] = <[String; 1]>::try_from(ids(&node, &name)).unwrap();
+    assert!(inside(&id, "/proc/1/environ").contains("GREETING=hello"));
+    let secrets = Path::new("/var/run/secrets/kubernetes.io/serviceaccount");
+    let read = |file: &str| inside(&id, &secrets.join(file).display().to_string());
+    assert_eq!(read("namespace"), "default");
+    assert!(read("ca.crt").contains("BEGIN CERTIFICATE"));
+    let token = read("token");
+    assert_eq!(token.split('.').count(), 3, "a token of the service account");
+    let who = plane.says(&["--token", &token, "auth", "whoami", "-o", "json"]);
+    assert!(who.contains("system:serviceaccount:default:default"), "{who}");
+    // The server marks it, and its containers go.
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    node.wait_until("its containers are gone", || ids(&node, &name).is_empty());
+    plane.kubectl(&["delete", "pod", &name, "--force", "--grace-period=0", "--wait=false"]);
+}
+
+#[test]
+fn pods_run_on_without_the_server_and_over_a_restart_without_it() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let way = Way::to(plane.port());
+    let node = node(plane, Some(&way));
+    let (first, second) = (format!("a-{}", node.name), format!("b-{}", node.name));
+    let lonely = json!({"automountServiceAccountToken": false});
+    plane.apply(&pod(&first, &node, &lonely));
+    node.wait_until("the pod runs", || phase(&node, &first) == "Running");
+    let before = ids(&node, &first);
+    way.set_open(false);
+    node.wait_until("the daemon says that the server is away", || node.log().contains("source api: "));
+    plane.apply(&pod(&second, &node, &lonely));
+    node.restart();
+    node.wait_until("what is remembered is restored", || {
+        node.log().contains("its last good version is restored")
+    });
+    node.wait_until("the pod is known again", || phase(&node, &first) == "Running");
+    assert_eq!(ids(&node, &first), before, "its container is another one");
+    way.set_open(true);
+    node.wait_until("the pod that came meanwhile runs", || phase(&node, &second) == "Running");
+    assert_eq!(ids(&node, &first), before);
+    // An object that vanishes takes its pod with it.
+    plane.says(&["delete", "pod", &first, &second, "--force", "--grace-period=0", "--wait=false"]);
+    node.wait_until("both are gone", || ids(&node, &first).is_empty() && ids(&node, &second).is_empty());
+}
