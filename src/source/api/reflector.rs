@@ -108,7 +108,9 @@ impl Reflector {
             self.phase = Phase::Listing;
             return if first { Duration::ZERO } else { self.back_off(now, luck) };
         }
-        if was == Phase::Listing && !self.cannot_stream && matches!(error.code(), Some(400 | 422)) {
+        // Old servers refuse it as invalid, those on an old etcd with 500: a list needs less of them.
+        let can_list = error.code().is_some_and(|code| !matches!(code, 401 | 403 | 429));
+        if was == Phase::Listing && !self.cannot_stream && can_list {
             self.cannot_stream = true;
             return Duration::ZERO;
         }
@@ -174,7 +176,10 @@ mod tests {
         assert_eq!(new().ask(), stream(""));
         check("no streaming list", new(), status(422), Duration::ZERO, list("0"));
         check("no server at first", new(), lost(), FIRST, stream(""));
-        check("a server that fails at first", new(), status(500), FIRST, stream(""));
+        check("no etcd for streaming lists", new(), status(500), Duration::ZERO, list("0"));
+        check("not allowed", new(), status(403), FIRST, stream(""));
+        let lists = Reflector { cannot_stream: true, ..Reflector::default() };
+        check("a server that fails at first", lists, status(500), FIRST, list("0"));
         check("gone in a watch", watching(false), status(410), Duration::ZERO, stream("7"));
         check("gone in a watch, without streams", watching(true), status(410), Duration::ZERO, list("7"));
         check("too many requests", watching(false), status(429), FIRST, watch("7"));
@@ -208,7 +213,7 @@ mod tests {
 
     #[test]
     fn waits_become_longer_and_are_forgotten() {
-        let mut it = Reflector::default();
+        let mut it = Reflector { cannot_stream: true, ..Reflector::default() };
         let mut at = NOW;
         let waits: Vec<u128> = (0..7)
             .map(|_| {
