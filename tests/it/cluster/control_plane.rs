@@ -105,6 +105,13 @@ impl ControlPlane {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Posts an object to a path, and gives what the server says.
+    pub fn create(&self, path: &str, object: &Value) -> String {
+        let output = self.kubectl_with(&["create", "--raw", path, "-f", "-"], &object.to_string());
+        assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Applies an object.
     pub fn apply(&self, object: &Value) {
         let output = self.kubectl_with(&["apply", "-f", "-"], &object.to_string());

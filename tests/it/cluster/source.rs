@@ -82,8 +82,12 @@ fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_de
     assert!(read("ca.crt").contains("BEGIN CERTIFICATE"));
     let token = read("token");
     assert_eq!(token.split('.').count(), 3, "a token of the service account");
-    let who = plane.says(&["--token", &token, "auth", "whoami", "-o", "json"]);
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},
+    });
+    let who = plane.create("/apis/authentication.k8s.io/v1/tokenreviews", &review);
     assert!(who.contains("system:serviceaccount:default:default"), "{who}");
+    assert!(who.contains(&name), "it is not bound to its pod: {who}");
     // The server marks it, and its containers go.
     plane.says(&["delete", "pod", &name, "--wait=false"]);
     node.wait_until("its containers are gone", || ids(&node, &name).is_empty());
