@@ -12,7 +12,6 @@ mod api_client;
 mod base;
 mod cgroup;
 mod cli;
-#[allow(dead_code, unused_imports)]
 mod cluster;
 mod daemon;
 #[cfg(test)]

@@ -86,6 +86,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     let machine = sys::machine(&full(&options.directories.root)?);
     let root_dir = full(&options.directories.root)?;
     let server = options.server.settings(&node_name, &options.node.ips, &root_dir, &full)?;
+    let port = server.main.map(|at| at.port());
+    let cluster = options.sources.kubeconfig.as_ref().map(|_| options.cluster_node(&node_name, port));
     Ok(Config {
         node_name,
         node_labels,
@@ -122,8 +124,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
             max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
         },
         node: Arc::new(node(options, machine, &eviction).map_err(refuse)?),
-        cluster: None,
         eviction,
+        cluster,
         server,
         api: options.server.api(),
     })

@@ -5,6 +5,7 @@
 //!
 //! Never here: reading a file, or asking the machine.
 
+mod cluster;
 mod commands;
 mod directories;
 mod docker;
@@ -38,6 +39,8 @@ pub struct Options {
     pub sources: sources::Values,
     /// What the node is and gives.
     pub node: node::Values,
+    /// What an API server is told of it.
+    pub cluster: cluster::Values,
     /// What happens when the node runs short.
     pub eviction: eviction::Values,
     /// What is removed when nothing needs it.
@@ -248,6 +251,7 @@ pub struct Section {
 pub static SECTIONS: &[&Section] = &[
     &sources::SECTION,
     &node::SECTION,
+    &cluster::SECTION,
     &eviction::SECTION,
     &garbage::SECTION,
     &host::SECTION,

@@ -41,6 +41,7 @@ _podkeeper() {
             'prune:Remove dead containers and images that nothing needs'
             'config:Print what would be in force with these flags of run, and where each value comes from'
             'completion:Print what a shell completes command lines by'
+            'kubeconfig:Make a user'\''s credentials for the API of this node, and print them for kubectl'
             'version:Print the version'
             'help:Print help for a command'
         )
@@ -79,6 +80,12 @@ _podkeeper() {
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--register-node[Make the node object at the API server when there is none]' \
+                '*--register-with-taints=[Taints of a node object that is made; one that is there keeps its own]:KEY=VALUE\:EFFECT,...:' \
+                '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
+                '*--node-status-report-frequency=[How often an unchanged status of the node is sent]:DURATION:' \
+                '*--node-lease-duration-seconds=[How long the node'\''s lease holds; it is renewed four times in that time]:N:' \
+                '*--node-status-max-images=[Most images in the node'\''s status; -1 for all]:N:' \
                 '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given]:SIGNAL<AMOUNT,...:' \
                 '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time]:SIGNAL<AMOUNT,...:' \
                 '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them]:SIGNAL=DURATION,...:' \
@@ -125,6 +132,7 @@ _podkeeper() {
                 '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given]:LIST:' \
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
+                '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
                 '*--port=[HTTPS port of the kubelet'\''s server, 10250 for the kubelet; 0 for none]:PORT:' \
                 '*--address=[Where the kubelet'\''s server and the read-only one listen]:IP:' \
                 '*--read-only-port=[HTTP port that shows pods and figures to whoever asks; 0 for none]:PORT:' \
@@ -361,6 +369,8 @@ _podkeeper() {
                 '*--manifest-url-key-file=[Key of the client certificate, PEM]:FILE:_files' \
                 '*--manifest-url-allow-insecure[Allow http to other machines\: whoever can change the answer is root on this node]' \
                 '*--manifest-url-max-size=[Largest answer of the URL]:BYTES:' \
+                '*--kubeconfig=[The API server whose pods with this node'\''s name are run, and who this node is to it]:FILE:_files' \
+                '*--api-last-good[Remember the pods of the API server, sealed, for a start without it]' \
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
                 '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
@@ -375,6 +385,12 @@ _podkeeper() {
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--register-node[Make the node object at the API server when there is none]' \
+                '*--register-with-taints=[Taints of a node object that is made; one that is there keeps its own]:KEY=VALUE\:EFFECT,...:' \
+                '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
+                '*--node-status-report-frequency=[How often an unchanged status of the node is sent]:DURATION:' \
+                '*--node-lease-duration-seconds=[How long the node'\''s lease holds; it is renewed four times in that time]:N:' \
+                '*--node-status-max-images=[Most images in the node'\''s status; -1 for all]:N:' \
                 '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given]:SIGNAL<AMOUNT,...:' \
                 '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time]:SIGNAL<AMOUNT,...:' \
                 '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them]:SIGNAL=DURATION,...:' \
@@ -421,6 +437,7 @@ _podkeeper() {
                 '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given]:LIST:' \
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
+                '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
                 '*--port=[HTTPS port of the kubelet'\''s server, 10250 for the kubelet; 0 for none]:PORT:' \
                 '*--address=[Where the kubelet'\''s server and the read-only one listen]:IP:' \
                 '*--read-only-port=[HTTP port that shows pods and figures to whoever asks; 0 for none]:PORT:' \
@@ -447,13 +464,24 @@ _podkeeper() {
             _arguments \
                 '*:argument:(bash zsh fish)'
             ;;
+        kubeconfig)
+            _arguments \
+                '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--user=[Whom the API calls the user]:NAME:' \
+                '*--group=[What the user may do\: view (everything but Secrets is seen) or admin (everything)]:GROUP:' \
+                '*--server=[How kubectl reaches the API, where that is not where it listens]:URL:' \
+                '*:argument:'
+            ;;
         version)
             _arguments \
                 '*:argument:'
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion kubeconfig version help)'
             ;;
         esac
         ;;
