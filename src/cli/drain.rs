@@ -65,7 +65,9 @@ pub fn resume(options: &Options) -> Outcome {
             let begun = Instant::now();
             while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {
                 if begun.elapsed() > limits::FORGET_PATIENCE {
-                    return Ok(print(&format!("resumed; podkeeper (process {pid}) was told, and is busy\n")));
+                    let said =
+                        format!("resumed; podkeeper (process {pid}) was told, and does not answer yet\n");
+                    return Ok(print(&said));
                 }
                 sleep(limits::DRAIN_LOOK);
             }

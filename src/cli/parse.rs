@@ -53,6 +53,10 @@ pub enum Command {
     TopPods(Box<Options>, Vec<String>),
     /// `logs` of this pod; `None`: of those that the selector chooses.
     Logs(Box<Options>, Option<String>),
+    /// `attach` to this pod.
+    Attach(Box<Options>, String),
+    /// `port-forward` to this pod, with at least one pair of ports, each as it was given.
+    PortForward(Box<Options>, String, Vec<String>),
     /// `exec` in this pod, with a command of at least one word.
     Exec(Box<Options>, String, Vec<String>),
     /// `debug` this pod, with a command of any length.
@@ -303,6 +307,8 @@ fn finish(
         Verb::Top => operands::top(options, words),
         Verb::Stats => operands::stats(options, &words),
         Verb::Logs => operands::logs(options, words),
+        Verb::Attach => operands::one_pod(verb, words).map(|pod| Command::Attach(options, pod)),
+        Verb::PortForward => operands::port_forward(options, words),
         Verb::Exec => operands::exec(options, words, rest.unwrap_or_default()),
         Verb::Debug => operands::debug(options, words, rest.unwrap_or_default()),
         Verb::Explain => match operands::texts(verb, words)?.as_slice() {

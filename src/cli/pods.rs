@@ -22,6 +22,7 @@ use crate::daemon::drain;
 use crate::pod::fields;
 use crate::pod::problem::Severity;
 use crate::status::file::{self, Status};
+use crate::status::node_object::STATUS_UNKNOWN;
 use crate::status::snapshot::{DockerView, SourceView, StatusFile};
 
 /// Reads the status file; tells when nobody keeps it up to date.
@@ -29,14 +30,16 @@ use crate::status::snapshot::{DockerView, SourceView, StatusFile};
 /// # Errors
 /// A message for the user.
 pub fn load(run_dir: &Path) -> Result<Status, String> {
-    let status = file::read(run_dir).map_err(|error| error.to_string())?;
+    let mut status = file::read(run_dir).map_err(|error| error.to_string())?;
     let alive = locks::is_alive(run_dir);
     if !alive {
+        nobody_posts(&mut status.file);
         say(&format!(
             "warning: podkeeper is not running (it was process {}): this is the last state it knew",
             status.file.pid
         ));
     } else if let Some(written) = silent_since(run_dir, &status.file) {
+        nobody_posts(&mut status.file);
         say(&format!(
             "warning: podkeeper (process {}) does not answer, or cannot write its answer: this is the state it wrote at {written}",
             status.file.pid
@@ -98,6 +101,15 @@ pub(super) fn without_docker(docker: &DockerView) -> Option<String> {
         None => "it has not answered since podkeeper began, so that nothing is known of containers",
     };
     Some(format!("{}: {known}", docker_is_away(docker.problem.as_deref())))
+}
+
+/// What the control plane says of a node whose kubelet is gone (`pkg/controller/nodelifecycle`).
+fn nobody_posts(file: &mut StatusFile) {
+    for condition in &mut file.conditions {
+        condition.is_true = false;
+        condition.reason = STATUS_UNKNOWN.into();
+        condition.message = "Kubelet stopped posting node status.".into();
+    }
 }
 
 /// Asks the daemon whether it still works: on a signal that nobody else sends it, its main thread gives the

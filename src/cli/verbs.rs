@@ -24,8 +24,12 @@ pub enum Verb {
     Stats,
     /// Prints a container's output.
     Logs,
+    /// Joins the streams of a container.
+    Attach,
     /// Runs a command in a container.
     Exec,
+    /// Makes ports of a pod reachable.
+    PortForward,
     /// Adds a container to a running pod.
     Debug,
     /// Tells what a field of a pod means.
@@ -79,7 +83,9 @@ impl Verb {
         Verb::Top,
         Verb::Stats,
         Verb::Logs,
+        Verb::Attach,
         Verb::Exec,
+        Verb::PortForward,
         Verb::Debug,
         Verb::Explain,
         Verb::Pull,
@@ -173,11 +179,24 @@ impl Verb {
                 summary: "Print the output of a container",
                 note: NAMES,
             },
+            Verb::Attach => About {
+                word: "attach",
+                synopsis: "attach [-i] [-t] POD [-c CONTAINER]",
+                summary: "Join the streams of a container that runs",
+                note: NAMES,
+            },
             Verb::Exec => About {
                 word: "exec",
                 synopsis: "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
                 summary: "Run a command in a container",
                 note: NAMES,
+            },
+            Verb::PortForward => About {
+                word: "port-forward",
+                synopsis: "port-forward POD [LOCAL:]PORT... [--listen ADDRESSES]",
+                summary: "Make ports of a pod reachable on this machine, until Ctrl-C",
+                note: "LOCAL is the port here, the same when not given, and any free one when empty or 0. PORT is a number, or\n\
+             the name of a port in the manifest. A pod's NAME may be given with or without the node's suffix.",
             },
             Verb::Debug => About {
                 word: "debug",

@@ -15,6 +15,7 @@ pub mod address;
 pub mod docker;
 pub mod files;
 pub mod hosts;
+pub mod netns;
 pub mod resolver;
 
 use std::net::IpAddr;

@@ -86,6 +86,8 @@ pub struct Listen {
     connections: Census,
     /// Nothing is accepted before.
     pause: Option<Instant>,
+    /// Until then no failed handshake is told.
+    quiet_until: Option<Instant>,
     /// The highest descriptor that a connection may have.
     highest: i32,
 }
@@ -112,6 +114,7 @@ impl Listen {
             long: Count::new(limits::SERVER_LONG),
             connections: Census::new(limits::SERVER_CONNECTIONS, limits::SERVER_CONNECTIONS_OF_ADDRESS),
             pause: None,
+            quiet_until: None,
             highest: highest_descriptor(),
         };
         listen.ports.iter_mut().for_each(|port| port.listen());
@@ -205,9 +208,22 @@ impl Listen {
         match waiting.advance(self.patience.head) {
             Next::Stays => self.waiting.push(waiting),
             Next::Gone => {}
+            Next::BadCertificate(why) => self.tell(&waiting.connection, &why),
             Next::Asks(request) => self.dispatch(waiting, request),
             Next::Refused(refused) => turn_away(waiting.connection, Method::Get, &Answer::refused(refused)),
         }
+    }
+
+    /// Says why a client is not let in, for its own words for that are few. A client that tries again and again fills no
+    /// log.
+    fn tell(&mut self, connection: &Connection, why: &str) {
+        let now = Instant::now();
+        if self.quiet_until.is_some_and(|until| now < until) {
+            return;
+        }
+        self.quiet_until = now.checked_add(limits::SERVER_TELL_AGAIN);
+        let ip = connection.peer.ip();
+        log::warn!("a client at {ip}: its certificate is not accepted: {why}");
     }
 
     /// Has a request answered by a thread of the pool.

@@ -188,3 +188,38 @@ fn flush(session: &mut ServerConnection, mut socket: &TcpStream) -> io::Result<b
     }
     Ok(true)
 }
+/// Why the certificate that a client showed cannot be used; `None` for another error.
+pub fn bad_certificate(error: &io::Error) -> Option<String> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::Other(why))
+            if why.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::UnsupportedCertVersion) =>
+        {
+            Some(
+                "it is not of X.509 version 3; OpenSSL makes version 1 where it is given no extensions"
+                    .to_owned(),
+            )
+        }
+        rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::{CertificateError, Error, OtherError};
+
+    use super::*;
+
+    #[test]
+    fn a_bad_certificate_is_told_and_noise_is_not() {
+        let of = |error: Error| bad_certificate(&io::Error::new(ErrorKind::InvalidData, error));
+        let version = OtherError(Arc::new(webpki::Error::UnsupportedCertVersion));
+        let told = of(Error::InvalidCertificate(CertificateError::Other(version))).unwrap();
+        assert!(told.contains("version 3"), "{told}");
+        assert!(of(Error::InvalidCertificate(CertificateError::BadEncoding)).is_some());
+        assert_eq!(of(Error::HandshakeNotComplete), None);
+        assert_eq!(bad_certificate(&ErrorKind::BrokenPipe.into()), None);
+    }
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use super::http::request::{self, Refused, Request};
-use super::transport::Got;
+use super::transport::{self, Got};
 use crate::base::limits;
 
 /// A connection on which no request is under way.
@@ -32,6 +32,8 @@ pub enum Phase {
 pub enum Next {
     Stays,
     Gone,
+    /// Its TLS handshake has failed, for its certificate; why.
+    BadCertificate(String),
     /// A request has come.
     Asks(Box<Request>),
     Refused(Refused),
@@ -59,7 +61,10 @@ impl Waiting {
             let most = limits::SERVER_HEAD.saturating_add(1).saturating_sub(self.connection.buffer.len());
             match self.connection.transport.read(&mut self.connection.buffer, most.min(limits::HTTP_READ)) {
                 Ok(Got::Bytes(_)) => {}
-                Ok(Got::End) | Err(_) => return Next::Gone,
+                Ok(Got::End) => return Next::Gone,
+                Err(error) => {
+                    return transport::bad_certificate(&error).map_or(Next::Gone, Next::BadCertificate);
+                }
                 Ok(Got::Nothing) => {
                     if self.phase == Phase::Handshake && !self.connection.transport.is_handshaking() {
                         self.enter(Phase::Head(0), head);

@@ -134,10 +134,17 @@ impl<'a> About<'a> {
     }
 }
 
-/// `True` or `False`.
+/// Reason of conditions that nobody keeps up to date (`pkg/controller/nodelifecycle`).
+pub const STATUS_UNKNOWN: &str = "NodeStatusUnknown";
+
+/// `True`, `False` or `Unknown`.
 #[must_use]
 pub fn status_word(condition: &ConditionView) -> &'static str {
-    if condition.is_true { "True" } else { "False" }
+    match condition.is_true {
+        _ if condition.reason == STATUS_UNKNOWN => "Unknown",
+        true => "True",
+        false => "False",
+    }
 }
 
 fn seconds(time: Timestamp) -> String {

@@ -31,6 +31,8 @@ MIB = 1 << 20
 IMAGES = 12
 # A node that was short of disk refuses pods for five minutes more.
 PATIENCE = 600
+# Other daemons of this machine have pods of their own.
+CGROUP_ROOT = f"/podkeeper-soak-{os.getpid()}"
 
 
 def image_archive(number, mebibytes, path):
@@ -108,7 +110,8 @@ class Node:
         self.daemon = subprocess.Popen(
             [podkeeper, "run", "--pod-manifest-path", base / "manifests", "--root-dir", base / "docker/root",
              "--run-dir", base / "run", "--pod-logs-dir", base / "docker/pods", "--docker-endpoint",
-             f"unix://{self.socket}", "--image-preload-dir", base / "preload", "--hostname-override", "soak"] + extra,
+             f"unix://{self.socket}", "--image-preload-dir", base / "preload", "--hostname-override", "soak",
+             "--cgroup-root", CGROUP_ROOT] + extra,
             stdout=self.log, stderr=self.log)
 
     def docker(self, *words, check=True):
@@ -148,7 +151,7 @@ class Node:
             "writable layers": count(base / "docker/lib/image/overlay2/layerdb/mounts"),
             "pod directories": count(base / "docker/root/pods"),
             "log links": count(base / "docker/pods"),
-            "cgroups": len([d for d in pathlib.Path("/sys/fs/cgroup").glob("**/kubepods/**/pod*")]),
+            "cgroups": len([d for d in pathlib.Path("/sys/fs/cgroup").glob(f"**{CGROUP_ROOT}/**/pod*")]),
             "mounts": len(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()),
             "threads": count(f"/proc/{pid}/task"),
             "descriptors": count(f"/proc/{pid}/fd"),

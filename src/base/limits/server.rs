@@ -16,6 +16,8 @@ pub const SERVER_SPARE_DESCRIPTORS: usize = 256;
 pub const SERVER_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// How often a port that could not be listened on is tried again, as the kubelet does.
 pub const SERVER_LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// How often a client's bad certificate is told at most.
+pub const SERVER_TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long a TLS handshake may take.
 pub const SERVER_HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a request's head may take from its first byte.

@@ -52,3 +52,7 @@ pub const FORWARD_REQUEST: usize = 256;
 /// Bytes that are kept of a forwarded connection whose second stream is not there yet; of all of them together
 /// [`FORWARD_WAITING`].
 pub const FORWARD_EARLY: usize = 64 * 1024;
+/// Connections that `podkeeper port-forward` carries at once; more wait.
+pub const CARRIED: usize = 256;
+/// How long `podkeeper port-forward` takes no connection after the system refused it a descriptor.
+pub const ACCEPT_PAUSE: Duration = Duration::from_secs(1);

@@ -110,7 +110,8 @@ fn begin(docker: &Docker, id: &str, stdin: bool, tty: bool) -> Result<(), Broken
     engine::copy(&mut output, &mut io::stdout().lock(), &mut io::stderr().lock())
 }
 
-fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {
+/// Raw mode; the container's terminal follows the size of ours.
+pub(super) fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {
     let (docker, id) = (docker.clone(), id.to_owned());
     terminal::Raw::enter(move |rows, columns| {
         _ = docker.call(&Call::Resize { id: id.clone(), rows, columns });

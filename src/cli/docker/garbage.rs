@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::engine;
 use crate::base::clock::{Clock, System, Timestamp, boot_id};
-use crate::base::order;
+use crate::base::{locks, order};
 use crate::cli::flags::{Options, endpoint};
 use crate::cli::pods;
 use crate::garbage::images::{Fixed, Judge, Judged, Policy};
@@ -29,6 +29,8 @@ struct Known {
     docker: Docker,
     root_dir: PathBuf,
     run_dir: PathBuf,
+    /// The daemon runs, and does not answer.
+    is_mute: bool,
     wants: Wants,
     records: Records,
     fixed: Fixed,
@@ -44,6 +46,7 @@ impl Known {
     fn read(options: &Options) -> Result<Known, String> {
         let run_dir = options.directories.run.clone();
         let status = pods::load(&run_dir)?.file;
+        let is_mute = locks::is_alive(&run_dir) && pods::silent_since(&run_dir, &status).is_some();
         let docker = engine::docker(&endpoint(&status.docker.endpoint)?)?;
         let root_dir = match status.root_dir.is_empty() {
             true => options.directories.root.clone(),
@@ -65,7 +68,7 @@ impl Known {
         let pinned: Result<Vec<Pin>, String> = pins.iter().map(|pin| Pin::parse(pin)).collect();
         let policy = Policy { pinned: pinned?, ..Policy::default() };
         let (wants, now) = (Wants::of_file(&status), System::start().now().wall);
-        Ok(Known { docker, root_dir, run_dir, wants, records, fixed, policy, now })
+        Ok(Known { docker, root_dir, run_dir, is_mute, wants, records, fixed, policy, now })
     }
 
     /// Who asks decides, so that no image is too young.

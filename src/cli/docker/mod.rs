@@ -1,14 +1,16 @@
-//! The commands that speak to Docker: `logs`, `exec`, `debug`, `pull`, `load`,
-//! `images` and `prune`; `stats`, which asks the kernel more than Docker.
+//! The commands that speak to Docker: `logs`, `attach`, `exec`, `debug`, `port-forward`, `pull`, `load`, `images` and
+//! `prune`; `stats`, which asks the kernel more than Docker.
 //!
 //! Never here: a container that the daemon does not take over.
 
+pub mod attach;
 pub mod debug;
 pub mod engine;
 pub mod exec;
 pub mod garbage;
 pub mod images;
 pub mod logs;
+pub mod port_forward;
 pub mod profile;
 pub mod stats;
 mod target;

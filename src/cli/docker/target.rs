@@ -141,6 +141,23 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     }
 }
 
+/// The container whose streams `attach` joins.
+///
+/// # Errors
+/// A message for the user; also when standard input is wanted, and its manifest gives the container none.
+pub fn for_attach(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
+    let target = for_exec(file, options, name).map_err(|why| why.replace("exec into", "attach to"))?;
+    let (pod, container, _) = choose(file, options, name)?;
+    let has_none = every(pod).any(|c| c.name == container.name && c.stdin != Some(true));
+    if options.command.stdin && has_none {
+        return Err(format!(
+            "{} takes no standard input: its manifest does not say stdin: true",
+            target.what
+        ));
+    }
+    Ok(target)
+}
+
 fn described(container: &str, pod: &str) -> String {
     format!("container \"{container}\" in pod \"{pod}\"")
 }

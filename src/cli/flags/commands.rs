@@ -1,5 +1,7 @@
 //! Flags of the commands that look at pods.
 
+use std::net::IpAddr;
+
 use super::Takes::{Name, Switch, Text};
 use super::{Flag, Section, Verb, of_verbs, put, value};
 use crate::cli::docker::profile::Profile;
@@ -43,6 +45,7 @@ pub struct Values {
     pub container: Option<String>,
     pub stdin: bool,
     pub tty: bool,
+    pub listen: Vec<IpAddr>,
     pub image: Option<String>,
     pub target: Option<String>,
     pub profile: Profile,
@@ -62,7 +65,7 @@ const TOP: Flag = of_verbs(&[Verb::Top]);
 const PRUNE: Flag = of_verbs(&[Verb::Prune]);
 const DEBUG: Flag = of_verbs(&[Verb::Debug]);
 const KUBECONFIG: Flag = of_verbs(&[Verb::Kubeconfig]);
-const COMMANDS: Flag = of_verbs(&[Verb::Exec, Verb::Debug]);
+const COMMANDS: Flag = of_verbs(&[Verb::Attach, Verb::Exec, Verb::Debug]);
 
 pub static SECTION: Section = Section {
     title: "Flags",
@@ -99,7 +102,16 @@ pub static SECTION: Section = Section {
             }),
             default: "default",
             help: "Namespace of the pod; a node has no current one",
-            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top, Verb::Logs, Verb::Exec, Verb::Debug])
+            ..of_verbs(&[
+                Verb::Get,
+                Verb::Describe,
+                Verb::Top,
+                Verb::Logs,
+                Verb::Attach,
+                Verb::Exec,
+                Verb::PortForward,
+                Verb::Debug,
+            ])
         },
         Flag {
             name: "all-namespaces",
@@ -206,7 +218,7 @@ pub static SECTION: Section = Section {
             short: Some('c'),
             takes: Name("NAME", |o, name| o.command.container = name),
             help: "Container; the pod's default or first one when not given",
-            ..of_verbs(&[Verb::Logs, Verb::Exec, Verb::Debug])
+            ..of_verbs(&[Verb::Logs, Verb::Attach, Verb::Exec, Verb::Debug])
         },
         Flag {
             name: "stdin",
@@ -221,6 +233,13 @@ pub static SECTION: Section = Section {
             takes: Switch(|o, on| o.command.tty = on),
             help: "Give the command a terminal",
             ..COMMANDS
+        },
+        Flag {
+            name: "listen",
+            takes: Text("ADDRESSES", |o, text| put(&mut o.command.listen, value::addresses(text))),
+            default: "127.0.0.1,::1",
+            help: "Addresses of this machine at which the ports are reachable",
+            ..of_verbs(&[Verb::PortForward])
         },
         Flag {
             name: "image",
@@ -272,6 +291,9 @@ mod tests {
         sets(
             &SECTION,
             &[
+                ("user", "ann", |o| o.command.user == "ann"),
+                ("group", "view", |o| o.command.group == "view"),
+                ("server", "https://n1:6443", |o| o.command.server.is_some()),
                 ("namespace", "kube-system", |o| o.command.namespace == "kube-system"),
                 ("all-namespaces", "true", |o| o.command.all_namespaces),
                 ("selector", "a=b", |o| !o.command.selector.is_empty()),
@@ -282,14 +304,12 @@ mod tests {
                 ("no-headers", "true", |o| o.command.no_headers),
                 ("dry-run", "true", |o| o.command.dry_run),
                 ("prune-build-cache", "true", |o| o.command.prune_build_cache),
-                ("user", "ann", |o| o.command.user == "ann"),
-                ("group", "view", |o| o.command.group == "view"),
-                ("server", "https://n1:6443", |o| o.command.server.is_some()),
                 ("containers", "true", |o| o.command.containers),
                 ("sort-by", "memory", |o| o.command.sort_by == Some(SortBy::Memory)),
                 ("container", "app", |o| o.command.container.as_deref() == Some("app")),
                 ("stdin", "true", |o| o.command.stdin),
                 ("tty", "true", |o| o.command.tty),
+                ("listen", "127.0.0.2", |o| o.command.listen.len() == 1),
                 ("image", "a:1", |o| o.command.image.as_deref() == Some("a:1")),
                 ("target", "app", |o| o.command.target.as_deref() == Some("app")),
                 ("profile", "netadmin", |o| o.command.profile == Profile::Netadmin),

@@ -121,6 +121,18 @@ pub(super) fn stats(options: Box<Options>, words: &[OsString]) -> Result<Command
     }
 }
 
+/// `port-forward POD PORTS...`.
+pub(super) fn port_forward(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    let mut words = texts(Verb::PortForward, words)?;
+    if words.len() < 2 {
+        return usage(Verb::PortForward, "a pod and at least one port must be given: web 8080:80");
+    }
+    let ports = words.split_off(1);
+    let pod = words.pop().unwrap_or_default();
+    let pod = value::strip_kind(&pod).unwrap_or(&pod).to_owned();
+    Ok(Command::PortForward(options, pod, ports))
+}
+
 /// `logs POD [CONTAINER]`, `logs -l LABELS`.
 pub(super) fn logs(mut options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
     let logs = &options.logs;

@@ -21,6 +21,7 @@ use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::problem::{Problem, Severity};
 use crate::recorder::object::{self, Events};
 use crate::status::REJECTED;
+use crate::status::file::STALE;
 use crate::status::snapshot::{StatusFile, UNMANAGED};
 
 /// Prints each pod, with two empty lines between, as kubectl does.
@@ -208,7 +209,10 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
     let name = annotations.and_then(|a| a.get(CONFIG_SOURCE));
     let source = file.sources.iter().find(|source| Some(&source.name) == name);
     let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
-    let told = of_status(pod, &list);
+    let mut told = of_status(pod, &list);
+    if annotations.is_some_and(|all| all.contains_key(STALE)) {
+        told.push("what runs is an older version of the pod than its source holds now".to_owned());
+    }
     // Otherwise a pod of which nothing is known looks like one that waits.
     let away = pods::without_docker(&file.docker);
     if list.is_empty() && failing.is_none() && told.is_empty() && away.is_none() {

@@ -63,7 +63,16 @@ fn every_flag_is_in_the_man_page_with_its_default() {
 #[test]
 fn every_flag_names_the_commands_that_know_it() {
     let page = page(PAGE);
-    let look_at_pods = [Verb::Get, Verb::Describe, Verb::Top, Verb::Logs, Verb::Exec, Verb::Debug];
+    let look_at_pods = [
+        Verb::Get,
+        Verb::Describe,
+        Verb::Top,
+        Verb::Logs,
+        Verb::Attach,
+        Verb::Exec,
+        Verb::PortForward,
+        Verb::Debug,
+    ];
     let mut wrong = Vec::new();
     for flag in flags::all().filter(|flag| flag.name != "config") {
         let entry = entry(&page, flag);

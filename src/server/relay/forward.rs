@@ -15,8 +15,8 @@ use rustix::net::{AddressFamily, connect};
 
 use super::Broken;
 use super::client::{Client, later};
-use super::netns::Netns;
 use crate::base::{limits, wait};
+use crate::network::netns::Netns;
 use crate::runtime::docker::Docker;
 use crate::server::connection::Upgraded;
 use crate::server::stream::negotiate::Forward;

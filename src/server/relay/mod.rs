@@ -11,7 +11,6 @@
 pub mod client;
 pub mod command;
 pub mod forward;
-mod netns;
 
 /// Why a connection ended before its work was done.
 #[derive(Debug)]

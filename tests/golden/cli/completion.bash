@@ -12,7 +12,7 @@ _podkeeper() {
         [ "${COMP_WORDS[i]}" != -- ] || return
     done
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion kubeconfig version help --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig version help --help --version' -- "$current"))
         return
     fi
     case $verb:$before in
@@ -80,11 +80,21 @@ _podkeeper() {
         return
         ;;
     logs:--namespace | logs:-n | logs:--selector | logs:-l | logs:--container | logs:-c | logs:--tail | logs:--since | logs:--since-time | logs:--limit-bytes | logs:--max-log-requests) return ;;
+    attach:--config | attach:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    attach:--namespace | attach:-n | attach:--container | attach:-c) return ;;
     exec:--config | exec:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     exec:--namespace | exec:-n | exec:--container | exec:-c) return ;;
+    port-forward:--config | port-forward:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    port-forward:--namespace | port-forward:-n | port-forward:--listen) return ;;
     debug:--config | debug:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
@@ -134,7 +144,9 @@ _podkeeper() {
     top) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --no-headers --containers --sort-by' words='' kinds='node pods' ;;
     stats) flags='--config --run-dir --output -o' words='' ;;
     logs) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --container -c --all-containers --follow -f --previous -p --timestamps -t --prefix --tail --since --since-time --limit-bytes --max-log-requests' words=@pods ;;
+    attach) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
     exec) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
+    port-forward) flags='--config --run-dir --namespace -n --listen' words=@pods ;;
     debug) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t --image --target --profile' words=@pods ;;
     explain) flags='--recursive' words='' ;;
     pull) flags='--docker-endpoint --image-pull-progress-deadline --config --root-dir' words='' ;;
@@ -145,7 +157,7 @@ _podkeeper() {
     completion) flags='' words='bash zsh fish' ;;
     kubeconfig) flags='--api-address --config --root-dir --run-dir --user --group --server' words='' ;;
     version) flags='' words='' ;;
-    help) flags='' words='run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion kubeconfig version help' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig version help' ;;
     *) return ;;
     esac
     if [ "${current#-}" != "$current" ]; then

@@ -32,7 +32,9 @@ _podkeeper() {
             'top:Show how much CPU and memory the node or its pods use'
             'stats:Print all figures of the node, its pods, podkeeper and Docker'
             'logs:Print the output of a container'
+            'attach:Join the streams of a container that runs'
             'exec:Run a command in a container'
+            'port-forward:Make ports of a pod reachable on this machine, until Ctrl-C'
             'debug:Add a container to a running pod, to look into it'
             'explain:Tell what a field of a pod means, and what podkeeper does with it'
             'pull:Have Docker pull images, with the credentials of this node'
@@ -286,6 +288,20 @@ _podkeeper() {
                 '*--max-log-requests=[How many containers may be followed at once]:N:' \
                 '*:argument:_podkeeper_pods'
             ;;
+        attach)
+            _arguments \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*--container=[Container; the pod'\''s default or first one when not given]:NAME:' \
+                '*-c[Container; the pod'\''s default or first one when not given]:NAME:' \
+                '*--stdin[Pass standard input to the command]' \
+                '*-i[Pass standard input to the command]' \
+                '*--tty[Give the command a terminal]' \
+                '*-t[Give the command a terminal]' \
+                '*:argument:_podkeeper_pods'
+            ;;
         exec)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
@@ -298,6 +314,15 @@ _podkeeper() {
                 '*-i[Pass standard input to the command]' \
                 '*--tty[Give the command a terminal]' \
                 '*-t[Give the command a terminal]' \
+                '*:argument:_podkeeper_pods'
+            ;;
+        port-forward)
+            _arguments \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*--listen=[Addresses of this machine at which the ports are reachable]:ADDRESSES:' \
                 '*:argument:_podkeeper_pods'
             ;;
         debug)
@@ -481,7 +506,7 @@ _podkeeper() {
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs exec debug explain pull load images prune config completion kubeconfig version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig version help)'
             ;;
         esac
         ;;

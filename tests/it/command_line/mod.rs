@@ -4,3 +4,4 @@ mod away;
 mod commands;
 mod examples;
 mod live;
+mod streams;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use podkeeper::testing::runtime::{Call, CreateBody, Reply};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::faults::{assert_untouched, lives};
@@ -94,14 +95,17 @@ fn prune_takes_what_nothing_needs_and_nothing_else() {
     assert!(said.contains("image a:1 (") && said.contains("would be removed"), "{said}");
     assert_eq!(names(&engine), before, "nothing is removed: {said}");
 
-    // A manifest may come while nobody looks.
-    node.kill9();
+    // A manifest may come while nobody looks, or the daemon hangs.
     let refused = |why: &str| {
         let refused = node.podkeeper(&["prune"]);
         assert_eq!(refused.status.code(), Some(1));
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(said.contains(why) && said.contains("nothing is removed"), "{refused:?}");
     };
+    node.signal(Signal::STOP);
+    refused("podkeeper does not answer");
+    node.signal(Signal::CONT);
+    node.kill9();
     refused("without a podkeeper that runs");
     assert_eq!(names(&engine), before);
     node.launch();

@@ -27,6 +27,13 @@ pub fn run(options: &Options) -> Outcome {
                 .into(),
         );
     }
+    if !options.command.dry_run && known.is_mute {
+        return Err(
+            "podkeeper does not answer: what the manifests want by now is not known, and nothing is removed; \
+                    --dry-run tells what it would have removed"
+                .into(),
+        );
+    }
     if !known.wants.heard {
         return Err(
             "not every source has said which pods it wants (podkeeper get sources): nothing is removed"

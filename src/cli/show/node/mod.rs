@@ -9,6 +9,7 @@ use super::get::four_spaces;
 use super::table::List;
 use super::yaml;
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::logging::one_line;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, print};
 use crate::node::facts::Facts;
@@ -56,7 +57,15 @@ fn headings(wide: bool) -> Vec<String> {
 }
 
 fn cells(file: &StatusFile, facts: &Facts, wide: bool, now: Timestamp) -> Vec<String> {
-    About::of_file(file).cells(facts, wide, now)
+    let mut cells = About::of_file(file).cells(facts, wide, now);
+    // kubectl shows no pressure here; without a control plane nothing else would.
+    let short = file.conditions.iter().filter(|condition| condition.type_ != "Ready" && condition.is_true);
+    let short: String = short.map(|condition| format!(",{}", one_line(&condition.type_))).collect();
+    if let Some(status) = cells.get_mut(1) {
+        let at = status.find(',').unwrap_or(status.len());
+        status.insert_str(at, &short);
+    }
+    cells
 }
 
 /// The API's `Node`.

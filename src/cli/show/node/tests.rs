@@ -82,7 +82,7 @@ fn a_node_that_is_drained_or_says_nothing_of_itself() {
         stopped: false,
         left: Vec::new(),
     });
-    assert_eq!(cell(&file), "NotReady,SchedulingDisabled");
+    assert_eq!(cell(&file), "NotReady,MemoryPressure,SchedulingDisabled");
     // Written by an earlier version.
     file.conditions.clear();
     assert_eq!(cell(&file), "Unknown,SchedulingDisabled");

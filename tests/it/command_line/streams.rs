@@ -1,0 +1,151 @@
+//! The commands that carry streams: logs of several containers, `attach`, `port-forward`.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::pods::{OBEYS, Pod, container};
+use crate::harness::{Node, PATIENCE};
+
+/// A command that goes on; it ends with the test.
+struct Goes(Child);
+
+impl Goes {
+    fn start(node: &Node, arguments: &[&str]) -> Goes {
+        let mut command = node.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Goes(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Goes {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+fn says(script: &str) -> String {
+    format!("echo {script}; {}", OBEYS.replace("echo started; ", ""))
+}
+
+#[test]
+fn logs_of_all_containers_and_of_chosen_pods() {
+    let node = Node::start();
+    let chosen = |name: &str| {
+        Pod::new(name).set("/metadata/labels", json!({"app": "web"})).script(&says(&format!("of-{name}")))
+    };
+    let init = json!({"name": "first", "image": container("x", "x")["image"], "command": ["echo", "begins"]});
+    node.write("a.yaml", chosen("a").and(container("other", &says("of-other"))).init(init).text());
+    node.write("b.yaml", chosen("b").text());
+    node.write("c.yaml", Pod::new("c").script(&says("of-c")).text());
+    for pod in ["a", "b", "c"] {
+        node.wait_phase(pod, "Running");
+    }
+    node.wait_until("all have written", || {
+        ["a", "b", "c"].iter().all(|pod| node.says(&["logs", pod]).contains("of-"))
+    });
+    let (a, b) = (node.full("a"), node.full("b"));
+    assert_eq!(node.says(&["logs", "a", "--all-containers"]), "begins\nof-a\nof-other\n");
+    assert_eq!(node.says(&["logs", "a", "other", "--prefix"]), format!("[pod/{a}/other] of-other\n"));
+    let expected = format!("[pod/{a}/app] of-a\n[pod/{b}/app] of-b\n");
+    assert_eq!(node.says(&["logs", "-l", "app=web", "--prefix"]), expected);
+    assert_eq!(node.says(&["logs", "a", "--limit-bytes", "3"]), "of-");
+    assert_eq!(node.says(&["logs", "a", "--since-time", "2100-01-01T00:00:00Z"]), "");
+    let names = node.says(&[
+        "get",
+        "pods",
+        "-l",
+        "app in (web)",
+        "--field-selector",
+        "status.phase=Running",
+        "-o",
+        "name",
+    ]);
+    assert_eq!(names, format!("pod/{a}\npod/{b}\n"));
+
+    let many =
+        node.podkeeper(&["logs", "-l", "app=web", "--all-containers", "-f", "--max-log-requests", "3"]);
+    assert_eq!(many.status.code(), Some(1), "{many:?}");
+    let mut follows = Goes::start(&node, &["logs", "-l", "app=web", "-f", "--prefix"]);
+    let lines = BufReader::new(follows.0.stdout.take().unwrap()).lines().take(2);
+    let mut lines: Vec<String> = lines.map(Result::unwrap).collect();
+    lines.sort();
+    assert_eq!(lines.join("\n") + "\n", expected);
+}
+
+#[test]
+fn attach_joins_the_streams_of_a_container() {
+    let node = Node::start();
+    let cat = "while read line; do echo got $line; done";
+    let pod = Pod::new("reads").script(cat).set("/spec/containers/0/stdin", json!(true));
+    node.write("reads.yaml", pod.text());
+    node.write("deaf.yaml", Pod::new("deaf").text());
+    node.wait_phase("reads", "Running");
+    node.wait_phase("deaf", "Running");
+
+    let mut attached = Goes::start(&node, &["attach", "-i", "reads"]);
+    let mut input = attached.0.stdin.take().unwrap();
+    input.write_all(b"one\n").unwrap();
+    let mut lines = BufReader::new(attached.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "got one");
+    // A second one sees what comes as well.
+    let mut second = Goes::start(&node, &["attach", "reads"]);
+    let mut seen = BufReader::new(second.0.stdout.take().unwrap()).lines();
+    let told = node.wait_for("both are attached", || {
+        input.write_all(b"two\n").unwrap();
+        node.says(&["logs", "reads"]).matches("got two").count().gt(&3).then_some(())
+    });
+    assert_eq!((told, seen.next().unwrap().unwrap().as_str()), ((), "got two"));
+
+    let refused = node.podkeeper(&["attach", "-i", "deaf"]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(why.contains("takes no standard input: its manifest does not say stdin: true"), "{why}");
+}
+
+#[test]
+fn port_forward_reaches_a_pod_that_was_restarted_meanwhile() {
+    let node = Node::start();
+    let serve = "mkdir -p /www; hostname >/www/name; httpd -f -p 127.0.0.1:8080 -h /www & wait";
+    let ports = json!([{"name": "http", "containerPort": 8080}]);
+    let pod = Pod::new("web").script(serve).set("/spec/containers/0/ports", ports);
+    node.write("web.yaml", pod.text());
+    let first = node.wait_running("web", "app");
+    node.wait_phase("web", "Running");
+
+    let mut forward = Goes::start(&node, &["port-forward", "web", ":http"]);
+    let mut said = String::new();
+    BufReader::new(forward.0.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    let words = said.strip_prefix("Forwarding from ").unwrap_or_else(|| {
+        let mut why = String::new();
+        _ = forward.0.stderr.take().unwrap().read_to_string(&mut why);
+        panic!("{said:?} {why}")
+    });
+    let (at, remote) = words.trim_end().split_once(" -> ").unwrap();
+    assert_eq!(remote, "8080");
+    let at: SocketAddr = at.parse().unwrap();
+    let ask = || -> Option<String> {
+        let mut stream = TcpStream::connect(at).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /name HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.rsplit_once("\r\n\r\n").map(|(_, body)| body.trim().to_owned())
+    };
+    let name = node.full("web");
+    node.wait_until("the pod answers", || ask().as_deref() == Some(&name));
+
+    node.inside("web", "app", "kill -9 $(pidof httpd)");
+    node.wait_until("another container runs", || {
+        node.container_status("web", "app").is_some_and(|status| {
+            status.container_id.is_some_and(|id| !id.ends_with(&first.id))
+                && status.state.is_some_and(|state| state.running.is_some())
+        })
+    });
+    node.wait_until("the pod answers again", || ask().as_deref() == Some(&name));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&forward.0), Signal::INT).unwrap();
+    assert!(!forward.0.wait().unwrap().success());
+}
