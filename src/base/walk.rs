@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
 use rustix::io::Errno;
 
+use crate::base::limits;
+
 /// Flags for every directory: a link in its place is an error.
 pub const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
@@ -50,12 +52,18 @@ pub trait Visit {
     /// # Errors
     /// They end the walk, as with the others.
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()>;
-    /// Called for a directory when its name is found, before it is looked into.
+    /// Called for a directory when its name is found: whether it is to be entered. Until then the name is remembered.
     ///
     /// # Errors
     /// They end the walk.
-    fn found(&mut self) -> io::Result<()> {
-        Ok(())
+    fn found(&mut self, _at: &OwnedFd, _name: &CStr) -> io::Result<bool> {
+        Ok(true)
+    }
+    /// Called when the name of a directory is no longer remembered.
+    fn entered(&mut self, _name: &CStr) {}
+    /// Called when a directory was moved while the walk was in it: whether to go on with what is still in its place.
+    fn moved(&mut self) -> bool {
+        false
     }
     /// Called for a directory, after its content.
     ///
@@ -89,13 +97,14 @@ fn id(stat: &Stat) -> (u64, u64) {
 /// Walks through a directory.
 ///
 /// # Errors
-/// Those of `visit`, and of the system; also when a directory is moved meanwhile.
+/// Those of `visit`, and of the system; also when a directory is moved meanwhile, unless `visit` goes on.
 pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
     let mut frames: Vec<Frame> = Vec::new();
-    let mut here = top;
+    let mut here = top.try_clone()?;
     let mut pending = entries(&here, visit)?;
     loop {
         if let Some(name) = pending.pop() {
+            visit.entered(&name);
             match enter(&here, &name) {
                 Ok(child) => {
                     let parent = id(&fstat(&here)?);
@@ -105,6 +114,8 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
                 }
                 Err(Errno::XDEV) => visit.mount(&name)?,
                 Err(Errno::NOENT) => {}
+                // Something else stands in its place.
+                Err(Errno::NOTDIR | Errno::LOOP) if visit.moved() => {}
                 Err(error) => return Err(error.into()),
             }
             continue;
@@ -112,12 +123,40 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
         visit.leaving(&here)?;
         let Some(frame) = frames.pop() else { return Ok(()) };
         let up = openat(&here, "..", DIRECTORY, Mode::empty())?;
-        if id(&fstat(&up)?) != frame.parent {
+        if id(&fstat(&up)?) == frame.parent {
+            (here, pending) = (up, frame.pending);
+            visit.left(&here, &frame.name)?;
+        } else if visit.moved() {
+            frames.push(frame);
+            (here, pending) = back(&top, &mut frames, visit)?;
+        } else {
             return Err(io::Error::other("a directory was moved meanwhile"));
         }
-        (here, pending) = (up, frame.pending);
-        visit.left(&here, &frame.name)?;
     }
+}
+
+/// The way was lost: the deepest directory on it that is still in its place, and what is to be entered there. What was to
+/// be entered below is given up.
+fn back(
+    top: &OwnedFd,
+    frames: &mut Vec<Frame>,
+    visit: &mut dyn Visit,
+) -> io::Result<(OwnedFd, Vec<CString>)> {
+    let mut here = top.try_clone()?;
+    let mut depth = 0;
+    // The last one is the directory from which the way is lost.
+    for (frame, next) in frames.iter().zip(frames.iter().skip(1)).take(limits::WALK_BACK) {
+        match enter(&here, &frame.name) {
+            Ok(child) if id(&fstat(&child)?) == next.parent => here = child,
+            _ => break,
+        }
+        depth += 1;
+    }
+    let given_up = frames.split_off(depth);
+    let mut given_up = given_up.into_iter();
+    let pending = given_up.next().map(|frame| frame.pending).unwrap_or_default();
+    given_up.flat_map(|frame| frame.pending).for_each(|name| visit.entered(&name));
+    Ok((here, pending))
 }
 
 /// Visits entries that are not directories, and returns the directories.
@@ -138,8 +177,9 @@ fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
             kind => kind,
         };
         if kind == FileType::Directory {
-            visit.found()?;
-            directories.push(name.to_owned());
+            if visit.found(at, name)? {
+                directories.push(name.to_owned());
+            }
         } else {
             visit.file(at, name)?;
         }

@@ -5,11 +5,14 @@
 //! garbage collected before a pod goes; a pod that had to go leaves new garbage, which is collected before the next. While
 //! a disk gets emptier no pod goes for it.
 
+mod ending;
 mod settling;
+mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ending::{Ending, Step};
 use settling::Settling;
 
 use super::Eviction;
@@ -44,6 +47,8 @@ pub enum Act {
     Measure(Threshold),
     /// Rank the pods, for one has to go.
     Evict(Threshold),
+    /// Find out whether Docker answers, which may take long, and tell: a pod that was told to go has not gone.
+    Ask,
 }
 
 /// A look's result.
@@ -96,8 +101,8 @@ pub struct Manager {
     stuck: BTreeMap<Signal, Mono>,
     /// UIDs of pods that did not end as ordered: others go before them.
     stubborn: BTreeSet<String>,
-    /// The pod that was told to go, and until when its end is awaited.
-    ending: Option<(PodKey, String, Mono)>,
+    /// The pod that was told to go.
+    ending: Option<Ending>,
     /// Whether disks still get emptier.
     settling: Settling,
 }
@@ -192,12 +197,13 @@ impl Manager {
             }
             Measured::No | Measured::Begun => None,
         };
-        if let Some((key, uid, until)) = &self.ending {
-            if !is_gone(key, uid) {
-                if now < *until {
-                    return Act::Nothing;
+        if let Some(ending) = self.ending.as_mut() {
+            if !is_gone(&ending.key, &ending.uid) {
+                match ending.step(now) {
+                    Step::Wait => return Act::Nothing,
+                    Step::Ask => return Act::Ask,
+                    Step::Hangs => _ = self.stubborn.insert(ending.uid.clone()),
                 }
-                self.stubborn.insert(uid.clone());
             }
             self.ending = None;
             self.settling.begin(now);
@@ -290,6 +296,17 @@ impl Manager {
         self.measured = Measured::No;
     }
 
+    /// Docker was asked, and has answered or not.
+    pub fn asked(&mut self, answers: bool, now: Mono) {
+        self.ending.iter_mut().for_each(|ending| ending.told(answers, now));
+    }
+
+    /// A pod that was told to go has not gone, and Docker, which would stop it, is silent.
+    #[must_use]
+    pub fn waits_for_docker(&self) -> bool {
+        self.ending.as_ref().is_some_and(Ending::waits_for_docker)
+    }
+
     /// It could not be counted, for Docker does not answer, and could not stop a pod either.
     pub fn not_measured(&mut self, now: Mono) {
         self.measured = Measured::No;
@@ -319,11 +336,14 @@ impl Manager {
     ) -> Option<Eviction> {
         let resource = threshold.signal.resource();
         let seen = found.get(&threshold.signal)?;
+        let is_stubborn = |pod: &Candidate| self.stubborn.contains(&pod.uid);
+        worth::charge(&mut pods, *seen, worth::missing(threshold, *seen), |pod| {
+            !pod.is_critical() && !is_stubborn(pod)
+        });
         rank(resource, &mut pods);
-        let worth = worth_it(threshold, *seen);
+        let worth = worth::least(threshold, *seen, &pods);
         // Of what nobody can tell the use of, nobody knows that its end would help.
         let may_go = |pod: &Candidate| !pod.is_critical() && pod.used.is_some_and(|used| used >= worth);
-        let is_stubborn = |pod: &Candidate| self.stubborn.contains(&pod.uid);
         let first = pods.iter().position(|pod| may_go(pod) && !is_stubborn(pod));
         let Some(at) = first.or_else(|| pods.iter().position(may_go)) else {
             // At the start nothing is known of pods yet.
@@ -341,7 +361,7 @@ impl Manager {
         self.settling.forget();
         // Its containers are garbage soon.
         self.collected = None;
-        self.ending = Some((pod.key.clone(), pod.uid.clone(), now.after(limits::EVICTION_PATIENCE)));
+        self.ending = Some(Ending::new(pod.key.clone(), pod.uid.clone(), now));
         let message = message(resource, &pod, threshold.value.of(seen.capacity), seen.available);
         Some(Eviction { key: pod.key, uid: pod.uid, grace, message, of_the_node: true })
     }
@@ -372,25 +392,15 @@ impl Manager {
         if watched.is_empty() {
             return None;
         }
-        if self.ending.is_some() {
-            return Some(limits::EVICTION_POLL);
+        if let Some(ending) = &self.ending {
+            let is_slow = ending.waits_for_docker();
+            return Some(if is_slow { limits::EVICTION_NEAR } else { limits::EVICTION_POLL });
         }
         if !self.met.is_empty() || !self.pressures(now).is_empty() {
             return Some(limits::EVICTION_NEAR);
         }
         Some(falls.rest(watched, found))
     }
-}
-
-/// What a pod has to use of a disk for its end to help: a tenth of what is missing, and a thousandth of all there is. A
-/// disk that others have filled is no reason to take down pods that use next to nothing of it. This is a deliberate
-/// difference from the kubelet, which would take them all down, one after the other, and in vain.
-fn worth_it(threshold: &Threshold, seen: Observation) -> u64 {
-    if !threshold.signal.is_of_disk() {
-        return 0;
-    }
-    let missing = threshold.value.of(seen.capacity).saturating_sub(seen.available);
-    (missing / 10).max(seen.capacity / 1000)
 }
 
 /// The first wait, doubled so often, and never more than `most`.

@@ -30,6 +30,8 @@ pub struct Candidate {
     pub priority: i32,
     /// What all of it uses; `None` when nobody can tell.
     pub used: Option<u64>,
+    /// It has more than could be counted.
+    pub is_cut: bool,
     /// What all of it asked for.
     pub request: u64,
     /// What the pod asked for itself, beside its containers.
@@ -108,7 +110,9 @@ pub fn message(resource: Resource, pod: &Candidate, threshold: u64, available: u
         text(available)
     );
     // What could not be counted is not told as a number.
-    if let (Some(request), Some(used)) = (pod.own_request, pod.used.filter(|used| *used < u64::MAX)) {
+    if pod.is_cut {
+        message.push_str(&format!("What pod {} has of it could not be counted whole. ", pod.key.name));
+    } else if let (Some(request), Some(used)) = (pod.own_request, pod.used) {
         message.push_str(&format!(
             "Pod {} was using {}, request is {}, has larger consumption of {resource}. ",
             pod.key.name,

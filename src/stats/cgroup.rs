@@ -17,6 +17,8 @@ pub struct Figures {
     pub working_set: Option<u64>,
     /// Bytes of memory with all page cache.
     pub usage: Option<u64>,
+    /// Bytes of the page cache that is in the working set.
+    pub active_cache: Option<u64>,
     /// Most bytes of memory; `None` without a limit.
     pub limit: Option<u64>,
     /// Number of processes and threads.
@@ -141,6 +143,7 @@ impl Hierarchies {
                     &self.controller("memory").join(cgroup),
                     "memory.usage_in_bytes",
                     "total_inactive_file",
+                    "total_active_file",
                 )
             },
             Version::V2 => {
@@ -151,7 +154,7 @@ impl Hierarchies {
                     // `max` is no number: no limit.
                     limit: number(&at.join("memory.max")),
                     tasks: number(&at.join("pids.current")),
-                    ..memory(&at, "memory.current", "inactive_file")
+                    ..memory(&at, "memory.current", "inactive_file", "active_file")
                 }
             }
         }
@@ -163,12 +166,13 @@ fn limit_v1(file: &Path) -> Option<u64> {
     number(file).filter(|limit| *limit < u64::MAX >> 2)
 }
 
-fn memory(at: &Path, usage: &str, cache: &str) -> Figures {
+fn memory(at: &Path, usage: &str, cache: &str, active: &str) -> Figures {
     let usage = number(&at.join(usage));
     let stat = text(&at.join("memory.stat"));
+    let active_cache = stat.as_ref().and_then(|stat| field(stat, active));
     let working_set =
         usage.zip(stat).map(|(usage, stat)| usage.saturating_sub(field(&stat, cache).unwrap_or(0)));
-    Figures { usage, working_set, ..Figures::default() }
+    Figures { usage, working_set, active_cache, ..Figures::default() }
 }
 
 #[cfg(test)]
@@ -182,7 +186,7 @@ mod tests {
         tree.write("memory/p/memory.usage_in_bytes", "104857600\n");
         tree.write(
             "memory/p/memory.stat",
-            "cache 9\ninactive_file 7\ntotal_rss 3\ntotal_inactive_file 4857600\n",
+            "cache 9\ninactive_file 7\ntotal_rss 3\ntotal_inactive_file 4857600\ntotal_active_file 50\n",
         );
         tree.write("memory/p/memory.limit_in_bytes", "268435456\n");
         tree.write("memory/bare/memory.limit_in_bytes", "9223372036854771712\n");
@@ -195,6 +199,7 @@ mod tests {
             cpu: Some(123_456_789),
             working_set: Some(100_000_000),
             usage: Some(104_857_600),
+            active_cache: Some(50),
             limit: Some(268_435_456),
             tasks: Some(5),
         };
@@ -210,7 +215,7 @@ mod tests {
         tree.write("cgroup.controllers", "cpu memory pids\n");
         tree.write("p/cpu.stat", "usage_usec 4500\nuser_usec 4000\nsystem_usec 500\n");
         tree.write("p/memory.current", "3000\n");
-        tree.write("p/memory.stat", "anon 1200\nfile 1800\ninactive_file 800\n");
+        tree.write("p/memory.stat", "anon 1200\nfile 1800\ninactive_file 800\nactive_file 600\n");
         let read = |cgroup: &str| Hierarchies::open(tree.root()).read(Path::new(cgroup));
         tree.write("p/memory.max", "max\n");
         tree.write("p/pids.current", "2\n");
@@ -218,6 +223,7 @@ mod tests {
             cpu: Some(4_500_000),
             working_set: Some(2200),
             usage: Some(3000),
+            active_cache: Some(600),
             limit: None,
             tasks: Some(2),
         };

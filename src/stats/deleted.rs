@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::cgroup::Hierarchies;
-use super::disk_use::DiskUse;
+use super::disk_use::{DiskUse, Round};
 use super::{text, text_up_to};
 use crate::base::limits;
 
@@ -26,48 +26,54 @@ pub struct Counted {
     pub devices: Vec<u64>,
 }
 
-/// What processes of these cgroups, and of those below, hold so, each file once. `proc` is `/proc`. `None`: they have
-/// more than [`limits::DELETED_FILES`] of them, or more descriptors, processes or cgroups than are looked at.
+/// What processes of these cgroups, and of those below, hold so, each file once. `proc` is `/proc`. Where they have more
+/// than [`limits::DELETED_FILES`] of them, or more descriptors, processes or cgroups than are looked at, or the time of the
+/// round is over, it is what was found, and the round is told that there is more. Each descriptor is a step of the round.
 #[must_use]
 pub fn held(
     proc: &Path,
     hierarchies: &Hierarchies,
     cgroups: &[PathBuf],
     counted: &Counted,
-) -> Option<DiskUse> {
+    round: &mut Round,
+) -> DiskUse {
     let mut look = Look {
         descriptors: limits::DELETED_DESCRIPTORS,
         left: limits::DELETED_FILES,
         seen: BTreeSet::new(),
         sum: DiskUse::default(),
+        round,
     };
-    for cgroup in cgroups {
-        for pid in pids(&hierarchies.tree().join(cgroup))? {
-            look.process(&proc.join(pid.to_string()), counted)?;
-        }
+    let tops: Vec<PathBuf> = cgroups.iter().map(|cgroup| hierarchies.tree().join(cgroup)).collect();
+    if look.cgroups(&tops, proc, counted).is_none() {
+        look.round.cut();
     }
-    Some(look.sum)
+    look.sum
 }
 
-/// Processes of a cgroup and of those below it; `None` when these are more than are looked at.
-fn pids(top: &Path) -> Option<BTreeSet<u32>> {
+/// Processes of a cgroup and of those below it; `false` when these are more than are looked at.
+fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
     let (mut open, mut found) = (vec![top.to_owned()], BTreeSet::new());
     for _ in 0..limits::DELETED_CGROUPS {
-        let Some(at) = open.pop() else { return Some(found) };
+        let Some(at) = open.pop() else { return (found, true) };
+        if !round.goes_on() {
+            return (found, false);
+        }
         // A cgroup that has gone meanwhile has no processes.
         let text = text_up_to(&at.join("cgroup.procs"), limits::DELETED_PROCESSES).unwrap_or_default();
+        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
         // What is cut may end within a number.
         if u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
-            return None;
+            return (found, false);
         }
-        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
         let below = fs::read_dir(&at).into_iter().flatten().flatten();
         open.extend(below.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path()));
     }
-    open.is_empty().then_some(found)
+    let is_whole = open.is_empty();
+    (found, is_whole)
 }
 
-struct Look {
+struct Look<'a> {
     /// Descriptors that may still be looked at.
     descriptors: usize,
     /// Those of removed files among them.
@@ -75,13 +81,27 @@ struct Look {
     /// Device and inode.
     seen: BTreeSet<(u32, u32, u64)>,
     sum: DiskUse,
+    round: &'a mut Round,
 }
 
-impl Look {
+impl Look<'_> {
+    /// `None`: there is more than is looked at.
+    fn cgroups(&mut self, tops: &[PathBuf], proc: &Path, counted: &Counted) -> Option<()> {
+        let mut is_whole = true;
+        for top in tops {
+            let (pids, are_all) = pids(top, self.round);
+            is_whole &= are_all;
+            for pid in pids {
+                self.process(&proc.join(pid.to_string()), counted)?;
+            }
+        }
+        is_whole.then_some(())
+    }
+
     fn process(&mut self, process: &Path, counted: &Counted) -> Option<()> {
         let mut mounts = None;
         for entry in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-            self.descriptors = self.descriptors.checked_sub(1)?;
+            self.descriptors = self.descriptors.checked_sub(1).filter(|_| self.round.goes_on())?;
             let link = entry.path();
             // The kernel writes so behind the name of what has none any more.
             let is_deleted = fs::read_link(&link)
@@ -134,8 +154,11 @@ mod tests {
     use std::io::Write as _;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::MetadataExt as _;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::stats::disk_use::{Progress, Reach};
     use crate::stats::testing::Tree;
 
     /// This process, in a cgroup of its own as far as the look is told.
@@ -154,24 +177,42 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let hierarchies = Hierarchies::open(tree.root().join("cgroup"));
         let counted = Counted { layers: true, devices: vec![device] };
-        let found = held(Path::new("/proc"), &hierarchies, &[PathBuf::from("pod")], &counted).unwrap();
+        let proc = Path::new("/proc");
+        let held = |round: &mut Round| held(proc, &hierarchies, &[PathBuf::from("pod")], &counted, round);
+        let progress = Arc::<Progress>::default();
+        let mut round = Round::until(Instant::now() + Duration::from_secs(60), Arc::clone(&progress));
+        let found = held(&mut round);
+        assert_eq!(round.reach(), Reach::Whole);
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+        assert!(progress.steps() >= descriptors.min(4), "who watches sees it come further");
         // Other tests of this process may hold files, too.
         assert!(found.bytes >= 1 << 20 && found.inodes >= 1, "{found:?}");
-        let mut alone = Look { descriptors: 1000, left: 2, seen: BTreeSet::new(), sum: DiskUse::default() };
+        let with = |left, descriptors, process: &Path| {
+            let (seen, sum, mut round) = (BTreeSet::new(), DiskUse::default(), Round::default());
+            Look { left, descriptors, seen, sum, round: &mut round }.process(process, &counted)
+        };
+        let mut own = Round::default();
+        let (seen, sum) = (BTreeSet::new(), DiskUse::default());
+        let mut alone = Look { descriptors: 1000, left: 2, seen, sum, round: &mut own };
         for file in [&file, &again] {
             alone.file(&Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()));
         }
         assert_eq!(alone.sum.inodes, 1, "each file counts once");
         assert!(alone.sum.bytes >= 1 << 20, "{:?}", alone.sum);
         let process = Path::new("/proc/self");
-        let with =
-            |left, descriptors| Look { left, descriptors, seen: BTreeSet::new(), sum: DiskUse::default() };
-        assert_eq!(with(1, 1000).process(process, &counted), None, "there are more removed files");
-        assert_eq!(with(1000, 2).process(process, &counted), None, "there are more descriptors");
+        assert_eq!(with(1, 1000, process), None, "there are more removed files");
+        assert_eq!(with(1000, 2, process), None, "there are more descriptors");
+        let mut late = Round::until(Instant::now(), Arc::default());
+        assert_eq!(
+            (held(&mut late), late.reach()),
+            (DiskUse::default(), Reach::Exceeded),
+            "its time is over"
+        );
         let cut = vec![b'1'; usize::try_from(limits::DELETED_PROCESSES).unwrap()];
         fs::write(tree.root().join("cgroup/pod/cgroup.procs"), cut).unwrap();
-        let found = held(Path::new("/proc"), &hierarchies, &[PathBuf::from("pod")], &counted);
-        assert_eq!(found, None, "the list of processes is cut");
+        let mut round = Round::default();
+        _ = held(&mut round);
+        assert_eq!(round.reach(), Reach::Exceeded, "the list of processes is cut");
     }
 
     #[test]

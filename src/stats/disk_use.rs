@@ -1,9 +1,9 @@
 //! What trees and logs take of a disk, counted as `du` counts: blocks, each inode once.
 //!
 //! Containers own what is counted here: no link is followed and no mount crossed. A round looks at a bounded number of
-//! entries; past that, where a tree changes below the walk's feet, and where it cannot be read, a figure is what was
-//! counted so far, and [`Reach`] tells why. Of files with several names so many are remembered; further ones count with
-//! each name, for nobody is to hide a file behind many others.
+//! entries, or for a bounded time; past that, where a tree changes below the walk's feet, and where it cannot be read, a
+//! figure is what was counted, and [`Reach`] tells why. Of files with several names so many are remembered; of further
+//! ones each name counts with its share, for nobody is to hide a file behind many others, or to seem larger than it is.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat, fstat, statat};
 use rustix::io::Errno;
@@ -91,12 +92,16 @@ impl Progress {
     }
 }
 
-/// One round of looking, which costs a bounded number of entries however many trees there are.
+/// One round of looking, which costs a bounded number of entries, or a bounded time, however many trees there are.
 #[derive(Debug)]
 pub struct Round {
     left: u64,
-    /// Directories that may still be found.
-    directories: usize,
+    /// It ends then.
+    until: Option<Instant>,
+    /// Bytes that names of directories may still take which are remembered until they are entered.
+    names: usize,
+    /// How often it may go on after a directory was moved.
+    moves: u32,
     reach: Reach,
     progress: Arc<Progress>,
     /// Single files that were counted.
@@ -105,16 +110,42 @@ pub struct Round {
 
 impl Default for Round {
     fn default() -> Round {
-        Round::watched(Arc::default())
+        Round::new(limits::DISK_USE_ENTRIES, None, Arc::default())
     }
 }
 
 impl Round {
-    /// A round whose progress somebody watches.
+    /// A round that ends at this time, whatever it has counted, and whose progress somebody watches.
     #[must_use]
-    pub fn watched(progress: Arc<Progress>) -> Round {
-        let (left, directories) = (limits::DISK_USE_ENTRIES, limits::DISK_USE_DIRECTORIES);
-        Round { left, directories, reach: Reach::Whole, progress, files: BTreeSet::new() }
+    pub fn until(until: Instant, progress: Arc<Progress>) -> Round {
+        Round::new(u64::MAX, Some(until), progress)
+    }
+
+    fn new(left: u64, until: Option<Instant>, progress: Arc<Progress>) -> Round {
+        let (names, moves) = (limits::DISK_USE_NAMES, limits::DISK_USE_MOVED);
+        Round { left, until, names, moves, reach: Reach::Whole, progress, files: BTreeSet::new() }
+    }
+
+    /// Takes one entry; fails when the round is over.
+    fn take(&mut self) -> io::Result<()> {
+        let is_late = self.left % 256 == 255 && self.until.is_some_and(|until| Instant::now() >= until);
+        let Some(left) = self.left.checked_sub(1).filter(|_| !is_late) else {
+            self.cut();
+            return Err(Errno::TOOBIG.into());
+        };
+        self.left = left;
+        self.step();
+        Ok(())
+    }
+
+    /// One thing that is looked at beside trees; says whether the round goes on.
+    pub fn goes_on(&mut self) -> bool {
+        self.take().is_ok()
+    }
+
+    /// There is more than is counted.
+    pub fn cut(&mut self) {
+        self.reach = Reach::Exceeded;
     }
 
     /// Something else was done in it.
@@ -143,7 +174,7 @@ impl Round {
                 return DiskUse::default();
             }
         };
-        let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
+        let mut count = Count::new(self);
         // What was counted before an error holds.
         let reach = walk(top, &mut count).map_or_else(|error| ended(&error), |()| Reach::Whole);
         let sum = count.sum;
@@ -155,7 +186,7 @@ impl Round {
     pub fn file(&mut self, path: &Path) -> DiskUse {
         let Ok(stat) = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else { return DiskUse::default() };
         let is_new = FileType::from_raw_mode(stat.st_mode).is_file() && self.files.insert(id(&stat));
-        let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
+        let mut count = Count::new(self);
         if is_new && count.see(&stat).is_err() {
             count.round.reach = Reach::Exceeded;
         }
@@ -169,7 +200,7 @@ impl Round {
             return DiskUse::default();
         };
         let Ok(at) = rustix::fs::open(directory, DIRECTORY, Mode::empty()) else { return DiskUse::default() };
-        let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
+        let mut count = Count::new(self);
         let rotated = (1..limits::LOG_FILES_COUNTED)
             .flat_map(|number| [format!("{name}.{number}"), format!("{name}.{number}.gz")]);
         // The file names are asked for, since the directory has much else; the first number that is missing is the last.
@@ -197,6 +228,11 @@ fn not_opened(error: Errno) -> Reach {
     }
 }
 
+/// Bytes that the name of a directory takes until it is entered.
+fn cost(name: &CStr) -> usize {
+    name.count_bytes().saturating_add(limits::DISK_USE_NAME)
+}
+
 /// Why a walk has ended before its end.
 fn ended(error: &io::Error) -> Reach {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -212,9 +248,15 @@ struct Count<'a> {
     sum: DiskUse,
     /// Inodes with several names that were counted.
     linked: BTreeSet<(u64, u64)>,
+    /// Of inodes that are counted by their names: millionths of one that are not in the sum yet.
+    shares: u64,
 }
 
-impl Count<'_> {
+impl<'a> Count<'a> {
+    fn new(round: &'a mut Round) -> Count<'a> {
+        Count { round, sum: DiskUse::default(), linked: BTreeSet::new(), shares: 0 }
+    }
+
     /// Fails when the round is over.
     #[allow(
         clippy::useless_conversion,
@@ -222,8 +264,9 @@ impl Count<'_> {
         reason = "its type differs by architecture"
     )]
     fn see(&mut self, stat: &Stat) -> io::Result<()> {
-        self.round.left = self.round.left.checked_sub(1).ok_or(Errno::TOOBIG)?;
-        self.round.step();
+        self.round.take()?;
+        let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+        let mut found = DiskUse { bytes: blocks.saturating_mul(512), inodes: 1 };
         let (names, is_directory) =
             (u64::try_from(stat.st_nlink).unwrap_or(1), FileType::from_raw_mode(stat.st_mode).is_dir());
         if names > 1 && !is_directory {
@@ -233,10 +276,13 @@ impl Count<'_> {
             }
             if self.linked.len() < limits::DISK_USE_LINKED {
                 self.linked.insert(id);
+            } else {
+                const WHOLE: u64 = 1_000_000;
+                let shares = self.shares.saturating_add(WHOLE.div_ceil(names));
+                self.shares = shares % WHOLE;
+                found = DiskUse { bytes: found.bytes.div_ceil(names), inodes: shares / WHOLE };
             }
         }
-        let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-        let found = DiskUse { bytes: blocks.saturating_mul(512), inodes: 1 };
         self.round.progress.count(found);
         self.sum = self.sum.and(found);
         Ok(())
@@ -254,9 +300,28 @@ fn id(stat: &Stat) -> (u64, u64) {
 }
 
 impl Visit for Count<'_> {
-    fn found(&mut self) -> io::Result<()> {
-        self.round.directories = self.round.directories.checked_sub(1).ok_or(Errno::TOOBIG)?;
-        Ok(())
+    fn found(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<bool> {
+        match self.round.names.checked_sub(cost(name)) {
+            Some(left) => {
+                self.round.names = left;
+                Ok(true)
+            }
+            // It is not looked into, and is there all the same.
+            None => {
+                self.round.cut();
+                self.file(at, name)?;
+                Ok(false)
+            }
+        }
+    }
+    fn entered(&mut self, name: &CStr) {
+        self.round.names = self.round.names.saturating_add(cost(name));
+    }
+    fn moved(&mut self) -> bool {
+        self.round.reach = self.round.reach.max(Reach::Moved);
+        let left = self.round.moves.checked_sub(1);
+        self.round.moves = left.unwrap_or(0);
+        left.is_some() && self.round.goes_on()
     }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -23,6 +23,9 @@ pub const EVICTION_FIRST_LOOKS: u32 = 6;
 pub const EVICTION_WORST: Duration = Duration::from_secs(300);
 /// A disk gets emptier when a part of this many is free that was not before.
 pub const DISK_FREED_PART: u64 = 10_000;
+/// So long after the end of the last evicted pod a disk that gets emptier keeps others from being evicted for it: an engine
+/// may take minutes for a large layer. Who frees a little again and again would put evictions off for ever.
+pub const DISK_FREED_LONGEST: Duration = Duration::from_secs(300);
 /// What the kernel is asked to tell of: any task that waits for memory for 0.2 of two seconds.
 pub const MEMORY_STALLS: &str = "some 200000 2000000\0";
 /// Garbage that was collected in vain is collected again after this time, unless a pod was evicted meanwhile.

@@ -24,9 +24,19 @@ pub const CGROUPS: usize = 16_384;
 pub const INTERFACES: usize = 64;
 /// Bytes read of one of the kernel's files with figures.
 pub const KERNEL_FILE: u64 = 64 * 1024;
-/// Entries of directories that one look at the disk use of pods counts; past it, figures are what was counted.
+/// Entries of directories that one look at the disk use of a pod counts for somebody who asks for figures; past it,
+/// figures are what was counted.
 pub const DISK_USE_ENTRIES: u64 = 500_000;
-/// Files with several names that are remembered while one tree is counted; more are not counted.
+/// A count by which it is decided whether a pod goes has no bound but this time, for each pod: who has more than is counted
+/// until then is known to have at least that. A slow card tells of some thousand files in a second.
+pub const DISK_USE_PATIENCE: Duration = Duration::from_secs(120);
+/// How often a pod is counted whose directories are moved during each count.
+pub const DISK_USE_COUNTS: usize = 3;
+/// How often a walk that counts goes on after a directory was moved below its feet.
+pub const DISK_USE_MOVED: u32 = 1000;
+/// How deep it goes down again then; what is below is given up.
+pub const WALK_BACK: usize = 1000;
+/// Files with several names that are remembered while one tree is counted; of more, each name counts with its share.
 pub const DISK_USE_LINKED: usize = 16_384;
 /// Descriptors of a pod's processes that are looked at: a proxy has one for each connection.
 pub const DELETED_DESCRIPTORS: usize = 2_000_000;
@@ -35,9 +45,12 @@ pub const DELETED_PROCESSES: u64 = 1 << 20;
 /// Descriptors of removed files among them.
 pub const DELETED_FILES: usize = 100_000;
 /// Cgroups of one container whose processes are looked at for it.
-pub const DELETED_CGROUPS: usize = 256;
-/// Directories of a pod that are looked into: their names are in memory before.
-pub const DISK_USE_DIRECTORIES: usize = 50_000;
+pub const DELETED_CGROUPS: usize = 4096;
+/// Bytes that names of directories take in memory which a count has found and not entered yet. What more there is counts
+/// without its content.
+pub const DISK_USE_NAMES: usize = 16 << 20;
+/// What each of these names takes besides its letters.
+pub const DISK_USE_NAME: usize = 64;
 /// Most files of one log that are counted.
 pub const LOG_FILES_COUNTED: u32 = 1000;
 /// How long until the next look at the disk use of pods near a limit of their own (upstream's `monitoringInterval`).
@@ -46,6 +59,10 @@ pub const LIMITS_NEAR: Duration = Duration::from_secs(10);
 pub const LIMITS_BETWEEN: Duration = Duration::from_secs(30);
 /// The same far from every limit.
 pub const LIMITS_FAR: Duration = Duration::from_secs(120);
+/// The longest time until the next look at a pod whose look takes long.
+pub const LIMITS_SLOW: Duration = Duration::from_secs(600);
+/// Of the time a pod is looked at for one part in so many.
+pub const LIMITS_PART: u32 = 20;
 /// How long `top` measures how much CPU is used.
 pub const TOP_WINDOW: Duration = Duration::from_secs(1);
 /// Largest seccomp profile, bytes.

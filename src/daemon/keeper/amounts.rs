@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::disk::{Disks, containers, on_disk};
 use super::figures::Places;
+use crate::base::{limits, order};
 use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
 use crate::layout;
@@ -24,6 +26,8 @@ use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 pub(super) struct PodUse {
     /// All of it; `None` when nobody can tell.
     used: Option<u64>,
+    /// There is more than could be counted.
+    is_cut: bool,
     /// Its containers, by name, in the order of its status.
     containers: Vec<(String, u64)>,
     /// Cgroups of its containers, below the mount.
@@ -95,7 +99,7 @@ impl Measure {
         let at: Vec<PathBuf> = running.into_iter().map(|(_, cgroup)| cgroup.clone()).collect();
         // What an init container has left in a volume in memory is the pod's, and no container's.
         let used = self.whole(&view.pod.uid, &at).or_else(|| sum(&each));
-        (!at.is_empty()).then_some(PodUse { used, containers: each, cgroups: at })
+        (!at.is_empty()).then_some(PodUse { used, is_cut: false, containers: each, cgroups: at })
     }
 
     /// Counts what a pod has on the disk, which may take long.
@@ -103,11 +107,12 @@ impl Measure {
         let all: Vec<(&str, &str)> = on_disk(&view.status).collect();
         let cgroups: Vec<PathBuf> = all.iter().filter_map(|(_, id)| self.cgroups.get(*id).cloned()).collect();
         let mut each = BTreeMap::new();
-        let used = believed(|| {
+        let until = Instant::now() + limits::DISK_USE_PATIENCE;
+        let (reach, used) = believed(|| {
             progress.again();
             each.clear();
             // Each pod has a round of its own: what one has lying about hides nothing of another.
-            let mut round = Round::watched(Arc::clone(progress));
+            let mut round = Round::until(until, Arc::clone(progress));
             for (name, id) in all.iter().filter(|_| self.counted.of_docker) {
                 let disk = disks.of_container(id, &mut round);
                 let sum: &mut u64 = each.entry((*name).to_owned()).or_default();
@@ -118,12 +123,11 @@ impl Measure {
                 _ => 0,
             };
             let counted = each.values().fold(volumes, |sum, used| sum.saturating_add(*used));
-            match deleted::held(&self.proc, &self.hierarchies, &cgroups, &self.deleted) {
-                Some(held) => (round.reach(), counted.saturating_add(self.amount(held))),
-                None => (Reach::Exceeded, counted),
-            }
+            let held = deleted::held(&self.proc, &self.hierarchies, &cgroups, &self.deleted, &mut round);
+            (round.reach(), counted.saturating_add(self.amount(held)))
         });
-        PodUse { used: Some(used), containers: each.into_iter().collect(), cgroups }
+        let is_cut = matches!(reach, Reach::Moved | Reach::Exceeded);
+        PodUse { used: Some(used), is_cut, containers: each.into_iter().collect(), cgroups }
     }
 
     /// Of the cgroup of the pod, when its containers have one in common.
@@ -156,17 +160,22 @@ impl Measure {
     }
 }
 
-/// What a count is taken for. A tree that was changed meanwhile is counted once more. Who has more than can be counted, or
-/// hides it by moving it about, counts as the one that has most; a disk that fails is nobody's fault, and what could be
-/// read counts.
-fn believed(mut count: impl FnMut() -> (Reach, u64)) -> u64 {
-    let (mut reach, mut used) = count();
-    if reach == Reach::Moved {
-        (reach, used) = count();
-    }
-    match reach {
-        Reach::Whole | Reach::Unreadable => used,
-        Reach::Moved | Reach::Exceeded => u64::MAX,
+/// What a count is taken for. A tree that was changed meanwhile is counted again: a part of it may have been missed, or
+/// counted twice, so of several such counts that in the middle holds. A disk that fails is nobody's fault, and what could
+/// be read counts.
+pub(super) fn believed<T: Ord>(mut count: impl FnMut() -> (Reach, T)) -> (Reach, T) {
+    let mut moved = Vec::new();
+    loop {
+        let (reach, used) = count();
+        if reach != Reach::Moved {
+            return (reach, used);
+        }
+        moved.push(used);
+        if moved.len() >= limits::DISK_USE_COUNTS {
+            order::sort(&mut moved);
+            let middle = moved.len() / 2;
+            return (Reach::Moved, moved.swap_remove(middle));
+        }
     }
 }
 
@@ -218,6 +227,7 @@ fn candidate(view: &PodView, resource: Resource, found: &PodUse) -> Candidate {
         uid: pod.uid.clone(),
         priority: priority::of(pod),
         used: found.used,
+        is_cut: found.is_cut,
         request: if name.is_empty() { 0 } else { request(requests::request(&pod.spec, name)) },
         own_request: requests::own(&pod.spec, name).map(request),
         containers: containers.collect(),
@@ -229,18 +239,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_moved_meanwhile_is_counted_twice_before_it_is_believed() {
+    fn what_was_moved_meanwhile_is_counted_several_times_before_it_is_believed() {
         let of = |counts: &[(Reach, u64)]| {
             let mut left = counts.iter().copied();
             let used = believed(|| left.next().unwrap());
             assert_eq!(left.next(), None, "{counts:?}");
             used
         };
-        assert_eq!(of(&[(Reach::Whole, 7)]), 7);
-        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Whole, 7)]), 7);
-        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Moved, 4)]), u64::MAX, "it hides");
-        assert_eq!(of(&[(Reach::Exceeded, 3)]), u64::MAX);
-        assert_eq!(of(&[(Reach::Unreadable, 3)]), 3, "a disk that fails is not the pod's fault");
-        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Unreadable, 3)]), 3);
+        assert_eq!(of(&[(Reach::Whole, 7)]), (Reach::Whole, 7));
+        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Whole, 7)]), (Reach::Whole, 7));
+        let moved = [(Reach::Moved, 30), (Reach::Moved, 4), (Reach::Moved, 7)];
+        assert_eq!(of(&moved), (Reach::Moved, 7), "neither what was missed nor what was met twice");
+        // A pod with many files went for what another had written.
+        assert_eq!(of(&[(Reach::Exceeded, 3)]), (Reach::Exceeded, 3));
+        assert_eq!(of(&[(Reach::Unreadable, 3)]), (Reach::Unreadable, 3), "that is not the pod's fault");
+        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Unreadable, 3)]), (Reach::Unreadable, 3));
     }
 }

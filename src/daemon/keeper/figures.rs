@@ -79,7 +79,14 @@ impl Places {
             let figures = self.cgroups.read(pods);
             // Without a limit there is nothing that it could run short of by itself.
             if figures.limit.is_some() {
-                of_memory(Signal::AllocatableMemory, memory(pods, &figures, None));
+                // The kernel takes back used page cache, too, before it kills. Half of it counts as available: the rest
+                // may be what the pods cannot work without.
+                let spare = figures.active_cache.unwrap_or(0) / 2;
+                let seen = memory(pods, &figures, None).map(|(seen, events, cache)| {
+                    let available = seen.available.saturating_add(spare).min(seen.capacity);
+                    (Observation { available, ..seen }, events, cache.saturating_add(spare))
+                });
+                of_memory(Signal::AllocatableMemory, seen);
             }
         }
         if let (Some(tasks), Some(most)) = (machine.tasks, machine.most_tasks) {

@@ -2,6 +2,7 @@
 //! up the look at the node's memory. The thread exists only while there is such a pod, and sleeps as `eviction::local`
 //! says.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use super::Gone;
+use super::amounts::believed;
 use super::disk::Disks;
 use crate::base::{limits, order};
 use crate::daemon::engine_root::EngineRoot;
@@ -19,7 +21,7 @@ use crate::eviction::local::{self, Verdict, Wanted};
 use crate::eviction::{Eviction, News};
 use crate::pod::priority;
 use crate::runtime::docker::Docker;
-use crate::stats::disk_use::Round;
+use crate::stats::disk_use::{Reach, Round};
 use crate::status::snapshot::{PodView, Snapshot};
 
 /// Seconds of grace of a pod that is over a limit (upstream `immediateEvictionGracePeriodSeconds`).
@@ -82,7 +84,6 @@ impl LimitWatch {
             disks: Disks::new(self.docker.clone(), self.root.clone(), self.docker_root.clone()),
             out: self.out.clone(),
             before: BTreeMap::new(),
-            first: None,
         };
         let spawned = thread::Builder::new()
             .name("pk-disk-limits".to_owned())
@@ -118,10 +119,20 @@ struct Rounds {
     shared: Arc<Shared>,
     disks: Disks,
     out: Sender<Event>,
-    /// By pod UID: bytes left below the nearest limit at the last look, and when that was.
-    before: BTreeMap<String, (u64, Instant)>,
-    /// UID of the pod with which the next round begins.
-    first: Option<String>,
+    /// By pod UID.
+    before: BTreeMap<String, Before>,
+}
+
+/// The last look at a pod.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    /// Bytes left below the nearest limit.
+    left: u64,
+    at: Instant,
+    /// When to look again.
+    due: Instant,
+    /// More was there than could be counted.
+    is_cut: bool,
 }
 
 impl Rounds {
@@ -130,10 +141,8 @@ impl Rounds {
         // A pod that has just come has not written yet.
         let mut pause = limits::LIMITS_NEAR;
         while let Some(pods) = self.sleep(pause) {
-            let begun = Instant::now();
             let Ok(next) = self.look(&pods) else { return };
-            // Of the time it takes there is at most one part in twenty.
-            pause = next.max(begun.elapsed().saturating_mul(20));
+            pause = next.saturating_duration_since(Instant::now());
         }
     }
 
@@ -158,39 +167,107 @@ impl Rounds {
         }
     }
 
-    /// Looks at every pod with limits, and tells those that are over one. Returns how long to wait.
-    fn look(&mut self, pods: &Snapshot) -> Result<Duration, Gone> {
-        let mut pause = limits::LIMITS_FAR;
-        let mut before = BTreeMap::new();
-        let mut round = Round::default();
+    /// Looks at every pod with limits that is due, and tells those that are over one. Returns when to look again. Each pod
+    /// has a count and a pause of its own, so that one with many files hides no other, and makes none wait long.
+    fn look(&mut self, pods: &Snapshot) -> Result<Instant, Gone> {
+        let begun = Instant::now();
         self.disks.begin(&pods.pods);
         let all: Vec<(&PodView, Wanted)> = limited(pods).collect();
-        // Those come first that the last round did not come to.
-        let first = self.first.take().and_then(|uid| all.iter().position(|(view, _)| view.pod.uid == uid));
-        let (later, sooner) = all.split_at_checked(first.unwrap_or(0)).unwrap_or((&all, &[]));
-        for (view, wanted) in sooner.iter().chain(later) {
-            if round.is_over() {
-                self.first.get_or_insert_with(|| view.pod.uid.clone());
-                continue;
-            }
-            let begun = Instant::now();
-            let used = self.disks.of_pod(view, wanted, &mut round).used();
-            let uid = &view.pod.uid;
-            match local::verdict(&view.pod, &used) {
-                Verdict::Within { percent, left } => {
-                    let (then, at) = self.before.get(uid).copied().unwrap_or((left, begun));
-                    let (grown, since) = (then.saturating_sub(left), begun.duration_since(at));
-                    pause = pause.min(local::pause(percent, left, grown, since));
-                    before.insert(uid.clone(), (left, begun));
-                }
-                Verdict::Over(message) => {
-                    let (key, uid) = (view.pod.key.clone(), uid.clone());
-                    let eviction = Eviction { key, uid, grace: GRACE, message, of_the_node: false };
-                    self.out.send(Event::Node(News::Evict(eviction))).map_err(|_| Gone)?;
-                }
+        self.before.retain(|uid, _| all.iter().any(|(view, _)| view.pod.uid == *uid));
+        for (view, wanted) in &all {
+            if self.before.get(&view.pod.uid).is_none_or(|before| before.due <= begun) {
+                self.look_at(view, wanted)?;
             }
         }
-        self.before = before;
-        Ok(pause)
+        let far = begun.checked_add(limits::LIMITS_FAR).unwrap_or(begun);
+        Ok(self.before.values().map(|before| before.due).chain([far]).min().unwrap_or(far))
+    }
+
+    fn look_at(&mut self, view: &PodView, wanted: &Wanted) -> Result<(), Gone> {
+        let begun = Instant::now();
+        let until = begun + limits::DISK_USE_PATIENCE;
+        let (verdict, is_cut) = judged(|| {
+            let mut round = Round::until(until, Arc::default());
+            let used = self.disks.of_pod(view, wanted, &mut round).used();
+            (round.reach(), local::verdict(&view.pod, &used))
+        });
+        let uid = view.pod.uid.clone();
+        let before = self.before.get(&uid).copied();
+        if is_cut && !before.is_some_and(|before| before.is_cut) {
+            log::warn!(
+                "what pod {} (UID {uid}) has of local storage cannot be counted whole: it has too much for the time of a \
+                 count, or moves it meanwhile; its limits are compared with what was counted",
+                view.pod.key
+            );
+        }
+        let (left, pause) = match verdict {
+            Verdict::Within { percent, left } => {
+                let (then, at) = before.map_or((left, begun), |before| (before.left, before.at));
+                let (grown, since) = (then.saturating_sub(left), begun.saturating_duration_since(at));
+                (left, local::pause(percent, left, grown, since))
+            }
+            Verdict::Over(message) => {
+                let (key, uid) = (view.pod.key.clone(), uid.clone());
+                let eviction = Eviction { key, uid, grace: GRACE, message, of_the_node: false };
+                self.out.send(Event::Node(News::Evict(eviction))).map_err(|_| Gone)?;
+                (0, limits::LIMITS_FAR)
+            }
+        };
+        let ended = Instant::now();
+        let pause = paused(pause, ended.saturating_duration_since(begun));
+        let due = ended.checked_add(pause).unwrap_or(ended);
+        self.before.insert(uid, Before { left, at: begun, due, is_cut });
+        Ok(())
     }
 }
+
+/// A pod is over a limit when it was counted so; where its directories were moved meanwhile, when the count in the middle
+/// says so. Says also whether there was more than could be counted.
+fn judged(mut count: impl FnMut() -> (Reach, Verdict)) -> (Verdict, bool) {
+    let (reach, Judged(verdict)) = believed(|| {
+        let (reach, verdict) = count();
+        (reach, Judged(verdict))
+    });
+    (verdict, matches!(reach, Reach::Moved | Reach::Exceeded))
+}
+
+/// Ordered by how near it is to a limit.
+struct Judged(Verdict);
+
+impl Judged {
+    fn nearness(&self) -> u64 {
+        match self.0 {
+            Verdict::Within { left, .. } => u64::MAX - left,
+            Verdict::Over(_) => u64::MAX,
+        }
+    }
+}
+
+impl Ord for Judged {
+    fn cmp(&self, other: &Judged) -> Ordering {
+        self.nearness().cmp(&other.nearness())
+    }
+}
+
+impl PartialOrd for Judged {
+    fn partial_cmp(&self, other: &Judged) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Judged {
+    fn eq(&self, other: &Judged) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Judged {}
+
+/// How long a pod rests whose look took so long: of the time it is looked at for one part in twenty, and never later than
+/// ten minutes after the last look.
+fn paused(pause: Duration, took: Duration) -> Duration {
+    pause.max(took.saturating_mul(limits::LIMITS_PART).min(limits::LIMITS_SLOW))
+}
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,8 @@ pub enum Deed {
     /// Find out what pods use of what is short, and have one chosen: [`Mind::choose`]. Of a disk, what was counted just
     /// before this look is taken.
     Rank(Threshold),
+    /// Find out whether Docker answers, and tell: [`Mind::asked`].
+    Ask,
     /// Have the collector's run begin no further removal: a more urgent one is to follow.
     GiveWay,
     /// Have the collector run, and tell its report: [`Mind::collected`].
@@ -135,6 +137,7 @@ impl Mind {
             }
             Act::Measure(threshold) => deeds.push(Deed::Measure(threshold.signal)),
             Act::Evict(threshold) => deeds.push(Deed::Rank(threshold)),
+            Act::Ask => deeds.push(Deed::Ask),
         }
         deeds.extend(self.collect(seen.images, now));
         self.looks = self.looks.saturating_add(1);
@@ -255,6 +258,17 @@ impl Mind {
     pub fn not_measured(&mut self, now: Mono) {
         self.count.end();
         self.manager.not_measured(now);
+    }
+
+    /// Docker was asked, and has answered or not.
+    pub fn asked(&mut self, answers: bool, now: Mono) {
+        let was_silent = self.manager.waits_for_docker();
+        self.manager.asked(answers, now);
+        if !was_silent && self.manager.waits_for_docker() {
+            log::warn!(
+                "a pod that was evicted still runs, for Docker does not answer: no other pod is evicted until it does"
+            );
+        }
     }
 
     /// The collector could not begin.

@@ -114,6 +114,8 @@ struct Rounds {
     mind: Mind,
     kernel: Kernel,
     collecting: Option<Collecting>,
+    /// Whether Docker answers is being found out.
+    asking: Option<Aside<bool>>,
     counting: Counting,
     /// What was counted, for the next look.
     measured: Option<Amounts>,
@@ -138,6 +140,7 @@ impl Rounds {
             mind,
             kernel: Kernel::default(),
             collecting: None,
+            asking: None,
             counting: Counting::new(disks),
             measured: None,
             traces: Vec::new(),
@@ -169,6 +172,7 @@ impl Rounds {
         loop {
             let mut set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
             set.extend(self.collecting.iter().map(|it| it.run.done()));
+            set.extend(self.asking.iter().map(Aside::done));
             let before = set.len();
             set.extend(self.counting.done());
             let threads = set.len().saturating_sub(before);
@@ -187,11 +191,15 @@ impl Rounds {
             let is_done = |flags: &[PollFlags]| flags.iter().any(|flags| !flags.is_empty());
             let (collected, rest) =
                 rest.split_at_checked(usize::from(self.collecting.is_some())).unwrap_or_default();
+            let (asked, rest) = rest.split_at_checked(usize::from(self.asking.is_some())).unwrap_or_default();
             let (counted, kernel) = rest.split_at_checked(threads).unwrap_or_default();
             let is_told = listens && self.kernel.heard(kernel);
-            let is_only_counted = is_done(counted) && !is_done(collected) && !is_told;
+            let is_only_counted = is_done(counted) && !is_done(collected) && !is_done(asked) && !is_told;
             if is_done(collected) {
                 self.collected().ok()?;
+            }
+            if is_done(asked) {
+                self.asked();
             }
             // From the last one on: a thread that is taken moves those behind it.
             for (at, _) in counted.iter().enumerate().rev().filter(|(_, flags)| !flags.is_empty()) {
@@ -245,6 +253,10 @@ impl Rounds {
                 Ok(())
             }
             Deed::Rank(threshold) => self.evict(&threshold, seen, measured, now),
+            Deed::Ask => {
+                self.ask(now);
+                Ok(())
+            }
             Deed::GiveWay => {
                 self.collecting.iter().for_each(|it| it.gives_way.store(true, Ordering::Relaxed));
                 Ok(())

@@ -120,6 +120,32 @@ fn a_docker_that_hangs_while_disks_are_measured_keeps_no_process_numbers_from_be
     assert!(rig.rounds.counting.is_busy(), "Docker has not answered yet");
 }
 
+/// While Docker stood still, each further pod was told to go in vain, and all ended when it came back.
+#[test]
+fn while_docker_does_not_answer_nobody_is_told_to_go() {
+    let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
+    let mut rig = Rig::new("keeper-silent", vec![full, at_least(Signal::Pid, Amount::Units(100))]);
+    let told = rig.rounds.parts.pods.get();
+    let mut node = (*told).clone();
+    node.docker.reachable = false;
+    rig.rounds.parts.pods.tell(Arc::new(node));
+    write(&rig.root.join("proc/loadavg"), "0 0 0 1/950 1\n");
+    rig.look();
+    let now = rig.rounds.parts.clock.now().mono;
+    rig.rounds.mind.collected(&Report::default(), now);
+    rig.look();
+    assert!(!rig.rounds.counting.is_busy() && rig.evicted().is_none());
+    rig.rounds.parts.pods.tell(told);
+    rig.look();
+    assert!(rig.evicted().is_some(), "it answers");
+    // This one takes connections and says nothing.
+    rig.rounds.ask(now);
+    let set = rig.rounds.asking.iter().map(Aside::done).collect();
+    let ready = wait::until(set, Some(Instant::now() + Duration::from_secs(60))).unwrap();
+    assert!(ready.iter().all(|flags| !flags.is_empty()), "the question has an end");
+    assert_eq!(rig.rounds.asking.take().and_then(Aside::result), Some(false));
+}
+
 /// Right after the daemon's start another one would go for a pod of which nothing is known.
 #[test]
 fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
@@ -197,6 +223,26 @@ fn the_kernel_is_asked_for_no_usage_that_a_cgroup_never_has() {
     };
     assert_eq!(usages(10 << 20), [(memory.join(""), capacity - (90 << 20))]);
     assert_eq!(usages(100 << 20), []);
+}
+
+/// A pod that had read large files went for want of memory.
+#[test]
+fn page_cache_of_the_pods_is_not_taken_for_memory_that_is_gone() {
+    let short = at_least(Signal::AllocatableMemory, Amount::Units(100 << 20));
+    let rig = Rig::new("keeper-pods-cache", vec![short]);
+    let pods = rig.root.join("cgroup/kubepods");
+    write(&pods.join("memory.max"), &(400_u64 << 20).to_string());
+    write(&pods.join("memory.current"), &(390_u64 << 20).to_string());
+    let available = |active: u64, inactive: u64| {
+        let stat = format!("active_file {}\ninactive_file {}\n", active << 20, inactive << 20);
+        write(&pods.join("memory.stat"), &stat);
+        let look = rig.rounds.places.look(rig.rounds.mind.watched(), Some(Path::new("kubepods")));
+        look.seen.found.get(&Signal::AllocatableMemory).map(|seen| seen.available >> 20)
+    };
+    assert_eq!(available(0, 0), Some(10));
+    assert_eq!(available(0, 300), Some(310));
+    assert_eq!(available(300, 0), Some(160), "half of what is used");
+    assert_eq!(available(u64::MAX >> 20, 0), Some(400), "never more than there is");
 }
 
 /// A tmpfs, which is full at once.

@@ -1,6 +1,7 @@
 //! One pod has to go: which one is the manager's choice, among what was measured.
 
 use super::amounts::{Amounts, Measure, candidates, is_any_unknown};
+use super::aside::Aside;
 use super::counting::Ended;
 use super::mind::Seen;
 use super::{Gone, Rounds};
@@ -9,6 +10,7 @@ use crate::eviction::News;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::layout;
+use crate::runtime::Call;
 
 impl Rounds {
     /// Begins to count what pods have on disks.
@@ -17,7 +19,11 @@ impl Rounds {
         if self.waits_for_pods() || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
-        let pods = self.counting.begin(&self.places, signal, dedicated, self.parts.pods.get());
+        let snapshot = self.parts.pods.get();
+        if !snapshot.docker.reachable {
+            return self.mind.not_measured(now);
+        }
+        let pods = self.counting.begin(&self.places, signal, dedicated, snapshot);
         let first = self.mind.counts(signal, pods, now);
         self.count(first, now);
     }
@@ -62,6 +68,28 @@ impl Rounds {
         }
     }
 
+    /// Has Docker asked for something that it always knows, in a thread of its own.
+    pub(super) fn ask(&mut self, now: Mono) {
+        if !self.parts.pods.get().docker.reachable {
+            return self.mind.asked(false, now);
+        }
+        let docker = self.parts.docker.clone();
+        match Aside::begin("pk-measure", move || docker.call(&Call::Info).is_ok()) {
+            Ok(run) => self.asking = Some(run),
+            Err(error) => {
+                log::warn!("whether Docker answers is not known: no thread could be started: {error}");
+                self.mind.asked(false, now);
+            }
+        }
+    }
+
+    /// Docker has answered, or its time is over.
+    pub(super) fn asked(&mut self) {
+        let Some(run) = self.asking.take() else { return };
+        let now = self.parts.clock.now().mono;
+        self.mind.asked(run.result().unwrap_or_default(), now);
+    }
+
     fn waits_for_pods(&self) -> bool {
         self.mind.is_early() && is_any_unknown(&self.parts.pods.get())
     }
@@ -79,6 +107,10 @@ impl Rounds {
             return Ok(());
         }
         let snapshot = self.parts.pods.get();
+        if !snapshot.docker.reachable {
+            // Nobody could be stopped. The next look tries again.
+            return Ok(());
+        }
         let amounts = match measured {
             Some(amounts) if signal.is_of_disk() => amounts.clone(),
             None if signal.is_of_disk() => Amounts::new(),

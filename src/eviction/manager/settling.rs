@@ -2,6 +2,7 @@
 //! after the pod is gone: as long as that frees room, another pod would go for what is free soon.
 //!
 //! Who fills a disk while it is being freed keeps it from getting emptier than it ever was in this shortage, so this ends.
+//! Who gives back a little again and again is not waited for without end, either.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,8 @@ pub(super) struct Settling {
     most: BTreeMap<Signal, u64>,
     /// The disks are watched at least until then.
     until: Option<Mono>,
+    /// When the last pod had gone, or, before one went, when the disk began to get emptier.
+    since: Option<Mono>,
     /// That has kept a pod from going.
     has_kept: bool,
 }
@@ -25,19 +28,26 @@ impl Settling {
     /// What is left of the disks that are short.
     pub(super) fn see(&mut self, short: &BTreeSet<Signal>, found: &Observations, now: Mono) {
         self.most.retain(|signal, _| short.contains(signal));
+        if self.most.is_empty() {
+            self.since = None;
+        }
         let disks = short.iter().filter(|signal| signal.is_of_disk());
         for (signal, seen) in disks.filter_map(|signal| Some((*signal, found.get(signal)?))) {
             let most = *self.most.entry(signal).or_insert(seen.available);
             let step = (seen.capacity / limits::DISK_FREED_PART).max(1);
             if seen.available >= most.saturating_add(step) {
                 self.most.insert(signal, seen.available);
-                self.begin(now);
+                let since = *self.since.get_or_insert(now);
+                if now.since(since) < limits::DISK_FREED_LONGEST {
+                    self.until = Some(now.after(limits::EVICTION_NEAR));
+                }
             }
         }
     }
 
-    /// Something was removed, or will be: it is awaited.
+    /// Podkeeper has something removed: it is awaited.
     pub(super) fn begin(&mut self, now: Mono) {
+        self.since = Some(now);
         self.until = Some(now.after(limits::EVICTION_NEAR));
     }
 

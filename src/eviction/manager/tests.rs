@@ -1,6 +1,8 @@
 //! The kubelet's scenes (`pkg/kubelet/eviction/eviction_manager_test.go`), and rules that always hold.
 
+mod ending;
 mod garbage;
+mod worth;
 
 use proptest::prelude::*;
 
@@ -18,7 +20,8 @@ fn threshold(signal: Signal, value: u64, grace: Duration, reclaim: Option<u64>) 
 fn pod(name: &str, priority: i32, request: u64, used: u64) -> Candidate {
     let key = PodKey { namespace: "default".to_owned(), name: name.to_owned() };
     let uid = name.to_owned();
-    Candidate { key, uid, priority, used: Some(used), request, own_request: None, containers: Vec::new() }
+    let (own_request, containers) = (None, Vec::new());
+    Candidate { key, uid, priority, used: Some(used), is_cut: false, request, own_request, containers }
 }
 
 /// Those of `TestMemoryPressure` and its like.
@@ -69,7 +72,7 @@ impl Scene {
             let looked = self.manager.look(&self.found(), |_, _| true, self.now);
             let short = !looked.pressures.is_empty();
             match looked.act {
-                Act::Nothing => return (short, None),
+                Act::Nothing | Act::Ask => return (short, None),
                 Act::Collect(_) => {
                     self.collections += 1;
                     self.available += std::mem::take(&mut self.garbage);
@@ -166,29 +169,6 @@ fn critical_pods_stay() {
     assert!(evicted.of_the_node && evicted.message.starts_with("The node was low on resource: memory. "));
 }
 
-#[test]
-fn one_pod_goes_and_its_end_is_awaited() {
-    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
-    let mut scene = Scene::new(&[hard]);
-    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
-    let mut look = |after: u64, gone: bool| {
-        let at = scene.now.after(Duration::from_secs(after));
-        let found = scene.found();
-        scene.manager.look(&found, |key, uid| gone && key.name == VICTIM && uid == VICTIM, at).act
-    };
-    assert_eq!(look(10, false), Act::Nothing);
-    assert_eq!(look(29, false), Act::Nothing);
-    assert_eq!(look(30, false), Act::Evict(hard), "it was waited for long enough");
-    let next = "burstable-above-requests";
-    assert_eq!(
-        scene.look(Duration::ZERO, MI),
-        (true, told(next, 1)),
-        "the one that did not go is no longer first"
-    );
-    let at = scene.now.after(Duration::from_secs(2));
-    assert_eq!(scene.manager.look(&scene.found(), |_, _| true, at).act, Act::Evict(hard));
-}
-
 /// Docker removes the layer of a pod after its end, and a volume of many files takes minutes: the next pod went for
 /// what was free a moment later.
 #[test]
@@ -207,6 +187,21 @@ fn while_a_disk_gets_emptier_nobody_goes_for_it() {
         assert_eq!(scene.look(second, 510 * MI), (true, None));
         assert_eq!(scene.look(10 * second, 505 * MI), (true, told(VICTIM, 1)), "the disk is being filled");
     }
+}
+
+/// A pod gave back a ten-thousandth of the disk at each look, and nobody went for hours.
+#[test]
+fn who_gives_back_a_little_again_and_again_is_not_waited_for_without_end() {
+    let mut scene = Scene::new(&[threshold(Signal::NodeFs, 3 * GI, Duration::ZERO, None)]);
+    scene.manager.set_dedicated(true);
+    let mut waits = |from: u64| {
+        let looks = (from..from + 200)
+            .take_while(|n| scene.look(Duration::from_secs(10), (500 + n) * MI).1.is_none());
+        looks.count()
+    };
+    assert_eq!(waits(0), 0, "nothing was freed yet");
+    let (first, second) = (waits(1), waits(201));
+    assert!((20..50).contains(&first) && (20..50).contains(&second), "{first} {second}");
 }
 
 /// An earlier daemon had told a pod to go, and died; the next one had another pod go for it.
@@ -266,7 +261,7 @@ fn a_shortage_that_nobody_can_end_hides_no_other() {
                     evicted.push(threshold.signal);
                 }
             }
-            Act::Nothing => {}
+            Act::Nothing | Act::Ask => {}
         }
     }
     assert!(evicted.contains(&Signal::ImageFs), "{evicted:?}");

@@ -12,6 +12,7 @@ fn pod(name: &str, priority: i32, used: Option<u64>, request: u64) -> Candidate 
         uid: format!("{name}-uid"),
         priority,
         used,
+        is_cut: false,
         request,
         own_request: None,
         containers: Vec::new(),
@@ -119,6 +120,12 @@ fn messages_are_the_kubelets() {
         message(Resource::Memory, &web, MI, 0),
         "The node was low on resource: memory. Threshold quantity: 1Mi, available: 0. Pod web was using 300Mi, \
          request is 400Mi, has larger consumption of memory. "
+    );
+    web.is_cut = true;
+    assert_eq!(
+        message(Resource::Storage, &web, MI, 0),
+        "The node was low on resource: ephemeral-storage. Threshold quantity: 1Mi, available: 0. What pod web has of it \
+         could not be counted whole. "
     );
     assert_eq!(
         message(Resource::Inodes, &pod("x", 0, Some(7), 0), 5000, 12),

@@ -96,16 +96,26 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     let mut round = Round::default();
     let whole = round.tree(&base.join("tree"));
     assert_eq!(round.reach(), Reach::Whole);
-    // So many others have several names that this one is not remembered: it counts twice, and never not at all.
+    // So many others have several names that this one is not remembered: each name has its share, and it is not hidden.
     let linked = (0..limits::DISK_USE_LINKED as u64).map(|inode| (u64::MAX, inode)).collect();
     let mut full = Round::default();
-    let mut count = Count { round: &mut full, sum: DiskUse::default(), linked };
+    let mut count = Count { linked, ..Count::new(&mut full) };
     walk(rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap(), &mut count).unwrap();
-    assert_eq!(count.sum.bytes, whole.bytes + blocks(&base.join("tree/0/big")));
-    // More directories than are looked into: what is told is not the whole.
-    let mut few = Round { directories: 3, ..Round::default() };
-    few.tree(&base.join("tree"));
-    assert_eq!(few.reach(), Reach::Exceeded);
+    assert_eq!(count.sum, whole, "an innocent pod was evicted when each name counted as a file");
+    // More directories than can be remembered: what is told is not the whole, and they count all the same.
+    let names = 3 * (limits::DISK_USE_NAME + 1);
+    let mut few = Round { names, ..Round::default() };
+    let found = few.tree(&base.join("tree"));
+    assert_eq!((few.reach(), found.inodes >= 5), (Reach::Exceeded, true), "{found:?}");
+    // What was entered is not remembered any more: depth and number are no bound.
+    fs::create_dir_all(base.join("deep/a/b/c/d/e/f/g")).unwrap();
+    let mut deep = Round { names: 2 * (limits::DISK_USE_NAME + 1), ..Round::default() };
+    assert_eq!((deep.tree(&base.join("deep")).inodes, deep.reach()), (8, Reach::Whole));
+    // A round has its time, however much is there.
+    let mut late = Round::until(Instant::now(), Arc::default());
+    assert_eq!((late.tree(&base.join("tree")), late.reach()), (DiskUse::default(), Reach::Exceeded));
+    let mut patient = Round::until(Instant::now() + std::time::Duration::from_secs(60), Arc::default());
+    assert_eq!((patient.tree(&base.join("tree")), patient.reach()), (whole, Reach::Whole));
     fs::remove_dir_all(base).unwrap();
 }
 
@@ -113,12 +123,18 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
 struct Mover<'a> {
     base: &'a Path,
     count: Count<'a>,
+    goes_on: bool,
 }
 
 impl Visit for Mover<'_> {
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
-        _ = fs::rename(self.base.join("tree/a/b"), self.base.join("elsewhere"));
+        if name == c"file" {
+            _ = fs::rename(self.base.join("tree/a/b"), self.base.join("elsewhere"));
+        }
         self.count.file(at, name)
+    }
+    fn moved(&mut self) -> bool {
+        self.goes_on && self.count.moved()
     }
     fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()> {
         self.count.leaving(directory)
@@ -131,15 +147,37 @@ impl Visit for Mover<'_> {
     }
 }
 
+/// A pod hid all that it had behind one directory that moved.
+#[test]
+fn what_is_still_in_its_place_is_counted_after_a_directory_was_moved() {
+    let base = crate::base::testing::scratch("disk-use-goes-on");
+    fs::create_dir_all(base.join("tree/a/b/c")).unwrap();
+    fs::write(base.join("tree/a/b/file"), "x").unwrap();
+    for other in ["tree/other", "tree/a/other"] {
+        fs::create_dir(base.join(other)).unwrap();
+        fs::write(base.join(other).join("big"), vec![1; 1 << 20]).unwrap();
+    }
+    let mut round = Round::default();
+    let top = rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap();
+    let mut mover = Mover { base: &base, count: Count::new(&mut round), goes_on: true };
+    walk(top, &mut mover).unwrap();
+    assert!(mover.count.sum.bytes >= 2 << 20, "{:?}", mover.count.sum);
+    // It has an end.
+    let mut tired = Round { moves: 0, ..Round::default() };
+    assert!(!Count::new(&mut tired).moved());
+    assert_eq!(tired.reach(), Reach::Moved);
+    fs::remove_dir_all(base).unwrap();
+}
+
 #[test]
 fn why_not_all_was_counted_is_told() {
     let base = crate::base::testing::scratch("disk-use-moved");
     fs::create_dir_all(base.join("tree/a/b")).unwrap();
     fs::write(base.join("tree/a/b/file"), "x").unwrap();
     let mut round = Round::default();
-    let count = Count { round: &mut round, sum: DiskUse::default(), linked: BTreeSet::new() };
     let top = rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap();
-    let error = walk(top, &mut Mover { base: &base, count }).unwrap_err();
+    let mut mover = Mover { base: &base, count: Count::new(&mut round), goes_on: false };
+    let error = walk(top, &mut mover).unwrap_err();
     assert_eq!(ended(&error), Reach::Moved);
     for (errno, reach) in [
         (Errno::NOTDIR, Reach::Moved),

@@ -59,6 +59,10 @@ impl World {
             });
             let waited = now.since(*at) >= limits::EVICTION_PATIENCE;
             assert!(!runs || waited, "{} goes while another victim still ends", eviction.key);
+            let of_kernel =
+                matches!(threshold.signal, Signal::Memory | Signal::AllocatableMemory | Signal::Pid);
+            let is_stalled = of_kernel && self.engine.is_down();
+            assert!(!runs || !is_stalled, "{} goes while Docker can stop nobody", eviction.key);
         }
         let of_images = matches!(threshold.signal, Signal::ImageFs | Signal::ImageFsInodes);
         let of_disk = of_images || matches!(threshold.signal, Signal::NodeFs | Signal::NodeFsInodes);

@@ -27,6 +27,8 @@ pub enum Deed {
     Look,
     /// What the pod with this UID has on the disk of this signal was counted.
     Counted(Signal, String),
+    /// The time that Docker has to say something is over.
+    Asked,
     /// A call of the collector reaches the engine.
     Ask(Box<Call>),
     /// Its answer.
@@ -135,8 +137,15 @@ impl World {
                 self.keeping().unwrap().due = Some(now);
                 self.keeper_looks();
             }
+            Deed::Asked if is_alive => {
+                let (now, is_down) = (self.now, self.engine.is_down());
+                let keeping = self.keeping().unwrap();
+                keeping.mind.asked(!is_down, now);
+                keeping.due = Some(now);
+                self.keeper_looks();
+            }
             Deed::Answer(answer) if is_alive => self.collector_hears(*answer),
-            Deed::Look | Deed::Counted(..) | Deed::Answer(_) => {}
+            Deed::Look | Deed::Counted(..) | Deed::Asked | Deed::Answer(_) => {}
         }
     }
 
@@ -204,6 +213,10 @@ impl World {
                     let pods = all.into_iter().map(|(pod, _)| pod.uid).collect();
                     let first = self.keeping().unwrap().mind.counts(signal, pods, now);
                     self.count(signal, first);
+                }
+                Order::Ask => {
+                    let takes = Duration::from_millis(1 + self.model().below(10_000));
+                    self.keep(takes, Deed::Asked);
                 }
                 Order::GiveWay => self.keeping().unwrap().run.iter_mut().for_each(|(run, ..)| run.give_way()),
                 Order::Rank(threshold) => self.evict(&threshold, &seen),

@@ -274,6 +274,7 @@ impl World {
                 uid: pod.uid.clone(),
                 priority: priority::of(pod),
                 used,
+                is_cut: false,
                 request: 0,
                 own_request: None,
                 containers: Vec::new(),

@@ -1,0 +1,72 @@
+//! The end of a pod that was told to go, and a Docker that stands still meanwhile.
+
+use super::*;
+
+#[test]
+fn one_pod_goes_and_its_end_is_awaited() {
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let mut scene = Scene::new(&[hard]);
+    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    let mut look = |after: u64, gone: bool| {
+        let at = scene.now.after(Duration::from_secs(after));
+        let found = scene.found();
+        scene.manager.look(&found, |key, uid| gone && key.name == VICTIM && uid == VICTIM, at).act
+    };
+    assert_eq!(look(10, false), Act::Nothing);
+    assert_eq!(look(29, false), Act::Nothing);
+    assert_eq!(look(30, false), Act::Ask, "it was waited for long enough, unless Docker stands still");
+    assert_eq!(look(31, false), Act::Nothing, "Docker is being asked");
+    scene.manager.asked(true, scene.now.after(Duration::from_secs(32)));
+    let at = scene.now.after(Duration::from_secs(32));
+    assert_eq!(scene.manager.look(&scene.found(), |_, _| false, at).act, Act::Evict(hard));
+    let next = "burstable-above-requests";
+    assert_eq!(
+        scene.look(Duration::ZERO, MI),
+        (true, told(next, 1)),
+        "the one that did not go is no longer first"
+    );
+    let at = scene.now.after(Duration::from_secs(2));
+    assert_eq!(scene.manager.look(&scene.found(), |_, _| true, at).act, Act::Evict(hard));
+}
+
+/// While Docker stood still, one pod after the other was told to go, each half minute.
+#[test]
+fn while_docker_stands_still_nobody_goes_in_place_of_one_that_cannot_be_stopped() {
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let mut scene = Scene::new(&[hard]);
+    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    let begun = scene.now;
+    let found = scene.found();
+    let falls = crate::eviction::cadence::Falls::default();
+    let at = |seconds: u64| begun.after(Duration::from_secs(seconds));
+    let act = |scene: &mut Scene, seconds: u64| scene.manager.look(&found, |_, _| false, at(seconds)).act;
+    for begun in (0..600).step_by(40) {
+        assert_eq!(act(&mut scene, begun + 29), Act::Nothing);
+        assert_eq!(act(&mut scene, begun + 30), Act::Ask);
+        assert_eq!(act(&mut scene, begun + 39), Act::Nothing);
+        scene.manager.asked(false, at(begun + 40));
+        assert!(scene.manager.waits_for_docker());
+        let rest = scene.manager.rest(&[hard], &found, &falls, at(begun + 40));
+        assert_eq!(rest, Some(limits::EVICTION_NEAR), "nothing is to be seen soon");
+    }
+    // It comes back, and stops the pod only now.
+    assert_eq!(act(&mut scene, 630), Act::Ask);
+    scene.manager.asked(true, at(631));
+    assert!(!scene.manager.waits_for_docker());
+    assert_eq!(act(&mut scene, 660), Act::Nothing, "its end has its time");
+    assert_eq!(act(&mut scene, 661), Act::Ask);
+    scene.manager.asked(true, at(662));
+    assert_eq!(act(&mut scene, 662), Act::Evict(hard), "it hangs by itself");
+}
+
+#[test]
+fn a_pod_that_goes_as_soon_as_docker_is_back_needs_no_other() {
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let mut scene = Scene::new(&[hard]);
+    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    let later = scene.now.after(limits::EVICTION_PATIENCE);
+    assert_eq!(scene.manager.look(&scene.found(), |_, _| false, later).act, Act::Ask);
+    scene.manager.asked(false, later);
+    assert_eq!(scene.look(Duration::from_secs(31), 2 * GI), (true, None));
+    assert!(!scene.manager.waits_for_docker());
+}
