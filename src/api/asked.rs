@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::kinds::Kind;
-use super::selector::{Fields, Labels};
+use super::selector::Selector;
 use super::table::Include;
 use crate::base::limits;
 use crate::server::http::query::Query;
@@ -27,8 +27,7 @@ pub enum Match {
 /// The parameters of a list or a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    pub labels: Labels,
-    pub fields: Fields,
+    pub selector: Selector,
     pub form: Form,
     pub watch: bool,
     /// `None` for the newest.
@@ -100,13 +99,13 @@ impl Wanted {
             Some(other) => return Err(bad(format!("resourceVersionMatch: Unsupported value: {other:?}"))),
         };
         let watch = switch("watch")?;
+        let text = |name: &str| query.get(name).unwrap_or_default();
         if initial.is_some() && (!watch || matched != Some(Match::NotOlderThan)) {
             let why = "sendInitialEvents: Forbidden: sendInitialEvents requires a watch and resourceVersionMatch=NotOlderThan";
             return Err(Failure::new(422, why));
         }
         Ok(Wanted {
-            labels: Labels::parse(query.get("labelSelector").unwrap_or_default()).map_err(bad)?,
-            fields: Fields::parse(query.get("fieldSelector").unwrap_or_default(), kind.resource)
+            selector: Selector::parse(text("labelSelector"), text("fieldSelector"), kind.resource)
                 .map_err(bad)?,
             form: form(accept, query)?,
             watch,
@@ -123,7 +122,7 @@ impl Wanted {
     /// Whether an object is among those that are asked for.
     #[must_use]
     pub fn selects(&self, object: &serde_json::Value) -> bool {
-        self.labels.matches(object) && self.fields.matches(object)
+        self.selector.matches(object)
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Part {
 }
 
 const READ: &[&str] = &["get", "list", "watch"];
+/// Of what can be written; in the order of a real API server.
+const WRITE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const CREATE: &[&str] = &["create"];
 
 const fn core(resource: Resource, plural: &'static str, singular: &'static str, kind: &'static str) -> Kind {
@@ -72,20 +74,27 @@ const STREAM: &[&str] = &["create", "get"];
 
 /// All of them, by group: the core group first, so that `pods` and `nodes` mean those.
 pub static KINDS: &[Kind] = &[
-    Kind { short: &["cm"], ..core(Resource::ConfigMaps, "configmaps", "configmap", "ConfigMap") },
+    Kind {
+        short: &["cm"],
+        verbs: WRITE,
+        ..core(Resource::ConfigMaps, "configmaps", "configmap", "ConfigMap")
+    },
     Kind { short: &["ev"], ..core(Resource::Events, "events", "event", "Event") },
     Kind {
         short: &["ns"],
+        verbs: WRITE,
         namespaced: false,
         ..core(Resource::Namespaces, "namespaces", "namespace", "Namespace")
     },
     Kind { short: &["no"], namespaced: false, ..core(Resource::Nodes, "nodes", "node", "Node") },
     Kind {
         short: &["pvc"],
+        verbs: WRITE,
         ..core(Resource::Claims, "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
     },
     Kind {
         short: &["po"],
+        verbs: WRITE,
         categories: &["all"],
         parts: &[
             Part { name: "attach", kind: "PodAttachOptions", verbs: STREAM },
@@ -96,11 +105,10 @@ pub static KINDS: &[Kind] = &[
         ],
         ..core(Resource::Pods, "pods", "pod", "Pod")
     },
-    core(Resource::Secrets, "secrets", "secret", "Secret"),
+    Kind { verbs: WRITE, ..core(Resource::Secrets, "secrets", "secret", "Secret") },
     Kind {
         short: &["svc"],
         categories: &["all"],
-        verbs: READ,
         ..core(Resource::Services, "services", "service", "Service")
     },
     review(Resource::SelfSubjectReviews, "authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),

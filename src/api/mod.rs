@@ -11,6 +11,7 @@
 mod asked;
 mod discovery;
 mod failure;
+pub mod holdings;
 mod identity;
 mod kinds;
 mod metrics;
@@ -29,6 +30,7 @@ pub mod told;
 mod value;
 mod watch;
 mod world;
+mod write;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -42,9 +44,11 @@ use crate::server::auth;
 use crate::server::kubelet::Node;
 use crate::server::listen::Port;
 use crate::server::tls::{self, Certificates};
+use holdings::Holdings;
 use serve::Api;
 use told::Told;
 use world::World;
+use write::writes::Writes;
 
 /// The Kubernetes version whose API this is.
 const KUBERNETES: &str = "1.36";
@@ -62,6 +66,8 @@ pub struct Settings {
 pub struct Parts {
     pub node: Arc<Node>,
     pub told: Told,
+    /// What is written; `None` where the pods are a cluster's.
+    pub holdings: Option<Holdings>,
     /// `--root-dir` and `--run-dir`, absolute.
     pub root_dir: PathBuf,
     pub run_dir: PathBuf,
@@ -76,12 +82,13 @@ const DIRECTORY: &str = "api";
 /// The API's port. Reads and writes below the directories.
 #[must_use]
 pub fn port(settings: &Settings, parts: Parts) -> Port {
-    let Parts { node, told, root_dir, run_dir, node_name, node_ips } = parts;
+    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips } = parts;
     let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
-    let world = World::new(told, node_ips, epoch(&root_dir));
+    let world = Arc::new(World::new(told, node_ips, epoch(&root_dir)));
     let api = Api {
         node,
-        world: Arc::new(world),
+        writes: holdings.map(|holdings| Writes { holdings, world: Arc::clone(&world) }),
+        world,
         auth: settings.auth.clone(),
         certificates: Arc::clone(&certificates),
         watches: Arc::default(),
@@ -136,6 +143,15 @@ fn certificates(
 pub fn address_of(run_dir: &Path) -> Option<SocketAddr> {
     let bytes = regular::read(&run_dir.join(DIRECTORY).join("address"), limits::NODE_FILE).ok()?;
     std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
+}
+
+/// A map of JSON of these entries.
+fn collect(entries: impl IntoIterator<Item = (String, Value)>) -> serde_json::Map<String, Value> {
+    let mut map = serde_json::Map::new();
+    for (key, value) in entries {
+        map.insert(key, value);
+    }
+    map
 }
 
 /// The number of this start, one more than that of the one before: resource versions begin with it.

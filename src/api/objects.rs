@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::kinds::{self, Resource};
 use super::told::Latest;
-use super::value::place;
+use super::value::{part, place};
 use super::world::Key;
 use crate::base::clock::Timestamp;
 use crate::manifest::{base64, hash};
@@ -34,6 +34,9 @@ pub enum Origin {
     Pod(Arc<DesiredPod>, Arc<PodStatus>, Option<Timestamp>, bool),
     Event(Arc<Kept>),
     Local(Arc<LocalObject>),
+    Stored(Arc<Value>),
+    /// A pod, and what is stored of it.
+    StoredPod(Arc<Value>, Box<Origin>),
     /// It is made and compared each time.
     Any,
 }
@@ -48,6 +51,8 @@ impl Origin {
             }
             (Origin::Event(a), Origin::Event(b)) => Arc::ptr_eq(a, b),
             (Origin::Local(a), Origin::Local(b)) => Arc::ptr_eq(a, b),
+            (Origin::Stored(a), Origin::Stored(b)) => Arc::ptr_eq(a, b),
+            (Origin::StoredPod(a, c), Origin::StoredPod(b, d)) => Arc::ptr_eq(a, b) && c.is(d),
             _ => false,
         }
     }
@@ -60,6 +65,11 @@ pub struct Fresh<'a> {
 }
 
 impl<'a> Fresh<'a> {
+    /// What was written over the API, as `make` shows it.
+    fn stored(value: &Arc<Value>, make: impl FnOnce() -> Value + 'a) -> Fresh<'a> {
+        Fresh { origin: Origin::Stored(Arc::clone(value)), make: Box::new(make) }
+    }
+
     fn of(value: Value) -> Fresh<'a> {
         Fresh { origin: Origin::Any, make: Box::new(move || value) }
     }
@@ -73,7 +83,7 @@ type Kind<'a> = BTreeMap<Key, Fresh<'a>>;
 pub fn all<'a>(latest: &'a Latest, addresses: &'a [String], facts: &'a Facts) -> Vec<(Resource, Kind<'a>)> {
     let snapshot = &*latest.snapshot;
     vec![
-        (Resource::Pods, pods(snapshot, addresses)),
+        (Resource::Pods, pods(latest, addresses)),
         (
             Resource::Nodes,
             BTreeMap::from([(of_cluster(&snapshot.node), Fresh::of(node(snapshot, addresses, facts)))]),
@@ -97,8 +107,8 @@ fn of_cluster(name: &str) -> Key {
 /// An identity for what has none: a UUID of its own form, made of what it is called.
 fn made_uid(parts: &[&str]) -> String {
     let hex = hash::fnv1a_128_hex(parts);
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+    let piece = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", piece(0, 8), piece(8, 12), piece(12, 16), piece(16, 20), piece(20, 32))
 }
 
 fn seconds(time: Timestamp) -> String {
@@ -110,13 +120,52 @@ fn begun(snapshot: &Snapshot) -> String {
     seconds(snapshot.info.started.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
-fn pods<'a>(snapshot: &'a Snapshot, addresses: &'a [String]) -> Kind<'a> {
-    let fresh = |view: &'a PodView| {
-        let origin = Origin::Pod(Arc::clone(&view.pod), Arc::clone(&view.status), view.leaving, view.stale);
+/// The node's pods; of those that were written over the API what was written, with the node's status.
+fn pods<'a>(latest: &'a Latest, addresses: &'a [String]) -> Kind<'a> {
+    let (snapshot, stored) = (&*latest.snapshot, &*latest.stored);
+    let mut all: Kind<'a> = BTreeMap::new();
+    let of_api = stored.objects.iter().filter(|((resource, _), _)| *resource == Resource::Pods);
+    for ((_, key), value) in of_api {
+        all.insert(key.clone(), Fresh::stored(value, || pending(value)));
+    }
+    for view in &snapshot.pods {
         let key = (view.pod.key.namespace.clone(), view.pod.key.name.clone());
-        (key, Fresh { origin, make: Box::new(move || pod(snapshot, view, addresses)) })
-    };
-    crate::base::order::map(snapshot.pods.iter().map(fresh))
+        let is_it = |value: &&'a Arc<Value>| {
+            value.pointer("/metadata/uid").and_then(Value::as_str) == Some(&view.pod.uid)
+        };
+        let written = stored.leaving.get(&key).filter(is_it);
+        let written = written.or_else(|| stored.objects.get(&(Resource::Pods, key.clone())).filter(is_it));
+        let own = Origin::Pod(Arc::clone(&view.pod), Arc::clone(&view.status), view.leaving, view.stale);
+        let fresh: Fresh<'a> = match written {
+            None => Fresh { origin: own, make: Box::new(move || pod(snapshot, view, addresses)) },
+            Some(value) => Fresh {
+                origin: Origin::StoredPod(Arc::clone(value), Box::new(own)),
+                make: Box::new(move || written_pod(value, &pod_value(view, addresses))),
+            },
+        };
+        all.insert(key, fresh);
+    }
+    all
+}
+
+/// A pod that the node has not taken up yet.
+fn pending(written: &Value) -> Value {
+    let mut value = written.clone();
+    *place(&mut value, &["status"]) = json!({"phase": "Pending"});
+    value
+}
+
+/// What was written, with what the node says of it.
+fn written_pod(written: &Value, seen: &Value) -> Value {
+    let mut value = written.clone();
+    *place(&mut value, &["status"]) = part(seen, "/status").clone();
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let known = part(&value, "/metadata").get(field).is_some();
+        if let Some(leaving) = part(seen, "/metadata").get(field).filter(|_| !known) {
+            *place(&mut value, &["metadata", field]) = leaving.clone();
+        }
+    }
+    value
 }
 
 /// A pod as the status file has it, with the fields that an object of the API always has.
@@ -141,14 +190,18 @@ fn namespaces<'a>(latest: &'a Latest) -> Kind<'a> {
     let snapshot = &*latest.snapshot;
     let of_pods = snapshot.pods.iter().map(|view| view.pod.key.namespace.as_str());
     let of_objects = latest.objects.keys().map(|(_, key)| key.namespace.as_str());
-    let names = crate::base::order::set(NAMESPACES.into_iter().chain(of_pods).chain(of_objects));
+    let stored = &latest.stored.objects;
+    let of_stored = stored.keys().filter(|(resource, _)| *resource != Resource::Namespaces);
+    let of_stored = of_stored.map(|(_, key)| key.0.as_str());
+    let names =
+        crate::base::order::set(NAMESPACES.into_iter().chain(of_pods).chain(of_objects).chain(of_stored));
     let fresh = |name: &str| {
         let value = json!({
             "apiVersion": "v1",
             "kind": "Namespace",
             "metadata": {
                 "name": name,
-                "uid": made_uid(&["Namespace", name]),
+                "uid": namespace_uid(name),
                 "creationTimestamp": begun(snapshot),
                 "labels": {"kubernetes.io/metadata.name": name},
             },
@@ -157,7 +210,22 @@ fn namespaces<'a>(latest: &'a Latest) -> Kind<'a> {
         });
         (of_cluster(name), Fresh::of(value))
     };
-    crate::base::order::map(names.into_iter().map(fresh))
+    let mut all: Kind<'a> = crate::base::order::map(names.into_iter().map(fresh));
+    for ((_, key), value) in stored.iter().filter(|((resource, _), _)| *resource == Resource::Namespaces) {
+        let active = || {
+            let mut value = Value::clone(value);
+            *place(&mut value, &["status"]) = json!({"phase": "Active"});
+            value
+        };
+        all.insert(key.clone(), Fresh::stored(value, active));
+    }
+    all
+}
+
+/// The identity of a namespace: the same whether it was written or is only named.
+#[must_use]
+pub fn namespace_uid(name: &str) -> String {
+    made_uid(&["Namespace", name])
 }
 
 fn events<'a>(latest: &'a Latest) -> Kind<'a> {
@@ -181,7 +249,15 @@ fn event(object: &EventObject) -> Value {
 /// Of two sources that have an object of one name, the first one's is shown.
 fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
     let mut all: Kind<'a> = BTreeMap::new();
-    for source in Source::ALL.into_iter().rev() {
+    let resource = match kind {
+        ObjectKind::ConfigMap => Resource::ConfigMaps,
+        ObjectKind::Secret => Resource::Secrets,
+        ObjectKind::PersistentVolumeClaim => Resource::Claims,
+    };
+    for ((_, key), value) in latest.stored.objects.iter().filter(|((of, _), _)| *of == resource) {
+        all.insert(key.clone(), Fresh::stored(value, move || bound(value)));
+    }
+    for source in [Source::Http, Source::File] {
         for ((_, key), object) in
             latest.objects.iter().filter(|((of, key), _)| *of == source && key.kind == kind)
         {
@@ -191,6 +267,19 @@ fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
         }
     }
     all
+}
+
+/// A claim has its space; all else has no status.
+fn bound(written: &Value) -> Value {
+    let mut value = written.clone();
+    if value.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") {
+        *place(&mut value, &["status"]) = json!({
+            "phase": "Bound",
+            "accessModes": written.pointer("/spec/accessModes"),
+            "capacity": {"storage": written.pointer("/spec/resources/requests/storage")},
+        });
+    }
+    value
 }
 
 fn local(snapshot: &Snapshot, object: &LocalObject) -> Value {

@@ -14,6 +14,8 @@ use super::path::{Route, Target, route};
 use super::rights::{self, Act};
 use super::watch::Watch;
 use super::world::World;
+use super::write::patch;
+use super::write::writes::{Done, Writes};
 use super::{discovery, identity, metrics, openapi, proto, reads, streams};
 use crate::base::clock::{Clock as _, System};
 use crate::base::limits;
@@ -28,6 +30,7 @@ use crate::server::tls::Certificates;
 pub struct Api {
     pub node: Arc<Node>,
     pub world: Arc<World>,
+    pub writes: Option<Writes>,
     pub auth: auth::Settings,
     pub certificates: Arc<Certificates>,
     /// Watches that are open.
@@ -64,6 +67,25 @@ impl Service for Api {
 /// An answer in JSON.
 fn json(status: u16, value: &Value) -> Reply {
     Answer::new(status, JSON, value.to_string()).into()
+}
+
+/// Who writes: as the request says, or the program's name.
+fn manager(request: &Request) -> &str {
+    let given = request.query.get("fieldManager").filter(|manager| !manager.is_empty());
+    let program = || request.header("user-agent").and_then(|agent| agent.split('/').next());
+    given.or_else(program).unwrap_or("unknown")
+}
+
+/// What a client is told of a write.
+fn done(done: Done) -> Reply {
+    let answer = Answer::new(done.code, JSON, done.value.to_string());
+    let warn = |answer: Answer, text: &String| {
+        // As RFC 7234 quotes it; a header has no control characters.
+        let quoted: String = text.chars().filter(|c| !c.is_control()).take(limits::API_WARNING).collect();
+        let quoted = quoted.replace('\\', "\\\\").replace('"', "\\\"");
+        answer.with("Warning", format!("299 - \"{quoted}\""))
+    };
+    done.warnings.iter().take(limits::API_WARNINGS).fold(answer, warn).into()
 }
 
 impl Api {
@@ -109,9 +131,9 @@ impl Api {
                 let document = openapi::document(group, version).ok_or_else(Failure::no_resource)?;
                 json(200, &document)
             }
-            // An empty message is an empty document.
+            // An empty message is an empty document. The sign @ of the type that is asked for is none of a type.
             (Route::OpenApiOld, _) => {
-                Answer::new(200, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "").into()
+                Answer::new(200, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", "").into()
             }
             (Route::Unknown | Route::Object(_), _) => return Err(Failure::no_resource()),
         })
@@ -152,7 +174,32 @@ impl Api {
             }
             ("list", ..) => self.list(target, request),
             ("watch", ..) => self.watch(target, request),
-            ("create", ..) => {
+            ("create", None, None) if target.kind.is_listed() => {
+                let body = self.body(asked)?;
+                self.writes()?.create(target, &request.query, body).map(done)
+            }
+            ("update", Some(name), None) => {
+                let body = self.body(asked)?;
+                self.writes()?.replace(target, name, &request.query, manager(request), body).map(done)
+            }
+            ("patch", Some(name), None) => {
+                let content = request.header("content-type");
+                if content.is_some_and(|content| content.starts_with("application/apply-patch+yaml")) {
+                    let body = proto::object(Some("application/yaml"), &self.bytes(asked)?)?;
+                    return self.writes()?.apply(target, name, &request.query, body).map(done);
+                }
+                patch::Kind::of(content)?;
+                let bytes = self.bytes(asked)?;
+                let body = serde_json::from_slice(&bytes);
+                let body =
+                    body.map_err(|error| Failure::new(400, format!("the patch is no JSON: {error}")))?;
+                self.writes()?.patch(target, name, &request.query, content, manager(request), &body).map(done)
+            }
+            ("delete", Some(name), None) => {
+                let options = self.body(asked)?;
+                self.writes()?.delete(target, name, &request.query, &options).map(done)
+            }
+            ("create", None, None) => {
                 let body = self.body(asked)?;
                 Ok(json(201, &identity::review(target.kind, &body, &self.auth, user)))
             }
@@ -160,11 +207,22 @@ impl Api {
         }
     }
 
+    fn writes(&self) -> Result<&Writes, Failure> {
+        self.writes.as_ref().ok_or_else(|| {
+            Failure::new(
+                403,
+                "the API server of the cluster owns what runs on this node (--kubeconfig): write there",
+            )
+        })
+    }
+
+    fn bytes(&self, asked: &mut Asked<'_>) -> Result<Vec<u8>, Failure> {
+        asked.body.read(limits::API_BODY).map_err(|refused| Failure::new(refused.status, refused.why))
+    }
+
     /// The object that was sent.
     fn body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
-        let refused =
-            |refused: crate::server::http::request::Refused| Failure::new(refused.status, refused.why);
-        let bytes = asked.body.read(limits::API_BODY).map_err(refused)?;
+        let bytes = self.bytes(asked)?;
         proto::object(asked.request.header("content-type"), &bytes)
     }
 

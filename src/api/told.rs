@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::holdings::Stored;
 use crate::pod::object::Scopes;
 use crate::recorder::ring::Kept;
 use crate::status::snapshot::Snapshot;
@@ -19,6 +20,8 @@ pub struct Latest {
     pub snapshot: Arc<Snapshot>,
     pub objects: Arc<Scopes>,
     pub events: Arc<Vec<Arc<Kept>>>,
+    /// What was written over the API.
+    pub stored: Arc<Stored>,
 }
 
 /// Where it is told. Clones share it.
@@ -47,6 +50,13 @@ impl Told {
     pub fn tell_events(&self, events: Vec<Arc<Kept>>) {
         let mut board = self.board();
         board.latest.events = Arc::new(events);
+        board.changed();
+    }
+
+    /// This is what was written over the API.
+    pub fn tell_stored(&self, stored: Stored) {
+        let mut board = self.board();
+        board.latest.stored = Arc::new(stored);
         board.changed();
     }
 

@@ -44,11 +44,13 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
 /// What must hold for `run` alone: the file that `check` is given may leave the source to a flag of `run`.
 pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
     check_values(Verb::Run, o)?;
-    if o.sources.manifest_path.is_none() && o.sources.url.is_none() && o.sources.kubeconfig.is_none() {
+    let s = &o.sources;
+    let has_none = s.manifest_path.is_none() && s.url.is_none() && s.kubeconfig.is_none();
+    if has_none && o.server.api_address.is_none() {
         return usage(
             Verb::Run,
             "no source of pods: give --pod-manifest-path DIR (a directory of manifests, or one file), \
-             --manifest-url URL, or --kubeconfig FILE",
+             --manifest-url URL, --kubeconfig FILE, or --api-address IP:PORT for kubectl",
         );
     }
     Ok(())

@@ -194,7 +194,9 @@ fn api_source(
     o: &Options,
     full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
 ) -> Result<Option<ApiSource>, UsageError> {
-    let Some(path) = &o.sources.kubeconfig else { return Ok(None) };
+    // Without a cluster the node's own API has a store.
+    let store = o.server.api_address.map(|_| ApiSource::Store);
+    let Some(path) = &o.sources.kubeconfig else { return Ok(store) };
     let settings = api::Settings { kubeconfig: full(path)?, remembers: o.sources.api_last_good };
     Ok(Some(ApiSource::Cluster(settings)))
 }

@@ -21,6 +21,7 @@ use crate::server;
 use crate::source::api as of_cluster;
 use crate::source::http;
 use crate::source::signature::Verifier;
+use crate::source::store;
 use crate::worker::pulls::Pace;
 
 /// Who the pods of [`Source::Api`] come from.
@@ -28,6 +29,8 @@ use crate::worker::pulls::Pace;
 pub enum ApiSource {
     /// The API server of a cluster.
     Cluster(of_cluster::Settings),
+    /// Clients of this node's own API; what they write is stored below the root directory.
+    Store,
 }
 
 /// Settings of `podkeeper run`. Flag names and defaults are in `cli::flags`.
@@ -110,6 +113,7 @@ impl Config {
             Source::Http => self.manifest_url.as_ref().map(|s| s.url.to_string()).unwrap_or_default(),
             Source::Api => match &self.api_source {
                 Some(ApiSource::Cluster(settings)) => settings.kubeconfig.display().to_string(),
+                Some(ApiSource::Store) => store::directory(&self.root_dir).display().to_string(),
                 None => String::new(),
             },
         }

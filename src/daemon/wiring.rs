@@ -16,6 +16,7 @@ use crossbeam_channel::Sender;
 
 pub(super) use error::{RunError, cannot};
 
+use crate::api::holdings::Reading;
 use crate::api::told::Told;
 use crate::base::clock::System;
 use crate::base::limits;
@@ -66,6 +67,7 @@ pub(super) struct Actors {
     _event_stream: Events,
     _kernel_log: Option<KernelLog>,
     _servers: Option<Servers>,
+    _store: Option<Reading>,
     /// Where the API is told what is new, when there is one.
     pub(super) told: Option<Told>,
     /// What goes back to an API server.
@@ -134,8 +136,7 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let told = Told::default();
-    let servers = parts.servers(pods.clone(), told.clone())?;
+    let (servers, store, told) = parts.serve(pods.clone())?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
     let limits =
@@ -163,7 +164,8 @@ pub(super) fn start(
         _event_stream: stream,
         _kernel_log: kernel_log,
         _servers: servers,
-        told: config.api.is_some().then_some(told),
+        _store: store,
+        told,
         cluster,
         sources,
         preload,

@@ -70,7 +70,9 @@ pub(crate) fn apply(
             report.warning(&path.key(key), "is ignored: podkeeper sets this annotation itself");
         }
     }
-    annotations.insert(CONFIG_HASH.to_owned(), uid);
+    if context.source != Source::Api {
+        annotations.insert(CONFIG_HASH.to_owned(), uid);
+    }
     annotations.insert(CONFIG_SOURCE.to_owned(), context.source.as_str().to_owned());
     if context.source == Source::File {
         tolerate_no_execute(spec);

@@ -13,6 +13,7 @@ pub mod last_good;
 mod running;
 pub mod scan;
 pub mod signature;
+pub mod store;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod watch;

@@ -1,6 +1,7 @@
 //! The loop's state as one immutable snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Turn;
@@ -9,6 +10,7 @@ use super::entry::{Blocked, Entry};
 use super::sources::SourceState;
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source};
@@ -203,12 +205,18 @@ impl Turn {
     /// `problems` are those of all sources.
     fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
         let url = self.config.location(Source::Http);
-        let of_server =
-            |p: &Problem| self.config.api_source.is_some() && p.path.contains("/api/v1/namespaces/");
+        let stored = match self.config.api_source {
+            Some(ApiSource::Store) => Some(self.config.location(Source::Api)),
+            Some(ApiSource::Cluster(_)) | None => None,
+        };
+        let of_api = |p: &Problem| match &stored {
+            Some(place) => Path::new(&p.path).starts_with(place),
+            None => self.config.api_source.is_some() && p.path.contains("/api/v1/namespaces/"),
+        };
         let is_ours = |p: &&Problem| match source {
-            Source::File => (p.path != url || url.is_empty()) && !of_server(p),
+            Source::File => (p.path != url || url.is_empty()) && !of_api(p),
             Source::Http => p.path == url,
-            Source::Api => of_server(p),
+            Source::Api => of_api(p),
         };
         let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
         let mut errors =

@@ -55,7 +55,7 @@ impl Parts<'_> {
         let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
         let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
         let (api, server) = match &config.api_source {
-            None => (None, None),
+            None | Some(ApiSource::Store) => (None, None),
             Some(ApiSource::Cluster(settings)) => {
                 let server = (Client::new(settings.kubeconfig.clone()), ServerPods::default());
                 let store = settings.remembers.then(|| store(Source::Api));
@@ -100,7 +100,7 @@ impl Parts<'_> {
     }
 
     /// What decides which content of a source is accepted.
-    fn acceptor(&self, source: Source) -> Acceptor {
+    pub(super) fn acceptor(&self, source: Source) -> Acceptor {
         let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
         acceptor.verifier.clone_from(&self.config.verifier);
         acceptor.policy = Arc::clone(&self.config.policy);

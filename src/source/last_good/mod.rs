@@ -27,7 +27,8 @@ use std::time::Duration;
 pub use self::sealed::{Key, Remembered};
 pub use self::seen::Board;
 
-use self::key::KeyFile;
+pub(super) use self::key::KeyFile;
+pub(super) use self::save::for_sealing;
 use self::seen::Seen;
 use crate::base::clock::Mono;
 use crate::base::durable;
@@ -41,7 +42,7 @@ pub const DIRECTORY: &str = "last-good";
 /// The key's name in it.
 const KEY: &str = "key";
 /// Ending of a file that yielded nothing.
-const DAMAGED: &str = "damaged";
+pub(super) const DAMAGED: &str = "damaged";
 
 /// The store of one source.
 #[derive(Debug)]
@@ -93,15 +94,20 @@ pub fn directory(root_dir: &Path, source: Source) -> PathBuf {
     root_dir.join(DIRECTORY).join(source.as_str())
 }
 
+/// Where the key is. `given`: `--last-good-key-file`.
+pub(super) fn key_file(root_dir: &Path, given: Option<&Path>) -> KeyFile {
+    match given {
+        Some(path) => KeyFile::Given(path.to_owned()),
+        None => KeyFile::Own(root_dir.join(DIRECTORY).join(KEY)),
+    }
+}
+
 impl LastGood {
     /// The store of a source below this root directory. Nothing is touched yet. `key_file`:
     /// `--last-good-key-file`.
     #[must_use]
     pub fn new(root_dir: &Path, key_file: Option<&Path>, source: Source) -> LastGood {
-        let key_file = match key_file {
-            Some(path) => KeyFile::Given(path.to_owned()),
-            None => KeyFile::Own(root_dir.join(DIRECTORY).join(KEY)),
-        };
+        let key_file = self::key_file(root_dir, key_file);
         LastGood {
             source,
             dir: directory(root_dir, source),

@@ -134,7 +134,10 @@ impl LastGood {
 }
 
 /// The key, which is read or made when it is not known, and the nonce of one file.
-pub(super) fn for_sealing<'a>(key: &'a mut Option<Key>, file: &KeyFile) -> io::Result<(&'a Key, [u8; 12])> {
+pub(in crate::source) fn for_sealing<'a>(
+    key: &'a mut Option<Key>,
+    file: &KeyFile,
+) -> io::Result<(&'a Key, [u8; 12])> {
     let known = match key.take() {
         Some(key) => key,
         None => file.read_or_make().map_err(io::Error::other)?,

@@ -1,0 +1,137 @@
+//! Deletes: with a grace period, finalizers and preconditions, and of namespaces with all that is in them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::writes::{Done, How, Writes};
+use super::written::{SOURCE, elsewhere, leaving, preconditions, without_live};
+use crate::api::failure::Failure;
+use crate::api::holdings::{Change, Id};
+use crate::api::kinds::{Kind, Resource};
+use crate::api::objects::NAMESPACES;
+use crate::api::path::Target;
+use crate::api::value::place;
+use crate::api::world::Object;
+use crate::base::limits;
+use crate::server::http::query::Query;
+
+impl Writes {
+    /// Deletes an object. `options` are `DeleteOptions`, or null.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn delete(
+        &self,
+        target: Target<'_>,
+        name: &str,
+        query: &Query,
+        options: &Value,
+    ) -> Result<Done, Failure> {
+        let mut how = How::read(query)?;
+        how.dry |= options.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        let kind = target.kind;
+        let mut change = self.holdings.begin()?;
+        let live = self.found(target, name)?;
+        preconditions(kind, name, options, &live.value)?;
+        if kind.resource == Resource::Namespaces {
+            return self.delete_namespace(&mut change, kind, name, &live, how);
+        }
+        let id = (kind.resource, (target.namespace.unwrap_or_default().to_owned(), name.to_owned()));
+        if change.get(&id).is_none() {
+            if live.value.pointer("/metadata/deletionTimestamp").is_some()
+                && live.value.pointer(SOURCE).is_none()
+            {
+                // It is on its way out already.
+                return Ok(Done { code: 200, value: live.value.clone(), warnings: Vec::new() });
+            }
+            return Err(elsewhere(kind, name, &live.value, &self.world));
+        }
+        let grace = options.get("gracePeriodSeconds").and_then(Value::as_i64);
+        let grace =
+            grace.or_else(|| query.get("gracePeriodSeconds")?.parse().ok()).filter(|grace| *grace >= 0);
+        self.take_away(&mut change, kind, &id, &live, grace, how)
+    }
+
+    fn take_away(
+        &self,
+        change: &mut Change<'_>,
+        kind: &Kind,
+        id: &Id,
+        live: &Object,
+        grace: Option<i64>,
+        how: How,
+    ) -> Result<Done, Failure> {
+        let name = &id.1.1;
+        let own = live.value.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+        let grace = grace.or(own).unwrap_or(i64::from(limits::GRACE_DEFAULT));
+        let grace = if kind.resource == Resource::Pods { grace } else { 0 };
+        let leaving = leaving(&live.value, grace);
+        let waits = live
+            .value
+            .pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|all| !all.is_empty());
+        let done = |value: Value| Ok(Done { code: 200, value, warnings: Vec::new() });
+        if !how.dry {
+            match kind.resource {
+                _ if waits => {
+                    let mut value = leaving.clone();
+                    without_live(&mut value);
+                    let decoded = self.holdings.decode(id, &value);
+                    change.put(id, value, decoded)?;
+                }
+                Resource::Pods => change.remove_pod(id, leaving.clone(), grace)?,
+                _ => change.remove(id)?,
+            }
+        }
+        if kind.resource == Resource::Pods || kind.resource == Resource::Claims || waits {
+            return done(leaving);
+        }
+        let uid = live.value.pointer("/metadata/uid").cloned().unwrap_or_default();
+        done(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "details": {"name": name, "kind": kind.plural, "uid": uid}}))
+    }
+
+    fn delete_namespace(
+        &self,
+        change: &mut Change<'_>,
+        kind: &Kind,
+        name: &str,
+        live: &Object,
+        how: How,
+    ) -> Result<Done, Failure> {
+        if NAMESPACES.contains(&name) || name == "kube-public" {
+            let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
+            return Err(Failure::of(403, kind, name, why));
+        }
+        let ids = change.within(name);
+        let objects: Vec<(Id, Arc<Object>)> = {
+            let state = self.world.now();
+            let resources = [Resource::Pods, Resource::ConfigMaps, Resource::Secrets, Resource::Claims];
+            let all = resources.into_iter().flat_map(|resource| {
+                state
+                    .list(resource, Some(name))
+                    .map(move |(key, object)| ((resource, key.clone()), Arc::clone(object)))
+            });
+            all.collect()
+        };
+        let is_ours = |(id, object): &&(Id, Arc<Object>)| {
+            ids.contains(id) || object.value.pointer("/metadata/deletionTimestamp").is_some()
+        };
+        if let Some(((resource, key), object)) = objects.iter().find(|one| !is_ours(one)) {
+            let of = crate::api::kinds::of(*resource).unwrap_or(kind);
+            return Err(elsewhere(of, &key.1, &object.value, &self.world));
+        }
+        if !how.dry {
+            for (id, object) in objects.iter().filter(|(id, _)| ids.contains(id)) {
+                let of = crate::api::kinds::of(id.0).unwrap_or(kind);
+                self.take_away(change, of, id, object, None, how)?;
+            }
+            change.remove(&(Resource::Namespaces, (String::new(), name.to_owned())))?;
+        }
+        let mut value = leaving(&live.value, 0);
+        *place(&mut value, &["status", "phase"]) = "Terminating".into();
+        Ok(Done { code: 200, value, warnings: Vec::new() })
+    }
+}

@@ -1,0 +1,90 @@
+//! Sets of fields, as `fieldsV1` writes them. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// A set of fields, as `fieldsV1` writes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Set {
+    /// The item itself, beside what is below it.
+    pub itself: bool,
+    pub below: BTreeMap<String, Set>,
+}
+
+/// The path of a field in a set.
+pub type Path = Vec<String>;
+
+impl Set {
+    /// Reads `fieldsV1`.
+    #[must_use]
+    pub fn read(value: &Value) -> Set {
+        let mut set = Set::default();
+        for (key, inner) in value.as_object().into_iter().flatten() {
+            match key.as_str() {
+                "." => set.itself = true,
+                _ => _ = set.below.insert(key.clone(), Set::read(inner)),
+            }
+        }
+        set
+    }
+
+    /// Writes `fieldsV1`.
+    #[must_use]
+    pub fn write(&self) -> Value {
+        let mut map = Map::new();
+        if self.itself {
+            map.insert(".".to_owned(), json!({}));
+        }
+        for (key, inner) in &self.below {
+            map.insert(key.clone(), inner.write());
+        }
+        Value::Object(map)
+    }
+
+    /// The paths that are owned.
+    #[must_use]
+    pub fn paths(&self) -> Vec<Path> {
+        let mut all = Vec::new();
+        for (key, inner) in &self.below {
+            if inner.below.is_empty() || inner.itself {
+                all.push(vec![key.clone()]);
+            }
+            all.extend(inner.paths().into_iter().map(|path| [vec![key.clone()], path].concat()));
+        }
+        all
+    }
+
+    /// Whether a path is owned.
+    #[must_use]
+    pub fn has(&self, path: &[String]) -> bool {
+        match path.split_first() {
+            None => self.below.is_empty() || self.itself,
+            Some((first, rest)) => self.below.get(first).is_some_and(|inner| inner.has(rest)),
+        }
+    }
+
+    /// Adds a path.
+    pub fn add(&mut self, path: &[String]) {
+        if let Some((first, rest)) = path.split_first() {
+            let inner = self.below.entry(first.clone()).or_default();
+            // An item of a list is owned itself, beside its fields.
+            inner.itself |= rest.is_empty() && !first.starts_with("f:");
+            inner.add(rest);
+        }
+    }
+
+    /// Takes a path away.
+    pub fn take(&mut self, path: &[String]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let Some(inner) = self.below.get_mut(first) else { return };
+        if rest.is_empty() {
+            inner.itself = false;
+        } else {
+            inner.take(rest);
+        }
+        if inner.below.is_empty() && !inner.itself {
+            self.below.remove(first);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Conflicts, sharing and removal, as server-side apply has them.
+
+use super::*;
+use crate::api::kinds::{Resource, of};
+
+fn by(manager: &str) -> By<'_> {
+    By { manager, now: "2026-01-01T00:00:00Z" }
+}
+
+fn map(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": data})
+}
+
+#[test]
+fn appliers_own_what_they_apply() {
+    let kind = of(Resource::ConfigMaps).unwrap();
+    let first = apply(kind, &Value::Null, &map(json!({"a": "1", "b": "1"})), by("x"), false).unwrap();
+    let owned = json!({"f:data": {"f:a": {}, "f:b": {}}});
+    assert_eq!(first["metadata"]["managedFields"][0]["fieldsV1"], owned);
+    // What is the same is shared; what another one would change is a conflict.
+    assert!(apply(kind, &first, &map(json!({"a": "1"})), by("y"), false).is_ok());
+    let refused = apply(kind, &first, &map(json!({"a": "2"})), by("y"), false).unwrap_err();
+    assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"x\": .data.a");
+    assert_eq!(refused.details["causes"][0]["field"], ".data.a");
+    let forced = apply(kind, &first, &map(json!({"a": "2"})), by("y"), true).unwrap();
+    assert_eq!(forced["data"], json!({"a": "2", "b": "1"}));
+    // What one applies no more is removed, unless somebody else owns it.
+    let less = apply(kind, &forced, &map(json!({})), by("x"), false).unwrap();
+    assert_eq!(less["data"], json!({"a": "2"}));
+    assert_eq!(
+        apply(kind, &first, &map(json!({"a": "1", "b": "1"})), by("x"), false).unwrap(),
+        first,
+        "no change"
+    );
+}
+
+#[test]
+fn other_writes_own_what_they_change() {
+    let kind = of(Resource::ConfigMaps).unwrap();
+    let first = apply(kind, &Value::Null, &map(json!({"a": "1"})), by("x"), false).unwrap();
+    let mut edited = first.clone();
+    edited["data"] = json!({"a": "2", "c": "3"});
+    updated(kind, &first, &mut edited, by("kubectl-edit"));
+    let refused = apply(kind, &edited, &map(json!({"a": "1", "c": "4"})), by("x"), false).unwrap_err();
+    let words =
+        "Apply failed with 2 conflicts: conflicts with \"kubectl-edit\" using v1:\n- .data.a\n- .data.c";
+    assert_eq!(refused.message, words);
+}
+
+#[test]
+fn elements_of_lists_have_owners() {
+    let kind = of(Resource::Pods).unwrap();
+    let pod = |containers: Value| json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+    let live = pod(json!([{"name": "a", "image": "x", "ports": [{"containerPort": 80}]}]));
+    let refused = apply(kind, &live, &pod(json!([{"name": "a", "image": "y"}])), by("k"), false).unwrap_err();
+    assert!(
+        refused.message.ends_with("\"before-first-apply\" using v1: .spec.containers[name=\"a\"].image"),
+        "{}",
+        refused.message
+    );
+    let forced =
+        apply(kind, &live, &pod(json!([{"name": "a", "image": "y"}, {"name": "b"}])), by("k"), true).unwrap();
+    assert_eq!(forced["spec"]["containers"][0]["ports"], json!([{"containerPort": 80}]));
+    let own = json!({"k:{\"name\":\"a\"}": {".": {}, "f:image": {}, "f:name": {}}, "k:{\"name\":\"b\"}": {".": {}, "f:name": {}}});
+    assert_eq!(forced["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:containers"], own);
+    let less = apply(kind, &forced, &pod(json!([{"name": "a", "image": "y"}])), by("k"), false).unwrap();
+    assert_eq!(less["spec"]["containers"].as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,374 @@
+//! The strategic merge patch (`apimachinery/pkg/util/strategicpatch/patch.go`): maps merge, null removes, and lists
+//! replace, unless the table says by which key their elements are merged.
+
+use serde_json::{Map, Value};
+
+use crate::api::failure::Failure;
+use crate::base::limits;
+
+/// How a list merges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merge {
+    /// Elements are maps, and the same by this key.
+    By(&'static str),
+    /// The same, and `$retainKeys` is obeyed.
+    Retain(&'static str),
+    /// Elements are plain values.
+    Plain,
+}
+
+/// Where lists merge: the fields above, from the list's own name backwards (empty for any place), and how
+/// (`api/core/v1/types.go`, the tags `patchStrategy` and `patchMergeKey`).
+static LISTS: &[(&str, &[&str], Merge)] = &[
+    ("", &["metadata", "ownerReferences"], Merge::By("uid")),
+    ("", &["metadata", "finalizers"], Merge::Plain),
+    ("Pod", &["spec", "containers"], Merge::By("name")),
+    ("Pod", &["spec", "initContainers"], Merge::By("name")),
+    ("Pod", &["spec", "ephemeralContainers"], Merge::By("name")),
+    ("Pod", &["spec", "imagePullSecrets"], Merge::By("name")),
+    ("Pod", &["spec", "schedulingGates"], Merge::By("name")),
+    ("Pod", &["spec", "volumes"], Merge::Retain("name")),
+    ("Pod", &["spec", "resourceClaims"], Merge::Retain("name")),
+    ("Pod", &["spec", "hostAliases"], Merge::By("ip")),
+    ("Pod", &["spec", "topologySpreadConstraints"], Merge::By("topologyKey")),
+    ("Pod", &["spec", "*", "ports"], Merge::By("containerPort")),
+    ("Pod", &["spec", "*", "env"], Merge::By("name")),
+    ("Pod", &["spec", "*", "volumeMounts"], Merge::By("mountPath")),
+    ("Pod", &["spec", "*", "volumeDevices"], Merge::By("devicePath")),
+    ("Pod", &["status", "conditions"], Merge::By("type")),
+    ("Pod", &["status", "podIPs"], Merge::By("ip")),
+    ("Pod", &["status", "hostIPs"], Merge::By("ip")),
+    ("Pod", &["status", "resourceClaimStatuses"], Merge::Retain("name")),
+    ("Pod", &["status", "*", "volumeMounts"], Merge::By("mountPath")),
+    ("Pod", &["status", "*", "allocatedResourcesStatus"], Merge::By("name")),
+    ("Node", &["spec", "podCIDRs"], Merge::Plain),
+    ("Node", &["status", "conditions"], Merge::By("type")),
+    ("Node", &["status", "addresses"], Merge::By("type")),
+    ("PersistentVolumeClaim", &["status", "conditions"], Merge::By("type")),
+    ("Namespace", &["status", "conditions"], Merge::By("type")),
+];
+
+/// How the elements of a list are told apart by server-side apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum List {
+    /// They are not: the list is one value.
+    Atomic,
+    /// By their values.
+    Set,
+    /// By these fields.
+    Keys(&'static [&'static str]),
+}
+
+/// How elements of the list at this path are told apart; `path` has no elements of lists.
+#[must_use]
+pub fn list_of(kind: &str, path: &[&str]) -> List {
+    match path.last() {
+        Some(&"ports") => return List::Keys(&["containerPort", "protocol"]),
+        Some(&"topologySpreadConstraints") => return List::Keys(&["topologyKey", "whenUnsatisfiable"]),
+        Some(&"claims") => return List::Keys(&["name"]),
+        Some(&"hostIPs") => return List::Atomic,
+        _ => {}
+    }
+    let is_it = |(of, known, _): &&(&str, &[&str], Merge)| fits(of, known, kind, path);
+    match LISTS.iter().find(is_it).map(|(_, _, merge)| merge) {
+        Some(Merge::By(key) | Merge::Retain(key)) => List::Keys(std::slice::from_ref(key)),
+        Some(Merge::Plain) => List::Set,
+        None => List::Atomic,
+    }
+}
+
+fn fits(of: &str, known: &[&str], kind: &str, path: &[&str]) -> bool {
+    (of.is_empty() || of == kind)
+        && known.len() == path.len()
+        && known.iter().zip(path).all(|(known, found)| *known == "*" || known == found)
+}
+
+const PATCH: &str = "$patch";
+const RETAIN: &str = "$retainKeys";
+const DELETE: &str = "$deleteFromPrimitiveList/";
+const ORDER: &str = "$setElementOrder/";
+
+/// Place in an object, without positions in lists.
+#[derive(Clone)]
+struct At<'a> {
+    kind: &'a str,
+    path: Vec<&'a str>,
+}
+
+impl<'a> At<'a> {
+    fn below(&self, field: &'a str) -> At<'a> {
+        let mut path = self.path.clone();
+        path.push(field);
+        At { kind: self.kind, path }
+    }
+
+    fn merge(&self) -> Option<Merge> {
+        let is_it = |(of, known, _): &&(&str, &[&str], Merge)| fits(of, known, self.kind, &self.path);
+        LISTS.iter().find(is_it).map(|(_, _, merge)| *merge)
+    }
+}
+
+fn bad<T>(why: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::new(400, why))
+}
+
+/// The object of this kind after the patch.
+///
+/// # Errors
+/// The patch does not fit.
+pub fn apply(kind: &str, object: &Value, patch: &Value) -> Result<Value, Failure> {
+    let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
+        return bad("a strategic merge patch must be an object");
+    };
+    let at = At { kind, path: Vec::new() };
+    map(object.clone(), patch, &at, false).map(Value::Object)
+}
+
+fn map(
+    mut live: Map<String, Value>,
+    patch: &Map<String, Value>,
+    at: &At<'_>,
+    retains: bool,
+) -> Result<Map<String, Value>, Failure> {
+    if at.path.len() > limits::API_DEPTH {
+        return bad("the patch is too deep");
+    }
+    match patch.get(PATCH).map(Value::as_str) {
+        None => {}
+        Some(Some("replace")) => {
+            let rest = patch.iter().filter(|(key, _)| *key != PATCH);
+            return Ok(crate::api::collect(rest.map(|(key, value)| (key.clone(), value.clone()))));
+        }
+        Some(Some("delete")) => return Ok(Map::new()),
+        Some(Some("merge")) => {}
+        Some(other) => return bad(format!("unknown patch type: {}", other.unwrap_or("no text"))),
+    }
+    if let Some(Value::Array(kept)) = patch.get(RETAIN) {
+        let is_kept = |key: &String| kept.iter().any(|one| one.as_str() == Some(key));
+        if !retains && !at.path.is_empty() && patch.keys().any(|key| !key.starts_with('$') && !is_kept(key))
+            || patch.keys().any(|key| !key.starts_with('$') && !is_kept(key))
+        {
+            return bad("invalid patch format of $retainKeys: a key of the patch is not in the list");
+        }
+        live.retain(|key, _| is_kept(key));
+    }
+    let lists = patch.keys().filter_map(|key| key.strip_prefix(DELETE).or_else(|| key.strip_prefix(ORDER)));
+    let fields = patch.keys().map(String::as_str).filter(|key| !key.starts_with('$'));
+    let mut names: Vec<&str> = fields.chain(lists).collect();
+    crate::base::order::sort(&mut names);
+    names.dedup();
+    for name in names {
+        let below = at.below(name);
+        let value = patch.get(name);
+        if value.is_some_and(Value::is_null) {
+            live.remove(name);
+            continue;
+        }
+        let order = directive(patch, ORDER, name)?;
+        let deleted = directive(patch, DELETE, name)?;
+        let before = live.remove(name);
+        let after = match (before, value) {
+            (before, None | Some(Value::Array(_)))
+                if below.merge().is_some() || order.is_some() || deleted.is_some() =>
+            {
+                let before = match before {
+                    Some(Value::Array(list)) => list,
+                    _ => Vec::new(),
+                };
+                let patch = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let list = list(before, patch, order, deleted, &below)?;
+                Value::Array(list)
+            }
+            (Some(Value::Object(before)), Some(Value::Object(patch))) => {
+                Value::Object(map(before, patch, &below, false)?)
+            }
+            (_, Some(Value::Object(patch))) => Value::Object(map(Map::new(), patch, &below, false)?),
+            (_, Some(value)) => value.clone(),
+            (before, None) => match before {
+                Some(before) => before,
+                None => continue,
+            },
+        };
+        live.insert(name.to_owned(), after);
+    }
+    Ok(live)
+}
+
+fn directive<'p>(
+    patch: &'p Map<String, Value>,
+    prefix: &str,
+    name: &str,
+) -> Result<Option<&'p [Value]>, Failure> {
+    match patch.get(&format!("{prefix}{name}")) {
+        None => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list)),
+        Some(_) => bad(format!("{prefix}{name} must be a list")),
+    }
+}
+
+fn list(
+    live: Vec<Value>,
+    patch: &[Value],
+    order: Option<&[Value]>,
+    deleted: Option<&[Value]>,
+    at: &At<'_>,
+) -> Result<Vec<Value>, Failure> {
+    if live.len().saturating_add(patch.len()) > limits::API_LIST {
+        return bad(format!("a list may have {} elements at most", limits::API_LIST));
+    }
+    let merged = match at.merge() {
+        Some(Merge::Plain) | None => plain(live, patch, deleted.unwrap_or_default()),
+        Some(Merge::By(key)) => elements(live, patch, key, false, at)?,
+        Some(Merge::Retain(key)) => elements(live, patch, key, true, at)?,
+    };
+    let identity = |value: &Value| match at.merge() {
+        Some(Merge::By(key) | Merge::Retain(key)) => value.get(key).cloned().unwrap_or(Value::Null),
+        _ => value.clone(),
+    };
+    Ok(match order {
+        None => merged,
+        Some(order) => ordered(merged, &order.iter().map(identity).collect::<Vec<_>>(), identity),
+    })
+}
+
+fn plain(mut live: Vec<Value>, patch: &[Value], deleted: &[Value]) -> Vec<Value> {
+    for value in patch {
+        if !live.contains(value) {
+            live.push(value.clone());
+        }
+    }
+    live.retain(|value| !deleted.contains(value));
+    live
+}
+
+fn elements(
+    mut live: Vec<Value>,
+    patch: &[Value],
+    key: &'static str,
+    retains: bool,
+    at: &At<'_>,
+) -> Result<Vec<Value>, Failure> {
+    let word = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
+    if patch.iter().any(|one| word(one).as_deref() == Some("replace")) {
+        return Ok(patch.iter().filter(|one| one.get(PATCH).is_none()).cloned().collect());
+    }
+    for one in patch {
+        let Value::Object(fields) = one else { return bad("an element of the patch is no object") };
+        let Some(wanted) = fields.get(key) else {
+            return bad(format!("map: {one} does not contain declared merge key: {key}"));
+        };
+        if word(one).as_deref() == Some("delete") {
+            live.retain(|other| other.get(key) != Some(wanted));
+            continue;
+        }
+        match live.iter_mut().find(|other| other.get(key) == Some(wanted)) {
+            Some(Value::Object(found)) => {
+                let merged = map(std::mem::take(found), fields, at, retains)?;
+                *found = merged;
+            }
+            _ => live.push(Value::Object(map(Map::new(), fields, at, retains)?)),
+        }
+    }
+    Ok(live)
+}
+
+/// Puts the elements that are named into this order; the others keep the live one, each before the named one that
+/// followed it.
+fn ordered(all: Vec<Value>, order: &[Value], identity: impl Fn(&Value) -> Value) -> Vec<Value> {
+    let place = |value: &Value| order.iter().position(|one| *one == identity(value));
+    let mut named: Vec<(usize, Value)> = Vec::new();
+    // Each other one, with the place of the named one that follows it.
+    let mut others: Vec<(usize, Value)> = Vec::new();
+    let mut waiting = Vec::new();
+    for value in all {
+        match place(&value) {
+            None => waiting.push(value),
+            Some(at) => {
+                others.extend(waiting.drain(..).map(|other| (at, other)));
+                named.push((at, value));
+            }
+        }
+    }
+    crate::base::order::sort_by_key(&mut named, |(at, _)| *at);
+    let mut out = Vec::new();
+    for (at, value) in named {
+        out.extend(others.iter().filter(|(next, _)| *next == at).map(|(_, other)| other.clone()));
+        out.push(value);
+    }
+    out.append(&mut waiting);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(live: Value, patch: Value, expected: Value) {
+        assert_eq!(apply("Pod", &live, &patch), Ok(expected), "{patch}");
+    }
+
+    #[test]
+    fn maps_merge_and_lists_merge_by_key() {
+        check(
+            json!({"spec": {"containers": [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b"}]}}),
+            json!({"spec": {"containers": [{"name": "a", "image": "y"}, {"name": "c"}]}}),
+            json!({"spec": {"containers": [{"name": "a", "image": "y", "args": ["1"]}, {"name": "b"}, {"name": "c"}]}}),
+        );
+        check(
+            json!({"spec": {"containers": [{"name": "a", "env": [{"name": "X", "value": "1"}], "args": ["1"]}]}}),
+            json!({"spec": {"containers": [{"name": "a", "env": [{"name": "Y"}], "args": ["2"]}]}}),
+            json!({"spec": {"containers": [{"name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y"}], "args": ["2"]}]}}),
+        );
+        check(
+            json!({"metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]}}),
+            json!({"metadata": {"labels": {"a": null}, "finalizers": ["z"], "$deleteFromPrimitiveList/finalizers": ["x"]}}),
+            json!({"metadata": {"labels": {"b": "2"}, "finalizers": ["y", "z"]}}),
+        );
+    }
+
+    #[test]
+    fn directives() {
+        let live = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "volumes": [{"name": "v", "emptyDir": {}}]}});
+        check(
+            live.clone(),
+            json!({"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}),
+            json!({"spec": {"containers": [{"name": "b"}], "volumes": [{"name": "v", "emptyDir": {}}]}}),
+        );
+        check(
+            live.clone(),
+            json!({"spec": {"containers": [{"name": "c"}, {"$patch": "replace"}], "volumes": null}}),
+            json!({"spec": {"containers": [{"name": "c"}]}}),
+        );
+        check(live.clone(), json!({"spec": {"$patch": "replace", "x": 1}}), json!({"spec": {"x": 1}}));
+        check(live.clone(), json!({"spec": {"$patch": "delete"}}), json!({"spec": {}}));
+        check(
+            live.clone(),
+            json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}}),
+            json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "volumes": [{"name": "v", "hostPath": {"path": "/x"}}]}}),
+        );
+        check(
+            live.clone(),
+            json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}),
+            json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}], "volumes": [{"name": "v", "emptyDir": {}}]}}),
+        );
+        for wrong in [
+            json!({"spec": {"containers": [{"image": "x"}]}}),
+            json!({"spec": {"$patch": "x"}}),
+            json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name"], "hostPath": {}}]}}),
+            json!({"spec": {"containers": ["x"]}}),
+            json!([]),
+        ] {
+            assert_eq!(apply("Pod", &live, &wrong).unwrap_err().code, 400, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn elements_that_nobody_orders_stay_before_their_followers() {
+        let list = |names: &str| -> Value { names.chars().map(|c| json!({"name": c.to_string()})).collect() };
+        let live = json!({"spec": {"containers": list("axbyz")}});
+        let patch = json!({"spec": {"$setElementOrder/containers": list("ba")}});
+        check(live, patch, json!({"spec": {"containers": list("xbayz")}}));
+    }
+}

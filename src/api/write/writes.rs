@@ -1,0 +1,383 @@
+//! Writes: create, replace, patch and delete, with the rules of an API server (`apiserver/pkg/registry/generic/registry`).
+//! What comes from files or the URL is not written: the client is told where it comes from.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::form::{self, Validation};
+use super::managed::{self, By};
+use super::patch;
+use super::written::{elsewhere, made_up, remove, uid, without_live};
+use crate::api::failure::Failure;
+use crate::api::holdings::{Change, Holdings, Id, problems};
+use crate::api::kinds::{Kind, Resource};
+use crate::api::path::Target;
+use crate::api::value::{part, place};
+use crate::api::world::{Object, World, set_version};
+use crate::base::clock::{Clock as _, System};
+use crate::manifest::Decoded;
+use crate::server::http::query::Query;
+
+/// Writes of the API.
+pub struct Writes {
+    pub holdings: Holdings,
+    pub world: Arc<World>,
+}
+
+/// What a client is told of a write.
+#[derive(Debug)]
+pub struct Done {
+    pub code: u16,
+    pub value: Value,
+    pub warnings: Vec<String>,
+}
+
+/// How a write is meant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) dry: bool,
+    validation: Validation,
+}
+
+impl How {
+    pub(super) fn read(query: &Query) -> Result<How, Failure> {
+        let dry = match query.get("dryRun") {
+            None | Some("") => false,
+            Some("All") => true,
+            Some(other) => {
+                return Err(Failure::new(
+                    422,
+                    format!("dryRun: Unsupported value: {other:?}: supported values: \"All\""),
+                ));
+            }
+        };
+        Ok(How { dry, validation: Validation::parse(query.get("fieldValidation"))? })
+    }
+}
+
+/// What brought a new version of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// The client sent it, or a patch; by this manager.
+    Replace(&'a str),
+    Patch(&'a str),
+    /// Server-side apply, which has noted already who owns what.
+    Apply,
+}
+
+/// An object that may be stored.
+struct Checked {
+    value: Value,
+    decoded: Decoded,
+    warnings: Vec<String>,
+}
+
+impl Writes {
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn create(&self, target: Target<'_>, query: &Query, body: Value) -> Result<Done, Failure> {
+        let mut body = self.meant(target, body)?;
+        remove(place(&mut body, &["metadata"]), "managedFields");
+        self.make(&mut self.holdings.begin()?, target, query, body)
+    }
+
+    /// Makes an object that is not there.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn make(
+        &self,
+        change: &mut Change<'_>,
+        target: Target<'_>,
+        query: &Query,
+        mut body: Value,
+    ) -> Result<Done, Failure> {
+        let how = How::read(query)?;
+        let kind = target.kind;
+        if body.pointer("/metadata/resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty()) {
+            return Err(Failure::new(400, "resourceVersion should not be set on objects to be created"));
+        }
+        let named = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let name = match body.pointer("/metadata/generateName").and_then(Value::as_str) {
+            Some(beginning) if named.is_empty() && !beginning.is_empty() => made_up(beginning),
+            _ => named.to_owned(),
+        };
+        let namespace = target.namespace.unwrap_or_default();
+        let id = (kind.resource, (namespace.to_owned(), name.clone()));
+        let now = crate::status::seconds(System::start().now().wall).0.to_string();
+        *place(&mut body, &["metadata", "name"]) = name.clone().into();
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+            remove(place(&mut body, &["metadata"]), field);
+        }
+        *place(&mut body, &["metadata", "uid"]) = uid().into();
+        *place(&mut body, &["metadata", "creationTimestamp"]) = now.into();
+        {
+            let state = self.world.now();
+            if kind.namespaced && state.get(Resource::Namespaces, "", namespace).is_none() {
+                let kind = crate::api::kinds::of(Resource::Namespaces).unwrap_or(kind);
+                return Err(Failure::not_found(kind, namespace));
+            }
+            if let Some(there) = state.get(kind.resource, namespace, &name) {
+                let going = there.value.pointer("/metadata/deletionTimestamp").is_some();
+                let what = if going { "object is being deleted: " } else { "" };
+                let why = format!("{what}{} {name:?} already exists", kind.qualified());
+                return Err(Failure { reason: "AlreadyExists", ..Failure::of(409, kind, &name, why) });
+            }
+        }
+        let checked = self.check(&id, kind, body, how, false)?;
+        self.put(change, &id, checked, how, None, 201)
+    }
+
+    /// Replaces an object.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn replace(
+        &self,
+        target: Target<'_>,
+        name: &str,
+        query: &Query,
+        manager: &str,
+        body: Value,
+    ) -> Result<Done, Failure> {
+        let body = self.meant(target, body)?;
+        let mut change = self.holdings.begin()?;
+        let live = self.live(&change, target, name)?;
+        self.update(&mut change, target.kind, name, &live, body, query, Origin::Replace(manager))
+    }
+
+    /// Patches an object. `content` is the type of the body.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn patch(
+        &self,
+        target: Target<'_>,
+        name: &str,
+        query: &Query,
+        content: Option<&str>,
+        manager: &str,
+        body: &Value,
+    ) -> Result<Done, Failure> {
+        let by = patch::Kind::of(content)?;
+        if query.get("force").is_some() {
+            return Err(Failure::new(422, "force: Forbidden: may not be specified for non-apply patch"));
+        }
+        let mut change = self.holdings.begin()?;
+        let live = self.live(&change, target, name)?;
+        let patched = by.apply(target.kind.kind, &live.value, body)?;
+        self.update(&mut change, target.kind, name, &live, patched, query, Origin::Patch(manager))
+    }
+
+    /// What was sent, if it is of the kind and in the namespace that the path names.
+    pub(super) fn meant(&self, target: Target<'_>, mut body: Value) -> Result<Value, Failure> {
+        let kind = target.kind;
+        let text = |path: &str| body.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        if !body.is_object() {
+            return Err(Failure::new(400, "the body of the request must be an object"));
+        }
+        let (version, of) = (text("/apiVersion"), text("/kind"));
+        if !["", kind.kind].contains(&of)
+            || !["".to_owned(), kind.api_version()].contains(&version.to_owned())
+        {
+            let why = format!(
+                "the object provided is unrecognized (must be of type {}): {version}, kind {of}",
+                kind.kind
+            );
+            return Err(Failure::new(400, why));
+        }
+        let namespace = text("/metadata/namespace");
+        if kind.namespaced && !namespace.is_empty() && target.namespace != Some(namespace) {
+            let why = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(Failure::new(400, why));
+        }
+        let name = text("/metadata/name");
+        if let Some(wanted) = target.name.filter(|wanted| *wanted != name) {
+            let why =
+                format!("the name of the object ({name}) does not match the name on the URL ({wanted})");
+            return Err(Failure::new(400, why));
+        }
+        if !body.get("metadata").is_some_and(Value::is_object) {
+            *place(&mut body, &["metadata"]) = json!({});
+        }
+        match target.namespace {
+            Some(namespace) => *place(&mut body, &["metadata", "namespace"]) = namespace.into(),
+            None => remove(place(&mut body, &["metadata"]), "namespace"),
+        }
+        Ok(body)
+    }
+
+    pub(super) fn found(&self, target: Target<'_>, name: &str) -> Result<Arc<Object>, Failure> {
+        crate::api::reads::get(&self.world.now(), target.kind, target.namespace, name)
+    }
+
+    /// The object as it is, if it may be written.
+    pub(super) fn live(
+        &self,
+        change: &Change<'_>,
+        target: Target<'_>,
+        name: &str,
+    ) -> Result<Arc<Object>, Failure> {
+        let live = self.found(target, name)?;
+        let id = (target.kind.resource, (target.namespace.unwrap_or_default().to_owned(), name.to_owned()));
+        if change.get(&id).is_some() || target.kind.resource == Resource::Namespaces {
+            return Ok(live);
+        }
+        if live.value.pointer("/metadata/deletionTimestamp").is_some() {
+            let why = format!(
+                "Operation cannot be fulfilled on {} {name:?}: it is being deleted",
+                target.kind.plural
+            );
+            return Err(Failure::of(409, target.kind, name, why));
+        }
+        Err(elsewhere(target.kind, name, &live.value, &self.world))
+    }
+
+    /// Checks an object as the node reads it.
+    fn check(&self, id: &Id, kind: &Kind, body: Value, how: How, is_patch: bool) -> Result<Checked, Failure> {
+        let name = &id.1.1;
+        let (mut value, unknown) = form::typed(kind, &body)?;
+        let mut warnings = how.validation.judge(kind, &unknown, is_patch)?;
+        without_live(&mut value);
+        form::complete(kind, &mut value);
+        let decoded = self.holdings.decode(id, &value);
+        let (errors, told) = problems(&decoded);
+        if !errors.is_empty() {
+            let words: Vec<String> = errors.iter().map(|(field, why)| format!("{field}: {why}")).collect();
+            let all =
+                if let [one] = words.as_slice() { one.clone() } else { format!("[{}]", words.join(", ")) };
+            let causes = errors
+                .iter()
+                .map(|(field, why)| json!({"reason": "FieldValueInvalid", "message": why, "field": field}));
+            let causes: Vec<Value> = causes.collect();
+            let mut failure =
+                Failure::of(422, kind, name, format!("{} {name:?} is invalid: {all}", kind.kind));
+            *place(&mut failure.details, &["causes"]) = causes.into();
+            return Err(failure);
+        }
+        if let Some(refused) = decoded.refused.first() {
+            let why =
+                format!("{} {name:?} is forbidden: {}: {}", kind.plural, refused.reason, refused.message);
+            return Err(Failure::of(403, kind, name, why));
+        }
+        warnings.extend(told);
+        if let Some(pod) = decoded.pods.first() {
+            *place(&mut value, &["spec"]) = serde_json::to_value(&*pod.spec).unwrap_or_default();
+        }
+        Ok(Checked { value, decoded, warnings })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a write is about")]
+    pub(super) fn update(
+        &self,
+        change: &mut Change<'_>,
+        kind: &Kind,
+        name: &str,
+        live: &Object,
+        mut new: Value,
+        query: &Query,
+        by: Origin<'_>,
+    ) -> Result<Done, Failure> {
+        let how = How::read(query)?;
+        let conflict = |why: &str| {
+            let why = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified());
+            Failure::of(409, kind, name, why)
+        };
+        let text = |value: &Value, path: &str| {
+            value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let version = text(&new, "/metadata/resourceVersion");
+        if !version.is_empty() && version != live.version.to_string() {
+            let why =
+                "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(conflict(why));
+        }
+        let uid = text(&new, "/metadata/uid");
+        if !uid.is_empty() && uid != text(&live.value, "/metadata/uid") {
+            return Err(conflict(&format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                text(&live.value, "/metadata/uid")
+            )));
+        }
+        for field in ["name", "namespace"] {
+            let path = format!("/metadata/{field}");
+            if text(&new, &path) != text(&live.value, &path) {
+                let why = format!("{} {name:?} is invalid: metadata.{field}: field is immutable", kind.kind);
+                return Err(Failure::of(422, kind, name, why));
+            }
+        }
+        for field in
+            ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"]
+        {
+            match part(&live.value, "/metadata").get(field) {
+                Some(value) => *place(&mut new, &["metadata", field]) = value.clone(),
+                None => remove(place(&mut new, &["metadata"]), field),
+            }
+        }
+        let namespace = text(&live.value, "/metadata/namespace");
+        let id = (kind.resource, (namespace, name.to_owned()));
+        if part(&new, "/metadata").get("managedFields").is_none()
+            && let Some(owners) = part(&live.value, "/metadata").get("managedFields")
+        {
+            *place(&mut new, &["metadata", "managedFields"]) = owners.clone();
+        }
+        let mut checked = self.check(&id, kind, new, how, matches!(by, Origin::Patch(_)))?;
+        if let Origin::Replace(manager) | Origin::Patch(manager) = by {
+            let now = crate::status::seconds(System::start().now().wall).0.to_string();
+            managed::updated(kind, &live.value, &mut checked.value, By { manager, now: &now });
+        }
+        let mut before = live.value.clone();
+        without_live(&mut before);
+        form::check_update(kind, name, &before, &checked.value)?;
+        // What was told of the version before is no news; a default that was filled in is nobody's wish.
+        let known = problems(&self.holdings.decode(&id, &before)).1;
+        checked.warnings.retain(|warning| !known.contains(warning));
+        if before == checked.value {
+            return Ok(Done { code: 200, value: live.value.clone(), warnings: checked.warnings });
+        }
+        let is_free = |value: &Value| {
+            value.pointer("/metadata/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+        };
+        if checked.value.pointer("/metadata/deletionTimestamp").is_some()
+            && is_free(&checked.value)
+            && !how.dry
+        {
+            // Its last finalizer is gone, and so is it.
+            match kind.resource {
+                Resource::Pods => change.remove_pod(&id, checked.value.clone(), 0)?,
+                _ => change.remove(&id)?,
+            }
+            return Ok(Done { code: 200, value: checked.value, warnings: checked.warnings });
+        }
+        self.put(change, &id, checked, how, Some(live), 200)
+    }
+
+    /// Stores an object, unless nothing is to be stored, and tells how it is.
+    fn put(
+        &self,
+        change: &mut Change<'_>,
+        id: &Id,
+        checked: Checked,
+        how: How,
+        live: Option<&Object>,
+        code: u16,
+    ) -> Result<Done, Failure> {
+        let Checked { value, decoded, warnings } = checked;
+        if how.dry {
+            let mut shown = value;
+            if let Some(live) = live {
+                set_version(&mut shown, live.version);
+                if let Some(status) = live.value.get("status") {
+                    *place(&mut shown, &["status"]) = status.clone();
+                }
+            }
+            return Ok(Done { code, value: shown, warnings });
+        }
+        change.put(id, value.clone(), decoded)?;
+        let shown = self.world.now().get(id.0, &id.1.0, &id.1.1);
+        Ok(Done { code, value: shown.map_or(value, |object| object.value.clone()), warnings })
+    }
+}

@@ -1,0 +1,123 @@
+//! Parts of writes: what is said of objects that are elsewhere, what is stored, and what is made up.
+
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::Value;
+
+use crate::api::failure::Failure;
+use crate::api::kinds::{Kind, Resource};
+use crate::api::objects::ORIGIN;
+use crate::api::value::{part, place};
+use crate::api::world::World;
+use crate::base::clock::{Clock as _, SignedDuration, System};
+use crate::base::hex;
+
+/// Letters of names that are made up.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Where an object of a file says so.
+pub const SOURCE: &str = "/metadata/annotations/kubernetes.io~1config.source";
+
+/// It comes from a file or the URL.
+#[must_use]
+pub fn elsewhere(kind: &Kind, name: &str, value: &Value, world: &World) -> Failure {
+    let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let noted = text(&format!("/metadata/annotations/{}", ORIGIN.replace('/', "~1")));
+    let (namespace, latest) = (text("/metadata/namespace"), world.told().get());
+    let of_pod = latest.snapshot.pods.iter().find(|view| {
+        kind.resource == Resource::Pods && view.pod.key.name == name && view.pod.key.namespace == namespace
+    });
+    let origin = of_pod.map_or(noted, |view| view.pod.origin.to_string());
+    let why = format!(
+        "Operation cannot be fulfilled on {} {name:?}: it comes from {origin}, and is changed there",
+        kind.qualified()
+    );
+    Failure::of(409, kind, name, why)
+}
+
+/// What `DeleteOptions` ask of the object holds.
+///
+/// # Errors
+/// It does not.
+pub fn preconditions(kind: &Kind, name: &str, options: &Value, live: &Value) -> Result<(), Failure> {
+    for (field, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let wanted = options.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str);
+        let found = part(live, "/metadata").get(field).and_then(Value::as_str).unwrap_or_default();
+        if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty() && *wanted != found) {
+            let why = format!(
+                "Operation cannot be fulfilled on {} {name:?}: Precondition failed: {word} in precondition: {wanted}, \
+                 {word} in object meta: {found}",
+                kind.qualified()
+            );
+            return Err(Failure::of(409, kind, name, why));
+        }
+    }
+    Ok(())
+}
+
+/// The object with the end of its grace period.
+#[must_use]
+pub fn leaving(live: &Value, grace: i64) -> Value {
+    let now = System::start().now().wall;
+    let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let mut value = live.clone();
+    *place(&mut value, &["metadata", "deletionTimestamp"]) = crate::status::seconds(end).0.to_string().into();
+    *place(&mut value, &["metadata", "deletionGracePeriodSeconds"]) = grace.into();
+    value
+}
+
+/// Takes out what is not stored.
+pub fn without_live(value: &mut Value) {
+    remove(value, "status");
+    if let Some(metadata) = value.get_mut("metadata") {
+        remove(metadata, "resourceVersion");
+    }
+}
+
+/// Takes out a field.
+pub fn remove(value: &mut Value, field: &str) {
+    if let Value::Object(fields) = value {
+        fields.remove(field);
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Without random numbers names clash, and the client is told.
+    let _ = SystemRandom::new().fill(&mut bytes);
+    bytes
+}
+
+/// A version 4 UUID.
+#[must_use]
+pub fn uid() -> String {
+    let bits = u128::from_be_bytes(random::<16>());
+    let bits = bits & !(0xf << 76) | 4 << 76;
+    let bits = bits & !(0x3 << 62) | 0x2 << 62;
+    let hex = hex::hex(&bits.to_be_bytes());
+    let piece = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", piece(0, 8), piece(8, 12), piece(12, 16), piece(16, 20), piece(20, 32))
+}
+
+/// A name that begins so (`apimachinery/pkg/util/rand`).
+#[must_use]
+pub fn made_up(beginning: &str) -> String {
+    let letters = random::<5>().map(|byte| {
+        let at = usize::from(byte) % LETTERS.len();
+        char::from(LETTERS.get(at).copied().unwrap_or(b'x'))
+    });
+    format!("{beginning}{}", letters.iter().collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_random_uuids() {
+        let (a, b) = (uid(), uid());
+        assert!(a != b && a.len() == 36, "{a}");
+        assert_eq!(a.as_bytes()[14], b'4');
+        assert!("89ab".contains(char::from(a.as_bytes()[19])), "{a}");
+        assert!(made_up("web-").len() == 9);
+    }
+}
