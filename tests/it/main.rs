@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod api;
 mod cluster;
 mod command_line;
 mod engine;
