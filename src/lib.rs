@@ -7,7 +7,6 @@
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
 mod api;
-#[allow(dead_code, unused_imports)]
 mod api_client;
 mod base;
 mod cgroup;

@@ -4,6 +4,15 @@
 //!
 //! Never here: an item that no test imports, or code.
 
+pub mod api_client {
+    pub mod kubeconfig {
+        pub use crate::api_client::kubeconfig::parse;
+    }
+    pub mod watch {
+        pub use crate::api_client::watch::events;
+    }
+}
+
 pub mod base {
     pub mod clock {
         pub use crate::base::clock::{Boot, Clock, Mono, Now, System, Timestamp};
@@ -93,6 +102,9 @@ pub mod manifest {
     pub use crate::manifest::{Context, Decoded, Inspected, Rules, decode, inspect};
     pub mod edition {
         pub use crate::manifest::edition::Known;
+    }
+    pub mod selectors {
+        pub use crate::manifest::selectors::{FieldSelector, LabelSelector};
     }
 }
 

@@ -72,12 +72,6 @@ impl ApiError {
         self.code() == Some(403)
     }
 
-    /// The credentials are not accepted.
-    #[must_use]
-    pub fn is_unauthorized(&self) -> bool {
-        self.code() == Some(401)
-    }
-
     /// The version that was asked for is past.
     #[must_use]
     pub fn is_gone(&self) -> bool {

@@ -11,10 +11,6 @@ pub enum Method {
     Delete,
     /// PATCH that knows the lists of Kubernetes' own types.
     StrategicPatch,
-    /// PATCH of RFC 7386.
-    MergePatch,
-    /// PATCH of RFC 6902.
-    JsonPatch,
 }
 
 impl Method {
@@ -26,7 +22,7 @@ impl Method {
             Method::Post => "POST",
             Method::Put => "PUT",
             Method::Delete => "DELETE",
-            Method::StrategicPatch | Method::MergePatch | Method::JsonPatch => "PATCH",
+            Method::StrategicPatch => "PATCH",
         }
     }
 
@@ -35,17 +31,15 @@ impl Method {
     pub fn content_type(self) -> &'static str {
         match self {
             Method::StrategicPatch => "application/strategic-merge-patch+json",
-            Method::MergePatch => "application/merge-patch+json",
-            Method::JsonPatch => "application/json-patch+json",
             _ => "application/json",
         }
     }
 
     /// Whether the request may be sent again when it is not known whether the server got it: a second POST would make a
-    /// second object, and a second patch in JSON could do its work twice.
+    /// second object.
     #[must_use]
     pub fn is_repeatable(self) -> bool {
-        !matches!(self, Method::Post | Method::JsonPatch)
+        self != Method::Post
     }
 }
 
