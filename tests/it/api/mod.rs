@@ -1,4 +1,5 @@
-//! The API of one node: who may do what, and what a bad client can do.
+//! The API of one node, with the real kubectl: every version that is found; who may do what, and what a bad client can do.
 
-mod served;
+mod kubectl;
+mod script;
 mod strangers;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::served::Served;
+use super::kubectl::Served;
 use crate::harness::pods::Pod;
 
 /// Status of a request by `curl`, as this user or as nobody.

@@ -196,7 +196,10 @@ fn terminal_phases_outlive_the_engine_and_the_daemon() {
         let attempt = next();
         for (name, _, phase) in &ended {
             node.wait_phase(name, phase);
-            assert!(!node.of(name).iter().any(Container::runs), "{name} {when}");
+            // A deadline is told when it is over, and the containers are stopped then.
+            node.wait_until(&format!("nothing of {name} runs {when}"), || {
+                !node.of(name).iter().any(Container::runs)
+            });
         }
         assert_eq!(node.reason("deadline"), "DeadlineExceeded", "{when}");
         attempt

@@ -244,6 +244,9 @@ impl World {
 
     fn evict(&mut self, threshold: &Threshold, seen: &Seen) {
         let (now, snapshot) = (self.now, self.daemon.as_ref().unwrap().turn.snapshot(&self.now()));
+        if !snapshot.docker.reachable {
+            return self.note(|| "keeper evicts none: nobody could be stopped".to_owned());
+        }
         let mut candidates = self.candidates(&snapshot, threshold.signal);
         let given_up = self.keeping().unwrap().given_up.clone();
         for (pod, _) in &mut candidates {

@@ -1,0 +1,85 @@
+//! A node with an API, and kubectl of every version that is found on the machine: `kubectl` and `kubectl.1.N` in the
+//! directories of `PATH` and of `KUBEBUILDER_ASSETS`.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::harness::pods::free_port;
+use crate::harness::{Node, Options};
+
+/// A node with an API.
+pub struct Served {
+    pub node: Node,
+    pub port: u16,
+}
+
+/// The programs, newest name last; each once.
+pub fn programs() -> Vec<PathBuf> {
+    let path = env::var("PATH").unwrap_or_default();
+    let assets = env::var("KUBEBUILDER_ASSETS").unwrap_or_default();
+    let mut found: Vec<PathBuf> = Vec::new();
+    for directory in env::split_paths(&path).chain(env::split_paths(&assets)) {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_it = name == "kubectl" || name.starts_with("kubectl.1.");
+            let seen = |other: &PathBuf| other.file_name() == Some(entry.file_name().as_ref());
+            if is_it && !found.iter().any(seen) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+impl Served {
+    pub fn start(more: &[&str]) -> Served {
+        let port = free_port();
+        let address = format!("--api-address=127.0.0.1:{port}");
+        let mut flags = vec![address.as_str()];
+        flags.extend(more);
+        let mut node = Node::prepare(Options::flags(&flags));
+        // It stands in what kubectl prints.
+        node.name = "n1".to_owned();
+        node.launch();
+        let served = Served { node, port };
+        served
+            .node
+            .wait_until("the API has its certificate", || served.node.run_dir().join("api/address").exists());
+        for group in ["admin", "view"] {
+            let root = served.node.root();
+            let root = root.to_str().unwrap();
+            let text =
+                served.node.says(&["kubeconfig", "--root-dir", root, "--user", group, "--group", group]);
+            fs::write(served.config(group), text).unwrap();
+        }
+        served
+    }
+
+    pub fn config(&self, group: &str) -> PathBuf {
+        self.node.base.join(format!("{group}.conf"))
+    }
+
+    /// Runs kubectl with these words, as this user, and gives it this input.
+    pub fn kubectl(&self, program: &PathBuf, group: &str, words: &[&str], input: &str) -> Output {
+        let home = self.node.base.join(program.file_name().unwrap()).with_extension("home");
+        let mut child = Command::new(program)
+            .env("HOME", &home)
+            .env("KUBECONFIG", self.config(group))
+            .env("KUBE_EDITOR", "sed -i s/green/yellow/")
+            .current_dir(&self.node.base)
+            .args(words)
+            .arg("--request-timeout=60s")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that wants no input has gone perhaps.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+}

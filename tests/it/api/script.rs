@@ -1,0 +1,193 @@
+//! Some sixty commands, with every kubectl that is found; what each prints is in `tests/golden/api/kubectl.txt`, without
+//! what differs from run to run. `UPDATE=1` writes it by the first program.
+
+use std::path::{Path, PathBuf};
+
+use super::kubectl::{Served, programs};
+use crate::harness::pods::Pod;
+
+/// What `apply` and its kind are given.
+const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: colors}\ndata: {wall: green}\n---\n\
+    apiVersion: v1\nkind: Pod\nmetadata: {name: made, labels: {app: made}}\nspec:\n  terminationGracePeriodSeconds: 1\n  \
+    containers:\n  - name: app\n    image: busybox:static\n    imagePullPolicy: IfNotPresent\n    \
+    command: [sh, -c, 'echo hello; trap exit TERM; while :; do sleep 1; done']\n    \
+    envFrom: [{configMapRef: {name: colors}}]\n";
+
+/// User, words of the command, input.
+const SCRIPT: &[(&str, &str, &str)] = &[
+    ("admin", "version -o json", ""),
+    ("admin", "api-resources --sort-by=name", ""),
+    ("admin", "api-versions", ""),
+    ("admin", "cluster-info", ""),
+    ("admin", "auth can-i delete pods", ""),
+    ("view", "auth can-i delete pods", ""),
+    ("view", "auth can-i list secrets", ""),
+    ("view", "auth can-i get pods", ""),
+    ("admin", "get ns", ""),
+    ("admin", "get pods", ""),
+    ("admin", "get pods -A -o name", ""),
+    ("admin", "get pods -l app=web", ""),
+    ("admin", "get pods -l app!=web", ""),
+    ("admin", "get pods --field-selector=status.phase=Running -o name", ""),
+    ("admin", "get pods --field-selector=spec.nothing=x", ""),
+    ("admin", "get pods -o jsonpath={.items[*].spec.containers[*].image}", ""),
+    ("admin", "get pods -o custom-columns=N:.metadata.name,P:.status.phase", ""),
+    ("admin", "get pods --sort-by=.metadata.name --no-headers", ""),
+    ("admin", "get all", ""),
+    ("admin", "get nodes -o name", ""),
+    ("admin", "get node n1 -o jsonpath={.status.nodeInfo.operatingSystem}", ""),
+    ("admin", "get lease -n kube-node-lease", ""),
+    ("admin", "get pod nothing", ""),
+    ("admin", "get deployments", ""),
+    ("view", "get secrets", ""),
+    ("view", "exec web-n1 -- id", ""),
+    ("admin", "explain pod.spec.restartPolicy", ""),
+    ("admin", "logs web-n1", ""),
+    ("admin", "logs web-n1 -c nothing", ""),
+    ("admin", "exec web-n1 -- echo hi", ""),
+    ("admin", "exec -i web-n1 -- cat", "through and back"),
+    ("admin", "exec web-n1 -- sh -c 'exit 7'", ""),
+    ("admin", "delete pod web-n1", ""),
+    ("admin", "label pod web-n1 a=b", ""),
+    ("admin", "wait --for=condition=Ready pod/web-n1 --timeout=30s", ""),
+    ("admin", "create configmap settings --from-literal=color=blue", ""),
+    ("admin", "create configmap settings --from-literal=color=blue", ""),
+    ("admin", "get cm settings", ""),
+    ("admin", "create secret generic token --from-literal=key=value", ""),
+    ("admin", "get secret token -o jsonpath={.data.key}", ""),
+    ("admin", "create namespace more", ""),
+    ("admin", "create configmap inner -n nowhere --from-literal=a=b", ""),
+    ("admin", "create configmap inner -n more --from-literal=a=b", ""),
+    ("admin", "diff -f -", MANIFEST_OF_NAMES),
+    ("admin", "apply -f -", MANIFEST),
+    ("admin", "apply -f -", MANIFEST),
+    ("admin", "diff -f -", MANIFEST),
+    ("admin", "wait --for=condition=Ready pod/made --timeout=60s", ""),
+    ("admin", "logs made", ""),
+    ("admin", "exec made -- printenv wall", ""),
+    ("admin", "label pod made tier=front", ""),
+    ("admin", "label pod made tier=front", ""),
+    ("admin", "annotate pod made note=here", ""),
+    ("admin", "get pods -l tier=front -o name", ""),
+    ("admin", "patch cm colors -p {\"data\":{\"roof\":\"red\"}}", ""),
+    ("admin", "patch cm colors --type=merge -p {\"data\":{\"roof\":null}}", ""),
+    (
+        "admin",
+        "patch cm colors --type=json -p [{\"op\":\"add\",\"path\":\"/data/door\",\"value\":\"oak\"}]",
+        "",
+    ),
+    ("admin", "patch cm colors --type=json -p [{\"op\":\"remove\",\"path\":\"/data/none\"}]", ""),
+    ("admin", "get cm colors -o jsonpath={.data}", ""),
+    ("admin", "edit cm colors", ""),
+    ("admin", "get cm colors -o jsonpath={.data.wall}", ""),
+    ("admin", "patch pod made -p {\"spec\":{\"hostNetwork\":true}}", ""),
+    ("admin", "create -f -", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad}\ndate: {a: b}\n"),
+    (
+        "admin",
+        "create -f -",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: [{name: A, image: x}]}\n",
+    ),
+    (
+        "admin",
+        "run quick --image=busybox:static --image-pull-policy=IfNotPresent --restart=Never --command -- echo done",
+        "",
+    ),
+    ("admin", "wait --for=jsonpath={.status.phase}=Succeeded pod/quick --timeout=60s", ""),
+    ("admin", "logs quick", ""),
+    ("admin", "delete pod made quick --wait", ""),
+    ("admin", "delete cm colors settings", ""),
+    ("admin", "delete secret token", ""),
+    ("admin", "delete ns more", ""),
+    ("admin", "delete ns default", ""),
+    ("admin", "get pods", ""),
+];
+
+/// Something that is not there yet.
+const MANIFEST_OF_NAMES: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\ndata: {}\n";
+
+/// Words of a command line; what stands in quotes is one.
+fn words(line: &str) -> Vec<String> {
+    let (mut all, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for c in line.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => all.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    all.push(word);
+    all
+}
+
+/// Without what differs from run to run: ages, ports, versions, and how wide columns are.
+fn settled(text: &str, served: &Served) -> String {
+    let is_age = |word: &str| {
+        word.len() > 1
+            && word.ends_with(['s', 'm', 'h'])
+            && word.trim_end_matches(['s', 'm', 'h']).chars().all(|c| c.is_ascii_digit() || c == 'm')
+    };
+    let mut out = String::new();
+    // Newer ones print the address in colours.
+    let text = text.split('\u{1b}').enumerate();
+    let text: String = text
+        .map(|(at, part)| if at == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) })
+        .collect();
+    for line in text.lines() {
+        // Of what does not exist yet, an object has another time and UID each time.
+        if line.contains("creationTimestamp:") || line.contains(" uid:") || line.trim().is_empty() {
+            continue;
+        }
+        // 1.27 says it otherwise.
+        let line = line.strip_suffix("annotated").map_or(line.to_owned(), |rest| format!("{rest}annotate"));
+        let skipped = ["ersion", "\"", "WARNING", "{", "}", "diff ", "+++", "---", "Warning: version"];
+        if line.starts_with("Unable") || skipped.iter().any(|word| line.trim_start().starts_with(word)) {
+            continue;
+        }
+        let words: Vec<&str> =
+            line.split_whitespace().map(|word| if is_age(word) { "AGE" } else { word }).collect();
+        out.push_str(&words.join(" ").replace(&served.port.to_string(), "PORT"));
+        out.push('\n');
+    }
+    out
+}
+
+fn told(served: &Served, program: &PathBuf) -> String {
+    let mut all = String::new();
+    for (user, line, input) in SCRIPT {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = served.kubectl(program, user, &words, input);
+        let text =
+            [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].concat();
+        let code = output.status.code().unwrap_or(-1);
+        all.push_str(&format!("$ {user}: {line}\n{}[{code}]\n", settled(&text, served)));
+    }
+    all
+}
+
+#[test]
+fn every_kubectl_is_told_the_same() {
+    let programs = programs();
+    if programs.is_empty() {
+        println!("there is no kubectl in PATH: the API was not tried with it");
+        return;
+    }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/api/kubectl.txt");
+    let served = Served::start(&[]);
+    let web = Pod::new("web").grace(1).script("echo hello; trap exit TERM; while :; do sleep 1; done");
+    served.node.write("web.yaml", web.set("/metadata/labels/app", "web").text());
+    served.node.wait_running("web", "app");
+    let mut wrong = Vec::new();
+    for (at, program) in programs.iter().enumerate() {
+        let told = told(&served, program);
+        if at == 0 && std::env::var_os("UPDATE").is_some() {
+            std::fs::create_dir_all(golden.parent().unwrap()).unwrap();
+            std::fs::write(&golden, &told).unwrap();
+        }
+        let expected = std::fs::read_to_string(&golden).unwrap();
+        for (is, shall) in told.split("$ ").zip(expected.split("$ ")).filter(|(is, shall)| is != shall) {
+            wrong.push(format!("{}:\n{is}instead of:\n{shall}", program.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
