@@ -145,7 +145,8 @@ fn settled(text: &str, served: &Served) -> String {
         }
         let words: Vec<&str> =
             line.split_whitespace().map(|word| if is_age(word) { "AGE" } else { word }).collect();
-        out.push_str(&words.join(" ").replace(&served.port.to_string(), "PORT"));
+        let line = words.join(" ").replace(&served.port.to_string(), "PORT");
+        out.push_str(&line.replace(&served.node.base.display().to_string(), "NODE"));
         out.push('\n');
     }
     out
