@@ -1,10 +1,11 @@
 //! The part of the Kubernetes API that one node can answer truthfully, for an unchanged kubectl and without a control
 //! plane. Nothing listens unless `--api-address` says so, and only clients with a certificate of this node's own
-//! authority ([`pki`]) are answered.
+//! authority ([`pki`]) are answered, and browsers that [`page`] knows.
 //!
 //! The main loop tells what is new ([`told`]); [`world`] makes objects with resource versions of it when somebody asks,
 //! and has the latest changes for watches. [`serve`] finds what a request is about by [`path`] and [`kinds`], asks
 //! [`rights`], and answers by [`reads`], [`watch`](mod@watch) or [`streams`]. The HTTP is `server`'s.
+//! [`page`] is for people and browsers.
 //!
 //! What must not happen here: anything that holds up a pod or the main loop, and anything made while nobody asks.
 
@@ -17,6 +18,7 @@ mod kinds;
 mod metrics;
 mod objects;
 mod openapi;
+pub mod page;
 mod path;
 pub mod pki;
 mod proto;
@@ -84,6 +86,7 @@ const DIRECTORY: &str = "api";
 pub fn port(settings: &Settings, parts: Parts) -> Port {
     let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips } = parts;
     let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
+    let names = pki::names(&node_name, settings.address.ip(), &address::of_node(&node_ips));
     let world = Arc::new(World::new(told, node_ips, epoch(&root_dir)));
     let api = Api {
         node,
@@ -93,6 +96,7 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
         certificates: Arc::clone(&certificates),
         watches: Arc::default(),
         address: settings.address.to_string(),
+        page: page::Page::new(names, settings.address.port()),
     };
     Port {
         name: "the API of this node",

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::asked::{Form, Wanted, form};
 use super::failure::Failure;
 use super::kinds::Resource;
+use super::page::{self, Page};
 use super::path::{Route, Target, route};
 use super::rights::{self, Act};
 use super::watch::Watch;
@@ -37,10 +38,12 @@ pub struct Api {
     pub watches: Arc<AtomicUsize>,
     /// Where it listens, as clients are told.
     pub address: String,
+    /// For people.
+    pub page: Page,
 }
 
-/// A watch that is open, until it is dropped.
-struct Seat(Arc<AtomicUsize>);
+/// A stream that is open, until it is dropped.
+pub struct Seat(pub Arc<AtomicUsize>);
 
 impl Drop for Seat {
     fn drop(&mut self) {
@@ -50,6 +53,9 @@ impl Drop for Seat {
 
 impl Service for Api {
     fn answer(&self, asked: &mut Asked<'_>) -> Reply {
+        if page::is_asked(asked.request) {
+            return self.page.answer(self, asked);
+        }
         let user = match auth::known(&self.certificates, asked.certificates) {
             Ok(user) => user,
             Err(why) => {

@@ -16,7 +16,7 @@ mod plugin;
 pub mod pods;
 mod rate;
 pub mod request;
-mod tls;
+pub mod tls;
 pub mod watch;
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ fn operand(verb: Verb) -> Value {
         | Verb::Images
         | Verb::Prune
         | Verb::Kubeconfig
+        | Verb::Page
         | Verb::Version => Value::Any,
     }
 }

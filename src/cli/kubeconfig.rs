@@ -24,7 +24,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// Where the API listens.
-fn listens(options: &Options) -> Result<SocketAddr, String> {
+pub(super) fn listens(options: &Options) -> Result<SocketAddr, String> {
     let listens = options.server.api_address.or_else(|| api::address_of(&options.directories.run));
     listens.ok_or_else(|| {
         format!(
@@ -35,7 +35,7 @@ fn listens(options: &Options) -> Result<SocketAddr, String> {
 }
 
 /// An API that listens on all addresses is reached by the node's own.
-fn url(listens: SocketAddr, of_node: &[String]) -> String {
+pub(super) fn url(listens: SocketAddr, of_node: &[String]) -> String {
     let ip = of_node.iter().find_map(|ip| ip.parse().ok()).filter(|_| listens.ip().is_unspecified());
     let local = if listens.is_ipv6() { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
     let ip = match listens.ip() {

@@ -15,6 +15,7 @@ pub mod help;
 mod kubeconfig;
 mod lock;
 mod nearest;
+mod page;
 pub mod parse;
 mod pods;
 mod rules;
@@ -72,6 +73,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Prune(options) => docker::garbage::prune::run(&options),
         Command::Completion(shell) => Ok(print(&completion::text(shell))),
         Command::Kubeconfig(options) => kubeconfig::run(&options),
+        Command::Page(options) => page::run(&options),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

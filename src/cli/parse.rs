@@ -75,6 +75,8 @@ pub enum Command {
     Completion(Shell),
     /// `kubeconfig`.
     Kubeconfig(Box<Options>),
+    /// `page`.
+    Page(Box<Options>),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -332,6 +334,7 @@ fn finish(
             _ => usage(verb, "name one shell: bash, zsh or fish"),
         },
         Verb::Kubeconfig => operands::none_left(verb, &words).map(|()| Command::Kubeconfig(options)),
+        Verb::Page => operands::none_left(verb, &words).map(|()| Command::Page(options)),
         Verb::Version => operands::none_left(verb, &words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),

@@ -48,6 +48,8 @@ pub enum Verb {
     Completion,
     /// Makes credentials for kubectl.
     Kubeconfig,
+    /// Makes a link to the page.
+    Page,
     /// Prints the version.
     Version,
     /// Prints help.
@@ -95,6 +97,7 @@ impl Verb {
         Verb::Config,
         Verb::Completion,
         Verb::Kubeconfig,
+        Verb::Page,
         Verb::Version,
         Verb::Help,
     ];
@@ -258,6 +261,13 @@ impl Verb {
                 note: "Who has what it prints has the user's rights: keep it from others. The address is the one on which a\n\
              daemon has its API, or that of --api-address. Credentials hold until pki/api below the root directory is\n\
              removed and podkeeper started again.",
+            },
+            Verb::Page => About {
+                word: "page",
+                synopsis: "page [--server URL]",
+                summary: "Print a link that shows this node in a browser, once",
+                note: "The daemon must have an API (--api-address). The link works once, for five minutes; the browser that\n\
+             follows it sees the node until it is closed, for a day at most, and can change nothing.",
             },
             Verb::Version => {
                 About { word: "version", synopsis: "version", summary: "Print the version", note: "" }

@@ -64,6 +64,12 @@ impl Body<'_> {
         }
     }
 
+    /// The client has shown otherwise than by a certificate that it is known: it is no stranger on this connection from
+    /// the next request on.
+    pub fn vouch(&mut self) {
+        self.connection.is_known = Some(true);
+    }
+
     /// Appends the next piece; `false` at the end.
     fn more(&mut self, out: &mut Vec<u8>, whole: Instant) -> Result<bool, Refused> {
         if self.reader.is_done() {

@@ -32,3 +32,44 @@ pub const API_DEPTH: usize = 64;
 /// Warnings that go with an answer, and characters of each.
 pub const API_WARNINGS: usize = 32;
 pub const API_WARNING: usize = 512;
+
+// --- The page ----------------------------------------------------------------------------------------
+
+/// Links that wait for somebody to open them.
+pub const PAGE_LINKS: usize = 8;
+/// How long a link can be opened.
+pub const PAGE_LINK: Duration = Duration::from_secs(5 * 60);
+/// Browsers that may see the page.
+pub const PAGE_SESSIONS: usize = 16;
+/// How long a browser may see it, and how long when it asks for nothing.
+pub const PAGE_SESSION: Duration = Duration::from_secs(24 * 60 * 60);
+/// See [`PAGE_SESSION`].
+pub const PAGE_SESSION_REST: Duration = Duration::from_secs(60 * 60);
+/// Pages that are open, and logs that are shown: of [`super::SERVER_LONG`], as watches.
+pub const PAGE_STREAMS: usize = 12;
+/// How long the news of a page, and a log, go on. The browser asks again for the news.
+pub const PAGE_STREAM: Duration = Duration::from_secs(10 * 60);
+/// See [`PAGE_STREAM`].
+pub const PAGE_LOG: Duration = Duration::from_secs(60 * 60);
+/// How soon a browser asks again.
+pub const PAGE_AGAIN: Duration = Duration::from_secs(2);
+/// A sign of life, for proxies in between, when there is no news.
+pub const PAGE_ALIVE: Duration = Duration::from_secs(15);
+/// News that come within this time are told at once.
+pub const PAGE_GATHER: Duration = Duration::from_millis(200);
+/// How often figures are taken while a page is open.
+pub const PAGE_STEP: Duration = Duration::from_secs(5);
+/// Figures of a pod that are kept: five minutes.
+pub const PAGE_FIGURES: usize = 60;
+/// Latest events that a page is told at first.
+pub const PAGE_EVENTS: usize = 200;
+/// Problems of manifests that are told.
+pub const PAGE_PROBLEMS: usize = 50;
+/// Characters of one text.
+pub const PAGE_TEXT: usize = 1000;
+/// Lines of a log's end that may be asked for.
+pub const PAGE_LINES: u32 = 5000;
+/// Bytes of the answer to a request for a link.
+pub const PAGE_ANSWER: usize = 16 * 1024;
+/// How long a request for a link may take.
+pub const PAGE_ASK: Duration = Duration::from_secs(10);

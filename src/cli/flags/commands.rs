@@ -87,8 +87,8 @@ pub static SECTION: Section = Section {
         Flag {
             name: "server",
             takes: Name("URL", |o, url| o.command.server = url),
-            help: "How kubectl reaches the API, where that is not where it listens",
-            ..KUBECONFIG
+            help: "How clients reach the API, where that is not where it listens",
+            ..of_verbs(&[Verb::Kubeconfig, Verb::Page])
         },
         Flag {
             name: "namespace",

@@ -37,9 +37,10 @@ const CONFIGURED: Flag = of_verbs(&[
     Verb::Images,
     Verb::Prune,
     Verb::Kubeconfig,
+    Verb::Page,
 ]);
 const REMEMBERING: Flag =
-    of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull, Verb::Kubeconfig]);
+    of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull, Verb::Kubeconfig, Verb::Page]);
 const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Run,
     Verb::Drain,
@@ -56,6 +57,7 @@ const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Images,
     Verb::Prune,
     Verb::Kubeconfig,
+    Verb::Page,
 ]);
 
 pub static SECTION: Section = Section {

@@ -41,7 +41,7 @@ pub static SECTION: Section = Section {
             name: "api-address",
             takes: Text("IP:PORT", |o, text| put(&mut o.server.api_address, api_address(text).map(Some))),
             help: "Where kubectl finds the API of this node; nowhere when not given",
-            verbs: &[Verb::Run, Verb::Kubeconfig],
+            verbs: &[Verb::Run, Verb::Kubeconfig, Verb::Page],
             ..RUN
         },
         Flag {

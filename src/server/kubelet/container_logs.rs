@@ -4,6 +4,7 @@
 //! Never here: a wait without a look at the client, who may have gone.
 
 use std::io;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
 
@@ -36,13 +37,18 @@ struct Wanted {
 
 /// Answers a request for a log. `rest` is the path behind `/containerLogs/`.
 pub fn answer(node: &Node, rest: &str, query: &Query) -> Reply {
-    match find(node, rest, query) {
+    answer_until(node, rest, query, None)
+}
+
+/// The same; what is followed ends at this time.
+pub fn answer_until(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Reply {
+    match find(node, rest, query, end) {
         Ok(found) => found,
         Err(answer) => Reply::Whole(answer),
     }
 }
 
-fn find(node: &Node, rest: &str, query: &Query) -> Result<Reply, Answer> {
+fn find(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Result<Reply, Answer> {
     let mut parts = rest.split('/');
     let mut part = |missing: &str| match parts.next().filter(|part| !part.is_empty()) {
         Some(part) => Ok(part.to_owned()),
@@ -62,7 +68,7 @@ fn find(node: &Node, rest: &str, query: &Query) -> Result<Reply, Answer> {
     let id = target(&view.status, &pod, &container, &wanted).map_err(|why| refused(400, &why))?;
     let stream = open(node, &id, &wanted)?;
     let answer = Answer::new(200, TEXT, "").with("X-Content-Type-Options", "nosniff");
-    Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted))))
+    Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted, end))))
 }
 
 /// An error as the kubelet writes it, without a line feed.
@@ -200,10 +206,20 @@ fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> 
 
 /// Sends a log until its end, the bound, or the client's. One that is not followed and of which Docker sends nothing for
 /// long is given up.
-fn pour(sink: &mut Sink<'_>, mut from: OutputStream, wanted: &Wanted) -> io::Result<()> {
+fn pour(
+    sink: &mut Sink<'_>,
+    mut from: OutputStream,
+    wanted: &Wanted,
+    end: Option<Instant>,
+) -> io::Result<()> {
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     let timeout = (!wanted.follow).then_some(limits::SERVER_READ);
     loop {
+        let left_to_end = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left_to_end.is_some_and(|left| left.is_zero()) {
+            return Ok(());
+        }
+        let timeout = timeout.into_iter().chain(left_to_end).min();
         let wait = Wait { timeout, wake: Some(sink.fd()) };
         match from.next(&wait).map_err(io::Error::other)? {
             Output::End => return Ok(()),

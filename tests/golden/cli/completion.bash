@@ -12,7 +12,7 @@ _podkeeper() {
         [ "${COMP_WORDS[i]}" != -- ] || return
     done
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig version help --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page version help --help --version' -- "$current"))
         return
     fi
     case $verb:$before in
@@ -132,6 +132,11 @@ _podkeeper() {
         return
         ;;
     kubeconfig:--api-address | kubeconfig:--user | kubeconfig:--group | kubeconfig:--server) return ;;
+    page:--config | page:--root-dir | page:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    page:--api-address | page:--server) return ;;
     esac
     case $verb in
     run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
@@ -156,8 +161,9 @@ _podkeeper() {
     config) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
     completion) flags='' words='bash zsh fish' ;;
     kubeconfig) flags='--api-address --config --root-dir --run-dir --user --group --server' words='' ;;
+    page) flags='--api-address --config --root-dir --run-dir --server' words='' ;;
     version) flags='' words='' ;;
-    help) flags='' words='run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig version help' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page version help' ;;
     *) return ;;
     esac
     if [ "${current#-}" != "$current" ]; then

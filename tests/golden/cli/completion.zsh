@@ -44,6 +44,7 @@ _podkeeper() {
             'config:Print what would be in force with these flags of run, and where each value comes from'
             'completion:Print what a shell completes command lines by'
             'kubeconfig:Make a user'\''s credentials for the API of this node, and print them for kubectl'
+            'page:Print a link that shows this node in a browser, once'
             'version:Print the version'
             'help:Print help for a command'
         )
@@ -497,7 +498,16 @@ _podkeeper() {
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--user=[Whom the API calls the user]:NAME:' \
                 '*--group=[What the user may do\: view (everything but Secrets is seen) or admin (everything)]:GROUP:' \
-                '*--server=[How kubectl reaches the API, where that is not where it listens]:URL:' \
+                '*--server=[How clients reach the API, where that is not where it listens]:URL:' \
+                '*:argument:'
+            ;;
+        page)
+            _arguments \
+                '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--server=[How clients reach the API, where that is not where it listens]:URL:' \
                 '*:argument:'
             ;;
         version)
@@ -506,7 +516,7 @@ _podkeeper() {
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page version help)'
             ;;
         esac
         ;;

@@ -21,7 +21,7 @@ fn status(served: &Served, user: Option<&str>, method: &str, path: &str) -> Stri
 }
 
 /// Takes key and certificate out of the user's configuration.
-fn unpack(served: &Served, user: &str) {
+pub fn unpack(served: &Served, user: &str) {
     let text = std::fs::read_to_string(served.config(user)).unwrap();
     for (field, part) in [("client-certificate-data", "cert"), ("client-key-data", "key")] {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{field}: "))).unwrap();

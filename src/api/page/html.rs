@@ -1,0 +1,120 @@
+//! The page itself, and what a browser is told instead of it. Everything is in one answer: nothing is fetched from
+//! elsewhere, and the browser is told to run and to fetch nothing else.
+
+use std::sync::OnceLock;
+
+use ring::digest::{SHA256, digest};
+
+use crate::manifest::base64;
+use crate::server::http::answer::Answer;
+
+/// As a macro, for `concat` takes no constants.
+macro_rules! script {
+    () => {
+        concat!(
+            include_str!("charts.js"),
+            include_str!("pods.js"),
+            include_str!("events.js"),
+            include_str!("news.js")
+        )
+    };
+}
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = script!();
+const PAGE: &str = concat!(
+    include_str!("head.html"),
+    "<style>",
+    include_str!("page.css"),
+    "</style>\n",
+    include_str!("body.html"),
+    "<script>",
+    script!(),
+    "</script>\n",
+);
+
+/// What somebody reads who has no session.
+const CLOSED: &str = concat!(
+    include_str!("head.html"),
+    "<style>",
+    include_str!("page.css"),
+    "</style>\n",
+    include_str!("closed.html"),
+);
+
+/// What a link answers: a browser sends the cookie that it has just got with the next request that comes from this page,
+/// wherever the link was.
+const OPENED: &str = "<!doctype html>\n<meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\">\
+                      <title>podkeeper</title><p><a href=\"/\">Open the page</a>\n";
+
+/// The page.
+#[must_use]
+pub fn page() -> Answer {
+    secure(Answer::new(200, HTML, PAGE))
+}
+
+/// Nobody is known.
+#[must_use]
+pub fn closed() -> Answer {
+    secure(Answer::new(401, HTML, CLOSED))
+}
+
+/// A link was used; `cookie` is the header's value.
+#[must_use]
+pub fn opened(cookie: String) -> Answer {
+    secure(Answer::new(200, HTML, OPENED)).with("Set-Cookie", cookie)
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+
+/// With the headers that every answer of the page has.
+#[must_use]
+pub fn secure(answer: Answer) -> Answer {
+    static POLICY: OnceLock<String> = OnceLock::new();
+    let hash = |text: &str| base64::encode(digest(&SHA256, text.as_bytes()).as_ref());
+    let policy = POLICY.get_or_init(|| {
+        format!(
+            "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; img-src data:; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+             trusted-types 'none'",
+            hash(SCRIPT),
+            hash(STYLE)
+        )
+    });
+    answer
+        .with("Content-Security-Policy", policy.clone())
+        .with("Cache-Control", "no-store")
+        .with("Referrer-Policy", "no-referrer")
+        .with("X-Content-Type-Options", "nosniff")
+        .with("X-Frame-Options", "DENY")
+        .with("Cross-Origin-Opener-Policy", "same-origin")
+        .with("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_small_and_whole() {
+        assert!(PAGE.len() < 60 * 1024, "{} bytes", PAGE.len());
+        // Nothing of it comes from elsewhere, and nothing runs but its one script.
+        for word in ["http://", "https://", "src=", "@import", "url(", " on", "innerHTML", "eval(", "style="]
+        {
+            let is_known = |at: usize| {
+                let from = PAGE.get(at..).unwrap_or_default();
+                word == " on"
+                    && !["onclick", "onload", "onerror", "onchange", "oninput", "onkey"]
+                        .iter()
+                        .any(|handler| from.trim_start().starts_with(handler))
+                    || from.starts_with("http://www.w3.org/2000/svg")
+            };
+            let found = PAGE.match_indices(word).find(|(at, _)| !is_known(*at));
+            assert!(found.is_none(), "{:?}", found.map(|(at, _)| PAGE.get(at.saturating_sub(40)..at + 40)));
+        }
+        assert_eq!(PAGE.matches("<script").count(), 1);
+        assert!(!CLOSED.contains("<script"));
+        // What would end the script or the style early.
+        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && !STYLE.contains("</"));
+    }
+}

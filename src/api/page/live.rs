@@ -1,0 +1,205 @@
+//! The news of the page, as server-sent events: first everything, then what changes, as it happens.
+//!
+//! Never here: a wait for a browser that takes nothing ([`limits::SERVER_WRITE`]), or memory for what it has not taken:
+//! one that falls behind of the world's history is told everything again.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use serde_json::{Value, json};
+
+use super::figures::Figures;
+use super::view;
+use crate::api::kinds::Resource;
+use crate::api::told::Waker;
+use crate::api::world::{Change, Key, Object, State, World};
+use crate::base::clock::{Clock as _, System, Timestamp};
+use crate::base::{limits, wait};
+use crate::server::connection::Sink;
+use crate::server::kubelet::Node;
+use crate::status::snapshot::Snapshot;
+
+/// One page that is open.
+pub struct Live {
+    pub node: Arc<Node>,
+    pub world: Arc<World>,
+    pub figures: Arc<Figures>,
+    pub waker: Waker,
+}
+
+/// What a page knows.
+struct Known {
+    version: u64,
+    figures: u64,
+    node: Value,
+}
+
+impl Live {
+    /// Tells news until the browser has gone or the time is up.
+    ///
+    /// # Errors
+    /// The browser has gone.
+    pub fn pour(self, sink: &mut Sink<'_>) -> io::Result<()> {
+        let end = later(limits::PAGE_STREAM);
+        let mut known = self.begin(sink)?;
+        let mut due = Instant::now();
+        let mut alive = later(limits::PAGE_ALIVE);
+        loop {
+            if Instant::now() >= due {
+                self.figures.take(&self.node);
+                due = later(limits::PAGE_STEP);
+            }
+            self.waker.rest();
+            if self.news(sink, &mut known)? {
+                alive = later(limits::PAGE_ALIVE);
+            }
+            let woken = self.wait(sink, end.min(due).min(alive))?;
+            if woken {
+                // What happens together is told together, and a pod that changes all the time costs little.
+                wait_for(sink, later(limits::PAGE_GATHER), None)?;
+            }
+            let now = Instant::now();
+            if now >= end {
+                return Ok(());
+            }
+            if now >= alive {
+                sink.write(b":\n\n")?;
+                alive = later(limits::PAGE_ALIVE);
+            }
+        }
+    }
+
+    /// Whether there may be news.
+    fn wait(&self, sink: &mut Sink<'_>, until: Instant) -> io::Result<bool> {
+        wait_for(sink, until, Some(&self.waker))
+    }
+
+    fn begin(&self, sink: &mut Sink<'_>) -> io::Result<Known> {
+        let retry = format!("retry: {}\n\n", limits::PAGE_AGAIN.as_millis());
+        sink.write(retry.as_bytes())?;
+        self.tell_all(sink)
+    }
+
+    /// Everything: what the page shows and is not in it any more, is gone.
+    fn tell_all(&self, sink: &mut Sink<'_>) -> io::Result<Known> {
+        let now = now();
+        let node = view::node(&self.snapshot());
+        let (version, pods, events) = {
+            let state = self.world.now();
+            let of = |resource| state.list(resource, None).map(|(_, object)| Arc::clone(object));
+            let pods: Vec<Arc<Object>> = of(Resource::Pods).collect();
+            (state.version(), pods, latest_events(&state))
+        };
+        let (figures, points) = self.figures.since(0);
+        let all = json!({
+            "now": now.as_millisecond(),
+            "step": limits::PAGE_STEP.as_secs(),
+            "span": limits::PAGE_STEP.as_secs().saturating_mul(limits::PAGE_FIGURES as u64),
+            "node": node,
+            "pods": pods.iter().filter_map(|pod| view::pod(&pod.value, now)).collect::<Vec<_>>(),
+            "events": events.iter().map(|event| view::event(&event.value)).collect::<Vec<_>>(),
+            "figures": points,
+        });
+        send(sink, "all", &all)?;
+        Ok(Known { version, figures, node })
+    }
+
+    /// Tells what is new; whether anything was.
+    fn news(&self, sink: &mut Sink<'_>, known: &mut Known) -> io::Result<bool> {
+        let changes = {
+            let state = self.world.now();
+            let since = |resource| state.since(resource, known.version);
+            let changes = since(Resource::Pods).and_then(|pods| Ok((pods, since(Resource::Events)?)));
+            changes.map(|(pods, events)| (state.version(), pods, events))
+        };
+        let Ok((version, pods, events)) = changes else {
+            *known = self.tell_all(sink)?;
+            return Ok(true);
+        };
+        known.version = version;
+        let now = now();
+        let mut is_new = false;
+        for change in last_of_each(pods) {
+            is_new = true;
+            match change.after.and_then(|pod| view::pod(&pod.value, now)) {
+                Some(pod) => send(sink, "pod", &pod)?,
+                None => send(sink, "gone", &json!({"ns": change.key.0, "name": change.key.1}))?,
+            }
+        }
+        for change in last_of_each(events) {
+            if let Some(event) = change.after {
+                is_new = true;
+                send(sink, "event", &view::event(&event.value))?;
+            }
+        }
+        let node = view::node(&self.snapshot());
+        if node != known.node {
+            is_new = true;
+            send(sink, "node", &node)?;
+            known.node = node;
+        }
+        let (newest, points) = self.figures.since(known.figures);
+        if newest != known.figures {
+            is_new = true;
+            send(sink, "figures", &points)?;
+            known.figures = newest;
+        }
+        Ok(is_new)
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.world.told().get().snapshot
+    }
+}
+
+/// Of several changes of an object the last one, in the order in which they came.
+fn last_of_each(changes: Vec<Change>) -> Vec<Change> {
+    let mut last: Vec<Change> = Vec::new();
+    for change in changes {
+        let is_other = |known: &Change, key: &Key| known.key != *key;
+        last.retain(|known| is_other(known, &change.key));
+        last.push(change);
+    }
+    last
+}
+
+/// The events of the newest versions, oldest first.
+fn latest_events(state: &State) -> Vec<Arc<Object>> {
+    let mut all: Vec<(u64, Arc<Object>)> =
+        state.list(Resource::Events, None).map(|(_, object)| (object.version, Arc::clone(object))).collect();
+    crate::base::order::sort_by_key(&mut all, |(version, _)| *version);
+    let spare = all.len().saturating_sub(limits::PAGE_EVENTS);
+    all.into_iter().skip(spare).map(|(_, object)| object).collect()
+}
+
+/// One event of the stream. JSON in one line has no line ends.
+fn send(sink: &mut Sink<'_>, name: &str, data: &Value) -> io::Result<()> {
+    sink.write(format!("event: {name}\ndata: {data}\n\n").as_bytes())
+}
+
+/// Waits until then, or until the waker; `true` for the waker.
+///
+/// # Errors
+/// The browser has gone.
+fn wait_for(sink: &mut Sink<'_>, until: Instant, waker: Option<&Waker>) -> io::Result<bool> {
+    let mut set = vec![PollFd::from_borrowed_fd(sink.fd(), PollFlags::IN)];
+    set.extend(waker.map(|waker| PollFd::from_borrowed_fd(waker.fd(), PollFlags::IN)));
+    let ready = wait::until(set, Some(until))?;
+    let is_ready = |at: usize| ready.get(at).is_some_and(|flags| !flags.is_empty());
+    let (of_sink, of_waker) = (is_ready(0), is_ready(1));
+    if of_sink && sink.is_gone() {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
+    Ok(of_waker)
+}
+
+fn now() -> Timestamp {
+    System::start().now().wall
+}
+
+fn later(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
+}

@@ -1,0 +1,251 @@
+//! The page for people: what a browser gets at `/` of the API, live. It only shows.
+//!
+//! It opens by a link that works once: `podkeeper page` has it made ([`ask`]), by a certificate that only root can have,
+//! and a browser that follows it gets a cookie ([`sessions`]). Who has the cookie gets the paths of this file and nothing
+//! else of the API. [`asks`] tells whether another site has made the browser ask. [`live`] has the news, [`view`] says
+//! what is shown, [`figures`] has the last minutes.
+//!
+//! What must not happen here: anything that changes something, and anything that is measured or made while no page is
+//! open.
+
+pub mod ask;
+mod asks;
+mod figures;
+mod html;
+mod live;
+mod sessions;
+mod view;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::failure::Failure;
+use super::rights::{self, Act};
+use super::serve::{Api, Seat};
+use crate::base::clock::{Clock as _, Mono, System};
+use crate::base::limits;
+use crate::server::auth::{self, User};
+use crate::server::http::answer::{Answer, JSON};
+use crate::server::http::query::Query;
+use crate::server::http::request::{Method, Request};
+use crate::server::kubelet::container_logs;
+use crate::server::service::{Asked, Reply};
+use figures::Figures;
+use live::Live;
+use sessions::Sessions;
+
+/// The group of those who may have a link made, and nothing else. `kubeconfig` makes nobody of it.
+const GROUP: &str = "podkeeper:page";
+/// Paths. The first one is also the page's.
+const OPEN: &str = "/page/open";
+const LINK: &str = "/page/link";
+const NEWS: &str = "/page/news";
+const LOG: &str = "/page/log";
+
+/// The page of a node.
+#[derive(Debug)]
+pub struct Page {
+    clock: System,
+    /// `None` where the system has no random numbers: then nobody sees the page.
+    sessions: Option<Mutex<Sessions>>,
+    figures: Arc<Figures>,
+    /// Pages that are open, and logs that are shown.
+    streams: Arc<AtomicUsize>,
+    /// Names of the node, one of which a browser must mean.
+    names: Vec<String>,
+    /// Browsers do not tell ports of a machine apart, so the cookie's name does.
+    cookie: String,
+}
+
+/// Whether a request is about the page.
+#[must_use]
+pub fn is_asked(request: &Request) -> bool {
+    match request.path.as_str() {
+        "/" => asks::wants_html(request),
+        path => path == "/page" || path.starts_with("/page/"),
+    }
+}
+
+impl Page {
+    /// The page of a node of these names, at this port.
+    #[must_use]
+    pub fn new(names: Vec<String>, port: u16) -> Page {
+        let sessions = Sessions::new().map_err(|why| log::error!("nobody can open the page: {why}"));
+        Page {
+            clock: System::start(),
+            sessions: sessions.ok().map(Mutex::new),
+            figures: Arc::default(),
+            streams: Arc::default(),
+            names,
+            cookie: format!("__Host-podkeeper-{port}"),
+        }
+    }
+
+    /// Answers a request about the page.
+    #[must_use]
+    pub fn answer(&self, api: &Api, asked: &mut Asked<'_>) -> Reply {
+        let request = asked.request;
+        if request.path == OPEN && request.is_get() {
+            return self.open(asked);
+        }
+        let user = auth::known(&api.certificates, asked.certificates).ok();
+        let session = asks::cookie(request, &self.cookie).filter(|session| self.knows(session));
+        let may_see = match &user {
+            Some(user) => sees(&api.auth, user),
+            None if session.is_some() => {
+                asked.body.vouch();
+                true
+            }
+            None => return refused(request, 401, "Unauthorized"),
+        };
+        let may_link = user.as_ref().is_some_and(|user| links(&api.auth, user));
+        if let Err(why) = asks::own_site(request, &self.names) {
+            log::debug!("a request of {} for the page is not answered: {why}", asked.peer);
+            return refused(request, 403, why);
+        }
+        match (request.path.as_str(), request.method) {
+            (LINK, Method::Post) if may_link => self.link(),
+            (LINK, _) if session.is_some() || request.method == Method::Post => {
+                refused(request, 403, "only root on the node can have a link made")
+            }
+            _ if !may_see => refused(request, 403, "this user may not see the node"),
+            (_, method) if !matches!(method, Method::Get | Method::Head) => {
+                refused(request, 405, "the page only shows")
+            }
+            ("/", _) => html::page().into(),
+            (NEWS | LOG, Method::Head) => html::secure(Answer::new(200, "", "")).into(),
+            (NEWS, _) => self.news(api, request),
+            (LOG, _) => self.log(api, request),
+            _ => refused(request, 404, "the page has no such part"),
+        }
+    }
+
+    /// Follows a link.
+    fn open(&self, asked: &mut Asked<'_>) -> Reply {
+        let request = asked.request;
+        if let Err(why) = asks::own_host(request, &self.names) {
+            return refused(request, 403, why);
+        }
+        if request.method == Method::Head || !asks::is_followed(request) {
+            return refused(
+                request,
+                401,
+                "a link is used up by a browser that shows the page, and by nothing else",
+            );
+        }
+        let token = request.query.get("token").unwrap_or_default();
+        let opened = self.with(|sessions, now| sessions.open(token, now));
+        match opened {
+            Some(Ok(Some(session))) => {
+                log::info!("a browser at {} has opened the page", asked.peer.ip());
+                let cookie = &self.cookie;
+                // Without an end: the browser forgets it with its own.
+                html::opened(format!("{cookie}={session}; Path=/; Secure; HttpOnly; SameSite=Strict")).into()
+            }
+            Some(Ok(None)) => {
+                log::warn!("{} has a link to the page that was used or is too old", asked.peer.ip());
+                html::closed().into()
+            }
+            Some(Err(why)) => refused(request, 503, &why),
+            None => refused(request, 503, "the system has no random numbers"),
+        }
+    }
+
+    /// Makes a link; tells its token.
+    fn link(&self) -> Reply {
+        match self.with(|sessions, now| sessions.link(now)) {
+            Some(Ok(token)) => {
+                let seconds = limits::PAGE_LINK.as_secs();
+                let body = json!({"path": OPEN, "token": token, "seconds": seconds}).to_string();
+                html::secure(Answer::new(201, JSON, body)).into()
+            }
+            Some(Err(why)) => Failure::new(503, why).answer().into(),
+            None => Failure::new(503, "the system has no random numbers").answer().into(),
+        }
+    }
+
+    fn news(&self, api: &Api, request: &Request) -> Reply {
+        let Some(seat) = self.seat() else { return too_many(request) };
+        let waker = match api.world.told().waker() {
+            Ok(waker) => waker,
+            Err(error) => return refused(request, 500, &format!("no news can be told: {error}")),
+        };
+        let (node, world) = (Arc::clone(&api.node), Arc::clone(&api.world));
+        let live = Live { node, world, figures: Arc::clone(&self.figures), waker };
+        let pour = move |sink: &mut crate::server::connection::Sink<'_>| {
+            let _seat = seat;
+            live.pour(sink)
+        };
+        Reply::Stream(html::secure(Answer::new(200, "text/event-stream", "")), Box::new(pour))
+    }
+
+    /// The end of a log, and what follows.
+    fn log(&self, api: &Api, request: &Request) -> Reply {
+        let text = |name: &str| request.query.get(name).unwrap_or_default();
+        let is_name = |name: &str| !text(name).is_empty() && !text(name).contains('/');
+        if !["ns", "pod", "container"].into_iter().all(is_name) {
+            return refused(request, 400, "name ns, pod and container");
+        }
+        let lines = text("lines").parse::<u32>().unwrap_or(limits::PAGE_LINES).min(limits::PAGE_LINES);
+        let on = |name: &str| request.query.switch(name).unwrap_or(false);
+        let (follow, previous) = (on("follow"), on("previous"));
+        let query = Query::parse(&format!("tailLines={lines}&follow={follow}&previous={previous}"));
+        let rest = format!("{}/{}/{}", text("ns"), text("pod"), text("container"));
+        let Some(seat) = self.seat() else { return too_many(request) };
+        let end = Instant::now().checked_add(limits::PAGE_LOG);
+        match container_logs::answer_until(&api.node, &rest, &query.unwrap_or_default(), end) {
+            Reply::Stream(answer, pour) => {
+                let pour = move |sink: &mut crate::server::connection::Sink<'_>| {
+                    let _seat = seat;
+                    pour(sink)
+                };
+                Reply::Stream(html::secure(answer), Box::new(pour))
+            }
+            Reply::Whole(answer) => html::secure(answer).into(),
+            upgrade @ Reply::Upgrade(..) => upgrade,
+        }
+    }
+
+    fn knows(&self, session: &str) -> bool {
+        self.with(|sessions, now| sessions.knows(session, now)).unwrap_or(false)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Sessions, Mono) -> T) -> Option<T> {
+        // What is there is whole after every change.
+        let mut sessions = self.sessions.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(act(&mut sessions, self.clock.now().mono))
+    }
+
+    fn seat(&self) -> Option<Seat> {
+        let open = self.streams.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat(Arc::clone(&self.streams));
+        (open < limits::PAGE_STREAMS).then_some(seat)
+    }
+}
+
+/// Whether a user with a certificate may see the page: who may see pods and their logs.
+fn sees(settings: &auth::Settings, user: &User) -> bool {
+    let get = |part| Act { verb: "get", group: "", resource: "pods", part, namespace: "" };
+    rights::allows(settings, user, get("")) && rights::allows(settings, user, get("log"))
+}
+
+/// Whether a user may have a link made.
+fn links(settings: &auth::Settings, user: &User) -> bool {
+    let everything = Act { verb: "*", group: "*", resource: "*", part: "", namespace: "" };
+    user.groups.contains(GROUP) || rights::allows(settings, user, everything)
+}
+
+fn too_many(request: &Request) -> Reply {
+    refused(request, 429, "too many pages and logs of this node are open")
+}
+
+/// A refusal: a person reads a page, a program a status.
+fn refused(request: &Request, code: u16, why: &str) -> Reply {
+    if code == 401 && asks::wants_html(request) {
+        return html::closed().into();
+    }
+    html::secure(Failure::new(code, why).answer()).into()
+}

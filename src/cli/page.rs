@@ -1,0 +1,25 @@
+//! `page`: a link that shows this node in a browser. Standard output has the link alone.
+
+use super::flags::Options;
+use super::{Outcome, kubeconfig, print, say};
+use crate::api::page::ask;
+use crate::network::address;
+
+/// Has the daemon make a link, and prints it.
+pub fn run(options: &Options) -> Outcome {
+    let listens = kubeconfig::listens(options)?;
+    let server = match &options.command.server {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => kubeconfig::url(listens, &address::of_node(&options.node.ips)),
+    };
+    let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
+    let made = ask::link(&root_dir, listens)?;
+    let printed = print(&format!("{server}{}\n", made.path));
+    say(&format!(
+        "It works once, within {} minutes. The browser warns, for the certificate is this node's own; its SHA-256 \
+         fingerprint is\n{}",
+        made.time.as_secs() / 60,
+        made.fingerprint
+    ));
+    Ok(printed)
+}
