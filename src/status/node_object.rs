@@ -94,13 +94,6 @@ impl<'a> About<'a> {
     /// The API's `Node`.
     #[must_use]
     pub fn object(&self, facts: &Facts) -> Value {
-        let addresses = self.addresses.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
-        let addresses: Vec<Value> =
-            addresses.chain([json!({"type": "Hostname", "address": self.node})]).collect();
-        let condition = |c: &ConditionView| {
-            json!({"type": c.type_, "status": status_word(c), "reason": c.reason, "message": c.message,
-                   "lastTransitionTime": seconds(c.since)})
-        };
         let mut metadata = Map::new();
         metadata.insert("name".to_owned(), self.node.into());
         metadata.insert("labels".to_owned(), json!(self.info.labels));
@@ -113,25 +106,41 @@ impl<'a> About<'a> {
             "kind": "Node",
             "metadata": metadata,
             "spec": spec,
-            "status": {
-                "addresses": addresses,
-                "allocatable": self.info.allocatable,
-                "capacity": self.info.capacity,
-                "conditions": self.conditions.iter().map(condition).collect::<Vec<_>>(),
-                "nodeInfo": {
-                    "architecture": facts.architecture,
-                    "bootID": facts.boot_id,
-                    "containerRuntimeVersion": self.runtime(),
-                    "kernelVersion": facts.kernel,
-                    "kubeletVersion": self.kubelet_version(),
-                    "machineID": facts.machine_id,
-                    "operatingSystem": "linux",
-                    "osImage": facts.os_image,
-                    "systemUUID": facts.system_uuid,
-                },
+            "status": self.status(facts),
+        })
+    }
+
+    /// Its status.
+    #[must_use]
+    pub fn status(&self, facts: &Facts) -> Value {
+        let addresses = self.addresses.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
+        let addresses: Vec<Value> =
+            addresses.chain([json!({"type": "Hostname", "address": self.node})]).collect();
+        json!({
+            "addresses": addresses,
+            "allocatable": self.info.allocatable,
+            "capacity": self.info.capacity,
+            "conditions": self.conditions.iter().map(condition).collect::<Vec<_>>(),
+            "nodeInfo": {
+                "architecture": facts.architecture,
+                "bootID": facts.boot_id,
+                "containerRuntimeVersion": self.runtime(),
+                "kernelVersion": facts.kernel,
+                "kubeletVersion": self.kubelet_version(),
+                "machineID": facts.machine_id,
+                "operatingSystem": "linux",
+                "osImage": facts.os_image,
+                "systemUUID": facts.system_uuid,
             },
         })
     }
+}
+
+/// A condition as the API has it.
+#[must_use]
+pub fn condition(c: &ConditionView) -> Value {
+    json!({"type": c.type_, "status": status_word(c), "reason": c.reason, "message": c.message,
+           "lastTransitionTime": seconds(c.since)})
 }
 
 /// Reason of conditions that nobody keeps up to date (`pkg/controller/nodelifecycle`).

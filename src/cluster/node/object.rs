@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Settings, Taint};
 use crate::base::clock::Timestamp;
 use crate::node::facts::Facts;
+use crate::status::node_object::{About, condition};
 use crate::status::seconds;
 use crate::status::snapshot::{ConditionView, Snapshot};
 
@@ -73,57 +74,50 @@ pub fn version() -> String {
     format!("{KUBELET}+podkeeper-{}", env!("CARGO_PKG_VERSION"))
 }
 
+/// The status that this node tells everybody, with what a control plane wants to know beside it.
 fn status(settings: &Settings, snapshot: &Snapshot, around: &Around<'_>, now: Timestamp) -> Value {
     let Around { facts, addresses, images, docker } = around;
-    let ips = addresses.iter().map(|ip| json!({ "type": "InternalIP", "address": ip }));
-    let host = json!({ "type": "Hostname", "address": settings.name });
-    let docker = docker.unwrap_or("Unknown");
-    let mut status = json!({
-        "addresses": ips.chain([host]).collect::<Value>(),
-        "capacity": snapshot.info.capacity,
-        "allocatable": snapshot.info.allocatable,
-        "nodeInfo": {
-            "machineID": facts.machine_id,
-            "systemUUID": if facts.system_uuid.is_empty() { &facts.machine_id } else { &facts.system_uuid },
-            "bootID": facts.boot_id,
-            "kernelVersion": facts.kernel,
-            "osImage": facts.os_image,
-            "containerRuntimeVersion": format!("docker://{docker}"),
-            "kubeletVersion": version(),
-            "kubeProxyVersion": "",
-            "operatingSystem": "linux",
-            "architecture": facts.architecture,
-        },
-        "images": images,
-        "conditions": conditions(snapshot, now),
-    });
-    if let (Some(port), Some(status)) = (settings.port, status.as_object_mut()) {
-        status.insert("daemonEndpoints".to_owned(), json!({ "kubeletEndpoint": { "Port": port } }));
+    let about = About::of_snapshot(snapshot, addresses, env!("CARGO_PKG_VERSION"));
+    let mut status = about.status(facts);
+    if let Some(info) = status.get_mut("nodeInfo").and_then(Value::as_object_mut) {
+        let mut put = |name: &str, value: String| _ = info.insert(name.to_owned(), value.into());
+        // In the forms that control planes parse.
+        put("containerRuntimeVersion", format!("docker://{}", docker.unwrap_or("Unknown")));
+        put("kubeletVersion", version());
+        put("kubeProxyVersion", String::new());
+        if facts.system_uuid.is_empty() {
+            put("systemUUID", facts.machine_id.clone());
+        }
+    }
+    if let Some(status) = status.as_object_mut() {
+        status.insert("images".to_owned(), (*images).clone());
+        status.insert("conditions".to_owned(), conditions(snapshot, now));
+        if let Some(port) = settings.port {
+            status.insert("daemonEndpoints".to_owned(), json!({ "kubeletEndpoint": { "Port": port } }));
+        }
     }
     status
 }
 
-/// Ready is the last one: who reads them in order knows the others then.
+/// Ready is the last one: who reads them in order knows the others then. A node that is drained is not Ready.
 fn conditions(snapshot: &Snapshot, now: Timestamp) -> Value {
     let is_ready = |condition: &&ConditionView| condition.type_ == "Ready";
     let pressures = snapshot.conditions.iter().filter(|condition| !is_ready(condition));
     let ready = snapshot.conditions.iter().filter(is_ready);
-    let drained = snapshot.drain.is_some();
-    let told = |condition: &ConditionView| {
-        let refuses = drained && condition.type_ == "Ready" && condition.is_true;
-        let (is_true, reason, message) = match refuses {
-            true => (false, "KubeletNotReady", "node is drained"),
-            false => (condition.is_true, condition.reason.as_str(), condition.message.as_str()),
+    let told = |known: &ConditionView| {
+        let refused = ConditionView {
+            is_true: false,
+            reason: "KubeletNotReady".to_owned(),
+            message: "node is drained".to_owned(),
+            since: now,
+            ..known.clone()
         };
-        let since = if refuses { now } else { condition.since };
-        json!({
-            "type": condition.type_,
-            "status": if is_true { "True" } else { "False" },
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": seconds(now),
-            "lastTransitionTime": seconds(since),
-        })
+        let refuses = snapshot.drain.is_some() && known.type_ == "Ready" && known.is_true;
+        let mut told = condition(if refuses { &refused } else { known });
+        if let Some(told) = told.as_object_mut() {
+            told.insert("lastHeartbeatTime".to_owned(), json!(seconds(now)));
+        }
+        told
     };
     pressures.chain(ready).map(told).collect()
 }
