@@ -7,6 +7,7 @@ pub mod allocatable;
 pub mod downward;
 pub mod fields;
 pub mod object;
+pub mod placement;
 pub mod priority;
 pub mod problem;
 pub mod qos;

@@ -21,6 +21,7 @@ pub mod watch;
 use std::sync::Arc;
 
 use crate::pod::object::LocalObject;
+use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::{Problem, Refused};
 use crate::pod::{DesiredPod, Source};
 
@@ -66,6 +67,8 @@ pub struct PodSet {
     pub broken: Vec<String>,
     /// What the operator should know, errors and warnings.
     pub problems: Vec<Problem>,
+    /// The node as this source's server has it.
+    pub node: Option<NodeAtServer>,
 }
 
 /// An update with its sender.

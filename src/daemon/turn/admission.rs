@@ -4,7 +4,6 @@
 pub mod fits;
 pub mod pressure;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::ContainerPort;
@@ -12,6 +11,7 @@ use k8s_openapi::api::core::v1::ContainerPort;
 use crate::daemon::config::Config;
 use crate::mapping::security;
 use crate::node::pressure::Pressures;
+use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
 
 /// The check that a pod fails. It is shown by the kubelet's word.
@@ -31,8 +31,10 @@ pub enum Reason {
     OsLabel,
     /// It is for another operating system.
     Os,
-    /// Its node selector does not select this node.
+    /// Its node selector or affinity does not select this node.
     NodeAffinity,
+    /// The node has a taint that it does not tolerate.
+    Taint,
     /// It is for another node.
     NodeName,
     /// Another pod has a port of the host.
@@ -54,6 +56,7 @@ impl fmt::Display for Reason {
             Reason::OsLabel => "PodOSSelectorNodeLabelDoesNotMatch",
             Reason::Os => "PodOSNotSupported",
             Reason::NodeAffinity => "NodeAffinity",
+            Reason::Taint => "TaintToleration",
             Reason::NodeName => "NodeName",
             Reason::NodePorts => "NodePorts",
             Reason::AppArmor => "AppArmor",
@@ -85,12 +88,22 @@ impl Rejection {
             | Reason::OsLabel
             | Reason::Os
             | Reason::NodeAffinity
+            | Reason::Taint
             | Reason::NodeName
             | Reason::NodePorts
             | Reason::AppArmor
             | Reason::Forbidden => false,
         }
     }
+}
+
+/// Who has chosen this node for a pod.
+#[derive(Debug, Clone, Copy)]
+pub enum Chosen<'a> {
+    /// Its user: a node selector counts, by the labels that flags give the node.
+    Here,
+    /// A control plane, by the node as it has it; `None` while nobody knows that, and for a pod that runs already.
+    ByCluster(Option<&'a NodeAtServer>),
 }
 
 /// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
@@ -102,6 +115,7 @@ pub fn admit<'a>(
     others: impl Iterator<Item = &'a DesiredPod>,
     config: &Config,
     pressures: &Pressures,
+    chosen: Chosen<'_>,
 ) -> Result<(), Rejection> {
     pressure::check(pod, pressures)?;
     let others: Vec<&DesiredPod> = others.collect();
@@ -111,7 +125,7 @@ pub fn admit<'a>(
     }
     operating_system(pod, config)?;
     fits::check(pod, &others, node)?;
-    node_selector(pod, &config.node_labels)?;
+    node_selector(pod, config, chosen)?;
     if let Some(name) = pod.spec.node_name.as_deref()
         && !name.is_empty()
         && name != config.node_name
@@ -123,6 +137,7 @@ pub fn admit<'a>(
         );
     }
     host_ports(pod, others.into_iter())?;
+    taints(pod, chosen)?;
     if !node.app_armor && security::needs_app_armor(pod) {
         let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
         return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
@@ -168,15 +183,35 @@ fn operating_system(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> 
     }
 }
 
-fn node_selector(pod: &DesiredPod, labels: &BTreeMap<String, String>) -> Result<(), Rejection> {
-    let selector = pod.spec.node_selector.iter().flatten();
-    for (key, value) in selector {
-        if labels.get(key) != Some(value) {
-            let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
-            return refuse(Reason::NodeAffinity, &format!("spec.nodeSelector[{key}]"), message.to_owned());
+fn node_selector(pod: &DesiredPod, config: &Config, chosen: Chosen<'_>) -> Result<(), Rejection> {
+    let labels = match chosen {
+        Chosen::Here => &config.node_labels,
+        Chosen::ByCluster(None) => return Ok(()),
+        Chosen::ByCluster(Some(node)) => &node.labels,
+    };
+    let message =
+        "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector".to_owned();
+    let mut selector = pod.spec.node_selector.iter().flatten();
+    if let Some((key, _)) = selector.find(|(key, value)| labels.get(*key) != Some(value)) {
+        return refuse(Reason::NodeAffinity, &format!("spec.nodeSelector[{key}]"), message);
+    }
+    match chosen {
+        Chosen::ByCluster(Some(_)) if !placement::is_selected(&pod.spec, &config.node_name, labels) => {
+            refuse(Reason::NodeAffinity, "spec.affinity", message)
+        }
+        Chosen::ByCluster(_) | Chosen::Here => Ok(()),
+    }
+}
+
+fn taints(pod: &DesiredPod, chosen: Chosen<'_>) -> Result<(), Rejection> {
+    let Chosen::ByCluster(Some(node)) = chosen else { return Ok(()) };
+    match placement::untolerated(&pod.spec, &node.taints, "NoExecute") {
+        None => Ok(()),
+        Some(_) => {
+            let message = "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
+            refuse(Reason::Taint, "spec.tolerations", message.to_owned())
         }
     }
-    Ok(())
 }
 
 /// Host ports of regular and sidecar containers, with their paths; plain init containers do not count.

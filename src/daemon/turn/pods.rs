@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::admission::{self, Rejection};
+use super::admission::{self, Chosen, Rejection};
 use super::entry::{Blocked, Rejected, WorkerInfo, WorkerStatus};
 use super::uids::Told;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
@@ -47,7 +48,7 @@ impl Turn {
     }
 
     /// The API server has it as ended, and nothing of it runs here: it is not run a second time.
-    fn is_past(&self, pod: &DesiredPod) -> bool {
+    pub(super) fn is_past(&self, pod: &DesiredPod) -> bool {
         let is_terminal = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
         let is_here = self.runs(&pod.key, &pod.uid) || self.entries.contains_key(&pod.key);
         pod.source == Source::Api && is_terminal && !is_here
@@ -62,6 +63,7 @@ impl Turn {
                 continue;
             }
             if self.is_past(&pod) {
+                self.changed = true;
                 continue;
             }
             self.consider(pod, now);
@@ -92,15 +94,22 @@ impl Turn {
             return;
         }
         self.block(&pod.key, None);
-        let Some(entry) = self.entries.get_mut(&pod.key) else { return };
+        let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
+        let order = StopOrder { grace, why: self.why_gone(pod.source) };
+        let is_found = self.found.contains_key(&pod.key);
+        let Some(entry) = self.entries.get_mut(&pod.key) else {
+            // Its deletion began before this daemon did, which goes on with it. Without a list yet, the list will tell.
+            if is_found && self.is_deleted(&pod.key, &pod.uid) {
+                self.wish(&pod.key, Wish::End(Arc::clone(pod), order));
+            }
+            return;
+        };
         entry.desired = None;
-        if entry.worker.is_none() && !self.found.contains_key(&pod.key) {
+        if entry.worker.is_none() && !is_found {
             self.entries.remove(&pod.key);
             return;
         }
-        let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
-        let why = self.why_gone(pod.source);
-        self.wish(&pod.key, Wish::Stop(StopOrder { grace, why }));
+        self.wish(&pod.key, Wish::Stop(order));
     }
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
@@ -121,7 +130,7 @@ impl Turn {
     pub(super) fn wish(&mut self, key: &PodKey, wish: Wish) {
         let objects = match &wish {
             Wish::Run(pod) => Some(self.objects_of(pod)),
-            Wish::Stop(_) => None,
+            Wish::Stop(_) | Wish::End(..) => None,
         };
         if self.entries.get(key).is_none_or(|entry| entry.worker.is_none()) {
             self.out.push(Effect::Spawn { key: key.clone(), found: self.found_of(key) });
@@ -130,7 +139,7 @@ impl Turn {
         let worker = entry.worker.get_or_insert_with(WorkerInfo::default);
         worker.wishes += 1;
         worker.terminated = false;
-        if let Wish::Run(pod) = &wish {
+        if let Wish::Run(pod) | Wish::End(pod, _) = &wish {
             worker.uids.insert(pod.uid.clone(), Told::of(pod));
         }
         // Before the wish: a pod never waits for objects that came together with it.
@@ -197,7 +206,14 @@ impl Turn {
             || self.found.get(&pod.key).is_some_and(|all| !all.is_empty());
         let none = Pressures::new();
         let pressures = if is_there { &none } else { self.node.pressures() };
-        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures)
+        let chosen = match (&self.config.api_source, pod.source) {
+            (Some(ApiSource::Cluster(_)), Source::Api) => {
+                let node = self.sources.get(&Source::Api).and_then(|state| state.node.as_ref());
+                Chosen::ByCluster(node.filter(|_| !is_there))
+            }
+            _ => Chosen::Here,
+        };
+        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures, chosen)
     }
 
     /// A container of this UID ran at Docker's last list.

@@ -11,6 +11,7 @@ use crate::base::limits;
 use crate::base::table::Table;
 use crate::merge::Change;
 use crate::pod::object::Scopes;
+use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::{ObjectEvent, words};
@@ -36,6 +37,8 @@ pub(super) struct SourceState {
     pub(super) refused: Vec<Refused>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
+    /// The node as its server has it.
+    pub(super) node: Option<NodeAtServer>,
 }
 
 /// Result of the last reading of a source.
@@ -294,6 +297,7 @@ impl Turn {
     /// problems.
     fn take_over(&mut self, source: Source, set: &PodSet, now: &Now) -> Vec<Problem> {
         let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
+        state.node.clone_from(&set.node);
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
         let refused = std::mem::replace(&mut state.refused, set.refused.clone());
         let new = new_of(&set.problems, &problems);

@@ -10,13 +10,15 @@ use serde_json::Value;
 
 use super::decode::{self, Meaning, Token};
 use super::{Actor, Parts, REMEMBERED, Stopped};
-use crate::api_client::ApiError;
+use crate::api_client::request::encoded;
+use crate::api_client::{ApiError, Request};
 use crate::base::clock::Mono;
 use crate::base::concealed::Concealed;
 use crate::base::{limits, order};
 use crate::pod::DesiredPod;
 use crate::pod::object::refs::references;
 use crate::pod::object::{ObjectKey, ObjectKind};
+use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::problem::{Problem, Severity};
 use crate::source::PodSet;
 use crate::source::last_good::Remembered;
@@ -29,12 +31,14 @@ impl Actor {
                 Meaning::Wanted(pod, _) if self.ready.contains(&pod.uid) || is_deleted(pod) => {
                     set.pods.push(Arc::clone(pod));
                 }
-                Meaning::Wanted(..) | Meaning::Mirror | Meaning::Finished => {}
+                Meaning::Finished(pod) => set.pods.push(Arc::clone(pod)),
+                Meaning::Wanted(..) | Meaning::Mirror => {}
                 Meaning::Refused(refused) => set.refused.push(refused.clone()),
                 Meaning::Unusable(problem) => set.problems.push(problem.clone()),
             }
         }
         set.objects = self.objects.all().cloned().collect();
+        set.node.clone_from(&self.node);
         set
     }
 
@@ -61,6 +65,13 @@ impl Actor {
         }
         self.waiting.clear();
         self.retry = None;
+        let new = wanted.iter().filter(|(pod, _)| !is_deleted(pod) && !self.ready.contains(&pod.uid));
+        let new: Vec<&DesiredPod> = new.map(|(pod, _)| &**pod).collect();
+        let chosen =
+            new.iter().any(|pod| placement::selects(&pod.spec)) || self.node.is_none() && !new.is_empty();
+        if chosen || all_due && !wanted.is_empty() {
+            self.look_at_node();
+        }
         let (mut asked, mut is_gone) = (BTreeSet::new(), false);
         for (pod, tokens) in wanted.iter().filter(|(pod, _)| !is_deleted(pod)) {
             let is_new = !self.ready.contains(&pod.uid);
@@ -97,6 +108,21 @@ impl Actor {
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),
             }
+        }
+    }
+
+    /// Asks how the node is at the server: others label and taint it. What is known stays when there is no answer, and
+    /// a node that is not registered yet has neither.
+    fn look_at_node(&mut self) {
+        let path = format!("/api/v1/nodes/{}", encoded(&self.parts.acceptor.node_name));
+        match self.parts.client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+            Ok(node) => {
+                let part = |path: &str| node.pointer(path).cloned().unwrap_or_default();
+                let labels = serde_json::from_value(part("/metadata/labels")).unwrap_or_default();
+                let taints = serde_json::from_value(part("/spec/taints")).unwrap_or_default();
+                self.node = Some(NodeAtServer { labels, taints });
+            }
+            Err(error) => log::debug!("the node's labels and taints are not known anew: {error}"),
         }
     }
 

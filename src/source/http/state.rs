@@ -238,6 +238,7 @@ impl State {
             refused: self.in_force.refused().to_vec(),
             broken: Vec::new(),
             problems: self.accepted.as_ref().map(|a| a.problems.clone()).unwrap_or_default(),
+            node: None,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Admission while the node is short of something (upstream `pkg/kubelet/eviction/eviction_manager.go`, `Admit`). Pure.
 
+use k8s_openapi::api::core::v1::Taint;
+
 use super::{Reason, Rejection, refuse};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::qos::{self, Qos};
-use crate::pod::{DesiredPod, priority};
+use crate::pod::{DesiredPod, placement, priority};
 
 /// Reason of pods that are refused here, and of pods that were evicted.
 pub const EVICTED: &str = "Evicted";
@@ -36,15 +38,6 @@ fn evicting(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
 }
 
 fn tolerates_memory(pod: &DesiredPod) -> bool {
-    pod.spec.tolerations.iter().flatten().any(|toleration| {
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let key = text(&toleration.key);
-        let is_of_key = match text(&toleration.operator).as_str() {
-            "Exists" => key.is_empty() || key == MEMORY_TAINT,
-            // The taint has no value.
-            "" | "Equal" => key == MEMORY_TAINT && text(&toleration.value).is_empty(),
-            _ => false,
-        };
-        is_of_key && matches!(text(&toleration.effect).as_str(), "" | "NoSchedule")
-    })
+    let taint = Taint { key: MEMORY_TAINT.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+    pod.spec.tolerations.iter().flatten().any(|toleration| placement::tolerates(toleration, &taint))
 }
