@@ -18,6 +18,7 @@ use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey};
 use crate::source::accept::Acceptor;
+use crate::source::api::services;
 
 /// A token that a volume of a pod shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +41,9 @@ pub struct Token {
 pub enum Meaning {
     /// The server's picture of a pod of another source.
     Mirror,
-    /// It has come to its end before this daemon knew it: nothing of it is started again.
-    Finished,
+    /// It has come to its end before this daemon knew it: nothing of it is started again, and its containers stay for
+    /// those who read their logs.
+    Finished(Arc<DesiredPod>),
     Wanted(Arc<DesiredPod>, Vec<Token>),
     Refused(Refused),
     /// It cannot be told apart from others: no name, no UID.
@@ -87,14 +89,23 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
     let is_over = matches!(phase(&pod), Some("Succeeded" | "Failed"));
     let meaning = match same {
         _ if is_mirror(&pod) => Meaning::Mirror,
-        None if is_over => Meaning::Finished,
-        Some(Read { meaning: Meaning::Finished, .. }) => Meaning::Finished,
         // Its status has changed, and nothing else.
         Some(before) if before.text == text => before.meaning.clone(),
         _ if uid.is_empty() => {
             Meaning::Unusable(problem(&path_of(server, &key), &key, "it has no UID".to_owned()))
         }
-        _ => meaning_of(&pod, &key, &text, tokens, acceptor, server),
+        same => {
+            let meaning = meaning_of(&pod, &key, &text, tokens, acceptor, server);
+            let was_over = same.is_none_or(|before| matches!(before.meaning, Meaning::Finished(_)));
+            match meaning {
+                Meaning::Wanted(wanted, _) if is_over && was_over => {
+                    let mut ended = DesiredPod::clone(&wanted);
+                    ended.status = pod.status.clone().unwrap_or_default();
+                    Meaning::Finished(Arc::new(ended))
+                }
+                meaning => meaning,
+            }
+        }
     };
     Some(Read { key, pod, text, meaning })
 }
@@ -112,6 +123,9 @@ fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.phase.as_deref()
 }
 
+/// Reason of pods that want what this node has not (`pkg/kubelet/lifecycle/handlers.go`, declared features).
+const UNAVAILABLE: &str = "PodFeatureUnsupported";
+
 /// What of a pod is the user's, with its tokens as Secrets.
 fn own_of(value: &Value) -> (Value, Vec<Token>) {
     let mut metadata = Map::new();
@@ -121,6 +135,7 @@ fn own_of(value: &Value) -> (Value, Vec<Token>) {
         "uid",
         "labels",
         "annotations",
+        "generation",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ] {
@@ -169,6 +184,7 @@ fn own_of(value: &Value) -> (Value, Vec<Token>) {
         });
         *source = shown;
     }
+    services::refer(&mut spec);
     (json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}), tokens)
 }
 
@@ -188,6 +204,7 @@ fn meaning_of(
         meta.deletion_timestamp.clone_from(&pod.metadata.deletion_timestamp);
         meta.deletion_grace_period_seconds = pod.metadata.deletion_grace_period_seconds;
         meta.owner_references.clone_from(&pod.metadata.owner_references);
+        meta.generation = pod.metadata.generation;
         let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
         Arc::make_mut(&mut desired.spec).service_account_name = account;
         Arc::new(desired)
@@ -216,7 +233,8 @@ fn meaning_of(
         status: Default::default(),
         withheld: Default::default(),
     };
-    Meaning::Refused(Refused { pod: Arc::new(desired), reason: "UnsupportedPod".to_owned(), message })
+    let message = format!("Pod requires node features that are not available: {message}");
+    Meaning::Refused(Refused { pod: Arc::new(desired), reason: UNAVAILABLE.to_owned(), message })
 }
 
 /// The user's part as a manifest may have it.
@@ -346,7 +364,10 @@ mod tests {
         );
         let refers = crate::pod::object::refs::references(&pod);
         let refers: Vec<String> = refers.iter().map(|each| each.key.to_string()).collect();
-        assert_eq!(refers, ["Secret shop/podkeeper-token-u-1-0", "ConfigMap shop/kube-root-ca.crt"]);
+        let services = "ConfigMap shop/podkeeper-services";
+        assert!(refers.contains(&services.to_owned()) && refers.len() == 3, "{refers:?}");
+        assert!(refers.contains(&"Secret shop/podkeeper-token-u-1-0".to_owned()), "{refers:?}");
+        assert!(refers.contains(&"ConfigMap shop/kube-root-ca.crt".to_owned()), "{refers:?}");
     }
 
     #[test]
@@ -365,7 +386,7 @@ mod tests {
         let mirror = r#"{"/metadata/annotations":{"kubernetes.io/config.mirror":"x"}}"#;
         assert!(matches!(meaning(mirror, None), Meaning::Mirror));
         let over = r#"{"/status/phase":"Succeeded"}"#;
-        assert!(matches!(meaning(over, None), Meaning::Finished));
+        assert!(matches!(meaning(over, None), Meaning::Finished(_)));
         // One that this daemon has seen run is kept, for its logs.
         let before = read(&pod("{}"), &acceptor(), SERVER, None);
         assert!(matches!(meaning(over, before.as_ref()), Meaning::Wanted(..)));
@@ -373,7 +394,7 @@ mod tests {
             panic!("it is taken")
         };
         assert!(refused.message.contains("runtimeClassName"), "{}", refused.message);
-        assert_eq!((refused.reason.as_str(), refused.pod.uid.as_str()), ("UnsupportedPod", "u-1"));
+        assert_eq!((refused.reason.as_str(), refused.pod.uid.as_str()), ("PodFeatureUnsupported", "u-1"));
         assert!(read(&json!({}), &acceptor(), SERVER, None).is_none());
     }
 

@@ -9,6 +9,7 @@
 pub mod decode;
 mod objects;
 pub mod reflector;
+pub mod services;
 mod set;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Kind, Next, Request, WatchEvent};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
+use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::Problem;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::accept::Acceptor;
@@ -91,6 +93,7 @@ impl ApiSource {
             sent: None,
             restored: None,
             failed: false,
+            node: None,
             objects_due: Mono::default(),
             retry: None,
             remembered: (0, String::new()),
@@ -158,6 +161,8 @@ struct Actor {
     restored: Option<PodSet>,
     /// The last word was `Failed`.
     failed: bool,
+    /// The node as the server has it.
+    node: Option<NodeAtServer>,
     /// When all objects are looked up again.
     objects_due: Mono,
     /// When to look up what could not be.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::decode::{self, Token};
+use super::services::{self, MASTER, Wanted};
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::clock::Mono;
@@ -100,18 +101,13 @@ impl Objects {
         acceptor: &Acceptor,
         server: &str,
     ) -> Result<(), ApiError> {
-        let kind = match key.kind {
-            ObjectKind::ConfigMap => "configmaps",
-            ObjectKind::Secret => "secrets",
-            // A claim of a cluster has its volume elsewhere.
-            ObjectKind::PersistentVolumeClaim => {
-                self.known.insert(key.clone(), Known::Missing);
-                return Ok(());
-            }
+        let asked = match services::of(key) {
+            Some(wanted) => services_of(client, key, wanted),
+            None => Objects::get(client, key),
         };
-        let path = format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name));
-        let known = match client.call(&Request::get(path), limits::API_OBJECT_CALL) {
-            Ok(value) => match decode::object(&value, key.kind, acceptor, server) {
+        let known = match asked {
+            Ok(None) => Known::Missing,
+            Ok(Some(value)) => match decode::object(&value, key.kind, acceptor, server) {
                 Ok(object) => {
                     let text = Some(decode::own_object(&value, key.kind).to_string());
                     let same =
@@ -141,6 +137,18 @@ impl Objects {
         self.refused.remove(key);
         self.known.insert(key.clone(), known);
         Ok(())
+    }
+
+    /// What the server has of this name; `None` for what is not at the server.
+    fn get(client: &Client, key: &ObjectKey) -> Result<Option<Value>, ApiError> {
+        let kind = match key.kind {
+            ObjectKind::ConfigMap => "configmaps",
+            ObjectKind::Secret => "secrets",
+            // A claim of a cluster has its volume elsewhere.
+            ObjectKind::PersistentVolumeClaim => return Ok(None),
+        };
+        let path = format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name));
+        client.call(&Request::get(path), limits::API_OBJECT_CALL).map(Some)
     }
 
     /// Has the server make a token (`pkg/kubelet/token/token_manager.go`). The old one stays when it does not.
@@ -192,4 +200,26 @@ impl Objects {
         self.tokens_due.insert(token.key.clone(), now.after(Duration::from_secs(renew)));
         Ok(())
     }
+}
+
+/// The object of the services that a pod is told of. One call lists those of its namespace, and another one gets the
+/// API server's: a watch of all services of a cluster would cost a connection, and more memory than a node has.
+fn services_of(client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Option<Value>, ApiError> {
+    let call = |path: String| client.call(&Request::get(path), limits::API_OBJECT_CALL);
+    let (namespace, name) = MASTER;
+    let mut all = match wanted {
+        Wanted::Master => Vec::new(),
+        Wanted::Namespace => {
+            let list = call(format!("/api/v1/namespaces/{}/services", encoded(&key.namespace)))?;
+            list.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+        }
+    };
+    if wanted == Wanted::Master || key.namespace != namespace {
+        match call(format!("/api/v1/namespaces/{namespace}/services/{name}")) {
+            Ok(service) => all.push(service),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(services::object(key, wanted, &all)))
 }
