@@ -30,7 +30,7 @@ pub(super) struct Heartbeat {
     /// Wakes the thread of pods, which waits for the node's UID.
     pub(super) tell_pods: Sender<()>,
     pub(super) stopped: Receiver<()>,
-    pub(super) happened: Box<dyn Fn(ObjectEvent) + Send>,
+    pub(super) happened: super::Happened,
 }
 
 impl Heartbeat {

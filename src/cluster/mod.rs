@@ -52,9 +52,12 @@ pub struct Parts {
     pub node_ips: Vec<IpAddr>,
     /// Events that an earlier daemon told.
     pub earlier: Vec<Arc<Kept>>,
-    /// Takes an event of the node.
-    pub happened: Box<dyn Fn(ObjectEvent) + Send>,
+    /// Takes an event.
+    pub happened: Happened,
 }
+
+/// Where the threads put what happened.
+pub type Happened = Arc<dyn Fn(ObjectEvent) + Send + Sync>;
 
 /// Handle of the threads. Dropping it ends them; one with a request under way ends after it.
 pub struct Cluster {
@@ -107,7 +110,7 @@ impl Cluster {
             told: heart_told,
             tell_pods: to_pods.clone(),
             stopped: stopped.clone(),
-            happened,
+            happened: Arc::clone(&happened),
         };
         begin("pk-heartbeat", "what the API server is told of the node", pulses, move || heart.run())?;
         let mut status = pod_status::PodStatuses {
@@ -120,6 +123,7 @@ impl Cluster {
             changed: pods.subscribe(),
             pods,
             stopped: stopped.clone(),
+            happened,
         };
         begin("pk-pod-status", "what the API server is told of pods", pulses, move || status.run())?;
         let mut sender = event_sender::EventSender {

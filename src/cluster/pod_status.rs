@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::around::Around;
-use super::pods::desk::{Ask, Desk, Next, World};
+use super::pods::desk::{Ask, Desk, News, Next, World};
 use super::{Shared, is_over};
 use crate::api_client::pods::ServerPods;
 use crate::api_client::request::encoded;
@@ -16,6 +16,7 @@ use crate::api_client::{Client, Method, Request};
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::{limits, pulse};
 use crate::pod::PodKey;
+use crate::recorder::{ObjectEvent, words};
 
 pub(super) struct PodStatuses {
     pub(super) node: String,
@@ -29,6 +30,7 @@ pub(super) struct PodStatuses {
     pub(super) changed: Receiver<()>,
     pub(super) pods: ServerPods,
     pub(super) stopped: Receiver<()>,
+    pub(super) happened: super::Happened,
 }
 
 impl PodStatuses {
@@ -52,9 +54,14 @@ impl PodStatuses {
                 }
                 Next::Ask(key, ask) => {
                     let answer = Answer::of(self.client.call(&request(&key, &ask), limits::CLUSTER_DEADLINE));
-                    let line = desk.told(&key, ask, answer, &self.pods.latest(), self.clock.now().mono);
-                    if let Some((level, line)) = line {
-                        log::log!(level, "{line}");
+                    match desk.told(&key, ask, answer, &self.pods.latest(), self.clock.now().mono) {
+                        Some(News::Line(level, line)) => log::log!(level, "{line}"),
+                        Some(News::NoMirror(key, why)) => {
+                            let view = snapshot.pods.iter().find(|view| view.pod.key == key);
+                            let uid = view.map(|view| view.pod.uid.clone()).unwrap_or_default();
+                            (self.happened)(ObjectEvent::new(key, uid, None, words::mirror_failed(&why)));
+                        }
+                        None => {}
                     }
                 }
             }

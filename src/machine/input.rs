@@ -64,6 +64,10 @@ impl Machine {
         match input {
             Input::Wish(Wish::Stop(order)) => self.trigger(Trigger::Stop(order)),
             Input::Wish(Wish::Run(pod)) => self.trigger(Trigger::Run(pod)),
+            Input::Wish(Wish::End(pod, order)) => {
+                self.adopt(pod);
+                self.trigger(Trigger::Stop(order));
+            }
             Input::Wishes(count) => self.wishes = count,
             Input::Objects(objects) => self.take_objects(objects),
             Input::Found(found) => self.begin_with(found, now),

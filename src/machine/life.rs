@@ -64,6 +64,13 @@ impl Machine {
         }
     }
 
+    /// A machine that has no pod yet takes this one for what it found.
+    pub(super) fn adopt(&mut self, pod: Arc<DesiredPod>) {
+        if matches!(self.state, State::Terminated) && !self.told.terminated {
+            self.trigger(Trigger::Run(pod));
+        }
+    }
+
     /// Everything seen so far is dead and belongs to an earlier life.
     fn retire_the_dead(&mut self) {
         self.containers.retire();

@@ -30,6 +30,8 @@ pub enum Wish {
     Run(Arc<DesiredPod>),
     /// Stop whatever runs under this identity, and forget it.
     Stop(StopOrder),
+    /// The same; this is the pod, which its source had deleted before this daemon knew it.
+    End(Arc<DesiredPod>, StopOrder),
 }
 
 /// Something may have changed in Docker: look.
@@ -90,6 +92,8 @@ pub struct Slot {
 pub struct Inbox {
     /// Stop first.
     pub stop: Option<StopOrder>,
+    /// What is to be stopped, where that is told.
+    pub ends: Option<Arc<DesiredPod>>,
     /// Then run this.
     pub run: Option<Arc<DesiredPod>>,
     /// Local objects, all that the wanted pod refers to: they are known before it runs.
@@ -137,7 +141,10 @@ impl Inbox {
         let mut all = vec![Input::Wishes(self.wishes)];
         let hints =
             |ids: BTreeSet<String>, hint: fn(String) -> Hint| ids.into_iter().map(hint).map(Input::Hint);
-        all.extend(self.stop.map(|order| Input::Wish(Wish::Stop(order))));
+        all.extend(self.stop.map(|order| match self.ends {
+            Some(pod) => Input::Wish(Wish::End(pod, order)),
+            None => Input::Wish(Wish::Stop(order)),
+        }));
         all.extend(self.objects.map(Input::Objects));
         all.extend(self.run.map(|pod| Input::Wish(Wish::Run(pod))));
         all.extend(self.look_all.then_some(Input::Hint(Hint::All)));
@@ -174,6 +181,11 @@ impl Slot {
         self.unread.wishes += 1;
         match wish {
             Wish::Run(pod) => self.unread.run = Some(pod),
+            Wish::End(pod, order) => {
+                self.unread.ends = Some(pod);
+                self.wish(Wish::Stop(order));
+                self.unread.wishes -= 1;
+            }
             Wish::Stop(order) => {
                 self.unread.run = None;
                 let grace = match (&self.unread.stop, order.grace) {

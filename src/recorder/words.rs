@@ -84,6 +84,15 @@ pub fn after_timeout(waited: Duration, missing: &str) -> Words {
     warning("AfterTimeout", format!("Waited {seconds} s for {missing}; starting all the same"))
 }
 
+/// An API server does not take the mirror pod of a static pod. The kubelet only logs it.
+#[must_use]
+pub fn mirror_failed(why: &str) -> Words {
+    warning(
+        "FailedMirror",
+        format!("Failed to create a mirror pod: {why}; the pod runs, and is not seen there"),
+    )
+}
+
 /// A container cannot be started: a waiting reason, or an error's text.
 #[must_use]
 pub fn error(what: &str) -> Words {

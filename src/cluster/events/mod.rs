@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::cluster::answer::Answer;
-use crate::recorder::Involved;
 use crate::recorder::ring::Kept;
+use crate::recorder::{Involved, ObjectEvent, Weight};
 use crate::status::seconds;
 
 use tokens::Tokens;
@@ -137,6 +137,15 @@ fn ask(kept: &Kept, is_new: bool, node: &str) -> Ask {
     Ask { namespace, name, is_new, body, serial, count }
 }
 
+/// A node's conditions are all `Normal` to the kubelet (`pkg/kubelet/kubelet_node_status.go`, `recordNodeStatusEvent`):
+/// those who watch a cluster for warnings hear of them by the conditions.
+fn weight(event: &ObjectEvent) -> &'static str {
+    match &event.of {
+        Involved::Node(_) if event.message.contains(" status is now: ") => Weight::Normal.as_str(),
+        Involved::Node(_) | Involved::Pod(_) => event.weight.as_str(),
+    }
+}
+
 fn made(kept: &Kept, name: &str, namespace: &str, node: &str, last: &Time) -> Value {
     let event = &kept.event;
     let mut involved = match &event.of {
@@ -158,7 +167,7 @@ fn made(kept: &Kept, name: &str, namespace: &str, node: &str, last: &Time) -> Va
         "source": { "component": COMPONENT, "host": node },
         "reportingComponent": COMPONENT,
         "reportingInstance": node,
-        "type": event.weight.as_str(),
+        "type": weight(event),
         "firstTimestamp": seconds(kept.first),
         "lastTimestamp": last,
         "count": kept.count,

@@ -317,7 +317,12 @@ impl Heart {
                 self.lease_at = now.after(self.chance.jitter(renew));
                 Lease::Known(lease)
             }
-            (Ask::ReadLease | Ask::RenewLease(_), Answer::Missing) => Lease::Missing,
+            (Ask::ReadLease, Answer::Missing) => Lease::Missing,
+            (Ask::RenewLease(_), Answer::Missing) => {
+                // The control plane removes the lease of a node that somebody deleted: is it there still?
+                (self.stale, self.status_at, self.lease_at) = (true, now, now.after(limits::LEASE_RETRY_MIN));
+                Lease::Missing
+            }
             (_, answer) => {
                 self.lease_at = now.after(self.lease_wait);
                 self.lease_wait = self.lease_wait.saturating_mul(2).min(limits::LEASE_RETRY_MAX);

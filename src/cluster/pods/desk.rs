@@ -33,6 +33,15 @@ pub enum Ask {
     DropMirror(String),
 }
 
+/// What an answer brought that somebody should hear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// For the log.
+    Line(log::Level, String),
+    /// The server does not take the mirror of this pod; why.
+    NoMirror(PodKey, String),
+}
+
 /// What both sides know.
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
@@ -166,7 +175,7 @@ impl Desk {
         ask
     }
 
-    /// What the server says. Returns a line for the log, if there is something new to say.
+    /// What the server says. Returns what there is to say, if it is new.
     pub fn told(
         &mut self,
         key: &PodKey,
@@ -174,13 +183,13 @@ impl Desk {
         answer: Answer,
         server: &PodsOfNode,
         now: Mono,
-    ) -> Option<(log::Level, String)> {
+    ) -> Option<News> {
         if let Answer::Failed(why) = &answer {
             self.retry_at = now.after(self.retry);
             self.retry = self.retry.saturating_mul(2).min(limits::POD_RETRY_MAX);
             let is_new = !std::mem::replace(&mut self.troubled, true);
             let line = format!("the API server does not hear how pods are: {why}; it is tried again");
-            return is_new.then_some((log::Level::Warn, line));
+            return is_new.then_some(News::Line(log::Level::Warn, line));
         }
         self.retry = limits::POD_RETRY_MIN;
         let well = std::mem::take(&mut self.troubled);
@@ -214,12 +223,19 @@ impl Desk {
                     Ask::MakeMirror(_) => "its mirror pod",
                     Ask::DropMirror(_) => "the removal of its mirror pod",
                 };
+                let is_mirror = matches!(ask, Ask::MakeMirror(_));
+                let again = known.refused.as_ref().is_some_and(|(before, _)| *before == ask);
                 known.refused = Some((ask, now.after(limits::POD_REFUSED)));
-                let line = format!("pod {key}: the API server does not take {what}: {}", answer.why());
-                Some((log::Level::Warn, line))
+                let why = answer.why();
+                let line = || format!("pod {key}: the API server does not take {what}: {why}");
+                match (again, is_mirror) {
+                    (true, _) => None,
+                    (false, true) => Some(News::NoMirror(key.clone(), why.to_owned())),
+                    (false, false) => Some(News::Line(log::Level::Warn, line())),
+                }
             }
         };
-        let back = || (log::Level::Info, "the API server hears how pods are again".to_owned());
+        let back = || News::Line(log::Level::Info, "the API server hears how pods are again".to_owned());
         line.or_else(|| well.then(back))
     }
 }

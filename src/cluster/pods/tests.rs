@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::desk::{Ask, Desk, Next, World};
+use super::desk::{Ask, Desk, News, Next, World};
 use super::wanted::{Here, patch};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now, Timestamp};
@@ -339,4 +339,32 @@ fn a_server_that_does_not_answer_is_asked_rarely_and_one_that_refuses_hardly_aga
     assert!(matches!(rig.next(), Next::Wait(Some(_))));
     rig.views[0].status = Arc::new(status(json!({"phase": "Running"})));
     assert!(matches!(rig.ask(), Ask::Status(_)), "another status is another request");
+}
+
+#[test]
+fn an_end_that_an_earlier_daemon_has_told_stays_in_a_pod_that_is_over() {
+    let told = json!({"phase": "Succeeded", "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
+    let waits = json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}]});
+    let mut view = view(Source::Api, "u1", waits);
+    (view.is_over, view.is_kept) = (true, false);
+    let mut rig = Rig::new(vec![view], vec![api_copy("u1", "5", told, true)]);
+    let ask = rig.ask();
+    let Ask::Finish(uid) = &ask else { panic!("{ask:?}") };
+    assert_eq!(uid, "u1");
+}
+
+#[test]
+fn a_mirror_pod_that_is_refused_is_told_once() {
+    let mut rig = Rig::new(vec![view(Source::File, "h1", running())], Vec::new());
+    let key = PodKey { namespace: "default".into(), name: "web".into() };
+    let told = |rig: &mut Rig, why: &str| {
+        let ask = rig.ask();
+        rig.desk.told(&key, ask, Answer::Forbidden(why.into()), &rig.server, at(rig.seconds).mono)
+    };
+    assert_eq!(told(&mut rig, "no"), Some(News::NoMirror(key.clone(), "no".into())));
+    assert!(matches!(rig.next(), Next::Wait(Some(_))));
+    rig.seconds += 301;
+    assert_eq!(told(&mut rig, "no"), None);
 }

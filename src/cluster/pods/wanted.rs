@@ -74,10 +74,12 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     }
     let mut all = theirs.clone();
     let or = |ours: &Option<String>, theirs: &Option<String>| ours.clone().or_else(|| theirs.clone());
-    all.container_statuses = containers(&theirs.container_statuses, &own.container_statuses);
-    all.init_container_statuses = containers(&theirs.init_container_statuses, &own.init_container_statuses);
+    let over = here.is_over;
+    all.container_statuses = containers(&theirs.container_statuses, &own.container_statuses, over);
+    all.init_container_statuses =
+        containers(&theirs.init_container_statuses, &own.init_container_statuses, over);
     all.ephemeral_container_statuses =
-        containers(&theirs.ephemeral_container_statuses, &own.ephemeral_container_statuses);
+        containers(&theirs.ephemeral_container_statuses, &own.ephemeral_container_statuses, over);
     all.pod_ip = or(&own.pod_ip, &theirs.pod_ip);
     all.pod_ips = own.pod_ips.clone().or_else(|| theirs.pod_ips.clone());
     all.host_ip = or(&own.host_ip, &theirs.host_ip);
@@ -110,16 +112,23 @@ fn any_runs(status: &PodStatus) -> bool {
     all.any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
-/// Ours, where there are any; a number of restarts is never taken back.
+/// Ours, where there are any; a number of restarts is never taken back, nor, in a pod that is over, an end that this
+/// daemon has not seen.
 fn containers(
     theirs: &Option<Vec<ContainerStatus>>,
     ours: &Option<Vec<ContainerStatus>>,
+    is_over: bool,
 ) -> Option<Vec<ContainerStatus>> {
     let Some(ours) = ours else { return theirs.clone() };
     let told = |name: &str| theirs.iter().flatten().find(|status| status.name == name);
     let merged = ours.iter().map(|own| {
         let mut own = own.clone();
+        let has_ended =
+            |c: &ContainerStatus| c.state.as_ref().is_some_and(|state| state.terminated.is_some());
         if let Some(before) = told(&own.name) {
+            if is_over && has_ended(before) && !has_ended(&own) {
+                return before.clone();
+            }
             own.restart_count = own.restart_count.max(before.restart_count);
         }
         own

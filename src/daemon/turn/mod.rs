@@ -319,7 +319,7 @@ impl Turn {
                 continue;
             };
             worker.stopping = match wish {
-                Wish::Stop(_) => worker.stopping.or(Some(now.wall)),
+                Wish::Stop(_) | Wish::End(..) => worker.stopping.or(Some(now.wall)),
                 Wish::Run(_) => None,
             };
         }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod aliases;
+mod cluster;
 mod docker;
 mod drain;
 mod evicted;

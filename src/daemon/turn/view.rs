@@ -123,6 +123,11 @@ impl Turn {
             let (pod, status) = (Arc::clone(pod), Arc::clone(status));
             return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: true, is_over };
         }
+        if self.is_past(pod) && !is_over {
+            // Nothing is known of it here beside that it has ended, and that the server knows.
+            let (pod, status) = (Arc::clone(pod), Arc::new(pod.status.clone()));
+            return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: false, is_over };
+        }
         let status = status::compute(&status::Input {
             pod,
             observed: &Observed::default(),

@@ -29,7 +29,7 @@ impl Parts<'_> {
             node_ips: self.config.network.node_ips.clone(),
             earlier,
             // Without a main loop nobody keeps events.
-            happened: Box::new(move |event| _ = out.send(Event::Happened(event))),
+            happened: Arc::new(move |event| _ = out.send(Event::Happened(event))),
         };
         Cluster::start(parts, &self.pulses)
             .map(Some)

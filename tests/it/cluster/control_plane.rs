@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::harness::pods::free_port;
 
@@ -71,11 +71,6 @@ impl ControlPlane {
         self.run(&["node".into(), self.directory.clone(), name.into()]).into()
     }
 
-    /// Makes the node's object, so that its pods are not taken for orphans.
-    pub fn make_node(&self, name: &str) {
-        self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
-    }
-
     /// Port of the API server.
     pub fn port(&self) -> u16 {
         fs::read_to_string(self.directory.join("port")).unwrap().trim().parse().unwrap()
@@ -103,6 +98,12 @@ impl ControlPlane {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "kubectl {arguments:?}: {error}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// An object at a path; `None` when there is none.
+    pub fn object(&self, path: &str) -> Option<Value> {
+        let output = self.kubectl(&["get", "--raw", path]);
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 
     /// Posts an object to a path, and gives what the server says.

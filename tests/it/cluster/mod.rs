@@ -1,4 +1,68 @@
 //! The daemon as a node of a real cluster.
 
 pub mod control_plane;
+mod node;
+mod reports;
 mod source;
+
+use serde_json::{Value, json};
+
+use self::control_plane::{ControlPlane, Way};
+use crate::harness::{Node, Options};
+
+/// A pod that is bound to a node.
+pub fn pod(name: &str, node: &Node, spec: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": node.name,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "app",
+                "image": "busybox:static",
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.1; done"],
+            }],
+        },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+/// A node that gets pods of the server by this way.
+pub fn node(plane: &ControlPlane, way: Option<&Way>, options: Options) -> Node {
+    let node = Node::prepare(options);
+    let own = plane.node(&node.name);
+    let kubeconfig = way.map_or(own.clone(), |way| way.kubeconfig(plane, &own));
+    node.options.borrow_mut().flags.push(format!("--kubeconfig={}", kubeconfig.display()));
+    node.launch();
+    node
+}
+
+/// Phase of a pod of the server, by the name that it has there.
+pub fn phase(node: &Node, name: &str) -> String {
+    let pods = node.status().map(|status| status.pods).unwrap_or_default();
+    let pod = pods.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
+    pod.and_then(|pod| pod.status?.phase).unwrap_or_default()
+}
+
+/// Ids of a pod's running containers, its sandbox apart.
+pub fn ids(node: &Node, name: &str) -> Vec<String> {
+    let all = node.containers().into_iter().filter(|it| it.runs() && !it.is_sandbox());
+    all.filter(|it| it.pod == name).map(|it| it.id).collect()
+}
+
+pub fn inside(id: &str, file: &str) -> String {
+    let output =
+        std::process::Command::new("docker").args(["exec", id, "/bin/busybox", "cat", file]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+/// A node that has the API server as its only source.
+pub fn without_files() -> Options {
+    Options { no_files: true, ..Options::default() }
+}

@@ -2,71 +2,22 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::control_plane::{ControlPlane, Way};
-use crate::harness::{Node, Options};
-
-/// A pod that is bound to a node.
-fn pod(name: &str, node: &Node, spec: &Value) -> Value {
-    let mut pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "nodeName": node.name,
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{
-                "name": "app",
-                "image": "busybox:static",
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.1; done"],
-            }],
-        },
-    });
-    for (key, value) in spec.as_object().unwrap() {
-        pod["spec"][key] = value.clone();
-    }
-    pod
-}
-
-/// A node that gets pods of the server by this way.
-fn node(plane: &ControlPlane, way: Option<&Way>) -> Node {
-    let node = Node::prepare(Options { no_files: true, ..Options::default() });
-    plane.make_node(&node.name);
-    let own = plane.node(&node.name);
-    let kubeconfig = way.map_or(own.clone(), |way| way.kubeconfig(plane, &own));
-    node.options.borrow_mut().flags.push(format!("--kubeconfig={}", kubeconfig.display()));
-    node.launch();
-    node
-}
-
-/// Phase of a pod of the server, by the name that it has there.
-fn phase(node: &Node, name: &str) -> String {
-    let pods = node.status().map(|status| status.pods).unwrap_or_default();
-    let pod = pods.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
-    pod.and_then(|pod| pod.status?.phase).unwrap_or_default()
-}
-
-/// Ids of a pod's running containers, its sandbox apart.
-fn ids(node: &Node, name: &str) -> Vec<String> {
-    let all = node.containers().into_iter().filter(|it| it.runs() && !it.is_sandbox());
-    all.filter(|it| it.pod == name).map(|it| it.id).collect()
-}
-
-fn inside(id: &str, file: &str) -> String {
-    let output =
-        std::process::Command::new("docker").args(["exec", id, "/bin/busybox", "cat", file]).output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
-}
+use super::{ids, inside, node, phase, pod, without_files};
 
 #[test]
 fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_deleted() {
     let Some(plane) = ControlPlane::get() else { return };
-    let node = node(plane, None);
+    let node = node(plane, None, without_files());
     let name = format!("web-{}", node.name);
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"greeting": "hello"},
+    }));
+    plane.apply(&json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("s-{}", node.name)},
+        "spec": {"ports": [{"port": 80}]},
     }));
     let environment =
         json!({"name": "GREETING", "valueFrom": {"configMapKeyRef": {"name": name, "key": "greeting"}}});
@@ -75,7 +26,11 @@ fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_de
     plane.apply(&wanted);
     node.wait_until("the pod runs", || phase(&node, &name) == "Running");
     let [id] = <[String; 1]>::try_from(ids(&node, &name)).unwrap();
-    assert!(inside(&id, "/proc/1/environ").contains("GREETING=hello"));
+    let environment = inside(&id, "/proc/1/environ");
+    assert!(environment.contains("GREETING=hello"), "{environment}");
+    assert!(environment.contains("KUBERNETES_SERVICE_HOST=10.96.0.1"), "{environment}");
+    let of_service = format!("S_{}_PORT_80_TCP_PROTO=tcp", node.name.replace('-', "_").to_uppercase());
+    assert!(environment.contains(&of_service), "{environment}");
     let secrets = Path::new("/var/run/secrets/kubernetes.io/serviceaccount");
     let read = |file: &str| inside(&id, &secrets.join(file).display().to_string());
     assert_eq!(read("namespace"), "default");
@@ -98,7 +53,7 @@ fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_de
 fn pods_run_on_without_the_server_and_over_a_restart_without_it() {
     let Some(plane) = ControlPlane::get() else { return };
     let way = Way::to(plane.port());
-    let node = node(plane, Some(&way));
+    let node = node(plane, Some(&way), without_files());
     let (first, second) = (format!("a-{}", node.name), format!("b-{}", node.name));
     let lonely = json!({"automountServiceAccountToken": false});
     plane.apply(&pod(&first, &node, &lonely));

@@ -271,6 +271,7 @@ fn words(effect: &Effect) -> String {
             format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),
+        Effect::Wish(key, Wish::End(_, StopOrder { why, .. })) => format!("end {}: {why}", key.name),
         Effect::Wish(key, Wish::Stop(StopOrder { grace, why })) => {
             let grace = grace.map_or(String::new(), |g| format!(" within {g} s"));
             format!("stop {}{grace}: {why}", key.name)

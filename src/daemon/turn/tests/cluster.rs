@@ -1,0 +1,99 @@
+//! Pods of a cluster's API server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::rig::{Rig, acts, config, pod, pod_of};
+use crate::base::clock::Timestamp;
+use crate::daemon::config::{ApiSource, Config};
+use crate::daemon::turn::Event;
+use crate::machine::Report;
+use crate::pod::placement::NodeAtServer;
+use crate::pod::{DesiredPod, Source};
+use crate::source::api::Settings;
+use crate::source::{FromSource, PodSet, SourceUpdate};
+
+fn rig() -> Rig {
+    let settings = Settings { kubeconfig: PathBuf::from("/k"), remembers: true };
+    Rig::with(Config { manifest_path: None, api_source: Some(ApiSource::Cluster(settings)), ..config() })
+}
+
+/// A pod of the server.
+fn of_server(pod: Arc<DesiredPod>, change: impl FnOnce(&mut DesiredPod)) -> Arc<DesiredPod> {
+    let mut pod = DesiredPod::clone(&pod);
+    pod.source = Source::Api;
+    change(&mut pod);
+    Arc::new(pod)
+}
+
+fn set(rig: &mut Rig, pods: &[Arc<DesiredPod>], node: Option<NodeAtServer>) -> Vec<String> {
+    let update = SourceUpdate::Full(PodSet { pods: pods.to_vec(), node, ..PodSet::default() });
+    acts(rig.handle(Event::Source(FromSource { source: Source::Api, update })))
+}
+
+#[test]
+fn a_pod_that_had_ended_before_keeps_its_containers() {
+    let mut rig = rig();
+    let ended = of_server(pod("web"), |pod| pod.status.phase = Some("Succeeded".into()));
+    assert_eq!(acts(rig.list(&["web/web-1/app exited of api"])), [""; 0]);
+    assert_eq!(set(&mut rig, &[Arc::clone(&ended)], None), [""; 0]);
+    assert_eq!(acts(rig.list(&["web/web-1/app exited of api"])), [""; 0], "they are nobody's orphans");
+    assert_eq!(rig.shown(), "web Succeeded");
+    assert!(!rig.snapshot().pods[0].is_told, "nothing is known of it here that the server has not");
+    let deleted = of_server(Arc::clone(&ended), |pod| {
+        pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    });
+    let told = set(&mut rig, &[Arc::clone(&deleted)], None);
+    assert_eq!(told, ["spawn web", "end web: its manifest is gone"]);
+    rig.report("web", Report::Terminated);
+    let view = &rig.snapshot().pods[0];
+    assert!(view.is_over && view.is_told);
+    assert_eq!(set(&mut rig, &[], None), [""; 0]);
+}
+
+#[test]
+fn a_deletion_that_began_before_the_daemon_goes_on() {
+    let mut rig = rig();
+    let deleted =
+        of_server(pod("web"), |pod| pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH)));
+    assert_eq!(set(&mut rig, &[deleted], None), [""; 0]);
+    let told = acts(rig.list(&["web/web-1/app running of api"]));
+    assert_eq!(told, ["spawn web", "end web: its manifest is gone"]);
+    assert!(!rig.snapshot().pods[0].is_over);
+    rig.report("web", Report::Terminated);
+    assert!(rig.snapshot().pods[0].is_over);
+}
+
+#[test]
+fn the_servers_labels_and_taints_of_the_node_count() {
+    let node = |labels: &[(&str, &str)], taints: serde_json::Value| NodeAtServer {
+        labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        taints: serde_json::from_value(taints).unwrap(),
+    };
+    let check = |spec: &str, node: Option<NodeAtServer>, expected: &str| {
+        let mut rig = rig();
+        rig.list(&[]);
+        set(&mut rig, &[of_server(pod_of("web", spec), |_| {})], node);
+        assert_eq!(rig.shown(), expected, "{spec}");
+    };
+    let selecting = "{containers: [{name: app}], nodeSelector: {zone: a}}";
+    check(selecting, Some(node(&[("zone", "a")], json!([]))), "web Pending");
+    check(selecting, Some(node(&[("zone", "b")], json!([]))), "web Failed NodeAffinity");
+    check(selecting, None, "web Pending");
+    let affinity = "{containers: [{name: app}], affinity: {nodeAffinity: \
+        {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: \
+        [{matchFields: [{key: metadata.name, operator: In, values: [n2]}]}]}}}}";
+    check(affinity, Some(node(&[], json!([]))), "web Failed NodeAffinity");
+    let plain = "{containers: [{name: app}]}";
+    let tainted = |effect: &str| Some(node(&[], json!([{"key": "a", "effect": effect}])));
+    check(plain, tainted("NoExecute"), "web Failed TaintToleration");
+    check(plain, tainted("NoSchedule"), "web Pending");
+    // One that runs has been let in.
+    let mut rig = rig();
+    rig.list(&["web/web-1/app running of api"]);
+    set(&mut rig, &[of_server(pod_of("web", selecting), |_| {})], tainted("NoExecute"));
+    assert_eq!(rig.shown(), "web Pending");
+}

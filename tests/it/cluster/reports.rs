@@ -1,0 +1,265 @@
+//! What becomes of pods, as a real API server hears of it.
+
+use serde_json::{Value, json};
+
+use super::control_plane::{ControlPlane, Way};
+use super::{ids, node, phase, pod, without_files};
+use crate::harness::{Node, Options};
+
+fn get(plane: &ControlPlane, name: &str) -> Option<Value> {
+    plane.object(&format!("/api/v1/namespaces/default/pods/{name}"))
+}
+
+/// Waits until the server has a pod in a phase, and gives it.
+fn in_phase(plane: &ControlPlane, node: &Node, name: &str, phase: &str) -> Value {
+    node.wait_for(&format!("the server has {name} as {phase}"), || {
+        get(plane, name).filter(|pod| pod["status"]["phase"] == phase)
+    })
+}
+
+/// Events of a pod: reason and count.
+fn events(plane: &ControlPlane, name: &str) -> Vec<(String, i64)> {
+    let all = plane.object("/api/v1/namespaces/default/events").unwrap();
+    let of = all["items"].as_array().unwrap().iter().filter(|e| e["involvedObject"]["name"] == name);
+    let of = of.filter(|e| e["source"]["component"] == "kubelet");
+    let mut of: Vec<(String, i64)> =
+        of.map(|e| (e["reason"].as_str().unwrap().to_owned(), e["count"].as_i64().unwrap())).collect();
+    of.sort();
+    of
+}
+
+/// A pod that runs one shell command, once.
+fn job(name: &str, node: &Node, command: &str) -> Value {
+    let mut pod = pod(name, node, &json!({"restartPolicy": "Never", "automountServiceAccountToken": false}));
+    pod["spec"]["containers"][0]["command"] = json!(["/bin/busybox", "sh", "-c", command]);
+    pod
+}
+
+fn logs(id: &str) -> String {
+    let output = std::process::Command::new("docker").args(["logs", id]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_life_of_a_pod_is_told() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let name = format!("life-{}", node.name);
+    plane.apply(&pod(&name, &node, &json!({"automountServiceAccountToken": false})));
+    let ready = |pod: &Value| {
+        let all = pod["status"]["conditions"].as_array().into_iter().flatten();
+        all.filter(|c| c["status"] == "True").count() == 5
+    };
+    let told = node.wait_for("the server has it as ready", || get(plane, &name).filter(ready));
+    let status = &told["status"];
+    assert_eq!((&status["phase"], &status["qosClass"]), (&json!("Running"), &json!("BestEffort")));
+    assert_eq!((&status["observedGeneration"], &told["metadata"]["generation"]), (&json!(1), &json!(1)));
+    assert_eq!(status["podIP"], status["podIPs"][0]["ip"]);
+    let node_object = plane.object(&format!("/api/v1/nodes/{}", node.name)).unwrap();
+    let addresses = node_object["status"]["addresses"].as_array().unwrap();
+    let own = addresses.iter().find(|address| address["type"] == "InternalIP");
+    let own = own.map_or(Value::Null, |address| address["address"].clone());
+    assert_eq!((&status["hostIP"], &status["hostIPs"][0]["ip"]), (&own, &own));
+    assert!(status["podIP"].is_string() && status["startTime"].is_string());
+    let container = &status["containerStatuses"][0];
+    let [id] = <[String; 1]>::try_from(ids(&node, &name)).unwrap();
+    assert_eq!(container["containerID"], format!("docker://{id}"));
+    assert_eq!((&container["ready"], &container["started"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        events(plane, &name),
+        [("Created".to_owned(), 1), ("Pulled".to_owned(), 1), ("Started".to_owned(), 1)]
+    );
+    // A container that dies is told with its end.
+    plane.says(&["patch", "pod", &name, "-p", r#"{"metadata":{"labels":{"a":"b"}}}"#]);
+    std::process::Command::new("docker").args(["kill", &id]).output().unwrap();
+    let told = node.wait_for("its restart is told", || {
+        get(plane, &name).filter(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+    });
+    let last = &told["status"]["containerStatuses"][0]["lastState"]["terminated"];
+    assert_eq!((&last["exitCode"], &last["reason"]), (&json!(137), &json!("Error")), "{last}");
+    // It goes from the server when it is dead.
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    node.wait_until("the server has no such pod", || get(plane, &name).is_none());
+    assert!(ids(&node, &name).is_empty());
+}
+
+#[test]
+fn jobs_keep_their_end_and_their_logs_over_a_restart() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let (good, bad) = (format!("good-{}", node.name), format!("bad-{}", node.name));
+    plane.apply(&job(&good, &node, "echo hello"));
+    plane.apply(&job(&bad, &node, "exit 7"));
+    let before = in_phase(plane, &node, &good, "Succeeded");
+    let ended = &before["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!((&ended["exitCode"], &ended["reason"]), (&json!(0), &json!("Completed")));
+    let failed = in_phase(plane, &node, &bad, "Failed");
+    assert_eq!(failed["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 7);
+    let id =
+        before["status"]["containerStatuses"][0]["containerID"].as_str().unwrap().replace("docker://", "");
+    assert_eq!(logs(&id), "hello\n");
+    node.restart();
+    // Another pod shows that the server was heard.
+    let later = format!("later-{}", node.name);
+    plane.apply(&job(&later, &node, "true"));
+    in_phase(plane, &node, &later, "Succeeded");
+    assert_eq!(logs(&id), "hello\n", "the container of a pod that had ended is gone");
+    assert_eq!(get(plane, &good).unwrap()["status"], before["status"]);
+    assert_eq!(phase(&node, &good), "Succeeded");
+    plane.says(&["delete", "pod", &good, "--wait=false"]);
+    node.wait_until("the server has no such pod", || get(plane, &good).is_none());
+    node.wait_until("its containers are gone", || !node.containers().iter().any(|it| it.pod == good));
+}
+
+#[test]
+fn a_deletion_goes_on_after_a_restart() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let name = format!("slow-{}", node.name);
+    let mut slow = pod(
+        &name,
+        &node,
+        &json!({"automountServiceAccountToken": false, "terminationGracePeriodSeconds": 3}),
+    );
+    slow["spec"]["containers"][0]["command"] =
+        json!(["/bin/busybox", "sh", "-c", "trap '' TERM; while :; do /bin/busybox sleep 0.1; done"]);
+    plane.apply(&slow);
+    in_phase(plane, &node, &name, "Running");
+    node.stop();
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    node.launch();
+    node.wait_until("the server has no such pod", || get(plane, &name).is_none());
+    assert!(ids(&node, &name).is_empty());
+}
+
+#[test]
+fn a_pod_that_cannot_run_here_has_failed() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let name = |what: &str| format!("{what}-{}", node.name);
+    let lonely = |more: Value| {
+        let mut spec = json!({"automountServiceAccountToken": false});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    plane.apply(&pod(&name("elsewhere"), &node, &lonely(json!({"nodeSelector": {"a": "b"}}))));
+    let mut large = pod(&name("large"), &node, &lonely(json!({})));
+    large["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "900"}});
+    plane.apply(&large);
+    let users = lonely(json!({"hostUsers": false}));
+    plane.apply(&pod(&name("users"), &node, &users));
+    // What the administrator has labelled the node with counts, too.
+    plane.says(&["label", "node", &node.name, "zone=a"]);
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
+    plane.apply(&pod(&name("here"), &node, &lonely(json!({"affinity": {"nodeAffinity": required}}))));
+    in_phase(plane, &node, &name("here"), "Running");
+    for (what, reason, message) in [
+        (
+            "elsewhere",
+            "NodeAffinity",
+            "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+        ),
+        (
+            "large",
+            "OutOfcpu",
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 900000, used: 0, capacity: ",
+        ),
+        ("users", "PodFeatureUnsupported", "spec.hostUsers"),
+    ] {
+        let pod = in_phase(plane, &node, &name(what), "Failed");
+        assert_eq!(pod["status"]["reason"], reason, "{what}");
+        let told = pod["status"]["message"].as_str().unwrap();
+        assert!(told.contains(message), "{what}: {told}");
+        assert!(!told.contains("resubmitted"), "{what}: {told}");
+        plane.says(&["delete", "pod", &name(what), "--wait=false"]);
+        node.wait_until("the server has no such pod", || get(plane, &name(what)).is_none());
+    }
+}
+
+#[test]
+fn a_static_pod_has_a_mirror() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, Options::default());
+    let manifest = |label: &str| {
+        let mut pod = pod("web", &node, &json!({}));
+        pod["metadata"]["labels"] = json!({"v": label});
+        pod["spec"].as_object_mut().unwrap().remove("nodeName");
+        pod.to_string()
+    };
+    node.write("web.yaml", manifest("1"));
+    let name = node.full("web");
+    let mirror = in_phase(plane, &node, &name, "Running");
+    let (uid, before) = (mirror["metadata"]["uid"].clone(), ids(&node, &name));
+    assert_eq!(mirror["metadata"]["ownerReferences"][0]["kind"], "Node");
+    assert_eq!(mirror["metadata"]["annotations"]["kubernetes.io/config.source"], "file");
+    let other = |old: &Value| get(plane, &name).filter(|pod| pod["metadata"]["uid"] != *old);
+    plane.says(&["delete", "pod", &name, "--force", "--grace-period=0", "--wait=false"]);
+    let again = node.wait_for("it is made anew", || other(&uid));
+    in_phase(plane, &node, &name, "Running");
+    // By hand with grace: the kubelet has it gone at once.
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    let third = node.wait_for("it is made anew", || other(&again["metadata"]["uid"]));
+    in_phase(plane, &node, &name, "Running");
+    assert_eq!(ids(&node, &name), before, "the pod itself runs on");
+    node.write("web.yaml", manifest("2"));
+    let newer = node.wait_for("there is a mirror of the new version", || {
+        other(&third["metadata"]["uid"]).filter(|pod| pod["metadata"]["labels"]["v"] == "2")
+    });
+    assert_ne!(newer["metadata"]["annotations"], third["metadata"]["annotations"]);
+    node.remove("web.yaml");
+    node.wait_until("the mirror is gone", || get(plane, &name).is_none());
+}
+
+#[test]
+fn a_static_pod_that_can_have_no_mirror_says_so() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, Options::default());
+    let name = format!("conf-{}", node.name);
+    node.write("web.yaml", json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}, "data": {"a": "b"}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "conf"}, "spec": {"terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "app", "image": "busybox:static", "command": ["/bin/busybox", "sleep", "1000"],
+                "envFrom": [{"configMapRef": {"name": "conf"}}]}]}},
+    ]}).to_string());
+    node.wait_running("conf", "app");
+    let told = || {
+        events(plane, &name).into_iter().filter(|(reason, _)| reason == "FailedMirror").collect::<Vec<_>>()
+    };
+    node.wait_until("an event says it", || told() == [("FailedMirror".to_owned(), 1)]);
+    assert!(get(plane, &name).is_none());
+}
+
+#[test]
+fn what_happens_while_the_server_is_away_is_told_at_its_return() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let way = Way::to(plane.port());
+    let node = node(plane, Some(&way), without_files());
+    let (dies, ends) = (format!("dies-{}", node.name), format!("ends-{}", node.name));
+    plane.apply(&pod(&dies, &node, &json!({"automountServiceAccountToken": false})));
+    plane.apply(&job(&ends, &node, "while ! [ -e /tmp/end ]; do /bin/busybox sleep 0.1; done; exit 3"));
+    in_phase(plane, &node, &dies, "Running");
+    in_phase(plane, &node, &ends, "Running");
+    let ([first], [second]) = (
+        <[String; 1]>::try_from(ids(&node, &dies)).unwrap(),
+        <[String; 1]>::try_from(ids(&node, &ends)).unwrap(),
+    );
+    way.set_open(false);
+    let docker = |arguments: &[&str]| std::process::Command::new("docker").args(arguments).output().unwrap();
+    docker(&["kill", &first]);
+    docker(&["exec", &second, "/bin/busybox", "touch", "/tmp/end"]);
+    node.wait_until("it runs again", || ids(&node, &dies).first().is_some_and(|id| *id != first));
+    node.wait_until("it has ended", || phase(&node, &ends) == "Failed");
+    assert_eq!(get(plane, &ends).unwrap()["status"]["phase"], "Running");
+    way.set_open(true);
+    let told = in_phase(plane, &node, &ends, "Failed");
+    assert_eq!(told["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
+    node.wait_until("the restart is told", || {
+        get(plane, &dies).is_some_and(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+    });
+    let once = |reason: &str, count: i64| (reason.to_owned(), count);
+    node.wait_until("the events of the meantime are told", || {
+        let told = events(plane, &dies);
+        told.contains(&once("Created", 2)) && told.contains(&once("Started", 2))
+    });
+}
