@@ -343,9 +343,9 @@ fn a_server_that_does_not_answer_is_asked_rarely_and_one_that_refuses_hardly_aga
 
 #[test]
 fn an_end_that_an_earlier_daemon_has_told_stays_in_a_pod_that_is_over() {
-    let told = json!({"phase": "Succeeded", "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false,
+    let told = json!({"phase": "Succeeded", "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false, "started": false,
         "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
-    let waits = json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false,
+    let waits = json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false, "started": false,
         "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}]});
     let mut view = view(Source::Api, "u1", waits);
     (view.is_over, view.is_kept) = (true, false);

@@ -38,7 +38,7 @@ pub enum Wanted {
     Master,
 }
 
-/// Has each container of a pod's spec read the variables first.
+/// Has each container of a pod's spec read the variables first. What is remembered of a pod has that already.
 pub fn refer(spec: &mut Value) {
     let links = spec.get("enableServiceLinks").and_then(Value::as_bool).unwrap_or(true);
     let name = if links { LINKS } else { NO_LINKS };
@@ -47,7 +47,9 @@ pub fn refer(spec: &mut Value) {
             let Some(container) = container.as_object_mut() else { continue };
             let first = json!({"configMapRef": {"name": name}});
             let own = container.get("envFrom").and_then(Value::as_array).cloned().unwrap_or_default();
-            container.insert("envFrom".to_owned(), std::iter::once(first).chain(own).collect());
+            if own.first() != Some(&first) {
+                container.insert("envFrom".to_owned(), std::iter::once(first).chain(own).collect());
+            }
         }
     }
 }
@@ -191,6 +193,9 @@ mod tests {
         assert_eq!(spec["initContainers"][0]["envFrom"], json!([{"configMapRef": {"name": LINKS}}]));
         assert_eq!(spec["containers"][0]["envFrom"][0]["configMapRef"]["name"], LINKS);
         assert_eq!(spec["containers"][0]["envFrom"][1]["secretRef"]["name"], "s");
+        let once = spec.clone();
+        refer(&mut spec);
+        assert_eq!(spec, once, "a pod that is remembered is another one");
         let mut spec = json!({"enableServiceLinks": false, "containers": [{"name": "c"}]});
         refer(&mut spec);
         assert_eq!(spec["containers"][0]["envFrom"][0]["configMapRef"]["name"], NO_LINKS);
