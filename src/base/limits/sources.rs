@@ -29,6 +29,8 @@ pub const MANIFEST_LINKS: usize = 8;
 pub const PODS_PER_SOURCE: usize = 1000;
 /// Most bytes of values in one ConfigMap or Secret, as in the API server.
 pub const OBJECT_BYTES: usize = 1024 * 1024;
+/// Most finalizers, owners and managers that one object may have, of each.
+pub const METADATA_LIST: usize = 256;
 /// Most local objects one source may have.
 pub const OBJECTS_PER_SOURCE: usize = 1000;
 /// Most bytes (keys and values) of all local objects of one source.

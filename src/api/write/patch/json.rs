@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::api::failure::Failure;
+use crate::api::value::is_deeper;
 use crate::base::limits;
 
 /// The value after all operations.
@@ -53,6 +54,7 @@ fn step(value: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), 
         "remove" => remove(value, path).map(drop),
         "replace" => {
             let new = given()?;
+            check_depth(path, &new)?;
             let place = value.pointer_mut(path).ok_or_else(|| format!("{path:?} does not exist"))?;
             *place = new;
             Ok(())
@@ -96,7 +98,16 @@ fn place<'v>(value: &'v mut Value, path: &str) -> Result<(&'v mut Value, String)
     Ok((at, last))
 }
 
+/// Copies into copies are deeper each time: what reads, writes or drops a value goes down as deep as it is.
+fn check_depth(path: &str, new: &Value) -> Result<(), String> {
+    match limits::API_DEPTH.checked_sub(path.matches('/').count()) {
+        Some(left) if !is_deeper(new, left) => Ok(()),
+        _ => Err(format!("what is put there is deeper than {} fields", limits::API_DEPTH)),
+    }
+}
+
 fn add(value: &mut Value, path: &str, new: Value) -> Result<(), String> {
+    check_depth(path, &new)?;
     if path.is_empty() {
         *value = new;
         return Ok(());
@@ -156,6 +167,26 @@ mod tests {
         ] {
             assert_eq!(apply(&target, &patch), Ok(expected));
         }
+    }
+
+    /// Five copies made a value of 3,200 fields below one another; dropping it took more stack than a thread has.
+    #[test]
+    fn copies_into_copies_are_not_deeper_than_a_stack() {
+        let chain = |depth: usize| (0..depth).fold(json!({}), |inner, _| json!({"a": inner}));
+        let mut patch = vec![json!({"op": "add", "path": "/x", "value": chain(40)})];
+        for depth in [40, 80, 160, 320, 640, 1280] {
+            patch.push(json!({"op": "copy", "from": "/x", "path": format!("/x{}", "/a".repeat(depth))}));
+        }
+        let failure = apply(&json!({}), &patch.into()).unwrap_err();
+        assert!(failure.code == 422 && failure.message.contains("deeper than 64 fields"), "{failure:?}");
+        let object = json!({"x": chain(60), "y": {"z": {"z": {"z": {}}}}});
+        for operation in [
+            json!({"op": "move", "from": "/x", "path": "/y/z/z/z/z"}),
+            json!({"op": "replace", "path": "/y/z/z/z", "value": chain(62)}),
+        ] {
+            assert_eq!(apply(&object, &json!([operation])).unwrap_err().code, 422);
+        }
+        assert!(apply(&object, &json!([{"op": "move", "from": "/x", "path": "/y/z"}])).is_ok());
     }
 
     #[test]
