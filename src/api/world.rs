@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::kinds::Resource;
 use super::objects::{self, Fresh, Origin};
 use super::told::Told;
+use super::value::size;
 use crate::base::limits;
 use crate::node::facts::Facts;
 
@@ -58,7 +59,9 @@ pub struct World {
 #[derive(Debug, Default)]
 pub struct State {
     kinds: BTreeMap<Resource, BTreeMap<Key, Held>>,
-    history: VecDeque<Change>,
+    /// Each with its bytes.
+    history: VecDeque<(Change, usize)>,
+    history_bytes: usize,
     /// Of the latest change.
     version: u64,
     /// Changes up to this one are forgotten.
@@ -136,7 +139,8 @@ impl State {
         if version < self.forgotten {
             return Err(TooOld);
         }
-        let new = self.history.iter().rev().take_while(|change| change.version > version);
+        let new = self.history.iter().rev().map(|(change, _)| change);
+        let new = new.take_while(|change| change.version > version);
         let mut all: Vec<Change> = new.filter(|change| change.resource == resource).cloned().collect();
         all.reverse();
         Ok(all)
@@ -184,11 +188,16 @@ impl State {
     ) {
         self.version = self.version.saturating_add(1);
         let version = self.version;
-        self.history.push_back(Change { version, resource, key, before, after });
-        if self.history.len() > limits::API_HISTORY
-            && let Some(first) = self.history.pop_front()
+        let bytes = [&before, &after].into_iter().flatten().map(|object| size(&object.value));
+        let bytes = bytes.fold(0, usize::saturating_add);
+        self.history.push_back((Change { version, resource, key, before, after }, bytes));
+        self.history_bytes = self.history_bytes.saturating_add(bytes);
+        while (self.history.len() > limits::API_HISTORY || self.history_bytes > limits::API_HISTORY_BYTES)
+            && self.history.len() > 1
+            && let Some((first, bytes)) = self.history.pop_front()
         {
             self.forgotten = first.version;
+            self.history_bytes = self.history_bytes.saturating_sub(bytes);
         }
     }
 }

@@ -47,3 +47,21 @@ fn history_is_bounded_and_says_so() {
     assert!(state.since(Resource::ConfigMaps, 5).is_err());
     assert_eq!(told(&state, state.version() - 1).len(), 1);
 }
+
+/// A thousand updates of one ConfigMap of 900 KB kept 1 GiB.
+#[test]
+fn history_is_bounded_by_bytes_too() {
+    let mut state = State::default();
+    let large = "x".repeat(limits::API_HISTORY_BYTES / 10);
+    for round in 0..30 {
+        world(&mut state, &[("a", json!([round, large]))]);
+    }
+    assert!((1..=5).contains(&state.history.len()), "{}", state.history.len());
+    assert!(state.history_bytes <= limits::API_HISTORY_BYTES);
+    let first = state.history.front().unwrap().0.version;
+    assert_eq!(state.since(Resource::ConfigMaps, first - 2).unwrap_err(), TooOld);
+    assert_eq!(told(&state, first - 1).len(), state.history.len());
+    // One that is larger than all may be is told to those who watch, once.
+    world(&mut state, &[("a", json!("x".repeat(limits::API_HISTORY_BYTES)))]);
+    assert_eq!(told(&state, state.version() - 1).len(), 1);
+}
