@@ -4,7 +4,10 @@
 //! Owners are noted from the first apply on: an object that nobody has applied has none, and then `before-first-apply`
 //! owns all of it. Other writes own what they change.
 
+mod index;
 mod set;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +15,7 @@ use super::patch::strategic::{List, list_of};
 use crate::api::failure::Failure;
 use crate::api::kinds::Kind;
 use crate::api::value::{part, place};
+use index::{Cuts, Tree};
 use set::{Path, Set};
 
 /// Owner of what was there before the first apply.
@@ -132,49 +136,9 @@ fn gather(kind: &str, value: &Value, path: &mut Path, set: &mut Set) {
     }
 }
 
-/// The value at a path.
-fn at<'v>(kind: &str, value: &'v Value, path: &[String]) -> Option<&'v Value> {
-    let mut found = value;
-    for (depth, part) in path.iter().enumerate() {
-        found = match part.strip_prefix("f:") {
-            Some(name) => found.get(name)?,
-            None => {
-                let list = list_of(kind, &names(path.get(..depth)?));
-                found.as_array()?.iter().find(|item| element(item, list).as_deref() == Some(part))?
-            }
-        };
-    }
-    Some(found)
-}
-
-/// Takes the value at a path away.
-fn cut(kind: &str, value: &mut Value, path: &[String]) {
-    let Some((last, above)) = path.split_last() else { return };
-    let mut found = value;
-    for (depth, part) in above.iter().enumerate() {
-        let next = match part.strip_prefix("f:") {
-            Some(name) => found.get_mut(name),
-            None => {
-                let list = list_of(kind, &names(path.get(..depth).unwrap_or_default()));
-                let items = found.as_array_mut();
-                items.and_then(|items| {
-                    items.iter_mut().find(|item| element(item, list).as_deref() == Some(part))
-                })
-            }
-        };
-        match next {
-            Some(next) => found = next,
-            None => return,
-        }
-    }
-    match (last.strip_prefix("f:"), found) {
-        (Some(name), Value::Object(map)) => _ = map.remove(name),
-        (None, Value::Array(items)) => {
-            let list = list_of(kind, &names(above));
-            items.retain(|item| element(item, list).as_deref() != Some(last));
-        }
-        _ => {}
-    }
+/// It ends in a field, not in an element of a list.
+fn is_field(path: &&Path) -> bool {
+    path.last().is_some_and(|last| last.starts_with("f:"))
 }
 
 /// What is applied over what is there.
@@ -199,10 +163,15 @@ fn merged(kind: &str, live: &Value, body: &Value, path: &mut Vec<String>) -> Val
                 return body.clone().into();
             }
             let mut items = live.clone();
+            // Of two that are called the same the first one counts.
+            let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
+            for (place, item) in items.iter().enumerate() {
+                places.entry(element(item, list)).or_insert(place);
+            }
             for item in body {
-                let same = |other: &&mut Value| element(other, list) == element(item, list);
-                match items.iter_mut().find(same) {
-                    Some(found) => *found = merged(kind, &found.clone(), item, path),
+                let place = *places.entry(element(item, list)).or_insert(items.len());
+                match items.get_mut(place) {
+                    Some(found) => *found = merged(kind, found, item, path),
                     None => items.push(item.clone()),
                 }
             }
@@ -250,9 +219,10 @@ pub fn apply(kind: &Kind, live: &Value, body: &Value, by: By<'_>, force: bool) -
         all.push(Entry { manager, applies: false, version, time: by.now.into(), set });
     }
     let mut conflicts: Vec<(String, Path)> = Vec::new();
-    for path in wanted.paths().iter().filter(|path| path.last().is_some_and(|last| last.starts_with("f:"))) {
-        let found = at(name, live, path);
-        if found.is_none() || found == at(name, body, path) {
+    let (there, sent) = (Tree::new(name, live), Tree::new(name, body));
+    for path in wanted.paths().iter().filter(is_field) {
+        let found = there.at(path);
+        if found.is_none() || found == sent.at(path) {
             continue;
         }
         for entry in all.iter_mut().filter(|entry| entry.manager != by.manager || !entry.applies) {
@@ -272,12 +242,14 @@ pub fn apply(kind: &Kind, live: &Value, body: &Value, by: By<'_>, force: bool) -
     let mut result = merged(name, &base, body, &mut Vec::new());
     let is_own = |entry: &Entry| entry.applies && entry.manager == by.manager;
     let before = all.iter().find(|entry| is_own(entry)).cloned();
+    let mut cuts = Cuts::default();
     for path in before.iter().flat_map(|before| before.set.paths()) {
         let others = all.iter().filter(|entry| !is_own(entry));
         if !wanted.has(&path) && !others.into_iter().any(|entry| entry.set.has(&path)) {
-            cut(name, &mut result, &path);
+            cuts.add(&path);
         }
     }
+    cuts.take_from(name, &mut result);
     let time = match &before {
         Some(before) if before.set == wanted => before.time.clone(),
         _ => by.now.into(),
@@ -305,25 +277,24 @@ pub fn updated(kind: &Kind, live: &Value, new: &mut Value, by: By<'_>) {
     }
     let (before, after) = (fields(kind.kind, live), fields(kind.kind, new));
     let mut changed = Set::default();
-    for path in after.paths() {
-        if at(kind.kind, live, &path) != at(kind.kind, new, &path)
-            && path.last().is_some_and(|last| last.starts_with("f:"))
-        {
-            changed.add(&path);
+    let (old, now) = (Tree::new(kind.kind, live), Tree::new(kind.kind, new));
+    for path in after.paths().iter().filter(is_field) {
+        if old.at(path) != now.at(path) {
+            changed.add(path);
         }
     }
-    let gone: Vec<Path> =
-        before.paths().into_iter().filter(|path| at(kind.kind, new, path).is_none()).collect();
+    let gone: Vec<Path> = before.paths().into_iter().filter(|path| now.at(path).is_none()).collect();
     if changed.below.is_empty() && gone.is_empty() {
         return;
     }
+    let paths = changed.paths();
     for entry in &mut all {
-        changed.paths().iter().chain(&gone).for_each(|path| entry.set.take(path));
+        paths.iter().chain(&gone).for_each(|path| entry.set.take(path));
     }
     let own = all.iter_mut().find(|entry| !entry.applies && entry.manager == by.manager);
     match own {
         Some(own) => {
-            changed.paths().iter().for_each(|path| own.set.add(path));
+            paths.iter().for_each(|path| own.set.add(path));
             own.time = by.now.into();
         }
         None => all.push(Entry {

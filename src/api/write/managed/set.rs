@@ -46,13 +46,19 @@ impl Set {
     #[must_use]
     pub fn paths(&self) -> Vec<Path> {
         let mut all = Vec::new();
-        for (key, inner) in &self.below {
-            if inner.below.is_empty() || inner.itself {
-                all.push(vec![key.clone()]);
-            }
-            all.extend(inner.paths().into_iter().map(|path| [vec![key.clone()], path].concat()));
-        }
+        self.gather(&mut Vec::new(), &mut all);
         all
+    }
+
+    fn gather(&self, above: &mut Path, all: &mut Vec<Path>) {
+        for (key, inner) in &self.below {
+            above.push(key.clone());
+            if inner.below.is_empty() || inner.itself {
+                all.push(above.clone());
+            }
+            inner.gather(above, all);
+            above.pop();
+        }
     }
 
     /// Whether a path is owned.

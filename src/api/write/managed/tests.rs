@@ -66,3 +66,26 @@ fn elements_of_lists_have_owners() {
     let less = apply(kind, &forced, &pod(json!([{"name": "a", "image": "y"}])), by("k"), false).unwrap();
     assert_eq!(less["spec"]["containers"].as_array().unwrap().len(), 1);
 }
+
+/// 4,000 variables that two managers apply took 40 seconds, for each of them searched the list anew.
+#[test]
+fn long_lists_are_applied_without_searching_them_for_each_element() {
+    let kind = of(Resource::Pods).unwrap();
+    let env = |value: &str| -> Value {
+        (0..4000).map(|n| json!({"name": format!("V{n}"), "value": value})).collect()
+    };
+    let pod =
+        |env: Value| json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "env": env}]}});
+    let begun = std::time::Instant::now();
+    let first = apply(kind, &Value::Null, &pod(env("1")), by("x"), false).unwrap();
+    let second = apply(kind, &first, &pod(env("1")), by("y"), false).unwrap();
+    assert!(apply(kind, &second, &pod(env("2")), by("y"), false).is_err());
+    let mut forced = apply(kind, &second, &pod(env("2")), by("y"), true).unwrap();
+    let before = forced.clone();
+    forced["spec"]["containers"][0]["env"] = env("3");
+    updated(kind, &before, &mut forced, by("kubectl-edit"));
+    let less = apply(kind, &first, &pod(json!([])), by("x"), false).unwrap();
+    assert_eq!(less["spec"]["containers"][0]["env"], json!([]));
+    // In minutes before; the bound leaves room for a machine that does much else.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}

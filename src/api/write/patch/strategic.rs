@@ -1,6 +1,8 @@
 //! The strategic merge patch (`apimachinery/pkg/util/strategicpatch/patch.go`): maps merge, null removes, and lists
 //! replace, unless the table says by which key their elements are merged.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value};
 
 use crate::api::failure::Failure;
@@ -144,7 +146,8 @@ fn map(
         Some(other) => return bad(format!("unknown patch type: {}", other.unwrap_or("no text"))),
     }
     if let Some(Value::Array(kept)) = patch.get(RETAIN) {
-        let is_kept = |key: &String| kept.iter().any(|one| one.as_str() == Some(key));
+        let kept: BTreeSet<&str> = crate::base::order::set(kept.iter().filter_map(Value::as_str));
+        let is_kept = |key: &String| kept.contains(key.as_str());
         if !retains && !at.path.is_empty() && patch.keys().any(|key| !key.starts_with('$') && !is_kept(key))
             || patch.keys().any(|key| !key.starts_with('$') && !is_kept(key))
         {
@@ -213,7 +216,8 @@ fn list(
     deleted: Option<&[Value]>,
     at: &At<'_>,
 ) -> Result<Vec<Value>, Failure> {
-    if live.len().saturating_add(patch.len()) > limits::API_LIST {
+    let named = order.map_or(0, <[Value]>::len).saturating_add(deleted.map_or(0, <[Value]>::len));
+    if live.len().saturating_add(patch.len()).saturating_add(named) > limits::API_LIST {
         return bad(format!("a list may have {} elements at most", limits::API_LIST));
     }
     let merged = match at.merge() {
@@ -222,81 +226,95 @@ fn list(
         Some(Merge::Retain(key)) => elements(live, patch, key, true, at)?,
     };
     let identity = |value: &Value| match at.merge() {
-        Some(Merge::By(key) | Merge::Retain(key)) => value.get(key).cloned().unwrap_or(Value::Null),
-        _ => value.clone(),
+        Some(Merge::By(key) | Merge::Retain(key)) => word(value.get(key).unwrap_or(&Value::Null)),
+        _ => word(value),
     };
     Ok(match order {
         None => merged,
-        Some(order) => ordered(merged, &order.iter().map(identity).collect::<Vec<_>>(), identity),
+        Some(order) => ordered(merged, order.iter().map(identity), identity),
     })
 }
 
+/// Equal for equal values alone: elements are found by it without comparing each with each.
+fn word(value: &Value) -> String {
+    value.to_string()
+}
+
 fn plain(mut live: Vec<Value>, patch: &[Value], deleted: &[Value]) -> Vec<Value> {
-    for value in patch {
-        if !live.contains(value) {
-            live.push(value.clone());
-        }
-    }
-    live.retain(|value| !deleted.contains(value));
+    let mut there: BTreeSet<String> = crate::base::order::set(live.iter().map(word));
+    live.extend(patch.iter().filter(|value| there.insert(word(value))).cloned());
+    let deleted: BTreeSet<String> = crate::base::order::set(deleted.iter().map(word));
+    live.retain(|value| !deleted.contains(&word(value)));
     live
 }
 
 fn elements(
-    mut live: Vec<Value>,
+    live: Vec<Value>,
     patch: &[Value],
     key: &'static str,
     retains: bool,
     at: &At<'_>,
 ) -> Result<Vec<Value>, Failure> {
-    let word = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
-    if patch.iter().any(|one| word(one).as_deref() == Some("replace")) {
+    let directive = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
+    if patch.iter().any(|one| directive(one).as_deref() == Some("replace")) {
         return Ok(patch.iter().filter(|one| one.get(PATCH).is_none()).cloned().collect());
     }
+    // Where the elements are by their keys; a place whose element is deleted stays empty.
+    let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (place, one) in live.iter().enumerate() {
+        if let Some(found) = one.get(key) {
+            places.entry(word(found)).or_default().push(place);
+        }
+    }
+    let mut all: Vec<Option<Value>> = live.into_iter().map(Some).collect();
     for one in patch {
         let Value::Object(fields) = one else { return bad("an element of the patch is no object") };
-        let Some(wanted) = fields.get(key) else {
+        let Some(wanted) = fields.get(key).map(word) else {
             return bad(format!("map: {one} does not contain declared merge key: {key}"));
         };
-        if word(one).as_deref() == Some("delete") {
-            live.retain(|other| other.get(key) != Some(wanted));
+        if directive(one).as_deref() == Some("delete") {
+            for place in places.remove(&wanted).unwrap_or_default() {
+                all.get_mut(place).map(Option::take);
+            }
             continue;
         }
-        match live.iter_mut().find(|other| other.get(key) == Some(wanted)) {
-            Some(Value::Object(found)) => {
+        let first = places.get(&wanted).and_then(|found| found.first().copied());
+        match first.and_then(|place| all.get_mut(place)) {
+            Some(Some(Value::Object(found))) => {
                 let merged = map(std::mem::take(found), fields, at, retains)?;
                 *found = merged;
             }
-            _ => live.push(Value::Object(map(Map::new(), fields, at, retains)?)),
+            _ => {
+                places.entry(wanted).or_default().push(all.len());
+                all.push(Some(Value::Object(map(Map::new(), fields, at, retains)?)));
+            }
         }
     }
-    Ok(live)
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// Puts the elements that are named into this order; the others keep the live one, each before the named one that
 /// followed it.
-fn ordered(all: Vec<Value>, order: &[Value], identity: impl Fn(&Value) -> Value) -> Vec<Value> {
-    let place = |value: &Value| order.iter().position(|one| *one == identity(value));
-    let mut named: Vec<(usize, Value)> = Vec::new();
-    // Each other one, with the place of the named one that follows it.
-    let mut others: Vec<(usize, Value)> = Vec::new();
+fn ordered(
+    all: Vec<Value>,
+    order: impl Iterator<Item = String>,
+    identity: impl Fn(&Value) -> String,
+) -> Vec<Value> {
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for (place, name) in order.enumerate() {
+        places.entry(name).or_insert(place);
+    }
+    // By the places of those that are named; before each, those that it followed.
+    let mut named: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
     let mut waiting = Vec::new();
     for value in all {
-        match place(&value) {
-            None => waiting.push(value),
-            Some(at) => {
-                others.extend(waiting.drain(..).map(|other| (at, other)));
-                named.push((at, value));
-            }
+        let place = places.get(&identity(&value));
+        waiting.push(value);
+        if let Some(place) = place {
+            named.entry(*place).or_default().append(&mut waiting);
         }
     }
-    crate::base::order::sort_by_key(&mut named, |(at, _)| *at);
-    let mut out = Vec::new();
-    for (at, value) in named {
-        out.extend(others.iter().filter(|(next, _)| *next == at).map(|(_, other)| other.clone()));
-        out.push(value);
-    }
-    out.append(&mut waiting);
-    out
+    named.into_values().flatten().chain(waiting).collect()
 }
 
 #[cfg(test)]
@@ -362,6 +380,24 @@ mod tests {
         ] {
             assert_eq!(apply("Pod", &live, &wrong).unwrap_err().code, 400, "{wrong}");
         }
+    }
+
+    /// 100,000 texts of an order took 89 seconds, each compared with each of 3,000 elements.
+    #[test]
+    fn long_lists_merge_without_comparing_each_with_each() {
+        let begun = std::time::Instant::now();
+        let texts = |from: usize, to: usize| -> Value { (from..to).map(|n| format!("x.y/{n}")).collect() };
+        let object = json!({"metadata": {"finalizers": texts(0, 3000)}});
+        let order = |last: usize| json!({"metadata": {"finalizers": texts(2000, 3000), "$setElementOrder/finalizers": texts(0, last)}});
+        let refused = apply("ConfigMap", &object, &order(100_000)).unwrap_err();
+        assert!(refused.message.contains("10000 elements at most"), "{}", refused.message);
+        assert_eq!(apply("ConfigMap", &object, &order(6000)), Ok(object));
+        let env = |value: &str| -> Value {
+            (0..4500).map(|n| json!({"name": format!("{n}"), "value": value})).collect()
+        };
+        let pod = |value: &str| json!({"spec": {"containers": [{"name": "a", "env": env(value)}]}});
+        check(pod("1"), pod("2"), pod("2"));
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! Objects by the paths of their fields, so that many are looked up or taken away without searching lists for each. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::element;
+use crate::api::write::patch::strategic::{List, list_of};
+
+/// A value, and what lies in it, as `fieldsV1` names it.
+pub struct Tree<'v> {
+    value: &'v Value,
+    below: BTreeMap<String, Tree<'v>>,
+}
+
+impl<'v> Tree<'v> {
+    /// Of an object of this kind.
+    #[must_use]
+    pub fn new(kind: &str, value: &'v Value) -> Tree<'v> {
+        Tree::of(kind, value, &mut Vec::new())
+    }
+
+    /// `path` has the names of the fields above.
+    fn of(kind: &str, value: &'v Value, path: &mut Vec<&'v str>) -> Tree<'v> {
+        let mut below = BTreeMap::new();
+        match value {
+            Value::Object(map) => {
+                for (key, inner) in map {
+                    path.push(key);
+                    below.insert(format!("f:{key}"), Tree::of(kind, inner, path));
+                    path.pop();
+                }
+            }
+            Value::Array(items) => {
+                let list = list_of(kind, path);
+                for item in items.iter().filter(|_| list != List::Atomic) {
+                    // Of two that are called the same the first one counts.
+                    if let Some(element) = element(item, list) {
+                        below.entry(element).or_insert_with(|| Tree::of(kind, item, path));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Tree { value, below }
+    }
+
+    /// The value at a path.
+    #[must_use]
+    pub fn at(&self, path: &[String]) -> Option<&'v Value> {
+        let mut found = self;
+        for part in path {
+            found = found.below.get(part)?;
+        }
+        Some(found.value)
+    }
+}
+
+/// Paths whose values are to be taken away.
+#[derive(Debug, Default)]
+pub struct Cuts {
+    whole: bool,
+    below: BTreeMap<String, Cuts>,
+}
+
+impl Cuts {
+    /// One path more.
+    pub fn add(&mut self, path: &[String]) {
+        match path.split_first() {
+            None => self.whole = true,
+            Some((first, rest)) => self.below.entry(first.clone()).or_default().add(rest),
+        }
+    }
+
+    /// Takes them away from an object of this kind.
+    pub fn take_from(&self, kind: &str, value: &mut Value) {
+        self.cut(kind, value, &mut Vec::new());
+    }
+
+    fn cut<'c>(&'c self, kind: &str, value: &mut Value, path: &mut Vec<&'c str>) {
+        match value {
+            Value::Object(map) => {
+                for (part, inner) in &self.below {
+                    let Some(name) = part.strip_prefix("f:") else { continue };
+                    if inner.whole {
+                        map.remove(name);
+                    } else if let Some(found) = map.get_mut(name) {
+                        path.push(name);
+                        inner.cut(kind, found, path);
+                        path.pop();
+                    }
+                }
+            }
+            Value::Array(items) if !self.below.is_empty() => {
+                let list = list_of(kind, path);
+                items.retain_mut(|item| match element(item, list).and_then(|one| self.below.get(&one)) {
+                    None => true,
+                    Some(inner) if inner.whole => false,
+                    Some(inner) => {
+                        inner.cut(kind, item, path);
+                        true
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+}
