@@ -4,7 +4,9 @@
 //! Every write goes to the disk before it counts. Writers wait for one another; those who read never wait for a disk.
 //! The thread `pk-store` reads the store at the start, as often as that takes, and ends.
 
-use std::collections::BTreeMap;
+mod change;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +14,25 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::{self, Resource};
 use super::told::Told;
 use super::world::Key;
+use crate::base::count::many;
 use crate::base::{limits, order};
-use crate::manifest::Decoded;
 use crate::manifest::edition::Known;
+use crate::manifest::{Decoded, stored_metadata};
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Source};
 use crate::source::accept::Acceptor;
+use crate::source::entry::whole_file;
 use crate::source::store::{self, Store};
 use crate::source::{FromSource, PodSet, SourceUpdate};
+
+pub use change::Change;
 
 /// Resource, namespace and name.
 pub type Id = (Resource, Key);
@@ -58,14 +65,31 @@ struct Inner {
     /// The store was read.
     is_read: bool,
     entries: BTreeMap<Id, Entry>,
-    leaving: BTreeMap<Key, Arc<Value>>,
+    leaving: BTreeMap<Key, Leaving>,
+    /// Paths in the store of what is no object of this version. Pods that were made of it go on.
+    unknown: BTreeSet<String>,
 }
 
 struct Entry {
     value: Arc<Value>,
     /// Bytes of its JSON.
     size: usize,
+    /// Bytes of what the node takes of it as local objects.
+    local: usize,
     decoded: Decoded,
+}
+
+impl Entry {
+    fn new(value: Value, size: usize, decoded: Decoded) -> Entry {
+        let local = decoded.objects.iter().fold(0_usize, |sum, object| sum.saturating_add(object.size()));
+        Entry { value: Arc::new(value), size, local, decoded }
+    }
+}
+
+/// A pod that was deleted and may still run.
+struct Leaving {
+    value: Arc<Value>,
+    pods: Vec<Arc<DesiredPod>>,
 }
 
 /// Handle of the thread `pk-store`.
@@ -96,7 +120,13 @@ impl Holdings {
         send: Send,
     ) -> Holdings {
         let store = Store::new(&root_dir, key_file.as_deref());
-        let inner = Inner { store, is_read: false, entries: BTreeMap::new(), leaving: BTreeMap::new() };
+        let inner = Inner {
+            store,
+            is_read: false,
+            entries: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
         Holdings(Arc::new(Shared { inner: Mutex::new(inner), told, acceptor, root_dir, send }))
     }
 
@@ -114,21 +144,25 @@ impl Holdings {
 
     fn read_all(&self, ended: &Receiver<()>) {
         let mut wait = limits::API_STORE_RETRY_MIN;
-        let mut told = String::new();
+        let (mut told, mut tries) = (String::new(), 0_u32);
         loop {
             let mut inner = self.inner();
-            match inner.store.load() {
+            tries = tries.saturating_add(1);
+            match inner.store.load(tries < limits::API_STORE_TRIES) {
                 Ok(all) => {
                     for (path, bytes) in all {
                         match self.restore(&path, &bytes) {
                             Some((id, entry)) => _ = inner.entries.insert(id, entry),
-                            None => log::error!(
-                                "{path} of the store is no object of this version: it is left alone"
-                            ),
+                            None => {
+                                log::error!(
+                                    "{path} of the store is no object of this version: it is left alone"
+                                );
+                                inner.unknown.insert(path);
+                            }
                         }
                     }
                     inner.is_read = true;
-                    self.publish(&inner);
+                    self.publish(&inner, &[]);
                     return;
                 }
                 Err(why) => {
@@ -170,15 +204,24 @@ impl Holdings {
         let mut parts = path.split('/');
         let (plural, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
         let kind = kinds::within("", "v1").find(|kind| kind.plural == plural)?;
+        let namespace = if kind.namespaced { namespace } else { "" };
         let id = (kind.resource, (namespace.to_owned(), name.to_owned()));
+        // One of another name was written by a version that took every name, and cannot be asked for.
+        if path != self::path(&id) || !kind.namespaced && !is_label(name) {
+            return None;
+        }
         let value: Value = serde_json::from_slice(bytes).ok()?;
         let decoded = self.decode(&id, &value);
-        Some((id, Entry { value: Arc::new(value), size: bytes.len(), decoded }))
+        Some((id, Entry::new(value, bytes.len(), decoded)))
     }
 
     /// Where an object is, as the operator is told.
     fn place(&self, id: &Id) -> String {
-        store::directory(&self.0.root_dir).join(path(id)).display().to_string()
+        self.place_of(&path(id))
+    }
+
+    fn place_of(&self, path: &str) -> String {
+        store::directory(&self.0.root_dir).join(path).display().to_string()
     }
 
     /// What the node reads in an object: nothing in one that only the API has.
@@ -190,11 +233,24 @@ impl Holdings {
         self.0.acceptor.accept(&self.place(id), text.as_bytes(), None, &Known::default())
     }
 
-    fn publish(&self, inner: &Inner) {
+    /// `going`: pods that go from now on, with their grace periods.
+    fn publish(&self, inner: &Inner, going: &[Arc<DesiredPod>]) {
         let objects = inner.entries.iter().map(|(id, entry)| (id.clone(), Arc::clone(&entry.value)));
-        let stored = Stored { objects: order::map(objects), leaving: inner.leaving.clone() };
+        let leaving = inner.leaving.iter().map(|(key, one)| (key.clone(), Arc::clone(&one.value)));
+        let stored = Stored { objects: order::map(objects), leaving: order::map(leaving) };
         self.0.told.tell_stored(stored);
-        let mut set = PodSet::default();
+        let mut set = PodSet { pods: going.to_vec(), ..PodSet::default() };
+        set.broken.extend(inner.unknown.iter().map(|path| self.place_of(path)));
+        if inner.store.unread() > 0 {
+            let dir = self.place_of("");
+            let why = format!(
+                "{} of the store cannot be read: pods that no other file names go on as they are; who does not miss \
+                 one removes the files that end in .damaged and starts podkeeper again",
+                many(inner.store.unread(), "file")
+            );
+            set.problems.push(whole_file(Severity::Error, &dir, why));
+            set.broken.push(dir);
+        }
         for entry in inner.entries.values() {
             // One that waits for its finalizers does not run any more.
             if entry.value.pointer("/metadata/deletionTimestamp").is_none() {
@@ -214,6 +270,12 @@ fn path((resource, (namespace, name)): &Id) -> String {
     // No part of a path may be empty.
     let namespace = if namespace.is_empty() { "-" } else { namespace };
     format!("{plural}/{namespace}/{name}")
+}
+
+/// The name is one of a namespace.
+fn is_label(name: &str) -> bool {
+    let meta = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    stored_metadata(&meta, true).is_empty()
 }
 
 /// An object as a manifest would have it: without what only the API keeps.
@@ -241,96 +303,6 @@ fn as_manifest(value: &Value) -> Value {
     value
 }
 
-/// A change that is under way.
-pub struct Change<'a> {
-    holdings: &'a Holdings,
-    inner: MutexGuard<'a, Inner>,
-}
-
-impl Change<'_> {
-    /// The object as it is stored.
-    #[must_use]
-    pub fn get(&self, id: &Id) -> Option<Arc<Value>> {
-        self.inner.entries.get(id).map(|entry| Arc::clone(&entry.value))
-    }
-
-    /// The stored objects of a namespace.
-    #[must_use]
-    pub fn within(&self, namespace: &str) -> Vec<Id> {
-        self.inner.entries.keys().filter(|(_, key)| key.0 == namespace).cloned().collect()
-    }
-
-    /// Stores an object, and has the node act on it. `decoded` is what it reads in it.
-    ///
-    /// # Errors
-    /// There is no room, or the disk fails: nothing has changed.
-    pub fn put(&mut self, id: &Id, value: Value, decoded: Decoded) -> Result<(), Failure> {
-        let bytes = value.to_string().into_bytes();
-        let size = bytes.len();
-        let is_pod = |id: &Id| id.0 == Resource::Pods;
-        let others = || self.inner.entries.iter().filter(|(other, _)| *other != id);
-        let alike = others().filter(|(other, _)| is_pod(other) == is_pod(id)).count();
-        let most = if is_pod(id) { limits::PODS_PER_SOURCE } else { limits::OBJECTS_PER_SOURCE };
-        let used = others().fold(size, |sum, (_, entry)| sum.saturating_add(entry.size));
-        if alike >= most || used > limits::API_STORE {
-            let why = format!(
-                "this node stores {most} objects of this kind and {} bytes at most: delete some first",
-                limits::API_STORE
-            );
-            return Err(Failure { reason: "Forbidden", ..Failure::new(403, why) });
-        }
-        self.inner.store.save(&path(id), bytes).map_err(|why| Failure::new(500, why))?;
-        self.inner.entries.insert(id.clone(), Entry { value: Arc::new(value), size, decoded });
-        self.holdings.publish(&self.inner);
-        Ok(())
-    }
-
-    /// Removes an object.
-    ///
-    /// # Errors
-    /// The disk fails: nothing has changed.
-    pub fn remove(&mut self, id: &Id) -> Result<(), Failure> {
-        self.inner.store.remove(&path(id)).map_err(|why| Failure::new(500, why))?;
-        self.inner.entries.remove(id);
-        self.holdings.publish(&self.inner);
-        Ok(())
-    }
-
-    /// Removes a pod and has the node stop it with the grace period that `leaving` has; it is shown until it has ended.
-    ///
-    /// # Errors
-    /// As [`Change::remove`].
-    pub fn remove_pod(&mut self, id: &Id, leaving: Value, grace: i64) -> Result<(), Failure> {
-        let pods = self.inner.entries.get(id).map(|entry| entry.decoded.pods.clone()).unwrap_or_default();
-        let latest = self.holdings.0.told.get();
-        let is_there = |value: &Arc<Value>| {
-            let uid = value.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-            latest.snapshot.pods.iter().any(|view| view.pod.uid == uid)
-        };
-        self.inner.leaving.retain(|_, value| is_there(value));
-        self.inner.store.remove(&path(id)).map_err(|why| Failure::new(500, why))?;
-        self.inner.leaving.insert(id.1.clone(), Arc::new(leaving));
-        // First the word that it goes, with its grace period, then the set without it.
-        if let Some(entry) = self.inner.entries.get_mut(id) {
-            entry.decoded.pods = pods.iter().map(|pod| Arc::new(deleted(pod, grace))).collect();
-        }
-        self.holdings.publish(&self.inner);
-        self.inner.entries.remove(id);
-        self.holdings.publish(&self.inner);
-        Ok(())
-    }
-}
-
-/// The pod as its source deletes it.
-fn deleted(pod: &DesiredPod, grace: i64) -> DesiredPod {
-    use crate::base::clock::{Clock as _, System};
-    let mut pod = pod.clone();
-    let now = crate::status::seconds(System::start().now().wall);
-    pod.metadata.deletion_timestamp = Some(now);
-    pod.metadata.deletion_grace_period_seconds = Some(grace);
-    pod
-}
-
 /// The first error of what was read, if there is one, and warnings.
 #[must_use]
 pub fn problems(decoded: &Decoded) -> (Vec<(String, String)>, Vec<String>) {
@@ -344,3 +316,6 @@ pub fn problems(decoded: &Decoded) -> (Vec<(String, String)>, Vec<String>) {
     }
     (errors, warnings)
 }
+
+#[cfg(test)]
+mod tests;

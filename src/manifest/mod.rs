@@ -43,6 +43,7 @@ use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use node::{Node, Place};
 use path::{Path, Report, quoted};
+pub use validate::stored_metadata;
 
 /// Input of the rules besides the bytes.
 #[derive(Debug, Clone, Copy)]

@@ -209,6 +209,15 @@ impl Merge {
         self.sources.get(&source).is_some_and(|k| k.broken.contains(path))
     }
 
+    /// Whether a pod that was made from this path of a source may still be wanted by what cannot be read now: the path
+    /// itself, or something of unknown name beside it.
+    #[must_use]
+    pub fn may_be_wanted(&self, source: Source, path: &str) -> bool {
+        let is_below =
+            |known: &&Known| known.broken.iter().any(|dir| dir.ends_with('/') && path.starts_with(dir));
+        self.is_broken(source, path) || self.sources.get(&source).filter(is_below).is_some()
+    }
+
     /// Problems of pods or objects with the same name: the losers, and which one holds the name. Also one UID
     /// under several names, changes of immutable objects, and sources that want more than they may have. At
     /// most [`limits::PROBLEMS_PER_SOURCE`].

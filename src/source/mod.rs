@@ -63,7 +63,8 @@ pub struct PodSet {
     /// Pods that policy refuses. Where an older version of one is still in force, `pods` holds that one.
     pub refused: Vec<Refused>,
     /// Paths whose content is not usable now. Pods that were made from them and run are left alone,
-    /// also after a restart of the daemon, until the path reads well again or is gone.
+    /// also after a restart of the daemon, until the path reads well again or is gone. A path that ends in a slash stands
+    /// for all that is below it: something there cannot be read, and its name is not known.
     pub broken: Vec<String>,
     /// What the operator should know, errors and warnings.
     pub problems: Vec<Problem>,

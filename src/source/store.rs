@@ -2,8 +2,10 @@
 //! all before the client is answered.
 //!
 //! Sealed as what is remembered of the other sources is, with the same key: see [`last_good::sealed`](super::last_good).
-//! A file that cannot be opened is set aside and told; the others count.
+//! A file that is damaged is set aside and told; the others count. A file that cannot be read now is no damaged one: the whole
+//! store is read again, so often. What must not happen here: that a missing object looks as if it were not wanted.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,23 @@ pub struct Store {
     given: Option<PathBuf>,
     key_file: KeyFile,
     key: Option<Key>,
+    /// Files that are there and yield nothing, by what their names begin with.
+    unread: BTreeSet<String>,
+}
+
+/// Why a file yields nothing.
+enum Unread {
+    /// Its content is not what was written.
+    Damaged(String),
+    /// Another time it may be read.
+    Trouble(String),
+    /// It is not there any more.
+    Gone,
+}
+
+/// What the names of a file and of what became of it have in common.
+fn stem(name: &str) -> String {
+    name.split('.').next().unwrap_or_default().to_owned()
 }
 
 /// The store's directory.
@@ -43,14 +62,16 @@ impl Store {
             given: given.map(Path::to_owned),
             key_file: key_file(root_dir, given),
             key: None,
+            unread: BTreeSet::new(),
         }
     }
 
-    /// Everything that is stored, by path.
+    /// Everything that is stored, by path. `patient`: files that cannot be read now are an error; else the others count
+    /// without them.
     ///
     /// # Errors
     /// It cannot be read now, for the operator. Another time it may.
-    pub fn load(&mut self) -> Result<Vec<(String, Vec<u8>)>, String> {
+    pub fn load(&mut self, patient: bool) -> Result<Vec<(String, Vec<u8>)>, String> {
         let names = self.names()?;
         if names.is_empty() {
             return Ok(Vec::new());
@@ -60,24 +81,41 @@ impl Store {
         for name in names {
             match self.open(&name) {
                 Ok(content) => all.push((content.path, content.bytes.0)),
-                Err(why) => self.set_aside(&name, &why)?,
+                Err(Unread::Gone) => {}
+                Err(Unread::Trouble(why)) if patient => {
+                    return Err(format!("{} cannot be read: {why}", self.dir.join(name).display()));
+                }
+                Err(Unread::Trouble(why)) => {
+                    log::error!("{} is left out: {why}", self.dir.join(&name).display());
+                    self.unread.insert(stem(&name));
+                }
+                Err(Unread::Damaged(why)) => self.set_aside(&name, &why),
             }
         }
         order::sort_by(&mut all, |a, b| a.0.cmp(&b.0));
         Ok(all)
     }
 
-    fn names(&self) -> Result<Vec<String>, String> {
+    /// How many files are there of which nobody knows what they held.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.unread.len()
+    }
+
+    fn names(&mut self) -> Result<Vec<String>, String> {
         let what = |error: io::Error| format!("{} cannot be read: {error}", self.dir.display());
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(what)?,
         };
         let mut names = Vec::new();
+        self.unread.clear();
         for entry in entries {
             let Ok(name) = entry.map_err(what)?.file_name().into_string() else { continue };
             if sealed::is_name(&name) && names.len() < limits::API_OBJECTS {
                 names.push(name);
+            } else if sealed::is_name(&name) || name.ends_with(&format!(".{DAMAGED}")) {
+                self.unread.insert(stem(&name));
             } else if name.ends_with(&format!(".{}", durable::BESIDE)) {
                 let _harmless = durable::remove(&self.dir.join(name));
             }
@@ -86,18 +124,33 @@ impl Store {
         Ok(names)
     }
 
-    fn open(&self, name: &str) -> Result<Remembered, String> {
-        let bytes =
-            regular::read(&self.dir.join(name), limits::API_STORED).map_err(|error| error.to_string())?;
-        let key = self.key.as_ref().ok_or("its key is lost")?;
-        key.open(Source::Api, name, &bytes).map_err(|why| why.to_string())
+    fn open(&self, name: &str) -> Result<Remembered, Unread> {
+        let read = regular::read(&self.dir.join(name), limits::API_STORED);
+        let bytes = read.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unread::Gone,
+            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => Unread::Damaged(error.to_string()),
+            _ => Unread::Trouble(error.to_string()),
+        })?;
+        let key = self.key.as_ref().ok_or_else(|| Unread::Damaged("its key is lost".to_owned()))?;
+        key.open(Source::Api, name, &bytes).map_err(|why| Unread::Damaged(why.to_string()))
     }
 
-    fn set_aside(&self, name: &str, why: &str) -> Result<(), String> {
+    fn set_aside(&mut self, name: &str, why: &str) {
         let path = self.dir.join(name);
         let aside = path.with_extension(DAMAGED);
-        log::error!("{} is not used: {why}; it is {} now", path.display(), aside.display());
-        fs::rename(&path, &aside).map_err(|error| format!("{} cannot be set aside: {error}", path.display()))
+        self.unread.insert(stem(name));
+        let (path_text, text) = (path.display(), aside.display());
+        match fs::rename(&path, &aside) {
+            Ok(()) => log::error!("{path_text} is not used: {why}; it is {text} now"),
+            Err(error) => log::error!("{path_text} is not used: {why}; it cannot be set aside: {error}"),
+        }
+    }
+
+    /// What a damaged file held is known again, or wanted no more.
+    fn settle(&mut self, name: &str) {
+        if self.unread.remove(&stem(name)) {
+            let _harmless = durable::remove(&self.dir.join(name).with_extension(DAMAGED));
+        }
     }
 
     /// Writes one object.
@@ -115,7 +168,9 @@ impl Store {
         let content = Remembered { path: path.to_owned(), bytes: Concealed(bytes), ..Remembered::default() };
         let sealed = key.seal(Source::Api, &content, nonce);
         let (name, file) = sealed.ok_or_else(|| cannot(&"it cannot be sealed"))?;
-        durable::write(&self.dir.join(name), &file).map_err(|error| cannot(&error))
+        durable::write(&self.dir.join(&name), &file).map_err(|error| cannot(&error))?;
+        self.settle(&name);
+        Ok(())
     }
 
     /// Removes one object.
@@ -125,8 +180,11 @@ impl Store {
     pub fn remove(&mut self, path: &str) -> Result<(), String> {
         let cannot = |error: &dyn std::fmt::Display| format!("{path} cannot be removed: {error}");
         let (key, _) = for_sealing(&mut self.key, &self.key_file).map_err(|error| cannot(&error))?;
-        let file = self.dir.join(key.name(path, Remembered::default().version));
-        durable::remove(&file).and_then(|()| durable::sync_parent(&file)).map_err(|error| cannot(&error))
+        let name = key.name(path, Remembered::default().version);
+        let file = self.dir.join(&name);
+        durable::remove(&file).and_then(|()| durable::sync_parent(&file)).map_err(|error| cannot(&error))?;
+        self.settle(&name);
+        Ok(())
     }
 }
 
@@ -139,20 +197,20 @@ mod tests {
     fn what_is_saved_comes_back_and_nothing_of_it_is_seen() {
         let dir = scratch("api-store");
         let mut store = Store::new(&dir, None);
-        assert_eq!(store.load(), Ok(Vec::new()));
+        assert_eq!(store.load(true), Ok(Vec::new()));
         store.save("pods/default/web", b"canary-1".to_vec()).unwrap();
         store.save("secrets/default/s", b"canary-2".to_vec()).unwrap();
         store.save("pods/default/web", b"canary-3".to_vec()).unwrap();
         let pair = |path: &str, bytes: &str| (path.to_owned(), bytes.as_bytes().to_vec());
         let expected = vec![pair("pods/default/web", "canary-3"), pair("secrets/default/s", "canary-2")];
-        assert_eq!(Store::new(&dir, None).load(), Ok(expected));
+        assert_eq!(Store::new(&dir, None).load(true), Ok(expected));
         for file in fs::read_dir(dir.join(DIRECTORY)).unwrap() {
             let file = file.unwrap().path();
             assert!(!String::from_utf8_lossy(&fs::read(&file).unwrap()).contains("canary"));
             assert!(!file.to_string_lossy().contains("web"));
         }
         store.remove("pods/default/web").unwrap();
-        assert_eq!(Store::new(&dir, None).load().unwrap().len(), 1);
+        assert_eq!(Store::new(&dir, None).load(true).unwrap().len(), 1);
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -166,8 +224,35 @@ mod tests {
         let mut bytes = fs::read(&first).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         fs::write(&first, bytes).unwrap();
-        assert_eq!(Store::new(&dir, None).load().unwrap().len(), 1);
+        assert_eq!(Store::new(&dir, None).load(true).unwrap().len(), 1);
         assert!(first.with_extension(DAMAGED).exists());
+        // Its pod may run: it is missed after the next start too, until the object is written again.
+        let mut store = Store::new(&dir, None);
+        assert_eq!((store.load(true).unwrap().len(), store.unread()), (1, 1));
+        store.save("pods/default/a", b"a".to_vec()).unwrap();
+        store.save("pods/default/b", b"b".to_vec()).unwrap();
+        assert_eq!(store.unread(), 0);
+        assert!(!first.with_extension(DAMAGED).exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// One error of the disk threw a whole file away, and its pod was stopped.
+    #[test]
+    fn a_file_that_cannot_be_read_now_is_no_damaged_one() {
+        let dir = scratch("api-store-trouble");
+        let mut store = Store::new(&dir, None);
+        store.save("pods/default/a", b"a".to_vec()).unwrap();
+        store.save("pods/default/b", b"b".to_vec()).unwrap();
+        let first = fs::read_dir(dir.join(DIRECTORY)).unwrap().next().unwrap().unwrap().path();
+        let aside = first.with_extension("aside");
+        fs::rename(&first, &aside).unwrap();
+        // The kernel follows no ring of links.
+        std::os::unix::fs::symlink(&first, &first).unwrap();
+        let mut store = Store::new(&dir, None);
+        assert!(store.load(true).unwrap_err().contains("cannot be read"));
+        assert_eq!((store.load(false).unwrap().len(), store.unread()), (1, 1));
+        fs::rename(&aside, &first).unwrap();
+        assert_eq!((store.load(true).unwrap().len(), store.unread()), (2, 0));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

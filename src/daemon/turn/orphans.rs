@@ -110,7 +110,7 @@ impl Turn {
             return Verdict::Wait(*waited);
         }
         match owner.and_then(|owner| owner.origin.as_deref()) {
-            Some(path) if self.merge.is_broken(source, path) => Verdict::Keep(path.to_owned()),
+            Some(path) if self.merge.may_be_wanted(source, path) => Verdict::Keep(path.to_owned()),
             _ => Verdict::Stop,
         }
     }

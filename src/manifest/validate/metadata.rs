@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::path::{Path, Report, forbidden, invalid, too_long};
 use super::super::unknown::unknown_annotation;
-use super::{accepted, accepted_if_set, history, names, not_negative};
+use super::{accepted, accepted_if_set, history, names, needed, not_negative};
 use crate::node::devices::{DEVICE, DOMAIN};
 use crate::pod::after;
 
@@ -21,17 +21,7 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     accepted_if_set(meta.name.as_deref(), names::subdomain, &path.field("name"), report);
     accepted_if_set(meta.namespace.as_deref(), names::label, &path.field("namespace"), report);
     accepted_if_set(meta.uid.as_deref(), names::uid, &path.field("uid"), report);
-    if let Some(prefix) = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
-        // A suffix follows a trailing dash. Upstream (`maskTrailingDash`) also hides the character before it.
-        let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
-            let mut rest: String = rest.to_owned();
-            rest.pop();
-            rest + "a"
-        });
-        if let Err(detail) = names::subdomain(masked.as_deref().unwrap_or(prefix)) {
-            report.error(&path.field("generateName"), invalid(prefix, detail));
-        }
-    }
+    generate_name(meta, path, report);
     not_negative(meta.generation, &path.field("generation"), report);
     history::check(meta, path, report);
     if let Some(labels) = &meta.labels {
@@ -47,6 +37,35 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     if meta.deletion_grace_period_seconds.is_some() {
         report.error(&path.field("deletionGracePeriodSeconds"), forbidden(only_api));
     }
+}
+
+fn generate_name(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
+    if let Some(prefix) = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
+        // A suffix follows a trailing dash. Upstream (`maskTrailingDash`) also hides the character before it.
+        let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
+            let mut rest: String = rest.to_owned();
+            rest.pop();
+            rest + "a"
+        });
+        if let Err(detail) = names::subdomain(masked.as_deref().unwrap_or(prefix)) {
+            report.error(&path.field("generateName"), invalid(prefix, detail));
+        }
+    }
+}
+
+/// See [`super::stored_metadata`].
+pub(super) fn stored(meta: &ObjectMeta, is_namespace: bool, path: &Path<'_>, report: &mut Report<'_>) {
+    if is_namespace {
+        needed(meta.name.as_deref().unwrap_or_default(), names::label, &path.field("name"), report);
+        if let Some(labels) = &meta.labels {
+            self::labels(labels, &path.field("labels"), report);
+        }
+        if let Some(annotations) = &meta.annotations {
+            self::annotations(annotations, &path.field("annotations"), report);
+        }
+    }
+    generate_name(meta, path, report);
+    history::check(meta, path, report);
 }
 
 /// podkeeper's own annotations: misspelled ones, and those about the order of pods.

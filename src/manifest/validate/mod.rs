@@ -23,6 +23,7 @@ mod volumes;
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::node::{Data, Node};
 use super::path::{Path, Report, invalid, invalid_plain, required, unsupported};
 
 /// Reports everything the API server would refuse.
@@ -47,6 +48,17 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
 pub(crate) fn object_metadata(meta: &ObjectMeta, report: &mut Report<'_>) {
     let root = Path::ROOT;
     metadata::check(meta, &root.field("metadata"), report);
+}
+
+/// Field and message of what the API server would refuse in the metadata of an object that is stored as it is, beside what
+/// is looked at in every manifest: the fields that a manifest has for nothing, and of a namespace all of it.
+#[must_use]
+pub fn stored_metadata(meta: &ObjectMeta, is_namespace: bool) -> Vec<(String, String)> {
+    let root = Node { at: (1, 1), data: Data::Map(Vec::new()) };
+    let mut report = Report::new("", None, &root);
+    metadata::stored(meta, is_namespace, &Path::ROOT.field("metadata"), &mut report);
+    let problems = report.into_problems();
+    problems.map(|problem| (problem.field.unwrap_or_default(), problem.message)).collect()
 }
 
 /// Checks that the text is one of `values`; absent or empty is valid.

@@ -85,6 +85,13 @@ fn kept_while_their_manifest_is_broken() {
     let mut rig = Rig::new();
     rig.unsettled("/m/web.yaml");
     assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 container is ours"]);
+    // A file of unknown name below this directory cannot be read.
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/"]);
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0]);
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m2/"]);
+    assert_ne!(acts(rig.list(&[WEB])), [""; 0]);
     // An error in another file does not count.
     let mut rig = Rig::new();
     rig.want_with(&[], &["/m/other.yaml"]);

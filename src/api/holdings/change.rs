@@ -1,0 +1,181 @@
+//! One change of what was written over the API: on the disk first, then told.
+
+use std::sync::{Arc, MutexGuard};
+
+use serde_json::Value;
+
+use super::{Entry, Holdings, Id, Inner, Leaving, path};
+use crate::api::failure::Failure;
+use crate::api::kinds::Resource;
+use crate::api::value::is_deeper;
+use crate::api::world::Key;
+use crate::base::limits;
+use crate::manifest::Decoded;
+use crate::pod::DesiredPod;
+
+/// A change that is under way.
+pub struct Change<'a> {
+    pub(super) holdings: &'a Holdings,
+    pub(super) inner: MutexGuard<'a, Inner>,
+}
+
+impl Change<'_> {
+    /// The object as it is stored.
+    #[must_use]
+    pub fn get(&self, id: &Id) -> Option<Arc<Value>> {
+        self.inner.entries.get(id).map(|entry| Arc::clone(&entry.value))
+    }
+
+    /// The stored objects of a namespace.
+    #[must_use]
+    pub fn within(&self, namespace: &str) -> Vec<Id> {
+        self.inner.entries.keys().filter(|(_, key)| key.0 == namespace).cloned().collect()
+    }
+
+    /// Stores an object, and has the node act on it. `decoded` is what it reads in it.
+    ///
+    /// # Errors
+    /// There is no room, or the disk fails: nothing has changed.
+    pub fn put(&mut self, id: &Id, value: Value, decoded: Decoded) -> Result<(), Failure> {
+        self.store(id, value, decoded)?;
+        self.holdings.publish(&self.inner, &[]);
+        Ok(())
+    }
+
+    /// Stores a pod that waits for its finalizers, and has the node stop it with this grace period.
+    ///
+    /// # Errors
+    /// As [`Change::put`].
+    pub fn put_leaving(
+        &mut self,
+        id: &Id,
+        value: Value,
+        decoded: Decoded,
+        grace: i64,
+    ) -> Result<(), Failure> {
+        let going = going(&decoded.pods, grace);
+        self.store(id, value, decoded)?;
+        self.holdings.publish(&self.inner, &going);
+        self.holdings.publish(&self.inner, &[]);
+        Ok(())
+    }
+
+    fn store(&mut self, id: &Id, value: Value, decoded: Decoded) -> Result<(), Failure> {
+        // What could not be read again is not taken.
+        if is_deeper(&value, limits::API_DEPTH) {
+            return Err(Failure::new(422, format!("the object is deeper than {} fields", limits::API_DEPTH)));
+        }
+        let bytes = value.to_string().into_bytes();
+        if bytes.len().saturating_add(limits::API_SEAL) > limits::API_STORED {
+            let why = format!(
+                "the object has {} bytes with all that belongs to it, and this node stores {} of one",
+                bytes.len(),
+                limits::API_STORED.saturating_sub(limits::API_SEAL)
+            );
+            return Err(Failure::new(413, why));
+        }
+        let entry = Entry::new(value, bytes.len(), decoded);
+        self.room(id, &entry)?;
+        let path = path(id);
+        self.inner.store.save(&path, bytes).map_err(|why| Failure::new(500, why))?;
+        self.inner.unknown.remove(&path);
+        self.inner.entries.insert(id.clone(), entry);
+        Ok(())
+    }
+
+    /// What is stored is what the node takes as one source: more would push others out.
+    fn room(&self, id: &Id, new: &Entry) -> Result<(), Failure> {
+        let old = self.inner.entries.get(id);
+        if old.is_some_and(|old| new.size <= old.size && new.local <= old.local) {
+            return Ok(());
+        }
+        let others = || self.inner.entries.iter().filter(|(other, _)| *other != id);
+        let all = || others().map(|(_, entry)| entry).chain([new]);
+        let bytes = |of: fn(&Entry) -> usize| all().fold(0_usize, |sum, entry| sum.saturating_add(of(entry)));
+        let count = |of: fn(&Id) -> bool| others().filter(|(other, _)| of(other)).count().saturating_add(1);
+        let (most, have, what) = match id.0 {
+            Resource::Pods => (limits::PODS_PER_SOURCE, count(|id| id.0 == Resource::Pods), "pods"),
+            Resource::Namespaces => {
+                (limits::OBJECTS_PER_SOURCE, count(|id| id.0 == Resource::Namespaces), "namespaces")
+            }
+            _ => {
+                let is_local = |id: &Id| !matches!(id.0, Resource::Pods | Resource::Namespaces);
+                (limits::OBJECTS_PER_SOURCE, count(is_local), "ConfigMaps, Secrets and claims together")
+            }
+        };
+        let full = |what: String| {
+            let why = format!("exceeded quota: this node takes {what} over its API: delete some first");
+            Err(Failure { reason: "Forbidden", ..Failure::new(403, why) })
+        };
+        if have > most {
+            return full(format!("{most} {what}"));
+        }
+        if bytes(|entry| entry.local) > limits::OBJECT_BYTES_PER_SOURCE {
+            return full(format!("{} bytes of ConfigMaps and Secrets", limits::OBJECT_BYTES_PER_SOURCE));
+        }
+        if bytes(|entry| entry.size) > limits::API_STORE {
+            return full(format!("{} bytes of objects as JSON", limits::API_STORE));
+        }
+        Ok(())
+    }
+
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// The disk fails: nothing has changed.
+    pub fn remove(&mut self, id: &Id) -> Result<(), Failure> {
+        self.inner.store.remove(&path(id)).map_err(|why| Failure::new(500, why))?;
+        self.inner.entries.remove(id);
+        self.holdings.publish(&self.inner, &[]);
+        Ok(())
+    }
+
+    /// Removes a pod and has the node stop it with the grace period that `leaving` has; it is shown until it has ended.
+    ///
+    /// # Errors
+    /// As [`Change::remove`].
+    pub fn remove_pod(&mut self, id: &Id, leaving: Value, grace: i64) -> Result<(), Failure> {
+        let pods = self.inner.entries.get(id).map(|entry| entry.decoded.pods.clone()).unwrap_or_default();
+        let latest = self.holdings.0.told.get();
+        let is_there = |value: &Arc<Value>| {
+            let uid = value.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+            latest.snapshot.pods.iter().any(|view| view.pod.uid == uid)
+        };
+        self.inner.leaving.retain(|_, one| is_there(&one.value));
+        self.inner.store.remove(&path(id)).map_err(|why| Failure::new(500, why))?;
+        // First the word that it goes, with its grace period, then the set without it.
+        let going = going(&pods, grace);
+        self.inner.leaving.insert(id.1.clone(), Leaving { value: Arc::new(leaving), pods });
+        self.inner.entries.remove(id);
+        self.holdings.publish(&self.inner, &going);
+        self.holdings.publish(&self.inner, &[]);
+        Ok(())
+    }
+
+    /// Has the node stop a removed pod sooner than it was told.
+    pub fn hurry(&mut self, key: &Key, leaving: Value, grace: i64) {
+        let uid = leaving.pointer("/metadata/uid").cloned();
+        let Some(one) = self.inner.leaving.get_mut(key) else { return };
+        if one.value.pointer("/metadata/uid") != uid.as_ref() {
+            return;
+        }
+        one.value = Arc::new(leaving);
+        let going = going(&one.pods, grace);
+        self.holdings.publish(&self.inner, &going);
+        self.holdings.publish(&self.inner, &[]);
+    }
+}
+
+fn going(pods: &[Arc<DesiredPod>], grace: i64) -> Vec<Arc<DesiredPod>> {
+    pods.iter().map(|pod| Arc::new(deleted(pod, grace))).collect()
+}
+
+/// The pod as its source deletes it.
+fn deleted(pod: &DesiredPod, grace: i64) -> DesiredPod {
+    use crate::base::clock::{Clock as _, System};
+    let mut pod = pod.clone();
+    let now = crate::status::seconds(System::start().now().wall);
+    pod.metadata.deletion_timestamp = Some(now);
+    pod.metadata.deletion_grace_period_seconds = Some(grace);
+    pod
+}

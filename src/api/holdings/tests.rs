@@ -1,0 +1,182 @@
+//! What was written is there again after a restart, and what is not taken is refused before it is stored.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+use crate::base::testing::scratch;
+use crate::source::accept::Acceptor;
+
+/// What the main loop gets.
+type Sent = Receiver<FromSource>;
+
+fn open(dir: &Path) -> (Holdings, Sent, Reading) {
+    let (sender, sent) = crossbeam_channel::unbounded();
+    let send: Send = Arc::new(move |update| sender.send(update).is_ok());
+    let acceptor = Acceptor::new(Source::Api, "n".to_owned());
+    let holdings = Holdings::new(dir.to_owned(), None, acceptor, Told::default(), send);
+    let reading = holdings.read().unwrap();
+    (holdings, sent, reading)
+}
+
+fn set(sent: &Sent) -> PodSet {
+    match sent.recv_timeout(Duration::from_secs(30)).unwrap().update {
+        SourceUpdate::Full(set) => set,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn id(resource: Resource, namespace: &str, name: &str) -> Id {
+    (resource, (namespace.to_owned(), name.to_owned()))
+}
+
+fn put(holdings: &Holdings, id: &Id, value: Value) -> Result<(), Failure> {
+    let decoded = holdings.decode(id, &value);
+    assert_eq!(decoded.problems, []);
+    holdings.begin().unwrap().put(id, value, decoded)
+}
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+           "spec": {"containers": [{"name": "c", "image": "busybox"}]}})
+}
+
+fn map(name: &str, bytes: usize) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "uid": "u"},
+           "data": {"a": "x".repeat(bytes)}})
+}
+
+/// They were listed, and neither found nor deleted.
+#[test]
+fn namespaces_are_found_after_a_restart() {
+    let dir = scratch("api-holdings-namespaces");
+    let (holdings, sent, reading) = open(&dir);
+    set(&sent);
+    let namespace = id(Resource::Namespaces, "", "empty");
+    let value = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "empty"}});
+    put(&holdings, &namespace, value.clone()).unwrap();
+    // What an older version took.
+    holdings.inner().store.save("namespaces/-/a/b", b"{}".to_vec()).unwrap();
+    holdings.inner().store.save("namespaces/-/A", b"{}".to_vec()).unwrap();
+    drop((holdings, sent, reading));
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    let mut change = holdings.begin().unwrap();
+    assert_eq!(change.get(&namespace).as_deref(), Some(&value));
+    assert_eq!(change.inner.entries.len(), 1);
+    change.remove(&namespace).unwrap();
+    drop(change);
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    assert_eq!(holdings.inner().entries.len(), 0);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A write that was acknowledged was gone after a restart, with its pod.
+#[test]
+fn what_cannot_be_read_again_is_not_stored() {
+    let dir = scratch("api-holdings-bounds");
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    let at = id(Resource::Pods, "default", "a");
+    let with = |fields: Value| {
+        let mut value = pod("a");
+        value["metadata"]["managedFields"] = json!([{"fieldsV1": fields}]);
+        value
+    };
+    let deep = (0..100).fold(json!({}), |inner, _| json!({"f:a": inner}));
+    assert_eq!(put(&holdings, &at, with(deep)).unwrap_err().code, 422);
+    let large = json!({"f:a": "x".repeat(limits::API_STORED - 500)});
+    assert_eq!(put(&holdings, &at, with(large)).unwrap_err().code, 413);
+    let most = json!({"f:a": "x".repeat(limits::API_STORED - limits::API_SEAL - 500)});
+    put(&holdings, &at, with(most)).unwrap();
+    let (again, sent, _reading) = open(&dir);
+    assert_eq!(set(&sent).pods.len(), 1);
+    assert_eq!(again.inner().store.unread(), 0);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// It was stopped: "no manifest names it".
+#[test]
+fn a_pod_of_a_file_that_is_not_understood_goes_on() {
+    let dir = scratch("api-holdings-unknown");
+    let (holdings, sent, _reading) = open(&dir);
+    assert_eq!(set(&sent).broken, [""; 0]);
+    holdings.inner().store.save("pods/default/a", b"{]".to_vec()).unwrap();
+    let (again, sent, _reading) = open(&dir);
+    let place = dir.join("api/pods/default/a").display().to_string();
+    assert_eq!(set(&sent).broken, [place]);
+    // Written again it is known.
+    put(&again, &id(Resource::Pods, "default", "a"), pod("a")).unwrap();
+    assert_eq!(set(&sent).broken, [""; 0]);
+    // One that is damaged may have held any pod.
+    for file in fs::read_dir(dir.join("api")).unwrap() {
+        fs::write(file.unwrap().path(), b"x").unwrap();
+    }
+    let (again, sent, _reading) = open(&dir);
+    let set_of = set(&sent);
+    let place = format!("{}/", dir.join("api").display());
+    assert_eq!(set_of.broken, [place.as_str()]);
+    assert!(set_of.problems[0].to_string().contains("1 file of the store cannot be read"), "{set_of:?}");
+    put(&again, &id(Resource::Pods, "default", "a"), pod("a")).unwrap();
+    assert_eq!(set(&sent).broken, [""; 0]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// 33 ConfigMaps of 1 MB were stored, of which the node takes 16; a new one pushed out one that pods use.
+#[test]
+fn what_the_node_does_not_take_is_refused() {
+    let dir = scratch("api-holdings-quota");
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    let size = 1_000_000;
+    let most = limits::OBJECT_BYTES_PER_SOURCE / size;
+    let at = |n: usize| id(Resource::ConfigMaps, "default", &format!("c{n:02}"));
+    for n in 0..most {
+        put(&holdings, &at(n), map(&format!("c{n:02}"), size)).unwrap();
+    }
+    let full = put(&holdings, &id(Resource::ConfigMaps, "default", "a00"), map("a00", size)).unwrap_err();
+    assert_eq!((full.code, full.reason), (403, "Forbidden"));
+    assert!(full.message.contains("16777216 bytes of ConfigMaps and Secrets"), "{}", full.message);
+    // One that is there may become smaller, and pods are counted apart.
+    put(&holdings, &at(0), map("c00", 10)).unwrap();
+    put(&holdings, &id(Resource::Pods, "default", "a"), pod("a")).unwrap();
+    let last = sent.try_iter().last().unwrap();
+    let SourceUpdate::Full(last) = last.update else { panic!("{last:?}") };
+    assert_eq!((last.objects.len(), last.pods.len(), last.problems), (most, 1, vec![]));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// `--force` did nothing, and a finalizer lost the grace period.
+#[test]
+fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
+    let dir = scratch("api-holdings-grace");
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    let graces = |sent: &Sent| -> Vec<Vec<Option<i64>>> {
+        let all = sent.try_iter().map(|update| match update.update {
+            SourceUpdate::Full(set) => set.pods,
+            other => panic!("{other:?}"),
+        });
+        all.map(|pods| pods.iter().map(|pod| pod.metadata.deletion_grace_period_seconds).collect()).collect()
+    };
+    let at = |name: &str| id(Resource::Pods, "default", name);
+    put(&holdings, &at("a"), pod("a")).unwrap();
+    holdings.begin().unwrap().remove_pod(&at("a"), pod("a"), 3600).unwrap();
+    holdings.begin().unwrap().hurry(&at("a").1, pod("a"), 0);
+    assert_eq!(graces(&sent), [vec![None], vec![Some(3600)], vec![], vec![Some(0)], vec![]]);
+    // Another pod of that name is not meant.
+    let mut other = pod("a");
+    other["metadata"]["uid"] = "other".into();
+    holdings.begin().unwrap().hurry(&at("a").1, other, 0);
+    assert!(graces(&sent).is_empty());
+    put(&holdings, &at("b"), pod("b")).unwrap();
+    let mut waits = pod("b");
+    waits["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let decoded = holdings.decode(&at("b"), &waits);
+    holdings.begin().unwrap().put_leaving(&at("b"), waits, decoded, 1).unwrap();
+    assert_eq!(graces(&sent), [vec![None], vec![Some(1)], vec![]]);
+    fs::remove_dir_all(&dir).unwrap();
+}
