@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::writes::{Done, How, Writes};
-use super::written::{SOURCE, elsewhere, leaving, preconditions, without_live};
+use super::written::{SOURCE, elsewhere, grace_left, is_shadowed, leaving, own, preconditions, without_live};
 use crate::api::failure::Failure;
 use crate::api::holdings::{Change, Id};
 use crate::api::kinds::{Kind, Resource};
@@ -33,24 +33,31 @@ impl Writes {
         let kind = target.kind;
         let mut change = self.holdings.begin()?;
         let live = self.found(target, name)?;
-        preconditions(kind, name, options, &live.value)?;
         if kind.resource == Resource::Namespaces {
+            preconditions(kind, name, options, &live.value)?;
             return self.delete_namespace(&mut change, kind, name, &live, how);
         }
         let id = (kind.resource, (target.namespace.unwrap_or_default().to_owned(), name.to_owned()));
-        if change.get(&id).is_none() {
-            if live.value.pointer("/metadata/deletionTimestamp").is_some()
-                && live.value.pointer(SOURCE).is_none()
-            {
-                // It is on its way out already.
-                return Ok(Done { code: 200, value: live.value.clone(), warnings: Vec::new() });
+        let grace = grace(query, options);
+        let Some(stored) = change.get(&id) else {
+            preconditions(kind, name, options, &live.value)?;
+            let is_leaving = live.value.pointer("/metadata/deletionTimestamp").is_some();
+            if is_leaving && live.value.pointer(SOURCE).is_none() {
+                return Ok(hurry(&mut change, &id, &live, grace, how));
             }
             return Err(elsewhere(kind, name, &live.value, &self.world));
+        };
+        let shown = live;
+        let live = own(&stored, &shown);
+        preconditions(kind, name, options, &live.value)?;
+        let mut done = self.take_away(&mut change, kind, &id, &live, grace, how)?;
+        if is_shadowed(&stored, &shown.value) {
+            let why = elsewhere(kind, name, &shown.value, &self.world).message;
+            done.warnings.push(format!(
+                "what was written over the API is deleted; another one of its name stays: {why}"
+            ));
         }
-        let grace = options.get("gracePeriodSeconds").and_then(Value::as_i64);
-        let grace =
-            grace.or_else(|| query.get("gracePeriodSeconds")?.parse().ok()).filter(|grace| *grace >= 0);
-        self.take_away(&mut change, kind, &id, &live, grace, how)
+        Ok(done)
     }
 
     fn take_away(
@@ -64,22 +71,27 @@ impl Writes {
     ) -> Result<Done, Failure> {
         let name = &id.1.1;
         let own = live.value.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-        let grace = grace.or(own).unwrap_or(i64::from(limits::GRACE_DEFAULT));
-        let grace = if kind.resource == Resource::Pods { grace } else { 0 };
+        let left = grace_left(&live.value);
+        let grace = grace.or(left).or(own).unwrap_or(i64::from(limits::GRACE_DEFAULT));
+        let grace = if kind.resource == Resource::Pods { grace.min(u32::MAX.into()) } else { 0 };
+        let done = |value: Value| Ok(Done { code: 200, value, warnings: Vec::new() });
+        if left.is_some_and(|left| left <= grace) {
+            // It waits for its finalizers already, and not longer than is asked now.
+            return done(live.value.clone());
+        }
         let leaving = leaving(&live.value, grace);
         let waits = live
             .value
             .pointer("/metadata/finalizers")
             .and_then(Value::as_array)
             .is_some_and(|all| !all.is_empty());
-        let done = |value: Value| Ok(Done { code: 200, value, warnings: Vec::new() });
         if !how.dry {
             match kind.resource {
                 _ if waits => {
                     let mut value = leaving.clone();
                     without_live(&mut value);
                     let decoded = self.holdings.decode(id, &value);
-                    change.put(id, value, decoded)?;
+                    change.put_leaving(id, value, decoded, grace)?;
                 }
                 Resource::Pods => change.remove_pod(id, leaving.clone(), grace)?,
                 _ => change.remove(id)?,
@@ -105,7 +117,6 @@ impl Writes {
             let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
             return Err(Failure::of(403, kind, name, why));
         }
-        let ids = change.within(name);
         let objects: Vec<(Id, Arc<Object>)> = {
             let state = self.world.now();
             let resources = [Resource::Pods, Resource::ConfigMaps, Resource::Secrets, Resource::Claims];
@@ -116,14 +127,18 @@ impl Writes {
             });
             all.collect()
         };
+        let is_own = |id: &Id, object: &Object| {
+            change.get(id).is_some_and(|stored| !is_shadowed(&stored, &object.value))
+        };
         let is_ours = |(id, object): &&(Id, Arc<Object>)| {
-            ids.contains(id) || object.value.pointer("/metadata/deletionTimestamp").is_some()
+            is_own(id, object) || object.value.pointer("/metadata/deletionTimestamp").is_some()
         };
         if let Some(((resource, key), object)) = objects.iter().find(|one| !is_ours(one)) {
             let of = crate::api::kinds::of(*resource).unwrap_or(kind);
             return Err(elsewhere(of, &key.1, &object.value, &self.world));
         }
         if !how.dry {
+            let ids = change.within(name);
             for (id, object) in objects.iter().filter(|(id, _)| ids.contains(id)) {
                 let of = crate::api::kinds::of(id.0).unwrap_or(kind);
                 self.take_away(change, of, id, object, None, how)?;
@@ -134,4 +149,26 @@ impl Writes {
         *place(&mut value, &["status", "phase"]) = "Terminating".into();
         Ok(Done { code: 200, value, warnings: Vec::new() })
     }
+}
+
+/// The grace period that is asked for.
+fn grace(query: &Query, options: &Value) -> Option<i64> {
+    let given = options.get("gracePeriodSeconds").and_then(Value::as_i64);
+    given.or_else(|| query.get("gracePeriodSeconds")?.parse().ok()).filter(|grace| *grace >= 0)
+}
+
+/// A pod that is on its way out already may have less time than it was given.
+fn hurry(change: &mut Change<'_>, id: &Id, live: &Object, grace: Option<i64>, how: How) -> Done {
+    let done = |value: Value| Done { code: 200, value, warnings: Vec::new() };
+    let left = grace_left(&live.value);
+    let Some(grace) = grace.filter(|grace| left.is_none_or(|left| *grace < left)) else {
+        return done(live.value.clone());
+    };
+    let leaving = leaving(&live.value, grace);
+    if !how.dry {
+        let mut kept = leaving.clone();
+        without_live(&mut kept);
+        change.hurry(&id.1, kept, grace);
+    }
+    done(leaving)
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource};
-use crate::api::value::{part, place};
+use crate::api::value::{is_deeper, part, place};
 use crate::base::limits;
 use crate::manifest::base64;
 
@@ -88,6 +88,9 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
         let metadata = fields.get("metadata").cloned().unwrap_or_else(|| json!({}));
         let metadata = ObjectMeta::deserialize(metadata).map_err(|error| wrong(&error))?;
         typed.insert("metadata".to_owned(), serde_json::to_value(&metadata).unwrap_or_default());
+        if kind.resource == Resource::Secrets {
+            texts_of_secret(fields).map_err(|why| wrong(&why))?;
+        }
         for name in known(kind.resource) {
             if let Some(value) = fields.get(*name).filter(|value| !value.is_null()) {
                 typed.insert((*name).to_owned(), value.clone());
@@ -99,6 +102,22 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
     let (typed, mut unknown) = (Value::Object(typed), Vec::new());
     compare(object, &typed, "", &mut unknown);
     Ok((typed, unknown))
+}
+
+/// What of a Secret becomes something else before the manifest's rules see it has the right types.
+fn texts_of_secret(fields: &Map<String, Value>) -> Result<(), String> {
+    let is_text = |value: &Value| value.is_string() || value.is_null();
+    if fields.get("type").is_some_and(|value| !is_text(value)) {
+        return Err("type: must be a string".to_owned());
+    }
+    match fields.get("stringData") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Object(all)) => match all.iter().find(|(_, value)| !is_text(value)) {
+            Some((key, _)) => Err(format!("stringData.{key}: must be a string")),
+            None => Ok(()),
+        },
+        Some(_) => Err("stringData: must be a map of strings".to_owned()),
+    }
 }
 
 /// Fields of a resource beside metadata.
@@ -133,6 +152,30 @@ fn compare(written: &Value, typed: &Value, path: &str, unknown: &mut Vec<String>
         }
         _ => {}
     }
+}
+
+/// Refuses an object that is deeper than what reads it again takes; nothing that goes down in it comes before.
+///
+/// # Errors
+/// It is.
+pub fn check_depth(object: &Value) -> Result<(), Failure> {
+    match is_deeper(object, limits::API_DEPTH) {
+        true => Err(Failure::new(422, format!("the object is deeper than {} fields", limits::API_DEPTH))),
+        false => Ok(()),
+    }
+}
+
+/// Field and message of what is wrong with the parts of metadata that no manifest has.
+#[must_use]
+pub fn metadata_errors(kind: &Kind, value: &Value) -> Vec<(String, String)> {
+    let metadata = ObjectMeta::deserialize(part(value, "/metadata")).unwrap_or_default();
+    let mut errors = crate::manifest::stored_metadata(&metadata, kind.resource == Resource::Namespaces);
+    let owners = part(value, "/metadata/managedFields");
+    if !owners.is_null() && owners.to_string().len() > limits::API_OWNERS {
+        let why = format!("Too long: may not be more than {} bytes", limits::API_OWNERS);
+        errors.push(("metadata.managedFields".to_owned(), why));
+    }
+    errors
 }
 
 /// Fills in what an object always has once it is stored. The defaults of a pod's spec are the manifest's.
@@ -221,9 +264,11 @@ fn check_pod(old: &Value, new: &Value) -> Result<(), String> {
             return Err(format!("spec.{list}: Forbidden: pod updates may not add or remove containers"));
         }
     }
-    let tolerations = |pod: &Value| part(pod, "/spec/tolerations").as_array().cloned().unwrap_or_default();
-    let after = tolerations(new);
-    if tolerations(old).iter().any(|one| !after.contains(one)) {
+    let tolerations = |pod: &Value| {
+        let all = part(pod, "/spec/tolerations").as_array().into_iter().flatten();
+        crate::base::order::set(all.map(Value::to_string))
+    };
+    if !tolerations(old).is_subset(&tolerations(new)) {
         return Err(ONLY.to_owned());
     }
     let fixed = |pod: &Value| {
@@ -294,6 +339,39 @@ mod tests {
         tolerant["spec"]["tolerations"] = json!([{"key": "k"}]);
         assert_eq!(check(tolerant.clone()), Ok(()));
         assert!(check_update(kind, "p", &tolerant, &pod("x", "1")).is_err());
+    }
+
+    /// Two patches of owners made a file that was too large to be read again, and owners of a depth of 150 one that was
+    /// too deep: both were gone after a restart.
+    #[test]
+    fn owners_are_neither_deeper_nor_larger_than_what_is_read_again() {
+        let deep = (0..150).fold(json!({}), |inner, _| json!({"f:a": inner}));
+        let map = |fields: Value| {
+            let owner = json!({"manager": "m", "operation": "Update", "fieldsV1": fields});
+            json!({"metadata": {"name": "c", "managedFields": [owner]}})
+        };
+        assert_eq!(check_depth(&map(deep)).unwrap_err().code, 422);
+        assert_eq!(check_depth(&map(json!({"f:a": {}}))), Ok(()));
+        let kind = of(Resource::ConfigMaps).unwrap();
+        let errors = metadata_errors(kind, &map(json!({"f:a": {"x".repeat(limits::API_OWNERS): {}}})));
+        assert_eq!(errors.first().map(|(field, _)| field.as_str()), Some("metadata.managedFields"));
+        assert_eq!(metadata_errors(kind, &map(json!({"f:a": {}}))), []);
+    }
+
+    /// They were stored as empty values, and a type that is no text as `Opaque`.
+    #[test]
+    fn texts_of_a_secret_are_texts() {
+        let kind = of(Resource::Secrets).unwrap();
+        for (secret, words) in [
+            (json!({"stringData": {"a": 5}}), "stringData.a: must be a string"),
+            (json!({"stringData": {"a": {"x": 1}}}), "stringData.a: must be a string"),
+            (json!({"stringData": "text"}), "stringData: must be a map of strings"),
+            (json!({"type": ["x"]}), "type: must be a string"),
+        ] {
+            let failure = typed(kind, &secret).unwrap_err();
+            assert!(failure.code == 400 && failure.message.ends_with(words), "{failure:?}");
+        }
+        assert!(typed(kind, &json!({"stringData": {"a": null}, "type": null})).is_ok());
     }
 
     #[test]

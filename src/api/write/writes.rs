@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::form::{self, Validation};
 use super::managed::{self, By};
 use super::patch;
-use super::written::{elsewhere, made_up, remove, uid, without_live};
+use super::written::{elsewhere, grace_left, is_shadowed, made_up, remove, uid, without_live};
 use crate::api::failure::Failure;
 use crate::api::holdings::{Change, Holdings, Id, problems};
 use crate::api::kinds::{Kind, Resource};
@@ -223,10 +223,12 @@ impl Writes {
     ) -> Result<Arc<Object>, Failure> {
         let live = self.found(target, name)?;
         let id = (target.kind.resource, (target.namespace.unwrap_or_default().to_owned(), name.to_owned()));
-        if change.get(&id).is_some() || target.kind.resource == Resource::Namespaces {
+        let stored = change.get(&id);
+        let is_shown = |stored: &Arc<Value>| !is_shadowed(stored, &live.value);
+        if target.kind.resource == Resource::Namespaces || stored.as_ref().is_some_and(is_shown) {
             return Ok(live);
         }
-        if live.value.pointer("/metadata/deletionTimestamp").is_some() {
+        if stored.is_none() && live.value.pointer("/metadata/deletionTimestamp").is_some() {
             let why = format!(
                 "Operation cannot be fulfilled on {} {name:?}: it is being deleted",
                 target.kind.plural
@@ -239,12 +241,15 @@ impl Writes {
     /// Checks an object as the node reads it.
     fn check(&self, id: &Id, kind: &Kind, body: Value, how: How, is_patch: bool) -> Result<Checked, Failure> {
         let name = &id.1.1;
+        form::check_depth(&body)?;
         let (mut value, unknown) = form::typed(kind, &body)?;
         let mut warnings = how.validation.judge(kind, &unknown, is_patch)?;
         without_live(&mut value);
         form::complete(kind, &mut value);
         let decoded = self.holdings.decode(id, &value);
-        let (errors, told) = problems(&decoded);
+        let (of_manifest, told) = problems(&decoded);
+        let mut errors = form::metadata_errors(kind, &value);
+        errors.extend(of_manifest);
         if !errors.is_empty() {
             let words: Vec<String> = errors.iter().map(|(field, why)| format!("{field}: {why}")).collect();
             let all =
@@ -345,12 +350,7 @@ impl Writes {
             && is_free(&checked.value)
             && !how.dry
         {
-            // Its last finalizer is gone, and so is it.
-            match kind.resource {
-                Resource::Pods => change.remove_pod(&id, checked.value.clone(), 0)?,
-                _ => change.remove(&id)?,
-            }
-            return Ok(Done { code: 200, value: checked.value, warnings: checked.warnings });
+            return let_go(change, &id, checked);
         }
         self.put(change, &id, checked, how, Some(live), 200)
     }
@@ -380,4 +380,14 @@ impl Writes {
         let shown = self.world.now().get(id.0, &id.1.0, &id.1.1);
         Ok(Done { code, value: shown.map_or(value, |object| object.value.clone()), warnings })
     }
+}
+
+/// Its last finalizer is gone, and so is it.
+fn let_go(change: &mut Change<'_>, id: &Id, checked: Checked) -> Result<Done, Failure> {
+    let Checked { value, warnings, .. } = checked;
+    match id.0 {
+        Resource::Pods => change.remove_pod(id, value.clone(), grace_left(&value).unwrap_or(0))?,
+        _ => change.remove(id)?,
+    }
+    Ok(Done { code: 200, value, warnings })
 }

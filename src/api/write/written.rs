@@ -1,5 +1,7 @@
 //! Parts of writes: what is said of objects that are elsewhere, what is stored, and what is made up.
 
+use std::sync::Arc;
+
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
@@ -7,7 +9,7 @@ use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource};
 use crate::api::objects::ORIGIN;
 use crate::api::value::{part, place};
-use crate::api::world::World;
+use crate::api::world::{Object, World, set_version};
 use crate::base::clock::{Clock as _, SignedDuration, System};
 use crate::base::hex;
 
@@ -34,6 +36,31 @@ pub fn elsewhere(kind: &Kind, name: &str, value: &Value, world: &World) -> Failu
     Failure::of(409, kind, name, why)
 }
 
+/// What is shown in the place of a stored object is another one of its name, of a file or the URL.
+#[must_use]
+pub fn is_shadowed(stored: &Value, live: &Value) -> bool {
+    stored.pointer("/metadata/uid") != live.pointer("/metadata/uid")
+}
+
+/// The stored object, as it is shown unless another one is in its place.
+#[must_use]
+pub fn own(stored: &Value, live: &Arc<Object>) -> Arc<Object> {
+    if !is_shadowed(stored, &live.value) {
+        return Arc::clone(live);
+    }
+    let mut value = stored.clone();
+    set_version(&mut value, live.version);
+    Arc::new(Object { version: live.version, value })
+}
+
+/// The grace period of an object that is being deleted.
+#[must_use]
+pub fn grace_left(live: &Value) -> Option<i64> {
+    let metadata = part(live, "/metadata");
+    metadata.get("deletionTimestamp")?;
+    metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64)
+}
+
 /// What `DeleteOptions` ask of the object holds.
 ///
 /// # Errors
@@ -57,6 +84,7 @@ pub fn preconditions(kind: &Kind, name: &str, options: &Value, live: &Value) -> 
 /// The object with the end of its grace period.
 #[must_use]
 pub fn leaving(live: &Value, grace: i64) -> Value {
+    let grace = grace.min(u32::MAX.into());
     let now = System::start().now().wall;
     let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
     let mut value = live.clone();
@@ -111,6 +139,27 @@ pub fn made_up(beginning: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A label on a Secret that a file shadows stored the file's values; a deletion took the file's pod for its own.
+    #[test]
+    fn an_object_in_the_place_of_a_stored_one_is_not_written() {
+        use serde_json::json;
+        let value = |uid: &str, data: &str| json!({"metadata": {"name": "s", "uid": uid}, "data": data});
+        let live = Arc::new(Object { version: 7, value: value("1", "of the file") });
+        let stored = value("2", "mine");
+        assert!(is_shadowed(&stored, &live.value) && !is_shadowed(&stored, &stored));
+        let own = own(&stored, &live);
+        assert_eq!((own.version, &own.value["data"]), (7, &json!("mine")));
+        assert_eq!(own.value["metadata"]["resourceVersion"], "7");
+        assert!(Arc::ptr_eq(&super::own(&value("1", "mine"), &live), &live));
+    }
+
+    #[test]
+    fn a_grace_period_is_at_most_what_the_node_counts() {
+        let gone = leaving(&serde_json::json!({"metadata": {}}), i64::MAX);
+        assert_eq!(grace_left(&gone), Some(u32::MAX.into()));
+        assert!(gone["metadata"]["deletionTimestamp"].as_str().unwrap() > "2100");
+    }
 
     #[test]
     fn identities_are_random_uuids() {
