@@ -9,6 +9,7 @@
 mod api;
 mod api_client;
 mod base;
+mod certificates;
 mod cgroup;
 mod cli;
 mod cluster;

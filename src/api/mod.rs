@@ -136,6 +136,7 @@ fn certificates(
     }
     Certificates::open(tls::Settings {
         given: Some((certificate, key)),
+        signed: None,
         directory,
         client_ca: Some(pki::certificate_file(root_dir)),
         names,

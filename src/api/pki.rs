@@ -153,6 +153,7 @@ mod tests {
         std::fs::write(dir.join("s.key"), &made.key).unwrap();
         let certificates = Certificates::open(tls::Settings {
             given: Some((dir.join("s.crt"), dir.join("s.key"))),
+            signed: None,
             client_ca: Some(certificate_file(&dir)),
             ..tls::Settings::default()
         });

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::credentials::{Access, Credentials};
 use super::error::ApiError;
+use super::kubeconfig::Kubeconfig;
 use super::line::{self, Broken, Line};
 use super::rate::Bucket;
 use super::request::Request;
@@ -82,6 +83,22 @@ impl Client {
     /// A client of the server of this kubeconfig, which is read at the first call and again when it changes.
     #[must_use]
     pub fn new(kubeconfig: PathBuf) -> Client {
+        Client::of(kubeconfig.clone(), Credentials::new(kubeconfig))
+    }
+
+    /// The same, of a kubeconfig that somebody else here is about to write.
+    #[must_use]
+    pub fn awaiting(kubeconfig: PathBuf) -> Client {
+        Client::of(kubeconfig.clone(), Credentials::awaited(kubeconfig))
+    }
+
+    /// A client by what somebody has read.
+    #[must_use]
+    pub fn given(config: Kubeconfig) -> Client {
+        Client::of(PathBuf::new(), Credentials::given(config))
+    }
+
+    fn of(kubeconfig: PathBuf, credentials: Credentials) -> Client {
         let pool = Pool {
             idle: Vec::new(),
             calls: 0,
@@ -90,7 +107,7 @@ impl Client {
             generation: 0,
         };
         let shared = Shared {
-            credentials: Mutex::new(Credentials::new(kubeconfig.clone())),
+            credentials: Mutex::new(credentials),
             path: kubeconfig,
             names: Names::default(),
             pool: Mutex::new(pool),

@@ -28,6 +28,15 @@ pub struct Access {
     pub generation: u64,
 }
 
+/// Where the kubeconfig comes from.
+#[derive(Debug)]
+enum Origin {
+    File,
+    /// The file will come, when it is not there.
+    Awaited,
+    Given(Box<Kubeconfig>),
+}
+
 /// When and how large: a file that has changed differs in one of them.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
@@ -35,6 +44,7 @@ type Stamp = Option<(SystemTime, u64, u64)>;
 #[derive(Debug)]
 pub struct Credentials {
     path: PathBuf,
+    origin: Origin,
     access: Option<Access>,
     /// What of `access` connections depend on, to tell whether it has changed.
     identity: Vec<Vec<u8>>,
@@ -51,6 +61,7 @@ impl Credentials {
     pub fn new(path: PathBuf) -> Credentials {
         Credentials {
             path,
+            origin: Origin::File,
             access: None,
             identity: Vec::new(),
             stamps: Vec::new(),
@@ -58,6 +69,18 @@ impl Credentials {
             given: None,
             trouble: None,
         }
+    }
+
+    /// The same, of a kubeconfig that somebody else here is about to write.
+    #[must_use]
+    pub fn awaited(path: PathBuf) -> Credentials {
+        Credentials { origin: Origin::Awaited, ..Credentials::new(path) }
+    }
+
+    /// What somebody has read.
+    #[must_use]
+    pub fn given(config: Kubeconfig) -> Credentials {
+        Credentials { origin: Origin::Given(Box::new(config)), ..Credentials::new(PathBuf::new()) }
     }
 
     /// What to use now. A plugin may take until `until`.
@@ -116,18 +139,33 @@ impl Credentials {
             Err(why) => {
                 if self.trouble.as_ref() != Some(&why) {
                     let then = if self.access.is_some() { "; those of before are used on" } else { "" };
-                    log::error!("{why}{then}");
+                    match self.origin {
+                        Origin::Awaited if !self.path.exists() => log::info!("{why}"),
+                        _ => log::error!("{why}{then}"),
+                    }
                 }
                 self.trouble = Some(why);
             }
         }
     }
 
+    fn config(&self, reader: &mut Reader) -> Result<(Vec<u8>, Kubeconfig), String> {
+        let path = self.path.display();
+        match &self.origin {
+            Origin::Given(config) => Ok((Vec::new(), Kubeconfig::clone(config))),
+            Origin::Awaited if !self.path.exists() => {
+                Err(format!("the node has no credentials for the API server yet: {path} will come"))
+            }
+            Origin::File | Origin::Awaited => {
+                let bytes = reader.file(&self.path, limits::API_KUBECONFIG)?;
+                let read = kubeconfig::parse(&bytes, &self.path);
+                Ok((bytes, read.map_err(|why| format!("kubeconfig {path}: {why}"))?))
+            }
+        }
+    }
+
     fn try_read(&mut self, reader: &mut Reader, left: Duration) -> Result<(Access, Vec<Vec<u8>>), String> {
-        let path = self.path.display().to_string();
-        let bytes = reader.file(&self.path, limits::API_KUBECONFIG)?;
-        let config =
-            kubeconfig::parse(&bytes, &self.path).map_err(|why| format!("kubeconfig {path}: {why}"))?;
+        let (bytes, config) = self.config(reader)?;
         let mut authorization = None;
         let mut certificate = match &config.certificate {
             Some((certificate, key)) => {

@@ -84,7 +84,11 @@ impl Address {
         }
     }
 
-    fn parse(text: &str, default: fn(bool) -> u16) -> Result<Address, String> {
+    /// Of a URL, or of a bare host, which is taken for https.
+    ///
+    /// # Errors
+    /// What is wrong, without a password that stands in it.
+    pub fn parse(text: &str, default: fn(bool) -> u16) -> Result<Address, String> {
         let (https, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
             (Some(rest), _) => (true, rest),
             (_, Some(rest)) => (false, rest),
@@ -136,11 +140,7 @@ pub struct Kubeconfig {
     pub secret: Secret,
 }
 
-/// Reads the bytes of the file at `path`; relative names in it are beside it.
-///
-/// # Errors
-/// What is wrong, with the field's name and without a value that may be a secret.
-pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
+fn read(bytes: &[u8]) -> Result<Value, String> {
     let documents = yaml::text(bytes).and_then(yaml::documents).map_err(|error| match error.at {
         Some((line, _)) => format!("line {line}: {}", error.message),
         None => error.message,
@@ -148,7 +148,15 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
     let [document] = documents.as_slice() else {
         return Err("is not one document of YAML or JSON".to_owned());
     };
-    let file = document.to_value();
+    Ok(document.to_value())
+}
+
+/// Reads the bytes of the file at `path`; relative names in it are beside it.
+///
+/// # Errors
+/// What is wrong, with the field's name and without a value that may be a secret.
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
+    let file = read(bytes)?;
     let kind = text(&file, "kind").unwrap_or("Config");
     if kind != "Config" {
         return Err(format!("is of kind {kind}, and not a kubeconfig (kind Config)"));
@@ -162,7 +170,22 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
         Some(user) => named(&file, "users", "user", user)?,
         None => &none,
     };
-    let beside = Beside(path.parent().unwrap_or(Path::new("/")));
+    whole(cluster, user, &Beside(path.parent().unwrap_or(Path::new("/"))))
+}
+
+/// Reads the first cluster of what a server publishes of itself (`kube-public/cluster-info`), which names no files, or
+/// tells what is wrong.
+pub fn parse_published(bytes: &[u8]) -> Result<Kubeconfig, String> {
+    let file = read(bytes)?;
+    let cluster = file.pointer("/clusters/0/cluster").ok_or("has no cluster")?;
+    let found = whole(cluster, &Value::Null, &Beside(Path::new("/")))?;
+    match (&found.authorities, found.server.https) {
+        (Some(Pem::Data(_)), true) => Ok(Kubeconfig { is_insecure: false, ..found }),
+        _ => Err("has no https server with certificate-authority-data".to_owned()),
+    }
+}
+
+fn whole(cluster: &Value, user: &Value, beside: &Beside<'_>) -> Result<Kubeconfig, String> {
     let server = text(cluster, "server").ok_or("the cluster has no server")?;
     let server = Address::parse(server, |https| if https { 443 } else { 80 })
         .map_err(|why| format!("server {why}"))?;
@@ -173,8 +196,8 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
         server_name: text(cluster, "tls-server-name").map(str::to_owned),
         is_insecure: cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false),
         proxy,
-        certificate: certificate(user, &beside)?,
-        secret: secret(user, &beside)?,
+        certificate: certificate(user, beside)?,
+        secret: secret(user, beside)?,
     })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Never here: a text that holds a number that changes by itself (a time, an age), for every new text is logged.
 
+pub mod x509;
+
 use std::io;
 use std::path::Path;
 

@@ -19,6 +19,8 @@ use rustix::time::{
 
 use crate::base::{limits, pulse};
 
+pub mod wall;
+
 thread_local! {
     /// This thread's timer, made at its first longer wait.
     static TIMER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };

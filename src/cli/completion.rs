@@ -75,6 +75,7 @@ fn operand(verb: Verb) -> Value {
         | Verb::Prune
         | Verb::Kubeconfig
         | Verb::Page
+        | Verb::Join
         | Verb::Version => Value::Any,
     }
 }

@@ -12,6 +12,7 @@ pub mod exit;
 pub mod flags;
 mod forget;
 pub mod help;
+mod join;
 mod kubeconfig;
 mod lock;
 mod nearest;
@@ -74,6 +75,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Completion(shell) => Ok(print(&completion::text(shell))),
         Command::Kubeconfig(options) => kubeconfig::run(&options),
         Command::Page(options) => page::run(&options),
+        Command::Join(options, server) => join::run(&options, &server),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

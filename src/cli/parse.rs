@@ -77,6 +77,8 @@ pub enum Command {
     Kubeconfig(Box<Options>),
     /// `page`.
     Page(Box<Options>),
+    /// `join` of this server.
+    Join(Box<Options>, String),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -335,6 +337,10 @@ fn finish(
         },
         Verb::Kubeconfig => operands::none_left(verb, &words).map(|()| Command::Kubeconfig(options)),
         Verb::Page => operands::none_left(verb, &words).map(|()| Command::Page(options)),
+        Verb::Join => match operands::texts(verb, words)?.as_slice() {
+            [server] => Ok(Command::Join(options, server.clone())),
+            _ => usage(verb, "name one API server: https://HOST:6443"),
+        },
         Verb::Version => operands::none_left(verb, &words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),

@@ -32,6 +32,13 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
     if o.sources.url_cert_file.is_some() != o.sources.url_key_file.is_some() {
         wrong.push("--manifest-url-cert-file and --manifest-url-key-file go together".to_owned());
     }
+    if o.sources.kubeconfig.is_none() && o.cluster.bootstrap.is_some() {
+        let why = "--bootstrap-kubeconfig needs --kubeconfig: where the node's own credentials are written";
+        wrong.push(why.to_owned());
+    }
+    if o.cluster.asks_serving && o.server.cert_file.is_some() {
+        wrong.push("--rotate-server-certificates and --tls-cert-file exclude each other".to_owned());
+    }
     wrong.extend(o.server.problem().map(str::to_owned));
     let gives = &o.node.gives;
     wrong.extend(gives.host.check(gives.cgroups_per_qos, &gives.cgroup_root).err());

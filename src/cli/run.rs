@@ -11,6 +11,8 @@ use super::parse::UsageError;
 use super::rules::check_together;
 use super::{fail, lock, say, value};
 use crate::base::{limits, logging};
+use crate::certificates::files::Place;
+use crate::certificates::request::Kind;
 use crate::daemon::config::{ApiSource, Config};
 use crate::daemon::main_loop;
 use crate::eviction;
@@ -70,14 +72,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     }
     check_together(options).map_err(refuse)?;
     let full = |path: &Path| absolute(path).map_err(|e| refuse(format!("path {}: {e}", path.display())));
-    let mut node_labels: BTreeMap<String, String> = [
-        ("kubernetes.io/hostname", node_name.as_str()),
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", sys::architecture(std::env::consts::ARCH)),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into();
-    node_labels.extend(options.node.labels.clone());
+    let node_labels = node_labels(options, &node_name);
     let verifier = verifier(&options.sources.verify_keys)
         .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?
         .map(|v| v.at_least(options.sources.manifest_min_version))
@@ -85,7 +80,12 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     let eviction = options.eviction.settings().map_err(refuse)?;
     let machine = sys::machine(&full(&options.directories.root)?);
     let root_dir = full(&options.directories.root)?;
-    let server = options.server.settings(&node_name, &options.node.ips, &root_dir, &full)?;
+    let mut server = options.server.settings(&node_name, &options.node.ips, &root_dir, &full)?;
+    let directory = options.server.directory(&root_dir, &full)?;
+    let certificates = options.certificates(&node_name, &directory, &full)?;
+    if certificates.as_ref().is_some_and(|settings| settings.serves) {
+        server.tls.signed = Some(Place::of(Kind::Serving, &directory).current());
+    }
     let port = server.main.map(|at| at.port());
     let cluster = options.sources.kubeconfig.as_ref().map(|_| options.cluster_node(&node_name, port));
     Ok(Config {
@@ -126,9 +126,23 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         node: Arc::new(node(options, machine, &eviction).map_err(refuse)?),
         eviction,
         cluster,
+        certificates,
         server,
         api: options.server.api(),
     })
+}
+
+/// The node's own labels, and those that flags add.
+fn node_labels(options: &Options, node_name: &str) -> BTreeMap<String, String> {
+    let mut node_labels: BTreeMap<String, String> = [
+        ("kubernetes.io/hostname", node_name),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", sys::architecture(std::env::consts::ARCH)),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    node_labels.extend(options.node.labels.clone());
+    node_labels
 }
 
 /// What the node has and gives.

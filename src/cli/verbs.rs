@@ -50,6 +50,8 @@ pub enum Verb {
     Kubeconfig,
     /// Makes a link to the page.
     Page,
+    /// Finds a cluster to be a node of.
+    Join,
     /// Prints the version.
     Version,
     /// Prints help.
@@ -98,6 +100,7 @@ impl Verb {
         Verb::Completion,
         Verb::Kubeconfig,
         Verb::Page,
+        Verb::Join,
         Verb::Version,
         Verb::Help,
     ];
@@ -268,6 +271,13 @@ impl Verb {
                 summary: "Print a link that shows this node in a browser, once",
                 note: "The daemon must have an API (--api-address). The link works once, for five minutes; the browser that\n\
              follows it sees the node until it is closed, for a day at most, and can change nothing.",
+            },
+            Verb::Join => About {
+                word: "join",
+                synopsis: "join SERVER --token TOKEN --ca-cert-hash sha256:HEX [--bootstrap-kubeconfig FILE]",
+                summary: "Find a cluster to be a node of, and write what the daemon asks for its credentials with",
+                note: "The cluster is found as by 'kubeadm join': 'kubeadm token create --print-join-command' prints SERVER, the\n\
+             token and the digest. The daemon need not run, and no file of it is changed: what is left to do is printed.",
             },
             Verb::Version => {
                 About { word: "version", synopsis: "version", summary: "Print the version", note: "" }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api;
+use crate::certificates;
 use crate::cluster;
 use crate::eviction::threshold;
 use crate::garbage::images;
@@ -86,6 +87,8 @@ pub struct Config {
     pub node: Arc<Node>,
     /// `--register-node` and what else an API server is told of this node; `None` without one.
     pub cluster: Option<cluster::node::Settings>,
+    /// `--bootstrap-kubeconfig`, `--rotate-certificates`, `--rotate-server-certificates`; `None` without an API server.
+    pub certificates: Option<certificates::Settings>,
     /// `--eviction-hard`, `--eviction-soft` and all that belongs to them.
     pub eviction: threshold::Settings,
     /// `--port`, `--read-only-port`, `--healthz-port` and all that belongs to them.

@@ -4,6 +4,7 @@
 
 mod api;
 mod api_client;
+mod certificates;
 mod cluster;
 mod daemon;
 mod docker;
@@ -17,6 +18,7 @@ mod streams;
 
 pub use api::*;
 pub use api_client::*;
+pub use certificates::*;
 pub use cluster::*;
 pub use daemon::*;
 pub use docker::*;

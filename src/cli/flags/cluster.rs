@@ -1,9 +1,11 @@
 //! Flags: what an API server is told of this node.
 
+use std::path::{Path as StdPath, PathBuf};
 use std::time;
 
-use super::Takes::{Count, Duration, Switch, Text};
-use super::{Flag, Options, RUN, Section, put, value};
+use super::Takes::{Count, Duration, Path, Switch, Text};
+use super::{Flag, Options, RUN, Section, Verb, put, value};
+use crate::certificates;
 use crate::cluster::node::{self, Settings, Taint};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,12 +18,15 @@ pub struct Values {
     pub lease: u32,
     /// Negative: all.
     pub images: i64,
+    pub bootstrap: Option<PathBuf>,
+    pub renews_client: bool,
+    pub asks_serving: bool,
 }
 
 impl Options {
     /// What the API server is told of the node of this name, whose kubelet's server listens on this port.
     pub fn cluster_node(&self, name: &str, port: Option<u16>) -> Settings {
-        let Values { register_node, taints, update, report, lease, images } = &self.cluster;
+        let Values { register_node, taints, update, report, lease, images, .. } = &self.cluster;
         Settings {
             name: name.to_owned(),
             register: *register_node,
@@ -33,11 +38,55 @@ impl Options {
             images: usize::try_from(*images).ok(),
         }
     }
+
+    /// Which certificates the API server signs for the node of this name; `directory` is `--cert-dir`. `full` makes a
+    /// path absolute.
+    ///
+    /// # Errors
+    /// A path cannot be made absolute.
+    pub fn certificates<E>(
+        &self,
+        name: &str,
+        directory: &StdPath,
+        full: &impl Fn(&StdPath) -> Result<PathBuf, E>,
+    ) -> Result<Option<certificates::Settings>, E> {
+        let Some(kubeconfig) = &self.sources.kubeconfig else { return Ok(None) };
+        Ok(Some(certificates::Settings {
+            node: name.to_owned(),
+            kubeconfig: full(kubeconfig)?,
+            bootstrap: self.cluster.bootstrap.as_deref().map(full).transpose()?,
+            directory: directory.to_owned(),
+            renews: self.cluster.renews_client,
+            serves: self.cluster.asks_serving,
+            node_ips: self.node.ips.clone(),
+        }))
+    }
 }
 
 pub static SECTION: Section = Section {
     title: "In a cluster",
     flags: &[
+        Flag {
+            name: "bootstrap-kubeconfig",
+            takes: Path("FILE", |o, path| o.cluster.bootstrap = Some(path)),
+            help: "Credentials that ask for the node's own, while the file of --kubeconfig has none that hold",
+            verbs: &[Verb::Run, Verb::Join],
+            ..RUN
+        },
+        Flag {
+            name: "rotate-certificates",
+            takes: Switch(|o, on| o.cluster.renews_client = on),
+            default: "true",
+            help: "Renew the client certificate that the API server has signed before it ends",
+            ..RUN
+        },
+        Flag {
+            name: "rotate-server-certificates",
+            takes: Switch(|o, on| o.cluster.asks_serving = on),
+            help: "Have the API server sign the certificate of the kubelet's server, and renew it in time",
+            field: "serverTLSBootstrap",
+            ..RUN
+        },
         Flag {
             name: "register-node",
             takes: Switch(|o, on| o.cluster.register_node = on),
@@ -97,6 +146,9 @@ mod tests {
         sets(
             &SECTION,
             &[
+                ("bootstrap-kubeconfig", "/b", |o| o.cluster.bootstrap.is_some()),
+                ("rotate-certificates", "false", |o| !o.cluster.renews_client),
+                ("rotate-server-certificates", "true", |o| o.cluster.asks_serving),
                 ("register-node", "false", |o| !o.cluster.register_node),
                 ("register-with-taints", "edge=true:NoSchedule", |o| o.cluster.taints.len() == 1),
                 ("node-status-update-frequency", "4s", |o| o.cluster.update == time::Duration::from_secs(4)),

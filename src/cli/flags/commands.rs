@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::Takes::{Name, Switch, Text};
+use super::Takes::{Name, Secret, Switch, Text};
 use super::{Flag, Section, Verb, of_verbs, put, value};
+use crate::certificates::discovery::{Pin, Token};
 use crate::cli::docker::profile::Profile;
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
 use crate::pod::fields;
@@ -58,6 +59,10 @@ pub struct Values {
     pub group: String,
     /// URL of the API.
     pub server: Option<String>,
+    /// A bootstrap token.
+    pub token: Option<Token>,
+    pub ca_cert_hashes: Vec<Pin>,
+    pub skip_ca_check: bool,
 }
 
 const GET: Flag = of_verbs(&[Verb::Get]);
@@ -65,11 +70,32 @@ const TOP: Flag = of_verbs(&[Verb::Top]);
 const PRUNE: Flag = of_verbs(&[Verb::Prune]);
 const DEBUG: Flag = of_verbs(&[Verb::Debug]);
 const KUBECONFIG: Flag = of_verbs(&[Verb::Kubeconfig]);
+const JOIN: Flag = of_verbs(&[Verb::Join]);
 const COMMANDS: Flag = of_verbs(&[Verb::Attach, Verb::Exec, Verb::Debug]);
 
 pub static SECTION: Section = Section {
     title: "Flags",
     flags: &[
+        Flag {
+            name: "token",
+            takes: Secret("TOKEN", |o, text| put(&mut o.command.token, Token::parse(text).map(Some))),
+            help: "Bootstrap token of the cluster",
+            ..JOIN
+        },
+        Flag {
+            name: "ca-cert-hash",
+            takes: Text("sha256:HEX", |o, text| {
+                Pin::parse(text).map(|pin| o.command.ca_cert_hashes.push(pin))
+            }),
+            help: "Digest of the key of one of the cluster's authorities; may be given again",
+            ..JOIN
+        },
+        Flag {
+            name: "unsafe-skip-ca-verification",
+            takes: Switch(|o, on| o.command.skip_ca_check = on),
+            help: "Believe whatever is signed with the token: other nodes know it too",
+            ..JOIN
+        },
         Flag {
             name: "user",
             takes: Text("NAME", |o, text| put(&mut o.command.user, user(text))),
@@ -291,6 +317,13 @@ mod tests {
         sets(
             &SECTION,
             &[
+                ("token", "07401b.f395accd246ae52d", |o| o.command.token.is_some()),
+                (
+                    "ca-cert-hash",
+                    "sha256:0000000000000000000000000000000000000000000000000000000000000000",
+                    |o| o.command.ca_cert_hashes.len() == 1,
+                ),
+                ("unsafe-skip-ca-verification", "true", |o| o.command.skip_ca_check),
                 ("user", "ann", |o| o.command.user == "ann"),
                 ("group", "view", |o| o.command.group == "view"),
                 ("server", "https://n1:6443", |o| o.command.server.is_some()),

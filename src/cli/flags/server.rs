@@ -185,18 +185,15 @@ impl Values {
             (Some(certificate), Some(key)) => Some((full(certificate)?, full(key)?)),
             _ => None,
         };
+        let directory = self.directory(root_dir, full)?;
         Ok(server::Settings {
             main: server::address(any, self.port),
             read_only: server::address(any, self.read_only_port),
             healthz: server::address(local, self.healthz_port),
             tls: tls::Settings {
                 given,
-                directory: self
-                    .cert_dir
-                    .as_deref()
-                    .map(full)
-                    .transpose()?
-                    .unwrap_or_else(|| root_dir.join("pki")),
+                signed: None,
+                directory,
                 client_ca: self.client_ca_file.as_deref().map(full).transpose()?,
                 names: tls::Settings::names_of(node, ips),
             },
@@ -206,6 +203,18 @@ impl Values {
             },
             switches: Switches { debugging: self.debugging_handlers, system_logs: self.system_log_handler },
         })
+    }
+
+    /// `--cert-dir`, absolute.
+    ///
+    /// # Errors
+    /// It cannot be made absolute.
+    pub fn directory<E>(
+        &self,
+        root_dir: &Path,
+        full: &impl Fn(&Path) -> Result<PathBuf, E>,
+    ) -> Result<PathBuf, E> {
+        Ok(self.cert_dir.as_deref().map(full).transpose()?.unwrap_or_else(|| root_dir.join("pki")))
     }
 
     fn authorization(&self) -> Authorization {

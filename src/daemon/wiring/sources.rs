@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Parts, RunError, cannot};
 use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
+use crate::certificates::Certificates;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::pod::Source;
@@ -19,6 +20,8 @@ use crate::source::last_good::{Board, LastGood};
 pub(super) struct Sources {
     file: Option<FileSource>,
     http: Option<HttpSource>,
+    /// Gets the credentials by which the API server is asked.
+    _certificates: Option<Certificates>,
     api: Option<api::ApiSource>,
     /// The API server, and what it has of this node.
     pub(super) server: Option<(Client, ServerPods)>,
@@ -57,12 +60,15 @@ impl Parts<'_> {
         let (api, server) = match &config.api_source {
             None | Some(ApiSource::Store) => (None, None),
             Some(ApiSource::Cluster(settings)) => {
-                let server = (Client::new(settings.kubeconfig.clone()), ServerPods::default());
+                let is_awaited = config.certificates.as_ref().is_some_and(|it| it.bootstrap.is_some());
+                let new = if is_awaited { Client::awaiting } else { Client::new };
+                let server = (new(settings.kubeconfig.clone()), ServerPods::default());
                 let store = settings.remembers.then(|| store(Source::Api));
                 (Some(self.api_source(&server, store)?), Some(server))
             }
         };
         Ok(Sources {
+            _certificates: self.certificates(server.as_ref())?,
             api,
             server,
             file: file.map(|(path, store)| self.file_source(path, store)).transpose()?,

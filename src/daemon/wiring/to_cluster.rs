@@ -5,11 +5,28 @@ use std::sync::Arc;
 use super::{Parts, RunError, cannot};
 use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
+use crate::certificates::{self, Certificates};
 use crate::cluster::{self, Cluster};
 use crate::daemon::turn::Event;
 use crate::recorder::ring::Kept;
 
 impl Parts<'_> {
+    /// The thread that asks for the node's certificates, where there is a server to sign them.
+    pub(super) fn certificates(
+        &self,
+        server: Option<&(Client, ServerPods)>,
+    ) -> Result<Option<Certificates>, RunError> {
+        let (Some(settings), Some((client, _))) = (self.config.certificates.clone(), server) else {
+            return Ok(None);
+        };
+        // The bound of requests of others is none of its own.
+        let (client, clock, out) = (client.heartbeat(), self.clock, self.events.clone());
+        // The source of the API server need not wait for its next try.
+        let came = Box::new(move || _ = out.send(Event::Rescan));
+        Certificates::start(certificates::Parts { settings, client, clock, came }, &self.pulses)
+            .map_err(cannot("the thread that asks for certificates could not be started"))
+    }
+
     /// `server` is the client and the server's pods of this node; `earlier` are the events that an earlier daemon told.
     pub(super) fn cluster(
         &self,

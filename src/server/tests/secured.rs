@@ -99,6 +99,7 @@ fn guarded(dir: &std::path::Path, ca: &Authority, allows_anonymous: bool) -> Rig
     std::fs::write(dir.join("ca.pem"), &ca.pem).unwrap();
     let certificates = Certificates::open(tls::Settings {
         given: None,
+        signed: None,
         directory: dir.join("pki"),
         client_ca: Some(dir.join("ca.pem")),
         names: vec!["localhost".to_owned()],
@@ -154,6 +155,7 @@ fn what_is_no_tls_ends_and_one_that_never_shakes_hands_too() {
     std::fs::write(dir.join("ca.pem"), &ca.pem).unwrap();
     let certificates = Certificates::open(tls::Settings {
         given: None,
+        signed: None,
         directory: dir.join("pki"),
         client_ca: None,
         names: vec!["localhost".to_owned()],

@@ -25,6 +25,8 @@ use crate::base::{limits, pem};
 pub struct Settings {
     /// `--tls-cert-file` and `--tls-private-key-file`; `None` for one that is made.
     pub given: Option<(PathBuf, PathBuf)>,
+    /// One that an API server signs, key and chain in one file; it is shown as soon as it is there.
+    pub signed: Option<PathBuf>,
     /// `--cert-dir`: where a certificate that was made is kept, as `kubelet.crt` and `kubelet.key`.
     pub directory: PathBuf,
     /// `--client-ca-file`; without one no client certificate is known.
@@ -45,7 +47,8 @@ impl Settings {
 
     fn files(&self) -> (PathBuf, PathBuf) {
         let made = || (self.directory.join("kubelet.crt"), self.directory.join("kubelet.key"));
-        self.given.clone().unwrap_or_else(made)
+        let signed = || self.signed.clone().filter(|path| path.exists()).map(|path| (path.clone(), path));
+        self.given.clone().or_else(signed).unwrap_or_else(made)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::testing::scratch;
 
 fn settings(dir: &Path) -> Settings {
     let names = Settings::names_of("n1", &["10.0.0.1".parse().unwrap()]);
-    Settings { given: None, directory: dir.join("pki"), client_ca: None, names }
+    Settings { given: None, signed: None, directory: dir.join("pki"), client_ca: None, names }
 }
 
 /// An authority, and a client certificate of it.

@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -25,6 +27,14 @@ fn script() -> Option<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let all = assets.into_iter().chain([beside, PathBuf::from("/work/shared/kubernetes")]);
     all.map(|directory| directory.join("cluster")).find(|script| script.is_file())
+}
+
+/// How long a certificate holds that the cluster signs for a node.
+pub const SIGNED: Duration = Duration::from_secs(40);
+
+/// The programs of Kubernetes.
+fn programs() -> PathBuf {
+    std::env::var_os("KUBERNETES_BIN").map_or("/tmp/kubernetes-1.36.2".into(), PathBuf::from)
 }
 
 impl ControlPlane {
@@ -55,12 +65,64 @@ impl ControlPlane {
         let guard = guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::mem::forget(guard);
         let plane = ControlPlane { script, directory };
+        plane.prepare();
         plane.run(&["start".into(), plane.directory.clone(), free_port().to_string().into()]);
         plane
     }
 
+    /// Programs of its own by the cluster's names: what nodes ask is written down, and signed certificates end soon.
+    fn prepare(&self) {
+        let (real, own) = (programs(), self.directory.join("bin"));
+        fs::create_dir_all(&own).unwrap();
+        if !real.join("hyperkube").is_file() {
+            let packed = self.script.with_file_name("hyperkube.xz");
+            let unpack = "mkdir -p \"$1\" && xz -dc \"$0\" > \"$1/.x.$$\" && chmod +x \"$1/.x.$$\" && mv \"$1/.x.$$\" \"$1/hyperkube\"";
+            let status = Command::new("sh").args(["-c", unpack]).arg(&packed).arg(&real).status().unwrap();
+            assert!(status.success(), "{} cannot be unpacked", packed.display());
+            std::os::unix::fs::symlink("hyperkube", real.join("kubectl")).ok();
+        }
+        let (policy, audit) = (self.directory.join("audit.yaml"), self.directory.join("audit.log"));
+        let rules = json!([
+            {"level": "Metadata", "userGroups": ["system:nodes"], "omitStages": ["RequestReceived"]},
+            {"level": "None"},
+        ]);
+        let rules = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules});
+        fs::write(&policy, rules.to_string()).unwrap();
+        let program = format!(
+            "#!/bin/bash\nname=$(basename \"$0\")\ncase $name in\n\
+             kube-apiserver) set -- \"$@\" --audit-policy-file {} --audit-log-path {} ;;\n\
+             kube-controller-manager) set -- \"$@\" --cluster-signing-duration {}s ;;\nesac\n\
+             exec -a \"$name\" {}/hyperkube \"$@\"\n",
+            policy.display(),
+            audit.display(),
+            SIGNED.as_secs(),
+            real.display()
+        );
+        fs::write(own.join("hyperkube"), program).unwrap();
+        fs::set_permissions(own.join("hyperkube"), fs::Permissions::from_mode(0o755)).unwrap();
+        // Nobody calls it.
+        std::os::unix::fs::symlink("/bin/true", own.join("cri-dockerd")).ok();
+    }
+
+    /// What the API server has written down of requests of this node.
+    pub fn audit(&self, node: &str) -> Vec<Value> {
+        let user = format!("system:node:{node}");
+        let text = fs::read_to_string(self.directory.join("audit.log")).unwrap();
+        let all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        all.filter(|event| event["user"]["username"] == user.as_str()).collect()
+    }
+
+    /// A file of its directory: `bootstrap.kubeconfig`, `ca.crt`.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     fn run(&self, arguments: &[PathBuf]) -> String {
-        let output = Command::new(&self.script).args(arguments).output().unwrap();
+        let output = Command::new(&self.script)
+            .args(arguments)
+            .env("KUBERNETES_BIN", self.directory.join("bin"))
+            .output()
+            .unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{} {arguments:?}: {error}", self.script.display());
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -82,9 +144,7 @@ impl ControlPlane {
     }
 
     fn kubectl_with(&self, arguments: &[&str], input: &str) -> Output {
-        let programs =
-            std::env::var_os("KUBERNETES_BIN").map_or("/tmp/kubernetes-1.36.2".into(), PathBuf::from);
-        let mut command = Command::new(programs.join("kubectl"));
+        let mut command = Command::new(programs().join("kubectl"));
         command.arg("--kubeconfig").arg(self.directory.join("admin.kubeconfig")).args(arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

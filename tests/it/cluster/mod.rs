@@ -3,6 +3,7 @@
 pub mod control_plane;
 mod node;
 mod reports;
+mod joining;
 mod source;
 
 use serde_json::{Value, json};

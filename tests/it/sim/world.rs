@@ -253,6 +253,7 @@ pub fn config() -> Config {
         },
         node: Default::default(),
         cluster: None,
+        certificates: None,
         eviction: podkeeper::testing::eviction::threshold::Settings::none(),
         server: podkeeper::testing::server::Settings::default(),
         api: None,

@@ -58,6 +58,7 @@ pub(crate) fn config() -> Config {
         logs: crate::mapping::logs::LogSettings { driver: Default::default(), max_bytes: None, max_files: 5 },
         node: Default::default(),
         cluster: None,
+        certificates: None,
         eviction: crate::eviction::threshold::Settings::none(),
         server: crate::server::Settings::default(),
         api: None,

@@ -1,0 +1,235 @@
+//! Nodes that ask the cluster for their certificates.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+use serde_json::{Value, json};
+
+use super::control_plane::{ControlPlane, Way};
+use crate::harness::pods::{Pod, free_port};
+use crate::harness::{Node, Options};
+
+/// A node that has a bootstrap token and nothing else.
+fn stranger(plane: &ControlPlane, way: Option<&Way>, flags: &[&str]) -> Node {
+    let node = Node::prepare(Options::flags(flags));
+    let bootstrap = plane.file("bootstrap.kubeconfig");
+    let bootstrap = match way {
+        None => bootstrap,
+        Some(way) => {
+            let own = node.base.join("bootstrap");
+            fs::copy(&bootstrap, &own).unwrap();
+            way.kubeconfig(plane, &own)
+        }
+    };
+    let mut options = node.options.borrow_mut();
+    options.flags.push(format!("--bootstrap-kubeconfig={}", bootstrap.display()));
+    options.flags.push(format!("--kubeconfig={}", node.base.join("kubeconfig").display()));
+    drop(options);
+    node
+}
+
+/// The file that holds the client certificate.
+fn current(node: &Node) -> Option<PathBuf> {
+    fs::canonicalize(node.root().join("pki/kubelet-client-current.pem")).ok()
+}
+
+fn lease(plane: &ControlPlane, node: &Node) -> String {
+    let what = ["-n", "kube-node-lease", "get", "lease", &node.name, "-o", "jsonpath={.spec.renewTime}"];
+    String::from_utf8_lossy(&plane.kubectl(&what).stdout).into_owned()
+}
+
+fn is_registered(plane: &ControlPlane, node: &Node) -> bool {
+    plane.kubectl(&["get", "node", &node.name]).status.success()
+}
+
+#[test]
+fn a_node_gets_its_certificate_by_a_token_and_renews_it_without_a_restart() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let way = Way::to(plane.port());
+    way.set_open(false);
+    let node = stranger(plane, Some(&way), &[]);
+    node.write("own.yaml", Pod::new("own").text());
+    node.launch();
+    // Its own pods wait for nobody.
+    node.wait_until("the pod of a file runs", || node.phase("own") == "Running");
+    way.set_open(true);
+    node.wait_until("the node is registered", || is_registered(plane, &node));
+    let (kubeconfig, first) = (node.base.join("kubeconfig"), current(&node).unwrap());
+    for path in [&kubeconfig, &first] {
+        let mode = fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", path.display());
+    }
+    assert!(fs::read_to_string(&kubeconfig).unwrap().contains("kubelet-client-current.pem"));
+    assert!(!node.root().join("pki/kubelet-client.key.asked").exists());
+    let pid = node.pid();
+    // When the third one is there, the first one has ended.
+    for _ in 0..2 {
+        let before = current(&node);
+        node.wait_until("the certificate is renewed", || current(&node) != before);
+    }
+    let before = lease(plane, &node);
+    node.wait_until("the lease is renewed with a new one", || lease(plane, &node) != before);
+    assert_eq!(node.pid(), pid);
+    let kept = fs::read_dir(node.root().join("pki")).unwrap().count();
+    assert_eq!(kept, 3, "the link, the pair in use and the one before it");
+    // A start finds them, and asks for nothing.
+    let requests = node.log().matches("has signed a client certificate").count();
+    node.restart();
+    let before = lease(plane, &node);
+    node.wait_until("the lease is renewed", || lease(plane, &node) != before);
+    assert!(node.log().matches("has signed a client certificate").count() <= requests + 1);
+    assert!(!node.log().contains("BEGIN"), "a key in the log");
+}
+
+#[test]
+fn a_certificate_that_has_ended_is_replaced_by_way_of_the_bootstrap_credentials() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = stranger(plane, None, &[]);
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, format!("system:node:{}", node.name));
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
+    let pem = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+    let ended = node.base.join("ended.pem");
+    fs::write(&ended, pem).unwrap();
+    let text = fs::read_to_string(plane.file("bootstrap.kubeconfig")).unwrap();
+    let user = format!("client-certificate: {0}, client-key: {0}", ended.display());
+    let (before, after) = text.split_once("token: ").unwrap();
+    let (_, after) = after.split_once('}').unwrap();
+    fs::write(node.base.join("kubeconfig"), format!("{before}{user}}}{after}")).unwrap();
+    node.launch();
+    node.wait_until("the node is registered", || is_registered(plane, &node));
+    assert!(current(&node).is_some());
+}
+
+/// What a node asked, as `verb resource[/subresource]`, and how often the server said that it may not.
+fn asked(plane: &ControlPlane, node: &Node) -> (BTreeSet<String>, Vec<String>) {
+    let (mut all, mut refused) = (BTreeSet::new(), Vec::new());
+    for event in plane.audit(&node.name) {
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
+        let separator = if sub.is_empty() { "" } else { "/" };
+        let what = format!("{} {resource}{separator}{sub}", text("/verb"));
+        if event.pointer("/responseStatus/code").and_then(Value::as_u64) == Some(403) {
+            refused.push(format!("{what} {}: {}", text("/requestURI"), text("/responseStatus/message")));
+        }
+        all.insert(what);
+    }
+    (all, refused)
+}
+
+#[test]
+fn a_node_never_asks_for_more_than_a_node_may() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = stranger(plane, None, &[]);
+    node.write("own.yaml", Pod::new("own").text());
+    node.launch();
+    node.wait_until("the node is registered", || is_registered(plane, &node));
+    let name = format!("rights-{}", node.name);
+    let data = json!({"a": "b"});
+    plane.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}));
+    plane.apply(
+        &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}),
+    );
+    let mut pod = Pod::new(&name).set("/spec/nodeName", node.name.as_str());
+    pod = pod.set("/spec/containers/0/envFrom", json!([{"configMapRef": {"name": name}}]));
+    pod = pod.set("/spec/volumes", json!([{"name": "s", "secret": {"secretName": name}}]));
+    let mounts = json!([{"name": "s", "mountPath": "/s"}]);
+    plane.apply(&pod.set("/spec/containers/0/volumeMounts", mounts).0);
+    let phase = |name: &str| plane.kubectl(&["get", "pod", name, "-o", "jsonpath={.status.phase}"]).stdout;
+    node.wait_until("the server sees the pod run", || phase(&name) == b"Running");
+    let mirror = node.full("own");
+    node.wait_until("the server sees the pod of a file", || phase(&mirror) == b"Running");
+    plane.says(&["delete", "pod", &mirror, "--wait=false"]);
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    node.wait_until("the pod is gone", || phase(&name).is_empty());
+    let before = current(&node);
+    node.wait_until("the certificate is renewed", || current(&node) != before);
+    let (all, refused) = asked(plane, &node);
+    assert!(refused.is_empty(), "refused: {refused:#?}\nof {all:#?}");
+    for needed in [
+        "create nodes",
+        "patch nodes/status",
+        "create leases",
+        "update leases",
+        "watch pods",
+        "patch pods/status",
+        "create pods",
+        "delete pods",
+        "get configmaps",
+        "get secrets",
+        "create serviceaccounts/token",
+        "create certificatesigningrequests",
+        "create events",
+    ] {
+        assert!(all.contains(needed), "{needed} is not among {all:#?}");
+    }
+}
+
+/// What a node is told to join with: the address, and the digest of the authority's key.
+fn invitation(plane: &ControlPlane) -> (String, String) {
+    let script = "openssl x509 -in \"$0\" -noout -pubkey | openssl pkey -pubin -outform DER | sha256sum";
+    let output = Command::new("sh").args(["-c", script]).arg(plane.file("ca.crt")).output().unwrap();
+    let digest = String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned();
+    (format!("https://127.0.0.1:{}", plane.port()), format!("sha256:{digest}"))
+}
+
+#[test]
+fn a_node_joins_by_a_token_and_a_digest_and_its_server_has_a_certificate_of_the_cluster() {
+    const TOKEN: &str = "07401b.f395accd246ae52d";
+    let Some(plane) = ControlPlane::get() else { return };
+    let (server, digest) = invitation(plane);
+    let port = free_port();
+    let node = Node::prepare(Options::default());
+    let bootstrap = node.base.join("bootstrap.kubeconfig");
+    let join = |token: &str, digest: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
+        command.args(["join", &server, "--token", token, "--ca-cert-hash", digest]);
+        command.arg("--bootstrap-kubeconfig").arg(&bootstrap).output().unwrap()
+    };
+    let says = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    node.wait_until("the cluster has signed what it publishes", || {
+        let wrong = says(&join(TOKEN, &format!("sha256:{}", "0".repeat(64))));
+        assert!(!wrong.contains("f395"), "{wrong}");
+        wrong.contains(&digest)
+    });
+    let wrong = says(&join("07401b.f395accd246ae52e", &digest));
+    assert!(wrong.contains("not signed with this token"), "{wrong}");
+    assert!(!bootstrap.exists());
+    let done = join(TOKEN, &digest);
+    assert!(done.status.success(), "{}", says(&done));
+    let ca = node.base.join("cluster-ca.crt");
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(printed.contains(&format!("bootstrapKubeconfig: {}", bootstrap.display())), "{printed}");
+    assert_eq!(fs::metadata(&bootstrap).unwrap().permissions().mode() & 0o777, 0o600);
+    node.options.borrow_mut().flags = vec![
+        format!("--bootstrap-kubeconfig={}", bootstrap.display()),
+        format!("--kubeconfig={}", node.base.join("kubeconfig").display()),
+        format!("--client-ca-file={}", ca.display()),
+        format!("--port={port}"),
+        "--node-ip=127.0.0.1".to_owned(),
+        "--rotate-server-certificates".to_owned(),
+    ];
+    node.launch();
+    node.wait_until("the node is registered", || is_registered(plane, &node));
+    let curl = || {
+        let url = format!("https://127.0.0.1:{port}/healthz");
+        Command::new("curl").args(["-sS", "--cacert"]).arg(&ca).arg(url).output().unwrap()
+    };
+    // Its own certificate is none of the cluster's.
+    node.wait_until("the server listens", || says(&curl()).contains("certificate"));
+    let mine = || {
+        let what = "jsonpath={range .items[?(@.spec.signerName=='kubernetes.io/kubelet-serving')]}{.metadata.name} \
+                    {.spec.username}{'\\n'}{end}";
+        let all = plane.says(&["get", "csr", "-o", what]);
+        let user = format!(" system:node:{}", node.name);
+        all.lines().find_map(|line| line.strip_suffix(&user).map(str::to_owned))
+    };
+    let request = node.wait_for("a serving certificate is asked for", mine);
+    plane.says(&["certificate", "approve", &request]);
+    node.wait_until("the server shows a certificate of the cluster", || curl().status.success());
+}
