@@ -25,6 +25,18 @@ pub mod base {
     }
 }
 
+pub mod certificates {
+    pub mod discovery {
+        pub use crate::certificates::discovery::{Token, checked};
+    }
+    pub mod files {
+        pub use crate::certificates::files::Held;
+    }
+    pub mod request {
+        pub use crate::certificates::request::verdict;
+    }
+}
+
 pub mod cgroup {
     pub use crate::cgroup::{Cgroups, Driver, Naming, Parents, Report};
     pub mod node {

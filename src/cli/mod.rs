@@ -6,6 +6,7 @@ mod check;
 mod completion;
 mod config;
 mod config_file;
+mod configz;
 mod docker;
 mod drain;
 pub mod exit;

@@ -186,7 +186,7 @@ fn read(
         flag.set(&mut options, &text).or_else(|why| {
             usage(verb, format!("invalid argument {shown:?} for \"--{}\" flag: {why}", flag.name))
         })?;
-        if verb == Verb::Config {
+        if matches!(verb, Verb::Config | Verb::Run) {
             options.given.push((flag.name, shown.into_owned(), "flag".to_owned()));
         }
     }
@@ -229,7 +229,7 @@ fn configure(
             let text = if flag.is_path() && !text.is_empty() { beside(path, text) } else { text.into() };
             if let Err(why) = flag.set(options, &text) {
                 wrong.push((Some(*at), format!("{}: {why}", setting.field)));
-            } else if verb == Verb::Config {
+            } else if matches!(verb, Verb::Config | Verb::Run) {
                 let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
                 options.given.push((flag.name, shown.into_owned(), format!("{}:{}", path.display(), at.0)));
             }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use super::exit::Exit;
+use super::flags::server::Mode;
 use super::flags::{Options, Verb};
 use super::parse::UsageError;
 use super::rules::check_together;
-use super::{fail, lock, say, value};
+use super::{configz, fail, lock, say, value};
 use crate::base::{limits, logging};
 use crate::certificates::files::Place;
 use crate::certificates::request::Kind;
@@ -54,6 +55,16 @@ pub fn run(options: &Options) -> Exit {
     for note in &options.notes {
         log::info!("{note}");
     }
+    if options.sources.kubeconfig.is_none() {
+        let of_server = [
+            ("--authorization-mode=Webhook", options.server.mode == Mode::Webhook),
+            ("--authentication-token-webhook", options.server.token_webhook),
+            ("--rotate-server-certificates", options.cluster.asks_serving),
+        ];
+        for (flag, _) in of_server.iter().filter(|(_, given)| *given) {
+            log::warn!("{flag} has no effect: --kubeconfig names no API server that could be asked");
+        }
+    }
     let restore = lock::restore(config.run_dir.clone());
     match main_loop::run(Arc::new(config), restore) {
         Ok(()) => Exit::Ok,
@@ -80,9 +91,11 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     let eviction = options.eviction.settings().map_err(refuse)?;
     let machine = sys::machine(&full(&options.directories.root)?);
     let root_dir = full(&options.directories.root)?;
-    let mut server = options.server.settings(&node_name, &options.node.ips, &root_dir, &full)?;
     let directory = options.server.directory(&root_dir, &full)?;
     let certificates = options.certificates(&node_name, &directory, &full)?;
+    let mut server =
+        options.server.settings(&node_name, &options.node.ips, &root_dir, certificates.is_some(), &full)?;
+    server.configz = configz::text(options).into();
     if certificates.as_ref().is_some_and(|settings| settings.serves) {
         server.tls.signed = Some(Place::of(Kind::Serving, &directory).current());
     }

@@ -30,9 +30,11 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Sender, bounded};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::api_client::Client;
 use crate::base::limits;
 use crate::base::pulse::Pulses;
 use auth::Guard;
+use auth::webhook::Webhook;
 use kubelet::{Kubelet, Scope};
 use listen::{Listen, Patience, Port};
 use tls::Certificates;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub tls: tls::Settings,
     /// Who may use it.
     pub auth: auth::Settings,
+    /// What `/configz` answers, JSON.
+    pub configz: Arc<str>,
     /// `--enable-debugging-handlers`, `--enable-system-log-handler`.
     pub switches: kubelet::Switches,
 }
@@ -63,12 +67,19 @@ impl Default for Settings {
             healthz: None,
             tls: tls::Settings::default(),
             auth: auth::Settings::default(),
+            configz: "{}".into(),
             switches: kubelet::Switches { debugging: true, system_logs: false },
         }
     }
 }
 
 impl Settings {
+    /// Whether an API server is asked about clients.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.auth.webhook.reviews_tokens || self.auth.authorization == auth::Authorization::Webhook
+    }
+
     /// Whether any server listens.
     #[must_use]
     pub fn listens(&self) -> bool {
@@ -94,7 +105,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers, and listens where `others` says as well; `None` when no flag asks for any.
+    /// Starts the servers, and listens where `others` says as well; `None` when no flag asks for any. `server` is an API
+    /// server that is asked about clients.
     ///
     /// # Errors
     /// A thread could not be started.
@@ -102,6 +114,7 @@ impl Servers {
         settings: &Settings,
         node: Arc<kubelet::Node>,
         others: Option<Others>,
+        server: Option<Client>,
         pulses: &Pulses,
     ) -> io::Result<Option<Servers>> {
         if !settings.listens() && others.is_none() {
@@ -118,7 +131,7 @@ impl Servers {
             pulses.join("the servers".to_owned());
             // Certificates are read here: a disk that hangs keeps no pod from starting.
             let pipe = (woken, of_thread);
-            let mut ports = ports(&settings, &node);
+            let mut ports = ports(&settings, &node, server);
             ports.extend(others.map(|others| others()).unwrap_or_default());
             Listen::new(ports, back, pipe, ended, Patience::default()).run();
         };
@@ -127,13 +140,18 @@ impl Servers {
     }
 }
 
-fn ports(settings: &Settings, node: &Arc<kubelet::Node>) -> Vec<Port> {
-    let kubelet = |scope| Kubelet { node: Arc::clone(node), scope, switches: settings.switches };
+fn ports(settings: &Settings, node: &Arc<kubelet::Node>, server: Option<Client>) -> Vec<Port> {
+    let kubelet = |scope| {
+        let (node, configz) = (Arc::clone(node), Arc::clone(&settings.configz));
+        Kubelet { node, scope, switches: settings.switches, configz }
+    };
     let mut ports = Vec::new();
     if let Some(address) = settings.main {
         let certificates = Certificates::open(settings.tls.clone());
         let inner = Arc::new(kubelet(Scope::Main));
-        let guard = Guard { settings: settings.auth.clone(), certificates: Arc::clone(&certificates), inner };
+        let webhook = server.map(|client| Webhook::new(client, settings.auth.webhook.clone()));
+        let (settings, certificates_of) = (settings.auth.clone(), Arc::clone(&certificates));
+        let guard = Guard { settings, certificates: certificates_of, webhook, inner };
         let (name, certificates) = ("the kubelet's server", Some(certificates));
         ports.push(Port { name, address, certificates, service: Arc::new(guard) });
     }

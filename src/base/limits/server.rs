@@ -74,3 +74,14 @@ pub const SERVER_NAMES: usize = 10_000;
 pub const SERVER_RATES: Duration = Duration::from_secs(120);
 /// How long a count of what is on disks is told again.
 pub const SERVER_DISKS: Duration = Duration::from_secs(60);
+
+// --- What an API server is asked about clients --------------------------------------------------------
+
+/// One question, in all.
+pub const WEBHOOK_CALL: Duration = Duration::from_secs(4);
+/// A server that did not answer is not asked before this time has passed.
+pub const WEBHOOK_AWAY: Duration = Duration::from_secs(2);
+/// Most questions under way: others are told that nobody knows.
+pub const WEBHOOK_ASKING: usize = 8;
+/// Most answers of each kind that are kept.
+pub const WEBHOOK_KEPT: usize = 512;

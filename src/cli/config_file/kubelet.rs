@@ -36,11 +36,9 @@ pub(crate) enum Means {
     Without(Shape, &'static str),
     /// Only this value is taken, because.
     Only(&'static str, &'static str),
-    /// `authorization.mode`.
-    Mode,
 }
 
-use Means::{Flag, Mode, Only, Pointer, Without};
+use Means::{Flag, Only, Pointer, Without};
 use Shape::{Bool, List, Map, Number, Text, Time};
 
 const NO_API_SERVER: &str = "there is no API server";
@@ -72,12 +70,12 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("rotateCertificates", Flag("rotate-certificates")),
     ("serverTLSBootstrap", Flag("rotate-server-certificates")),
     ("authentication.x509.clientCAFile", Flag("client-ca-file")),
-    ("authentication.webhook.enabled", Without(Bool, NO_API_SERVER)),
-    ("authentication.webhook.cacheTTL", Without(Text, NO_API_SERVER)),
+    ("authentication.webhook.enabled", Flag("authentication-token-webhook")),
+    ("authentication.webhook.cacheTTL", Flag("authentication-token-webhook-cache-ttl")),
     ("authentication.anonymous.enabled", Flag("anonymous-auth")),
-    ("authorization.mode", Mode),
-    ("authorization.webhook.cacheAuthorizedTTL", Without(Text, NO_API_SERVER)),
-    ("authorization.webhook.cacheUnauthorizedTTL", Without(Text, NO_API_SERVER)),
+    ("authorization.mode", Flag("authorization-mode")),
+    ("authorization.webhook.cacheAuthorizedTTL", Flag("authorization-webhook-cache-authorized-ttl")),
+    ("authorization.webhook.cacheUnauthorizedTTL", Flag("authorization-webhook-cache-unauthorized-ttl")),
     ("registryPullQPS", Pointer("registry-qps")),
     ("registryBurst", Flag("registry-burst")),
     (
@@ -258,13 +256,6 @@ fn field(name: &str, means: Means, entry: &Entry, file: &mut File) {
                 file.wrong.push((Some(at), format!("{name}: must be {value}: {why}")));
             }
         }
-        Mode => match entry.value.as_str() {
-            Some("Webhook") => {
-                let why = "the groups of --authorization-admin-groups and --authorization-view-groups decide";
-                file.notes.push((at, format!("{name} has no effect: {NO_API_SERVER}; {why}")));
-            }
-            _ => field(name, Flag("authorization-mode"), entry, file),
-        },
     }
 }
 

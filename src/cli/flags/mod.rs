@@ -17,7 +17,7 @@ mod logging;
 mod logs;
 mod node;
 mod policy;
-mod server;
+pub mod server;
 mod sources;
 #[cfg(test)]
 mod testing;

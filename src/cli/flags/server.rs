@@ -3,14 +3,27 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time;
 
-use super::Takes::{PathOrNone, Switch, Text};
+use super::Takes::{Duration, PathOrNone, Switch, Text};
 use super::{Flag, RUN, Section, Verb, put, value};
 use crate::api;
 use crate::server;
-use crate::server::auth::{self, Authorization};
+use crate::server::auth::{self, Authorization, webhook};
 use crate::server::kubelet::Switches;
 use crate::server::tls;
+
+/// Who decides what users may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The flags that name groups.
+    #[default]
+    Groups,
+    /// Nobody: whoever is known may do everything.
+    AlwaysAllow,
+    /// The API server.
+    Webhook,
+}
 
 /// Addresses are `None`, and ports 0, when nothing is said.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,8 +39,11 @@ pub struct Values {
     pub cert_dir: Option<PathBuf>,
     pub client_ca_file: Option<PathBuf>,
     pub anonymous_auth: bool,
-    /// Whoever is known may do everything.
-    pub always_allow: bool,
+    pub mode: Mode,
+    pub token_webhook: bool,
+    pub token_ttl: time::Duration,
+    pub allowed_ttl: time::Duration,
+    pub denied_ttl: time::Duration,
     pub admin_groups: BTreeSet<String>,
     pub view_groups: BTreeSet<String>,
     pub debugging_handlers: bool,
@@ -112,9 +128,36 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "authorization-mode",
-            takes: Text("MODE", |o, text| put(&mut o.server.always_allow, is_always_allow(text))),
+            takes: Text("MODE", |o, text| put(&mut o.server.mode, mode(text))),
             default: "Groups",
-            help: "Groups: as the next two flags say; AlwaysAllow: whoever is known may do everything",
+            help: "Groups: as flags say; Webhook: as the API server says; AlwaysAllow: whoever is known",
+            ..RUN
+        },
+        Flag {
+            name: "authentication-token-webhook",
+            takes: Switch(|o, on| o.server.token_webhook = on),
+            help: "Ask the API server whose a bearer token is",
+            ..RUN
+        },
+        Flag {
+            name: "authentication-token-webhook-cache-ttl",
+            takes: Duration(|o, time| o.server.token_ttl = time),
+            default: "2m",
+            help: "How long its answer holds",
+            ..RUN
+        },
+        Flag {
+            name: "authorization-webhook-cache-authorized-ttl",
+            takes: Duration(|o, time| o.server.allowed_ttl = time),
+            default: "5m",
+            help: "How long it holds that the API server has allowed something, in mode Webhook",
+            ..RUN
+        },
+        Flag {
+            name: "authorization-webhook-cache-unauthorized-ttl",
+            takes: Duration(|o, time| o.server.denied_ttl = time),
+            default: "30s",
+            help: "How long it holds that it has not",
             ..RUN
         },
         Flag {
@@ -152,14 +195,12 @@ fn api_address(text: &str) -> Result<SocketAddr, String> {
     address.ok_or_else(|| "must be IP:PORT, such as 127.0.0.1:6443 or [::1]:6443".to_owned())
 }
 
-fn is_always_allow(text: &str) -> Result<bool, String> {
+fn mode(text: &str) -> Result<Mode, String> {
     match text {
-        "AlwaysAllow" => Ok(true),
-        "Groups" => Ok(false),
-        "Webhook" => {
-            Err("Webhook asks an API server, and podkeeper has none: Groups or AlwaysAllow".to_owned())
-        }
-        _ => Err("must be Groups or AlwaysAllow".to_owned()),
+        "AlwaysAllow" => Ok(Mode::AlwaysAllow),
+        "Groups" => Ok(Mode::Groups),
+        "Webhook" => Ok(Mode::Webhook),
+        _ => Err("must be Groups, Webhook or AlwaysAllow".to_owned()),
     }
 }
 
@@ -168,7 +209,7 @@ fn groups(text: &str) -> BTreeSet<String> {
 }
 
 impl Values {
-    /// What the servers are started with. `full` makes a path absolute.
+    /// What the servers are started with. Where there is no API server, none is asked. `full` makes a path absolute.
     ///
     /// # Errors
     /// A path cannot be made absolute.
@@ -177,6 +218,7 @@ impl Values {
         node: &str,
         ips: &[IpAddr],
         root_dir: &Path,
+        has_server: bool,
         full: &impl Fn(&Path) -> Result<PathBuf, E>,
     ) -> Result<server::Settings, E> {
         let any = self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -199,8 +241,19 @@ impl Values {
             },
             auth: auth::Settings {
                 allows_anonymous: self.anonymous_auth,
-                authorization: self.authorization(),
+                authorization: match self.mode {
+                    Mode::Webhook if has_server => Authorization::Webhook,
+                    _ => self.authorization(),
+                },
+                webhook: webhook::Settings {
+                    node: node.to_owned(),
+                    reviews_tokens: self.token_webhook && has_server,
+                    token_ttl: self.token_ttl,
+                    allowed_ttl: self.allowed_ttl,
+                    denied_ttl: self.denied_ttl,
+                },
             },
+            configz: server::Settings::default().configz,
             switches: Switches { debugging: self.debugging_handlers, system_logs: self.system_log_handler },
         })
     }
@@ -218,9 +271,9 @@ impl Values {
     }
 
     fn authorization(&self) -> Authorization {
-        match self.always_allow {
-            true => Authorization::AlwaysAllow,
-            false => {
+        match self.mode {
+            Mode::AlwaysAllow => Authorization::AlwaysAllow,
+            Mode::Groups | Mode::Webhook => {
                 Authorization::Groups { admin: self.admin_groups.clone(), view: self.view_groups.clone() }
             }
         }
@@ -229,7 +282,7 @@ impl Values {
     /// What the API is started with, if it is.
     #[must_use]
     pub fn api(&self) -> Option<api::Settings> {
-        let auth = auth::Settings { allows_anonymous: false, authorization: self.authorization() };
+        let auth = auth::Settings { authorization: self.authorization(), ..auth::Settings::default() };
         self.api_address.map(|address| api::Settings { address, auth })
     }
 
@@ -241,7 +294,7 @@ impl Values {
         if self.cert_file.is_some() != self.key_file.is_some() {
             return Some("--tls-cert-file and --tls-private-key-file go together");
         }
-        if self.port != 0 && self.client_ca_file.is_none() && !self.anonymous_auth {
+        if self.port != 0 && self.client_ca_file.is_none() && !self.anonymous_auth && !self.token_webhook {
             return Some(
                 "--port is of no use to anybody: give --client-ca-file with the authorities of its clients",
             );
@@ -271,7 +324,13 @@ mod tests {
                 ("cert-dir", "/d", |o| o.server.cert_dir.is_some()),
                 ("client-ca-file", "/ca", |o| o.server.client_ca_file.is_some()),
                 ("anonymous-auth", "true", |o| o.server.anonymous_auth),
-                ("authorization-mode", "AlwaysAllow", |o| o.server.always_allow),
+                ("authorization-mode", "AlwaysAllow", |o| o.server.mode == Mode::AlwaysAllow),
+                ("authentication-token-webhook", "true", |o| o.server.token_webhook),
+                ("authentication-token-webhook-cache-ttl", "1s", |o| o.server.token_ttl.as_secs() == 1),
+                ("authorization-webhook-cache-authorized-ttl", "1s", |o| o.server.allowed_ttl.as_secs() == 1),
+                ("authorization-webhook-cache-unauthorized-ttl", "1s", |o| {
+                    o.server.denied_ttl.as_secs() == 1
+                }),
                 ("authorization-admin-groups", "a,b", |o| o.server.admin_groups.len() == 2),
                 ("authorization-view-groups", "a,b", |o| o.server.view_groups.len() == 2),
                 ("enable-debugging-handlers", "false", |o| !o.server.debugging_handlers),
@@ -291,6 +350,6 @@ mod tests {
         assert!(same.problem().unwrap().contains("must differ"));
         let half = Values { cert_file: Some("c".into()), ..none };
         assert!(half.problem().unwrap().contains("go together"));
-        assert!(is_always_allow("Webhook").is_err() && is_always_allow("x").is_err());
+        assert!(mode("Webhook") == Ok(Mode::Webhook) && mode("x").is_err());
     }
 }

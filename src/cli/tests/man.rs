@@ -164,9 +164,6 @@ fn kubelet_fields() -> String {
             Means::Flag(flag) | Means::Pointer(flag) => {
                 let _ = writeln!(out, ".It Li {name}\n.Fl {flag}");
             }
-            Means::Mode => {
-                let _ = writeln!(out, ".It Li {name}\n.Fl -authorization-mode ,\nbut not\n.Li Webhook");
-            }
             Means::Only(..) | Means::Without(..) => {}
         }
     }

@@ -6,6 +6,7 @@ use super::{Parts, RunError, cannot};
 use crate::api;
 use crate::api::holdings::{Holdings, Reading};
 use crate::api::told::Told;
+use crate::api_client::Client;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::daemon::watch::MAIN;
@@ -58,6 +59,7 @@ impl Parts<'_> {
             main_loop: MAIN,
             root_dir: config.root_dir.clone(),
             figures: kubelet::figures::Figures::default(),
+            checks: kubelet::healthz::Counts::default(),
             node_ips: config.network.node_ips.clone(),
         });
         let api = config.api.clone().map(|settings| {
@@ -72,7 +74,14 @@ impl Parts<'_> {
             };
             Box::new(move || vec![api::port(&settings, parts)]) as Others
         });
-        Servers::start(&config.server, node, api, &self.pulses)
+        // A client of its own: a flood of tokens takes no call from the node's own work.
+        let server = match &config.api_source {
+            Some(ApiSource::Cluster(settings)) if config.server.asks() => {
+                Some(Client::awaiting(settings.kubeconfig.clone()))
+            }
+            _ => None,
+        };
+        Servers::start(&config.server, node, api, server, &self.pulses)
             .map_err(cannot("the servers could not be started"))
     }
 }

@@ -5,24 +5,32 @@
 
 mod rights;
 mod subject;
+pub mod webhook;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
+use serde_json::{Map, Value};
 
 use super::http::answer::{Answer, TEXT};
+use super::http::request::Request;
 use super::service::{Asked, Reply, Service};
 use super::tls::Certificates;
 pub use rights::{Right, right, subresources, verb};
+use webhook::Webhook;
 
 /// Who sent a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// The common name of the certificate, or `system:anonymous`.
     pub name: String,
     /// Its organizations, or `system:unauthenticated`.
     pub groups: BTreeSet<String>,
+    /// What an API server says of the user beside that; empty for others.
+    pub uid: String,
+    /// The same.
+    pub extra: Map<String, Value>,
 }
 
 /// What users may do.
@@ -37,6 +45,8 @@ pub enum Authorization {
         /// What changes nothing and runs nothing: see [`Right::View`].
         view: BTreeSet<String>,
     },
+    /// Users may what an API server says.
+    Webhook,
 }
 
 /// The rules of a port.
@@ -46,13 +56,15 @@ pub struct Settings {
     pub allows_anonymous: bool,
     /// `--authorization-mode` and the groups that go with it.
     pub authorization: Authorization,
+    /// How an API server is asked.
+    pub webhook: webhook::Settings,
 }
 
 impl Default for Settings {
     /// Nobody may do anything.
     fn default() -> Settings {
         let authorization = Authorization::Groups { admin: BTreeSet::new(), view: BTreeSet::new() };
-        Settings { allows_anonymous: false, authorization }
+        Settings { allows_anonymous: false, authorization, webhook: webhook::Settings::default() }
     }
 }
 
@@ -60,28 +72,42 @@ impl Default for Settings {
 pub struct Guard {
     pub settings: Settings,
     pub certificates: Arc<Certificates>,
+    /// Who is asked of tokens and rights; `None` where there is no API server.
+    pub webhook: Option<Webhook>,
     pub inner: Arc<dyn Service>,
 }
 
 impl Service for Guard {
     fn answer(&self, asked: &mut Asked<'_>) -> Reply {
-        let user = match self.user(asked.certificates) {
+        let user = match self.user(asked.certificates, asked.request) {
             Ok(user) => user,
             Err(why) => {
                 log::debug!("a request of {} is not answered: {why}", asked.peer);
                 return Answer::new(401, TEXT, "Unauthorized").into();
             }
         };
-        if self.settings.allows(&user, right(asked.request)) {
-            return self.inner.answer(asked);
+        let (verb, subresources) = (verb(asked.request.method), subresources(&asked.request.path));
+        let allowed = match (&self.settings.authorization, &self.webhook) {
+            (Authorization::Webhook, Some(webhook)) => webhook.allows(&user, verb, &subresources),
+            _ => Ok(self.settings.allows(&user, right(asked.request))),
+        };
+        let of = || {
+            let subresources = subresources.join(" ");
+            format!("(user={}, verb={verb}, resource=nodes, subresource(s)=[{subresources}])", user.name)
+        };
+        match allowed {
+            Ok(true) => self.inner.answer(asked),
+            Ok(false) => {
+                let why = format!("Forbidden {}", of());
+                log::debug!("a request of {} is not answered: {why}", asked.peer);
+                Answer::text(403, &why).into()
+            }
+            Err(error) => {
+                let why = format!("Authorization error {}", of());
+                log::debug!("a request of {} is not answered: {why}: {error}", asked.peer);
+                Answer::text(500, &why).into()
+            }
         }
-        let (verb, subresources) = (verb(asked.request.method), subresources(&asked.request.path).join(" "));
-        let why = format!(
-            "Forbidden (user={}, verb={verb}, resource=nodes, subresource(s)=[{subresources}])",
-            user.name
-        );
-        log::debug!("a request of {} is not answered: {why}", asked.peer);
-        Answer::text(403, &why).into()
     }
 }
 
@@ -95,17 +121,30 @@ pub fn known(certificates: &Certificates, chain: &[CertificateDer<'static>]) -> 
     subject::user(certificate).ok_or_else(|| "its certificate names no user".to_owned())
 }
 
+/// The bearer token of a request.
+fn bearer(request: &Request) -> Option<&str> {
+    let (scheme, token) = request.header("authorization")?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
 impl Guard {
     /// Who the client is.
     ///
     /// # Errors
     /// Why nobody.
-    fn user(&self, chain: &[CertificateDer<'static>]) -> Result<User, String> {
-        if !chain.is_empty() || !self.settings.allows_anonymous {
-            return known(&self.certificates, chain);
-        }
-        let groups = BTreeSet::from(["system:unauthenticated".to_owned()]);
-        Ok(User { name: "system:anonymous".to_owned(), groups })
+    fn user(&self, chain: &[CertificateDer<'static>], request: &Request) -> Result<User, String> {
+        let by_certificate = known(&self.certificates, chain);
+        let webhook = self.webhook.as_ref().filter(|_| self.settings.webhook.reviews_tokens);
+        let (Err(why), Some(webhook), Some(token)) = (&by_certificate, webhook, bearer(request)) else {
+            if chain.is_empty() && self.settings.allows_anonymous {
+                let groups = BTreeSet::from(["system:unauthenticated".to_owned()]);
+                return Ok(User { name: "system:anonymous".to_owned(), groups, ..User::default() });
+            }
+            return by_certificate;
+        };
+        // Who shows a token that is nobody's is not taken for anonymous, as in the kubelet.
+        webhook.user(token)?.ok_or_else(|| format!("{why}, and its token is nobody's"))
     }
 }
 
@@ -115,6 +154,8 @@ impl Settings {
     pub fn allows(&self, user: &User, right: Right) -> bool {
         match &self.authorization {
             Authorization::AlwaysAllow => true,
+            // Without an API server nobody says so.
+            Authorization::Webhook => false,
             Authorization::Groups { admin, view } => {
                 let is_of =
                     |groups: &BTreeSet<String>| user.groups.iter().any(|group| groups.contains(group));

@@ -12,5 +12,5 @@ use crate::base::tls::x509;
 #[must_use]
 pub fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let (name, groups) = x509::subject(certificate)?;
-    Some(User { name, groups })
+    Some(User { name, groups, ..User::default() })
 }

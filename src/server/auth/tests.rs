@@ -26,7 +26,10 @@ fn a_certificate_names_a_user_and_its_groups() {
         (DnType::OrganizationName, printable("system:masters")),
         (DnType::CommonName, utf8("Jürgen")),
     ]);
-    assert_eq!(found, Some(User { name: "Jürgen".to_owned(), groups: groups(&["system:masters"]) }));
+    assert_eq!(
+        found,
+        Some(User { name: "Jürgen".to_owned(), groups: groups(&["system:masters"]), ..User::default() })
+    );
     let long = "x".repeat(300);
     assert_eq!(user(&[(DnType::CommonName, utf8(&long))]).unwrap().name, long);
     assert_eq!(user(&[(DnType::OrganizationName, utf8("o"))]), None, "no name");
@@ -87,13 +90,18 @@ fn groups_have_rights() {
         admin: groups(&["system:masters", "ops"]),
         view: groups(&["podkeeper:view"]),
     };
-    let settings = Settings { allows_anonymous: true, authorization };
-    let may = |of: &[&str], right| settings.allows(&User { name: "u".to_owned(), groups: groups(of) }, right);
+    let settings = Settings { allows_anonymous: true, authorization, ..Settings::default() };
+    let may = |of: &[&str], right| {
+        settings.allows(&User { name: "u".to_owned(), groups: groups(of), ..User::default() }, right)
+    };
     assert!(may(&["ops"], Right::Admin) && may(&["x", "system:masters"], Right::View));
     assert!(may(&["podkeeper:view"], Right::View) && !may(&["podkeeper:view"], Right::Admin));
     assert!(!may(&["system:unauthenticated"], Right::View) && !may(&[], Right::View));
-    let settings = Settings { allows_anonymous: true, authorization: Authorization::AlwaysAllow };
-    assert!(settings.allows(&User { name: "u".to_owned(), groups: groups(&[]) }, Right::Admin));
+    let settings =
+        Settings { allows_anonymous: true, authorization: Authorization::AlwaysAllow, ..Settings::default() };
+    assert!(
+        settings.allows(&User { name: "u".to_owned(), groups: groups(&[]), ..User::default() }, Right::Admin)
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `/healthz` (upstream `staging/src/k8s.io/apiserver/pkg/server/healthz`): whether this process works. Docker is no part
 //! of it: a new process would not help.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use super::{Node, not_found};
 use crate::base::limits;
 use crate::server::http::answer::{Answer, TEXT};
@@ -9,9 +11,57 @@ use crate::server::http::request::Request;
 /// The checks, in the order in which they are told. `log` is always well: podkeeper has no thread for its log.
 const CHECKS: &[&str] = &["ping", "log", "syncloop"];
 
+/// How often each check was made, and with which result: what `/metrics/slis` tells.
+#[derive(Debug, Default)]
+pub struct Counts([Count; CHECKS.len()]);
+
+#[derive(Debug, Default)]
+struct Count {
+    well: AtomicU64,
+    bad: AtomicU64,
+    is_bad: AtomicBool,
+}
+
+/// What came of one check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    pub name: &'static str,
+    pub well: u64,
+    pub bad: u64,
+    /// The last time.
+    pub is_bad: bool,
+}
+
+impl Counts {
+    fn note(&self, check: &str, is_well: bool) {
+        let of_name = CHECKS.iter().zip(&self.0).find(|(name, _)| **name == check);
+        if let Some((_, count)) = of_name {
+            let which = if is_well { &count.well } else { &count.bad };
+            which.fetch_add(1, Ordering::Relaxed);
+            count.is_bad.store(!is_well, Ordering::Relaxed);
+        }
+    }
+
+    /// Those that were made.
+    #[must_use]
+    pub fn all(&self) -> Vec<Counted> {
+        let read = |(name, count): (&&'static str, &Count)| Counted {
+            name,
+            well: count.well.load(Ordering::Relaxed),
+            bad: count.bad.load(Ordering::Relaxed),
+            is_bad: count.is_bad.load(Ordering::Relaxed),
+        };
+        CHECKS.iter().zip(&self.0).map(read).filter(|of| of.well > 0 || of.bad > 0).collect()
+    }
+}
+
 /// Answers `/healthz` and what is below it.
 pub fn answer(node: &Node, request: &Request) -> Answer {
-    let is_well = |check: &str| check != "syncloop" || !hangs(node);
+    let is_well = |check: &str| {
+        let is_well = check != "syncloop" || !hangs(node);
+        node.checks.note(check, is_well);
+        is_well
+    };
     match request.path.strip_prefix("/healthz/").filter(|name| !name.is_empty()) {
         None => told(CHECKS, request, is_well),
         Some(name) if CHECKS.contains(&name) => match is_well(name) {
@@ -71,6 +121,17 @@ mod tests {
         let request = parse(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
         let answer = told(CHECKS, &request, |check| check != "syncloop" || well);
         (answer.status, String::from_utf8(answer.body).unwrap())
+    }
+
+    #[test]
+    fn checks_are_counted() {
+        let counts = Counts::default();
+        assert_eq!(counts.all(), []);
+        for (check, is_well) in [("ping", true), ("syncloop", true), ("syncloop", false), ("x", true)] {
+            counts.note(check, is_well);
+        }
+        let of = |name, well, bad, is_bad| Counted { name, well, bad, is_bad };
+        assert_eq!(counts.all(), [of("ping", 1, 0, false), of("syncloop", 1, 1, true)]);
     }
 
     #[test]

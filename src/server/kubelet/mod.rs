@@ -4,7 +4,7 @@
 
 pub mod container_logs;
 pub mod figures;
-mod healthz;
+pub mod healthz;
 mod metrics;
 mod pods;
 pub mod streams;
@@ -37,6 +37,8 @@ pub struct Node {
     pub root_dir: PathBuf,
     /// What earlier answers measured.
     pub figures: Figures,
+    /// Which health checks were made.
+    pub checks: healthz::Counts,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
 }
@@ -66,6 +68,8 @@ pub struct Kubelet {
     pub node: Arc<Node>,
     pub scope: Scope,
     pub switches: Switches,
+    /// What `/configz` answers, JSON.
+    pub configz: Arc<str>,
 }
 
 impl Service for Kubelet {
@@ -117,6 +121,10 @@ impl Kubelet {
             "run" if request.method == Method::Post => streams::run(&self.node, rest, request),
             _ if !request.is_get() => not_found().into(),
             "containerLogs" => container_logs::answer(&self.node, rest, &request.query),
+            // Without the handlers it is not there at all, as in the kubelet.
+            "configz" if rest.is_empty() && self.switches.debugging => {
+                Answer::new(200, "application/json", self.configz.as_bytes().to_vec()).into()
+            }
             "runningpods" if rest.is_empty() => pods::running(&self.node).into(),
             "logs" if !self.switches.system_logs => Answer::text(405, "logs endpoint is disabled.").into(),
             "logs" if request.path == "/logs" => Answer::new(301, "", "").with("Location", "/logs/").into(),

@@ -109,8 +109,8 @@ fn guarded(dir: &std::path::Path, ca: &Authority, allows_anonymous: bool) -> Rig
         auth::Authorization::Groups { admin: groups("system:masters"), view: groups("podkeeper:view") };
     let (release, released) = bounded(0);
     let inner = Arc::new(Echo { release: Mutex::new(released) });
-    let settings = auth::Settings { allows_anonymous, authorization };
-    let guard = Guard { settings, certificates: Arc::clone(&certificates), inner };
+    let settings = auth::Settings { allows_anonymous, authorization, ..auth::Settings::default() };
+    let guard = Guard { settings, certificates: Arc::clone(&certificates), webhook: None, inner };
     rig_of(Patience::default(), Some(certificates), Arc::new(guard), release)
 }
 

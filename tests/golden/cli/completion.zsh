@@ -45,6 +45,7 @@ _podkeeper() {
             'completion:Print what a shell completes command lines by'
             'kubeconfig:Make a user'\''s credentials for the API of this node, and print them for kubectl'
             'page:Print a link that shows this node in a browser, once'
+            'join:Find a cluster to be a node of, and write what the daemon asks for its credentials with'
             'version:Print the version'
             'help:Print help for a command'
         )
@@ -83,6 +84,9 @@ _podkeeper() {
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--bootstrap-kubeconfig=[Credentials that ask for the node'\''s own, while the file of --kubeconfig has none that hold]:FILE:_files' \
+                '*--rotate-certificates[Renew the client certificate that the API server has signed before it ends]' \
+                '*--rotate-server-certificates[Have the API server sign the certificate of the kubelet'\''s server, and renew it in time]' \
                 '*--register-node[Make the node object at the API server when there is none]' \
                 '*--register-with-taints=[Taints of a node object that is made; one that is there keeps its own]:KEY=VALUE\:EFFECT,...:' \
                 '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
@@ -146,7 +150,11 @@ _podkeeper() {
                 '*--cert-dir=[Where a certificate that is made is kept; pki below the root directory when not given]:DIR:_files' \
                 '*--client-ca-file=[Authorities whose client certificates are known, PEM]:FILE:_files' \
                 '*--anonymous-auth[Take who shows no certificate for system\:anonymous, instead of turning them away]' \
-                '*--authorization-mode=[Groups\: as the next two flags say; AlwaysAllow\: whoever is known may do everything]:MODE:' \
+                '*--authorization-mode=[Groups\: as flags say; Webhook\: as the API server says; AlwaysAllow\: whoever is known]:MODE:' \
+                '*--authentication-token-webhook[Ask the API server whose a bearer token is]' \
+                '*--authentication-token-webhook-cache-ttl=[How long its answer holds]:DURATION:' \
+                '*--authorization-webhook-cache-authorized-ttl=[How long it holds that the API server has allowed something, in mode Webhook]:DURATION:' \
+                '*--authorization-webhook-cache-unauthorized-ttl=[How long it holds that it has not]:DURATION:' \
                 '*--authorization-admin-groups=[Groups whose users may do everything]:LIST:' \
                 '*--authorization-view-groups=[Groups whose users may look at pods, figures and logs of containers]:LIST:' \
                 '*--enable-debugging-handlers[Serve logs of containers, exec, attach, run and port-forward]' \
@@ -411,6 +419,9 @@ _podkeeper() {
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--bootstrap-kubeconfig=[Credentials that ask for the node'\''s own, while the file of --kubeconfig has none that hold]:FILE:_files' \
+                '*--rotate-certificates[Renew the client certificate that the API server has signed before it ends]' \
+                '*--rotate-server-certificates[Have the API server sign the certificate of the kubelet'\''s server, and renew it in time]' \
                 '*--register-node[Make the node object at the API server when there is none]' \
                 '*--register-with-taints=[Taints of a node object that is made; one that is there keeps its own]:KEY=VALUE\:EFFECT,...:' \
                 '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
@@ -474,7 +485,11 @@ _podkeeper() {
                 '*--cert-dir=[Where a certificate that is made is kept; pki below the root directory when not given]:DIR:_files' \
                 '*--client-ca-file=[Authorities whose client certificates are known, PEM]:FILE:_files' \
                 '*--anonymous-auth[Take who shows no certificate for system\:anonymous, instead of turning them away]' \
-                '*--authorization-mode=[Groups\: as the next two flags say; AlwaysAllow\: whoever is known may do everything]:MODE:' \
+                '*--authorization-mode=[Groups\: as flags say; Webhook\: as the API server says; AlwaysAllow\: whoever is known]:MODE:' \
+                '*--authentication-token-webhook[Ask the API server whose a bearer token is]' \
+                '*--authentication-token-webhook-cache-ttl=[How long its answer holds]:DURATION:' \
+                '*--authorization-webhook-cache-authorized-ttl=[How long it holds that the API server has allowed something, in mode Webhook]:DURATION:' \
+                '*--authorization-webhook-cache-unauthorized-ttl=[How long it holds that it has not]:DURATION:' \
                 '*--authorization-admin-groups=[Groups whose users may do everything]:LIST:' \
                 '*--authorization-view-groups=[Groups whose users may look at pods, figures and logs of containers]:LIST:' \
                 '*--enable-debugging-handlers[Serve logs of containers, exec, attach, run and port-forward]' \
@@ -510,13 +525,21 @@ _podkeeper() {
                 '*--server=[How clients reach the API, where that is not where it listens]:URL:' \
                 '*:argument:'
             ;;
+        join)
+            _arguments \
+                '*--bootstrap-kubeconfig=[Credentials that ask for the node'\''s own, while the file of --kubeconfig has none that hold]:FILE:_files' \
+                '*--token=[Bootstrap token of the cluster]:TOKEN:' \
+                '*--ca-cert-hash=[Digest of the key of one of the cluster'\''s authorities; may be given again]:sha256\:HEX:' \
+                '*--unsafe-skip-ca-verification[Believe whatever is signed with the token\: other nodes know it too]' \
+                '*:argument:'
+            ;;
         version)
             _arguments \
                 '*:argument:'
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help)'
             ;;
         esac
         ;;

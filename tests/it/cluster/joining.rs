@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
@@ -99,8 +100,13 @@ fn a_certificate_that_has_ended_is_replaced_by_way_of_the_bootstrap_credentials(
     let text = fs::read_to_string(plane.file("bootstrap.kubeconfig")).unwrap();
     let user = format!("client-certificate: {0}, client-key: {0}", ended.display());
     let (before, after) = text.split_once("token: ").unwrap();
-    let (_, after) = after.split_once('}').unwrap();
+    let (token, after) = after.split_once('}').unwrap();
     fs::write(node.base.join("kubeconfig"), format!("{before}{user}}}{after}")).unwrap();
+    // The token in a file of its own, beside the kubeconfig.
+    let bootstrap = node.base.join("bootstrap.kubeconfig");
+    fs::write(&bootstrap, format!("{before}tokenFile: token}}{after}")).unwrap();
+    fs::write(node.base.join("token"), format!("{}\n", token.trim().trim_matches('"'))).unwrap();
+    node.options.borrow_mut().flags.push(format!("--bootstrap-kubeconfig={}", bootstrap.display()));
     node.launch();
     node.wait_until("the node is registered", || is_registered(plane, &node));
     assert!(current(&node).is_some());
@@ -232,4 +238,80 @@ fn a_node_joins_by_a_token_and_a_digest_and_its_server_has_a_certificate_of_the_
     let request = node.wait_for("a serving certificate is asked for", mine);
     plane.says(&["certificate", "approve", &request]);
     node.wait_until("the server shows a certificate of the cluster", || curl().status.success());
+}
+
+/// Status and body that the kubelet's server answers, and how long that took.
+fn ask(port: u16, how: &[&str], path: &str) -> (u16, String, Duration) {
+    let begun = Instant::now();
+    let url = format!("https://127.0.0.1:{port}{path}");
+    let output =
+        Command::new("curl").args(["-sSk", "-m", "20", "-w", "\n%{http_code}"]).args(how).arg(url).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap_or_default();
+    (status.parse().unwrap_or(0), body.to_owned(), begun.elapsed())
+}
+
+#[test]
+fn the_api_server_says_whose_a_token_is_and_what_its_user_may() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let (way, port) = (Way::to(plane.port()), free_port());
+    let node = Node::prepare(Options::default());
+    let kubeconfig = way.kubeconfig(plane, &plane.node(&node.name));
+    node.options.borrow_mut().flags = vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--client-ca-file={}", plane.file("ca.crt").display()),
+        format!("--port={port}"),
+        "--max-pods=17".to_owned(),
+        "--authentication-token-webhook".to_owned(),
+        "--authorization-mode=Webhook".to_owned(),
+    ];
+    let name = format!("reader-{}", node.name);
+    let account = format!("default:{name}");
+    plane.says(&["create", "serviceaccount", &name]);
+    let may = ["nodes/metrics", "nodes/pods"].map(|what| format!("--resource={what}"));
+    plane.says(&["create", "clusterrole", &name, "--verb=get", &may[0], &may[1]]);
+    let role = format!("--clusterrole={name}");
+    plane.says(&["create", "clusterrolebinding", &name, &role, "--serviceaccount", &account]);
+    let token = plane.says(&["create", "token", &name]);
+    node.launch();
+    let header = format!("Authorization: Bearer {}", token.trim());
+    let reader = ["-H", header.as_str()];
+    node.wait_until("the server answers", || ask(port, &reader, "/metrics").0 == 200);
+    assert_eq!(ask(port, &reader, "/pods").0, 200);
+    let forbidden = |verb: &str, subresources: &str| {
+        let user = format!("system:serviceaccount:{account}");
+        format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{subresources}])\n")
+    };
+    let (status, body, _) = ask(port, &[reader[0], reader[1], "-X", "POST"], "/exec/default/a/b?command=x");
+    assert_eq!((status, body), (403, forbidden("create", "proxy")));
+    let (status, body, _) = ask(port, &reader, "/configz");
+    assert_eq!((status, body), (403, forbidden("get", "configz proxy")));
+    let stranger = ["-H", "Authorization: Bearer no.such.token"];
+    assert_eq!(ask(port, &stranger, "/metrics").0, 401);
+    assert_eq!(ask(port, &[], "/metrics").0, 401);
+    // A certificate's user is asked about as well.
+    let files = ["admin.crt", "admin.key"].map(|file| plane.file(file).display().to_string());
+    let admin = ["--cert", files[0].as_str(), "--key", files[1].as_str()];
+    let (status, body, _) = ask(port, &admin, "/configz");
+    let configz: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &configz["kubeletconfig"]["maxPods"]), (200, &json!(17)));
+    assert_eq!(configz["kubeletconfig"]["authorization"]["mode"], "Webhook");
+    // Without the API server: what was said holds on, and nobody waits for long.
+    way.set_open(false);
+    assert_eq!(ask(port, &reader, "/metrics").0, 200);
+    let (status, body, took) = ask(port, &admin, "/logs/");
+    assert!(
+        status == 500 && body.starts_with("Authorization error (user=admin, verb=get"),
+        "{status} {body}"
+    );
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    let other = ["-H", "Authorization: Bearer another.such.token"];
+    let (status, body, took) = ask(port, &other, "/metrics");
+    assert_eq!((status, body.as_str()), (401, "Unauthorized"));
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    way.set_open(true);
+    node.wait_until("the server is asked again", || ask(port, &admin, "/logs/").0 != 500);
+    assert!(!node.log().contains(token.trim()), "a token in the log");
+    let (_, refused) = asked(plane, &node);
+    assert!(refused.is_empty(), "{refused:#?}");
 }

@@ -1,9 +1,9 @@
 //! The daemon as a node of a real cluster.
 
 pub mod control_plane;
+mod joining;
 mod node;
 mod reports;
-mod joining;
 mod source;
 
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cli::flags::Options;
+use crate::cli::flags::server::Mode;
 use crate::cli::parse::{Command, UsageError, parse};
 
 fn parsed(file: &str) -> Result<Options, UsageError> {
@@ -81,7 +82,7 @@ fn a_file_of_kubeadm_is_taken() {
         notes.contains("/var/lib/kubelet/config.yaml:10:15: cgroupDriver has no effect: it is Docker's"),
         "{notes}"
     );
-    assert!(notes.contains("authorization.mode has no effect: there is no API server"), "{notes}");
+    assert_eq!(options.server.mode, Mode::Webhook);
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn what_would_mean_something_else_is_refused_with_its_place() {
         ("mergeDefaultEvictionSettings: true\n", "mergeDefaultEvictionSettings: must be false"),
         ("maxPods: many\n", "3:10: maxPods: parsing \"many\""),
         ("failSwapOn: 'no'\n", "3:13: failSwapOn: true or false is wanted, not a string"),
-        ("authorization: {mode: Nobody}\n", "authorization.mode: must be Groups or AlwaysAllow"),
+        ("authorization: {mode: Nobody}\n", "authorization.mode: must be Groups, Webhook or AlwaysAllow"),
     ];
     for (file, expected) in cases {
         let told = told(file);

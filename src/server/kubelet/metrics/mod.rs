@@ -4,6 +4,7 @@
 mod cadvisor;
 mod node;
 mod resource;
+mod slis;
 mod text;
 
 use super::Node;
@@ -14,6 +15,7 @@ pub fn answer(at: &Node, rest: &str) -> Option<Answer> {
     match rest {
         "" => Some(node::page(at)),
         "cadvisor" => Some(cadvisor::page(at)),
+        "slis" => Some(slis::page(&at.checks.all())),
         "resource" => Some(resource::page(at)),
         _ => None,
     }

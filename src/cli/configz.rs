@@ -1,0 +1,108 @@
+//! What `/configz` of the kubelet's server says: the settings in force in the words of a `KubeletConfiguration`, as far
+//! as they are fields of one. Pure.
+//!
+//! Never here: a value that may hold a password.
+
+use serde_json::{Map, Value, json};
+
+use super::config_file::kubelet::{FIELDS, Means};
+use super::flags::{self, Flag, Options, Takes};
+use super::value;
+
+/// The answer's body.
+#[must_use]
+pub fn text(options: &Options) -> String {
+    let mut all = Map::new();
+    for (field, means) in FIELDS {
+        let (Means::Flag(name) | Means::Pointer(name)) = means else { continue };
+        let Some(flag) = flags::all().find(|flag| flag.name == *name && !flag.is_secret()) else { continue };
+        let given: Vec<&str> =
+            options.given.iter().filter(|(of, ..)| of == name).map(|(_, value, _)| value.as_str()).collect();
+        let is_switch = matches!(flag.takes, Takes::Switch(_));
+        let texts = match given.as_slice() {
+            [] if flag.default.is_empty() && is_switch => vec!["false"],
+            [] if flag.default.is_empty() => continue,
+            [] => vec![flag.default],
+            // The last one counts, of those that may stand once.
+            [.., last] => vec![*last],
+        };
+        put(&mut all, field, of_type(flag, &texts.join(",")));
+    }
+    json!({"kubeletconfig": all}).to_string()
+}
+
+/// Puts a value at a path of names with full stops between.
+fn put(map: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => _ = map.insert(path.to_owned(), value),
+        Some((first, rest)) => {
+            let below = map.entry(first).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(below) = below {
+                put(below, rest, value);
+            }
+        }
+    }
+}
+
+/// The value as its field writes it, which the word for it in help tells.
+fn of_type(flag: &Flag, text: &str) -> Value {
+    let word = flag.word().unwrap_or_default();
+    let parts = || text.split(',').filter(|part| !part.is_empty());
+    let number = || text.parse::<i64>().map_or_else(|_| text.into(), Value::from);
+    match flag.takes {
+        Takes::Switch(_) => value::boolean(text).unwrap_or_default().into(),
+        Takes::Count(..) => number(),
+        Takes::Text("KEY=VALUE:EFFECT,...", _) => parts().map(taint).collect(),
+        Takes::Text("LIST", _) => parts().collect(),
+        Takes::Text(..) if word.ends_with("...") => match word.find(['=', '<']) {
+            None => parts().collect(),
+            Some(_) => {
+                let pairs = parts().filter_map(|part| part.split_once(['=', '<']));
+                pairs.map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
+            }
+        },
+        Takes::Text("PORT" | "PERCENT" | "N" | "SECONDS", _) => number(),
+        _ => text.into(),
+    }
+}
+
+fn taint(text: &str) -> Value {
+    let (pair, effect) = text.rsplit_once(':').unwrap_or((text, ""));
+    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    json!({"key": key, "value": value, "effect": effect})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::run::tests::options;
+
+    #[test]
+    fn settings_stand_where_a_kubelet_configuration_has_them() {
+        let line = "run --pod-manifest-path /m --max-pods 7 --kube-reserved cpu=100m,memory=64Mi --cluster-dns 10.0.0.1 \
+             --eviction-hard memory.available<1Mi --register-with-taints edge=true:NoSchedule --anonymous-auth \
+             --authorization-mode AlwaysAllow --manifest-url https://a/?token=canary --image-gc-high-threshold 90";
+        let text = text(&options(line));
+        assert!(!text.contains("canary"));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let check = |pointer: &str, expected: Value| {
+            assert_eq!(
+                value.pointer(&format!("/kubeletconfig/{pointer}")),
+                Some(&expected),
+                "{pointer}: {text}"
+            );
+        };
+        check("staticPodPath", "/m".into());
+        check("maxPods", 7.into());
+        check("kubeReserved", json!({"cpu": "100m", "memory": "64Mi"}));
+        check("clusterDNS", json!(["10.0.0.1"]));
+        check("evictionHard", json!({"memory.available": "1Mi"}));
+        check("registerWithTaints", json!([{"key": "edge", "value": "true", "effect": "NoSchedule"}]));
+        check("authentication/anonymous/enabled", true.into());
+        check("authentication/webhook/enabled", false.into());
+        check("authorization/mode", "AlwaysAllow".into());
+        check("syncFrequency", "1m".into());
+        check("imageGCHighThresholdPercent", 90.into());
+        check("port", 0.into());
+    }
+}
