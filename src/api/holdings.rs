@@ -233,6 +233,20 @@ impl Holdings {
         self.0.acceptor.accept(&self.place(id), text.as_bytes(), None, &Known::default())
     }
 
+    /// An object as it is stored, with its defaults, which make it larger: that is what is read after a restart.
+    ///
+    /// # Errors
+    /// It would not be taken again.
+    pub fn check_again(&self, id: &Id, value: &Value) -> Result<(), Failure> {
+        match problems(&self.decode(id, value)).0.first() {
+            None => Ok(()),
+            Some((field, why)) => {
+                let why = format!("the object with its defaults is invalid: {field}: {why}");
+                Err(Failure::new(422, why))
+            }
+        }
+    }
+
     /// `going`: pods that go from now on, with their grace periods.
     fn publish(&self, inner: &Inner, going: &[Arc<DesiredPod>]) {
         let objects = inner.entries.iter().map(|(id, entry)| (id.clone(), Arc::clone(&entry.value)));
@@ -251,7 +265,11 @@ impl Holdings {
             set.problems.push(whole_file(Severity::Error, &dir, why));
             set.broken.push(dir);
         }
-        for entry in inner.entries.values() {
+        for (id, entry) in &inner.entries {
+            // Another version may have taken it: what runs of it stays.
+            if !entry.decoded.is_good() {
+                set.broken.push(self.place(id));
+            }
             // One that waits for its finalizers does not run any more.
             if entry.value.pointer("/metadata/deletionTimestamp").is_none() {
                 set.pods.extend(entry.decoded.pods.iter().cloned());

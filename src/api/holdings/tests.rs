@@ -125,6 +125,25 @@ fn a_pod_of_a_file_that_is_not_understood_goes_on() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// A pod of 20,000 containers was taken without its defaults, and was too large with them after a restart.
+#[test]
+fn a_pod_whose_defaults_make_it_too_large_is_refused_and_one_that_is_stored_goes_on() {
+    let dir = scratch("api-holdings-defaults");
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    let at = id(Resource::Pods, "default", "a");
+    assert_eq!(holdings.check_again(&at, &pod("a")), Ok(()));
+    let mut large = pod("a");
+    large["spec"]["containers"][0]["args"] = json!(["x".repeat(limits::MANIFEST_BYTES)]);
+    let failure = holdings.check_again(&at, &large).unwrap_err();
+    assert!(failure.code == 422 && failure.message.contains("is larger than"), "{failure:?}");
+    holdings.inner().store.save("pods/default/a", large.to_string().into_bytes()).unwrap();
+    let (_again, sent, _reading) = open(&dir);
+    let set = set(&sent);
+    assert_eq!((set.pods.len(), set.broken), (0, vec![dir.join("api/pods/default/a").display().to_string()]));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// 33 ConfigMaps of 1 MB were stored, of which the node takes 16; a new one pushed out one that pods use.
 #[test]
 fn what_the_node_does_not_take_is_refused() {

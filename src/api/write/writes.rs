@@ -271,6 +271,7 @@ impl Writes {
         warnings.extend(told);
         if let Some(pod) = decoded.pods.first() {
             *place(&mut value, &["spec"]) = serde_json::to_value(&*pod.spec).unwrap_or_default();
+            self.holdings.check_again(id, &value)?;
         }
         Ok(Checked { value, decoded, warnings })
     }
