@@ -65,11 +65,13 @@ impl Writes {
         change: &mut Change<'_>,
         kind: &Kind,
         id: &Id,
-        live: &Object,
+        live: &Arc<Object>,
         grace: Option<i64>,
         how: How,
     ) -> Result<Done, Failure> {
         let name = &id.1.1;
+        // Whatever is shown in its place.
+        let live = &change.get(id).map_or_else(|| Arc::clone(live), |stored| own(&stored, live));
         let own = live.value.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
         let left = grace_left(&live.value);
         let grace = grace.or(left).or(own).unwrap_or(i64::from(limits::GRACE_DEFAULT));

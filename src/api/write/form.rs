@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::managed;
 use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource};
 use crate::api::value::{is_deeper, part, place};
@@ -170,8 +171,7 @@ pub fn check_depth(object: &Value) -> Result<(), Failure> {
 pub fn metadata_errors(kind: &Kind, value: &Value) -> Vec<(String, String)> {
     let metadata = ObjectMeta::deserialize(part(value, "/metadata")).unwrap_or_default();
     let mut errors = crate::manifest::stored_metadata(&metadata, kind.resource == Resource::Namespaces);
-    let owners = part(value, "/metadata/managedFields");
-    if !owners.is_null() && owners.to_string().len() > limits::API_OWNERS {
+    if managed::is_too_large(part(value, "/metadata/managedFields")) {
         let why = format!("Too long: may not be more than {} bytes", limits::API_OWNERS);
         errors.push(("metadata.managedFields".to_owned(), why));
     }

@@ -15,6 +15,7 @@ use super::patch::strategic::{List, list_of};
 use crate::api::failure::Failure;
 use crate::api::kinds::Kind;
 use crate::api::value::{part, place};
+use crate::base::limits;
 use index::{Cuts, Tree};
 use set::{Path, Set};
 
@@ -305,7 +306,18 @@ pub fn updated(kind: &Kind, live: &Value, new: &mut Value, by: By<'_>) {
             set: changed,
         }),
     }
+    let before = part(new, "/metadata/managedFields").clone();
     note(new, &all);
+    if is_too_large(part(new, "/metadata/managedFields")) {
+        // The write counts more than the note of whose it is.
+        *place(new, &["metadata", "managedFields"]) = before;
+    }
+}
+
+/// Owners may take so much room and no more.
+#[must_use]
+pub fn is_too_large(owners: &Value) -> bool {
+    !owners.is_null() && owners.to_string().len() > limits::API_OWNERS
 }
 
 /// `.spec.containers[name="app"].image`

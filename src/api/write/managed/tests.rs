@@ -89,3 +89,14 @@ fn long_lists_are_applied_without_searching_them_for_each_element() {
     // In minutes before; the bound leaves room for a machine that does much else.
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
+
+/// Else no later write of the object would be taken.
+#[test]
+fn owners_that_are_too_many_to_be_noted_hinder_no_write() {
+    let kind = of(Resource::ConfigMaps).unwrap();
+    let first = apply(kind, &Value::Null, &map(json!({"a": "1"})), by("x"), false).unwrap();
+    let mut edited = first.clone();
+    edited["data"]["k".repeat(limits::API_OWNERS)] = "1".into();
+    updated(kind, &first, &mut edited, by("kubectl-edit"));
+    assert_eq!(edited["metadata"]["managedFields"], first["metadata"]["managedFields"]);
+}
