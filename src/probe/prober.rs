@@ -7,6 +7,7 @@
 
 mod thread;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -15,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::thread::Body;
+use super::outcome::Outcome;
+use super::schedule::ProbeId;
 use super::spec::{HookKind, Kind, Watch};
 use crate::base::clock::{Mono, System};
 use crate::base::limits;
@@ -107,6 +110,20 @@ struct Inner {
     /// The latest of each pod that the thread has not read.
     unread: Vec<(PodKey, Arc<dyn ProbeListener>, Watch)>,
     named: Vec<(String, Result<IpAddr, String>)>,
+    /// Of the probes that there are.
+    tallies: BTreeMap<ProbeId, Tally>,
+}
+
+/// How often a probe has passed and failed. Attempts that failed themselves count as neither, as in the kubelet
+/// (`pkg/kubelet/prober/worker.go`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    pub pod: PodKey,
+    /// The container's name.
+    pub container: String,
+    pub kind: Kind,
+    pub passed: u64,
+    pub failed: u64,
 }
 
 impl Prober {
@@ -117,6 +134,12 @@ impl Prober {
     pub fn new(docker: Docker, clock: System) -> std::io::Result<Prober> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Prober { shared: Arc::new(Shared { docker, clock, inner: Mutex::new(Inner::default()), wake }) })
+    }
+
+    /// How often each probe has passed and failed, in an order that stays.
+    #[must_use]
+    pub fn tallies(&self) -> Vec<Tally> {
+        self.shared.lock().tallies.values().cloned().collect()
     }
 
     /// Replaces all probes and hooks of one pod; `listener` gets the results.
@@ -154,6 +177,21 @@ impl Prober {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an attempt that has ended.
+    fn count(&self, id: ProbeId, (pod, container, kind): (&PodKey, &str, Kind), outcome: &Outcome) {
+        let (passed, failed) = match outcome {
+            Outcome::Passed | Outcome::Warned(_) => (1, 0),
+            Outcome::Failed(_) => (0, 1),
+            Outcome::Errored { .. } => return,
+        };
+        let (pod, container) = (pod.clone(), container.to_owned());
+        let none = Tally { pod, container, kind, passed: 0, failed: 0 };
+        let mut inner = self.lock();
+        let tally = inner.tallies.entry(id).or_insert(none);
+        tally.passed = tally.passed.saturating_add(passed);
+        tally.failed = tally.failed.saturating_add(failed);
     }
 
     fn wake(&self) {

@@ -174,6 +174,12 @@ impl Schedule {
         self.get(id).map(|e| (&e.target, &*e.probing))
     }
 
+    /// Whose probe this is: the pod, the container's name, and which one.
+    #[must_use]
+    pub fn whose(&self, id: ProbeId) -> Option<(&PodKey, &str, Kind)> {
+        self.get(id).map(|entry| (&entry.key, entry.target.container.as_str(), entry.kind))
+    }
+
     /// Takes the end of an attempt. An attempt that failed itself may be due again at once.
     pub fn finished(&mut self, id: ProbeId, outcome: &Outcome, now: Mono) -> Finished {
         let Some(entry) = self.get_mut(id) else { return Finished::default() };

@@ -11,6 +11,7 @@ use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::daemon::watch::MAIN;
 use crate::pod::Source;
+use crate::probe::Prober;
 use crate::server::kubelet;
 use crate::server::{Others, Servers};
 use crate::status::snapshot::Latest;
@@ -19,10 +20,10 @@ use crate::status::snapshot::Latest;
 type Serving = (Option<Servers>, Option<Reading>, Option<Told>);
 
 impl Parts<'_> {
-    pub(super) fn serve(&self, pods: Latest) -> Result<Serving, RunError> {
+    pub(super) fn serve(&self, pods: Latest, prober: Prober) -> Result<Serving, RunError> {
         let told = Told::default();
         let (holdings, reading) = self.holdings(&told)?.unzip();
-        let servers = self.servers(pods, told.clone(), holdings)?;
+        let servers = self.servers(pods, prober, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
@@ -48,6 +49,7 @@ impl Parts<'_> {
     fn servers(
         &self,
         pods: Latest,
+        prober: Prober,
         told: Told,
         holdings: Option<Holdings>,
     ) -> Result<Option<Servers>, RunError> {
@@ -59,6 +61,7 @@ impl Parts<'_> {
             main_loop: MAIN,
             root_dir: config.root_dir.clone(),
             figures: kubelet::figures::Figures::default(),
+            prober,
             checks: kubelet::healthz::Counts::default(),
             node_ips: config.network.node_ips.clone(),
         });

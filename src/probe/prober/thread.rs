@@ -100,6 +100,7 @@ impl Body {
                 continue;
             }
             let gone = self.schedule.set(&key, &watch.targets, now);
+            self.shared.lock().tallies.retain(|id, _| !gone.contains(id));
             self.queue.retain(|id| !gone.contains(id));
             self.left.retain(|(id, _)| !gone.contains(id));
             let wanted = |id: &str, kind: HookKind| watch.hooks.iter().any(|h| h.id == id && h.kind == kind);
@@ -211,6 +212,9 @@ impl Body {
 
     fn finished(&mut self, id: ProbeId, outcome: &Outcome) {
         let now = self.shared.clock.now().mono;
+        if let Some(whose) = self.schedule.whose(id) {
+            self.shared.count(id, whose, outcome);
+        }
         let Finished { said, changed } = self.schedule.finished(id, outcome, now);
         if let Some(Said { key, id, kind, reason, text }) = said
             && let Some(pod) = self.pods.iter().find(|pod| pod.key == key)

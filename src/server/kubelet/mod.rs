@@ -20,6 +20,7 @@ use super::service::{Asked, Reply, Service};
 use figures::Figures;
 
 use crate::base::pulse::Pulses;
+use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::status::snapshot::Latest;
 
@@ -37,6 +38,8 @@ pub struct Node {
     pub root_dir: PathBuf,
     /// What earlier answers measured.
     pub figures: Figures,
+    /// Has all probes of pods.
+    pub prober: Prober,
     /// Which health checks were made.
     pub checks: healthz::Counts,
     /// `--node-ip`.

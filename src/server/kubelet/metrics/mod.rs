@@ -3,6 +3,7 @@
 
 mod cadvisor;
 mod node;
+mod probes;
 mod resource;
 mod slis;
 mod text;
@@ -15,6 +16,7 @@ pub fn answer(at: &Node, rest: &str) -> Option<Answer> {
     match rest {
         "" => Some(node::page(at)),
         "cadvisor" => Some(cadvisor::page(at)),
+        "probes" => Some(probes::page(&at.prober.tallies(), &at.pods.get())),
         "slis" => Some(slis::page(&at.checks.all())),
         "resource" => Some(resource::page(at)),
         _ => None,
