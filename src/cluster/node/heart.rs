@@ -323,6 +323,11 @@ impl Heart {
                 (self.stale, self.status_at, self.lease_at) = (true, now, now.after(limits::LEASE_RETRY_MIN));
                 Lease::Missing
             }
+            (Ask::RenewLease(_), Answer::Conflict) => {
+                // The same, where the server says of a lease that is gone that it is another one.
+                (self.stale, self.status_at, self.lease_at) = (true, now, now.after(limits::LEASE_RETRY_MIN));
+                Lease::Unknown
+            }
             (_, answer) => {
                 self.lease_at = now.after(self.lease_wait);
                 self.lease_wait = self.lease_wait.saturating_mul(2).min(limits::LEASE_RETRY_MAX);
