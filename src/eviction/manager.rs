@@ -250,7 +250,8 @@ impl Manager {
     }
 
     /// Images and dead containers lie on this file system.
-    fn garbage_helps(&self, signal: Signal) -> bool {
+    #[must_use]
+    pub fn garbage_helps(&self, signal: Signal) -> bool {
         match signal {
             Signal::ImageFs | Signal::ImageFsInodes => true,
             Signal::NodeFs | Signal::NodeFsInodes => !self.dedicated,

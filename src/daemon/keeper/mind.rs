@@ -64,8 +64,8 @@ pub struct Mind {
     told: Pressures,
     /// When images are collected though the node is short of nothing.
     schedule: Schedule,
-    /// The run of the collector that is not over, and the file system of images before it.
-    collecting: Option<(Order, Disk)>,
+    /// The run of the collector that is not over, the file system of images before it, and when it began.
+    collecting: Option<(Order, Disk, Mono)>,
     /// That run makes room for another one.
     gives_way: bool,
     /// The manager wants all garbage collected, and another run is not over.
@@ -129,24 +129,38 @@ impl Mind {
             self.told.clone_from(&looked.pressures);
             deeds.push(Deed::Tell(News::Pressures(looked.pressures)));
         }
+        if let Act::Collect(threshold) = &looked.act {
+            deeds.push(Deed::Tell(met(threshold)));
+            self.owed = true;
+        }
+        deeds.extend(self.collect(seen.images, now));
         match looked.act {
-            Act::Nothing => {}
-            Act::Collect(threshold) => {
-                deeds.push(Deed::Tell(met(&threshold)));
-                self.owed = true;
+            Act::Nothing | Act::Collect(_) => {}
+            // What that run frees may be enough.
+            Act::Measure(threshold) | Act::Evict(threshold)
+                if self.is_collecting_for(threshold.signal, now) =>
+            {
+                self.manager.counts_later();
             }
             Act::Measure(threshold) => deeds.push(Deed::Measure(threshold.signal)),
             Act::Evict(threshold) => deeds.push(Deed::Rank(threshold)),
             Act::Ask => deeds.push(Deed::Ask),
         }
-        deeds.extend(self.collect(seen.images, now));
         self.looks = self.looks.saturating_add(1);
         deeds
     }
 
+    /// The collector makes room on the disk of this signal, and does not take for ever.
+    fn is_collecting_for(&self, signal: Signal, now: Mono) -> bool {
+        let frees = |(order, _, began): (Order, Disk, Mono)| {
+            matches!(order, Order::Free(_) | Order::All) && now.since(began) < limits::COLLECT_PATIENCE
+        };
+        self.manager.garbage_helps(signal) && self.collecting.is_some_and(frees)
+    }
+
     fn collect(&mut self, disk: Option<Disk>, now: Mono) -> Option<Deed> {
         let policy = self.policy.as_ref()?;
-        if let Some((order, _)) = self.collecting {
+        if let Some((order, ..)) = self.collecting {
             let is_in_the_way = self.owed && order != Order::All && !self.gives_way;
             self.gives_way |= is_in_the_way;
             return is_in_the_way.then_some(Deed::GiveWay);
@@ -163,7 +177,7 @@ impl Mind {
             self.manager.collects(now);
         }
         self.gives_way = false;
-        self.collecting = Some((order, disk.unwrap_or_default()));
+        self.collecting = Some((order, disk.unwrap_or_default(), now));
         Some(Deed::Collect(order))
     }
 
@@ -189,7 +203,7 @@ impl Mind {
 
     /// A run of the collector is over. What is to be told.
     pub fn collected(&mut self, report: &Report, now: Mono) -> Vec<News> {
-        let Some((order, disk)) = self.collecting.take() else { return Vec::new() };
+        let Some((order, disk, _)) = self.collecting.take() else { return Vec::new() };
         match order {
             Order::All if report.blind || report.unheard => self.manager.not_collected(now),
             Order::All => self.manager.collected(now),
@@ -273,7 +287,7 @@ impl Mind {
 
     /// The collector could not begin.
     pub fn not_begun(&mut self, now: Mono) {
-        if let Some((Order::All, _)) = self.collecting.take() {
+        if let Some((Order::All, ..)) = self.collecting.take() {
             self.manager.not_collected(now);
         }
     }
@@ -344,11 +358,16 @@ mod tests {
         assert_eq!(mind.collected(&Report::default(), at(61)), []);
         assert_eq!(orders(&mind.look(&seen(50), gone, at(70))), [&Deed::Collect(Order::All)]);
         mind.collected(&Report::default(), at(71));
-        let ranked = mind.look(&seen(50), gone, at(80));
-        assert!(
-            matches!(orders(&ranked)[..], [Deed::Measure(_), Deed::Collect(Order::Free(_))]),
-            "{ranked:?}"
+        let more = mind.look(&seen(50), gone, at(80));
+        assert!(matches!(orders(&more)[..], [Deed::Collect(Order::Free(_))]), "{more:?}");
+        assert_eq!(
+            mind.look(&seen(50), gone, at(80)),
+            [],
+            "what is being freed may be enough for all pods to stay"
         );
+        mind.collected(&Report::default(), at(81));
+        let counts = mind.look(&seen(50), gone, at(81));
+        assert!(matches!(counts[..], [Deed::Measure(_)]), "{counts:?}");
         assert_eq!(mind.counts(Signal::NodeFs, vec!["a".into(), "b".into()], at(81)), Some("a".into()));
         assert_eq!(mind.counted(Signal::NodeFs, "a", at(82)), Some("b".into()));
         assert_eq!(
