@@ -23,6 +23,9 @@ pub mod base {
             SCAN_COALESCE,
         };
     }
+    pub mod tls {
+        pub use crate::base::tls::of_any_server;
+    }
 }
 
 pub mod certificates {

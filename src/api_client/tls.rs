@@ -5,11 +5,9 @@
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 
 use crate::base::tls::{self, Hints};
 
@@ -34,13 +32,15 @@ pub fn configure(
     client: Option<(&Named, &Named)>,
 ) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS cannot be set up: {error}"))?;
     let builder = match authorities {
-        Some(named) => builder.with_root_certificates(store(named)?),
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+        Some(named) => {
+            let store = store(named)?;
+            let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+            builder.map(|builder| builder.with_root_certificates(store))
+        }
+        None => tls::of_any_server(provider),
     };
+    let builder = builder.map_err(|error| format!("TLS cannot be set up: {error}"))?;
     let mut config = match client {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
@@ -75,43 +75,4 @@ fn store(named: &Named) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     let (usable, _) = store.add_parsable_certificates(certificates(named)?);
     if usable == 0 { Err(format!("no usable certificate in {}", named.place)) } else { Ok(store) }
-}
-
-/// Takes any certificate, whose key the server has.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

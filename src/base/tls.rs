@@ -1,4 +1,5 @@
-//! What clients of TLS servers share: the system's authorities, and what went wrong in an operator's words.
+//! What clients of TLS servers share: the system's authorities, a client that takes any server, and what went wrong in
+//! an operator's words.
 //!
 //! Never here: a text that holds a number that changes by itself (a time, an age), for every new text is logged.
 
@@ -6,8 +7,16 @@ pub mod x509;
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use rustls::{AlertDescription, CertificateError};
+use rustls::client::WantsClientCert;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error,
+    SignatureScheme,
+};
 
 /// Where the operator gave what a text is about: flags, or fields of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +25,58 @@ pub struct Hints {
     pub authorities: &'static str,
     /// What the server knows the client by.
     pub client: &'static str,
+}
+
+/// Settings of a client that takes any server, whatever its certificate. No secret may be sent over such a connection
+/// unless the operator has asked for just that.
+///
+/// # Errors
+/// The library does not support its own default versions.
+pub fn of_any_server(
+    provider: Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))))
+}
+
+/// Takes every certificate, those too that cannot be read: who takes any server is not told more by a signature.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// Where distributions keep the authorities they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE; older

@@ -7,49 +7,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use podkeeper::testing::base::tls::of_any_server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::ClientConnection;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::pki_types::ServerName;
 
 use crate::harness::PATIENCE;
-
-/// Believes whatever certificate the server made for itself.
-#[derive(Debug)]
-struct Believes;
-
-impl ServerCertVerifier for Believes {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
-    }
-}
 
 /// A connection that never waits for one direction alone.
 pub struct Link {
@@ -67,12 +31,7 @@ impl Link {
     pub fn open(port: u16) -> Link {
         let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Believes))
-            .with_no_client_auth();
+        let config = of_any_server(Arc::new(default_provider())).unwrap().with_no_client_auth();
         let name = ServerName::try_from("localhost").unwrap();
         let tls = ClientConnection::new(Arc::new(config), name).unwrap();
         Link { socket, tls, received: Vec::new(), sending: Vec::new(), is_over: false }
