@@ -24,6 +24,7 @@ pub mod pki;
 mod proto;
 mod reads;
 mod rights;
+mod room;
 mod selector;
 mod serve;
 mod streams;
@@ -95,6 +96,7 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
         auth: settings.auth.clone(),
         certificates: Arc::clone(&certificates),
         watches: Arc::default(),
+        room: room::Room::default(),
         address: settings.address.to_string(),
         page: page::Page::new(names, settings.address.port()),
     };

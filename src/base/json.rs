@@ -19,8 +19,33 @@ pub fn through_value<T: Serialize, S: Serializer>(value: &T, serializer: S) -> R
     serde_json::to_value(value).map_err(S::Error::custom)?.serialize(serializer)
 }
 
+/// How many values a JSON text has at most, without reading it: each but the first of a list or an object comes after a
+/// comma. As [`serde_json::Value`] a value of two bytes takes more than thirty.
+#[must_use]
+pub fn values(text: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (1usize, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => count = count.saturating_add(1),
+            _ => {}
+        }
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn values_are_counted_and_what_stands_in_texts_is_none() {
+        let texts = [(r#"0"#, 1), ("[]", 2), ("[0,0,[1]]", 5), (r#"{"a":"x,[\",{","b":{}}"#, 4)];
+        for (text, count) in texts {
+            assert_eq!(super::values(text.as_bytes()), count, "{text}");
+        }
+    }
+
     use k8s_openapi::api::core::v1::{Container, PodSpec};
 
     #[test]

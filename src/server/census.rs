@@ -1,21 +1,38 @@
-//! How many connections, or requests, there are: in all, and of each address. Pure but for a lock.
+//! How many connections, or requests, there are: in all, and of each client. Pure but for a lock.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Who counts as one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Client {
+    /// Nobody whose certificate is known, at this address: see [`household`].
+    Address(IpAddr),
+    /// The user of a certificate that is known, wherever it is.
+    User(Arc<str>),
+}
+
+impl Client {
+    /// Whoever is at this address.
+    #[must_use]
+    pub fn at(address: IpAddr) -> Client {
+        Client::Address(household(address))
+    }
+}
+
 /// Clones share the numbers.
 #[derive(Debug, Clone)]
 pub struct Census {
     most: usize,
-    most_of_address: usize,
+    most_of_client: usize,
     present: Arc<Mutex<Present>>,
 }
 
 #[derive(Debug, Default)]
 struct Present {
     all: usize,
-    by_address: BTreeMap<IpAddr, usize>,
+    by_client: BTreeMap<Client, usize>,
 }
 
 /// Why there is no seat.
@@ -23,41 +40,40 @@ struct Present {
 pub enum Full {
     /// There are as many as may be.
     All,
-    /// There are as many of this address as may be.
-    Address,
+    /// There are as many of this client as may be.
+    Client,
 }
 
 /// One that counts until it is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    address: IpAddr,
+    client: Client,
     present: Arc<Mutex<Present>>,
 }
 
 impl Census {
     /// Nobody is there yet.
     #[must_use]
-    pub fn new(most: usize, most_of_address: usize) -> Census {
-        Census { most, most_of_address, present: Arc::default() }
+    pub fn new(most: usize, most_of_client: usize) -> Census {
+        Census { most, most_of_client, present: Arc::default() }
     }
 
-    /// One more of this address.
+    /// One more of this client.
     ///
     /// # Errors
     /// There is no room.
-    pub fn enter(&self, address: IpAddr) -> Result<Seat, Full> {
-        let address = household(address);
+    pub fn enter(&self, client: Client) -> Result<Seat, Full> {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_address = present.by_address.get(&address).copied().unwrap_or(0);
-        if of_address >= self.most_of_address {
-            return Err(Full::Address);
+        let of_client = present.by_client.get(&client).copied().unwrap_or(0);
+        if of_client >= self.most_of_client {
+            return Err(Full::Client);
         }
         if present.all >= self.most {
             return Err(Full::All);
         }
         present.all = present.all.saturating_add(1);
-        present.by_address.insert(address, of_address.saturating_add(1));
-        Ok(Seat { address, present: Arc::clone(&self.present) })
+        present.by_client.insert(client.clone(), of_client.saturating_add(1));
+        Ok(Seat { client, present: Arc::clone(&self.present) })
     }
 }
 
@@ -65,10 +81,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         present.all = present.all.saturating_sub(1);
-        if let Some(count) = present.by_address.get_mut(&self.address) {
+        if let Some(count) = present.by_client.get_mut(&self.client) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                present.by_address.remove(&self.address);
+                present.by_client.remove(&self.client);
             }
         }
     }
@@ -93,14 +109,14 @@ mod tests {
     #[test]
     fn each_address_has_its_bound_and_all_have_one_together() {
         let census = Census::new(3, 2);
-        let enter = |address: &str| census.enter(address.parse().unwrap());
+        let enter = |address: &str| census.enter(Client::at(address.parse().unwrap()));
         let first = enter("10.0.0.1").unwrap();
         let _second = enter("::ffff:10.0.0.1").unwrap();
-        assert_eq!(enter("10.0.0.1").unwrap_err(), Full::Address);
+        assert_eq!(enter("10.0.0.1").unwrap_err(), Full::Client);
         let _third = enter("2001:db8::1").unwrap();
         assert_eq!(enter("10.0.0.2").unwrap_err(), Full::All);
         drop(first);
         let _fourth = enter("2001:db8::ffff:1").unwrap();
-        assert_eq!(enter("2001:db8::2").unwrap_err(), Full::Address, "of the same network");
+        assert_eq!(enter("2001:db8::2").unwrap_err(), Full::Client, "of the same network");
     }
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::census::{Census, Client, Seat};
 use super::http::answer::{Answer, Ends};
 use super::http::body::Reader;
 use super::http::request::{Method, Refused, Request};
-use super::pool::Count;
 use super::service::{Asked, Reply, Service};
 use super::transport::{Got, Transport};
 use crate::base::clock::{Clock as _, System};
@@ -28,8 +28,9 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// A request of it was answered: it has shown that it speaks HTTP.
     pub is_proven: bool,
-    /// Whether the client's certificate was signed by an authority that is known; `None` until somebody has looked.
-    pub is_known: Option<bool>,
+    /// Who counts requests of it: whether the client's certificate was signed by an authority that is known; `None` until
+    /// somebody has looked.
+    pub client: Option<Client>,
 }
 
 /// The body of a request, which the endpoint reads if it wants it.
@@ -64,10 +65,16 @@ impl Body<'_> {
         }
     }
 
-    /// The client has shown otherwise than by a certificate that it is known: it is no stranger on this connection from
+    /// The client has shown otherwise than by a certificate that it is known, as this user: it is no stranger on this connection from
     /// the next request on.
-    pub fn vouch(&mut self) {
-        self.connection.is_known = Some(true);
+    pub fn vouch(&mut self, user: &str) {
+        self.connection.client = Some(Client::User(user.into()));
+    }
+
+    /// Bytes that are still to come, where the client has said so.
+    #[must_use]
+    pub fn left(&self) -> Option<usize> {
+        self.reader.left().map(|left| usize::try_from(left).unwrap_or(usize::MAX))
     }
 
     /// Appends the next piece; `false` at the end.
@@ -170,12 +177,31 @@ pub struct Upgraded {
     pub early: Vec<u8>,
 }
 
+/// What a request takes up while it is under way.
+pub struct Turn {
+    pub client: Client,
+    /// Its place among those that are soon answered.
+    pub seat: Seat,
+    /// Those whose end is not in sight.
+    pub long: Census,
+}
+
+impl Turn {
+    /// The request is one whose end is not in sight, and no longer one of the others; that of a client who is not known
+    /// is both, for there may be few of them. `None`: there are as many as may be.
+    fn last(self) -> Option<(Seat, Option<Seat>)> {
+        let is_known = matches!(self.client, Client::User(_));
+        let long = self.long.enter(self.client).ok()?;
+        Some((long, (!is_known).then_some(self.seat)))
+    }
+}
+
 /// Answers a request. The connection comes back when it can carry another one.
 pub fn serve(
     mut connection: Connection,
     request: &Request,
     service: &Arc<dyn Service>,
-    long: &Count,
+    turn: Turn,
 ) -> Option<Connection> {
     let certificates = connection.transport.certificates().to_vec();
     let peer = connection.peer;
@@ -190,16 +216,16 @@ pub fn serve(
     let busy = || Answer::text(429, "too many streams are under way on this node").with("Retry-After", "1");
     match reply {
         Reply::Whole(answer) => whole(connection, request, &answer, is_read),
-        Reply::Stream(answer, pour) => match long.take() {
+        Reply::Stream(answer, pour) => match turn.last() {
             None => whole(connection, request, &busy(), is_read),
-            Some(_place) => {
+            Some(_seats) => {
                 let is_kept = stream(&mut connection, request, &answer, is_read, pour).ok()?;
                 if is_kept { Some(connection) } else { None }
             }
         },
-        Reply::Upgrade(answer, speak) => match long.take() {
+        Reply::Upgrade(answer, speak) => match turn.last() {
             None => whole(connection, request, &busy(), is_read),
-            Some(_place) => {
+            Some(_seats) => {
                 send(&mut connection.transport, &answer.head(Ends::Upgrade, true, &date())).ok()?;
                 let Connection { transport, buffer, .. } = connection;
                 speak(Upgraded { transport, early: buffer });

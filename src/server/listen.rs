@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rustix::event::{PollFd, PollFlags};
 
-use super::census::{Census, Full};
-use super::connection::{Connection, date, serve};
+use super::auth;
+use super::census::{Census, Client, Full};
+use super::connection::{Connection, Turn, date, serve};
 use super::http::answer::Answer;
 use super::http::request::{Method, Request};
-use super::pool::{Count, Pool};
+use super::pool::Pool;
 use super::service::Service;
 use super::tls::Certificates;
 use super::transport::Transport;
@@ -82,7 +83,10 @@ pub struct Listen {
     end: Receiver<()>,
     pool: Pool,
     patience: Patience,
-    long: Count,
+    /// Requests under way of users that are known, whose end is in sight: no user keeps the others waiting.
+    known: Census,
+    /// Requests whose end is not in sight.
+    long: Census,
     connections: Census,
     /// Nothing is accepted before.
     pause: Option<Instant>,
@@ -111,7 +115,8 @@ impl Listen {
             end,
             pool: Pool::new(limits::SERVER_THREADS),
             patience,
-            long: Count::new(limits::SERVER_LONG),
+            known: Census::new(limits::SERVER_KNOWN, limits::SERVER_OF_USER),
+            long: Census::new(limits::SERVER_LONG, limits::SERVER_LONG_OF_CLIENT),
             connections: Census::new(limits::SERVER_CONNECTIONS, limits::SERVER_CONNECTIONS_OF_ADDRESS),
             pause: None,
             quiet_until: None,
@@ -233,26 +238,29 @@ impl Listen {
         let service = Arc::clone(&listening.port.service);
         let method = request.method;
         let busy = |why| Answer::text(503, why).with("Retry-After", "1");
-        let seat = match listening.knows(&mut connection) {
-            true => None,
-            false => match listening.strangers.enter(connection.peer.ip()) {
-                Ok(seat) => Some(seat),
-                Err(_) => {
-                    return turn_away(
-                        connection,
-                        method,
-                        &busy("too many requests of this address are under way"),
-                    );
-                }
-            },
+        let client = listening.client(&mut connection);
+        let census = match &client {
+            Client::User(_) => &self.known,
+            Client::Address(_) => &listening.strangers,
         };
+        let seat = match census.enter(client.clone()) {
+            Ok(seat) => seat,
+            Err(full) => {
+                let why = match (full, &client) {
+                    (Full::Client, Client::Address(_)) => "too many requests of this address are under way",
+                    (Full::Client, Client::User(_)) => "too many requests of this user are under way",
+                    (Full::All, _) => "too many requests are under way on this node",
+                };
+                return turn_away(connection, method, &busy(why));
+            }
+        };
+        let turn = Turn { client, seat, long: self.long.clone() };
         // The connection waits in a slot until a thread takes it, so that it is not lost when there is none.
         let (give, take) = crossbeam_channel::bounded(1);
-        let (back, wake, long) = (self.give_back.clone(), Arc::clone(&self.wake), self.long.clone());
+        let (back, wake) = (self.give_back.clone(), Arc::clone(&self.wake));
         let job = move || {
-            let _seat = seat;
             let Ok(connection) = take.recv() else { return };
-            if let Some(connection) = serve(connection, &request, &service, &long)
+            if let Some(connection) = serve(connection, &request, &service, turn)
                 && back.send((connection, port)).is_ok()
             {
                 // A pipe that is full wakes as well.
@@ -301,7 +309,7 @@ impl Listen {
         };
         let is_tls = tls.is_some();
         let Ok(transport) = Transport::new(stream, tls, seat) else { return };
-        let connection = Connection { transport, buffer: Vec::new(), peer, is_proven: false, is_known: None };
+        let connection = Connection { transport, buffer: Vec::new(), peer, is_proven: false, client: None };
         let (phase, time) = match is_tls {
             true => (Phase::Handshake, self.patience.handshake),
             false => (Phase::Head(0), self.patience.head),
@@ -312,7 +320,7 @@ impl Listen {
     /// Room for one more of this address: where there is none, the connection goes that has waited longest, and sooner
     /// one that has never sent a request.
     fn seat(&mut self, address: IpAddr) -> Option<super::census::Seat> {
-        let full = match self.connections.enter(address) {
+        let full = match self.connections.enter(Client::at(address)) {
             Ok(seat) => return Some(seat),
             Err(full) => full,
         };
@@ -323,7 +331,7 @@ impl Listen {
         let oldest = self.waiting.iter().filter(may_go).map(|w| (w.connection.is_proven, w.since)).min()?;
         let at = self.waiting.iter().position(|w| (w.connection.is_proven, w.since) == oldest)?;
         drop(self.waiting.swap_remove(at));
-        self.connections.enter(address).ok()
+        self.connections.enter(Client::at(address)).ok()
     }
 }
 
@@ -333,15 +341,17 @@ impl Listening {
         Listening { port, socket: None, again: None, told: None, strangers }
     }
 
-    /// Whether the client's certificate is known. It is looked at once for each connection, and decides about a thread
-    /// alone: who may do what is looked at with each request.
-    fn knows(&self, connection: &mut Connection) -> bool {
-        let chain = connection.transport.certificates();
-        *connection.is_known.get_or_insert_with(|| {
-            let certificates = self.port.certificates.as_ref();
-            chain.len() <= limits::SERVER_CHAIN
-                && certificates.is_some_and(|known| known.verify(chain).is_ok())
-        })
+    /// Who asks. The certificate is looked at once for each connection, and decides about a thread alone: who may do what
+    /// is looked at with each request.
+    fn client(&self, connection: &mut Connection) -> Client {
+        let (chain, peer) = (connection.transport.certificates(), connection.peer);
+        let look = || {
+            let certificates =
+                self.port.certificates.as_ref().filter(|_| chain.len() <= limits::SERVER_CHAIN);
+            let user = certificates.and_then(|known| auth::known(known, chain).ok());
+            user.map_or_else(|| Client::at(peer.ip()), |user| Client::User(user.name.into()))
+        };
+        connection.client.get_or_insert_with(look).clone()
     }
 
     fn listen(&mut self) {

@@ -13,7 +13,7 @@ pub mod connection;
 pub mod http;
 pub mod kubelet;
 pub mod listen;
-mod pool;
+pub mod pool;
 mod relay;
 pub mod service;
 pub mod stream;

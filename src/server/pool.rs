@@ -69,9 +69,12 @@ pub struct Count {
     most: usize,
 }
 
-/// A place that is taken.
+/// Places that are taken.
 #[derive(Debug)]
-pub struct Place(Arc<AtomicUsize>);
+pub struct Place {
+    taken: Arc<AtomicUsize>,
+    places: usize,
+}
 
 impl Count {
     /// So many places, all free.
@@ -83,15 +86,22 @@ impl Count {
     /// One of them, if one is free.
     #[must_use]
     pub fn take(&self) -> Option<Place> {
-        let more = |taken: usize| taken.checked_add(1).filter(|taken| *taken <= self.most);
+        self.take_some(1)
+    }
+
+    /// So many of them, or all where there are not so many; `None` when they are not free.
+    #[must_use]
+    pub fn take_some(&self, places: usize) -> Option<Place> {
+        let places = places.min(self.most);
+        let more = |taken: usize| taken.checked_add(places).filter(|taken| *taken <= self.most);
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| Place(Arc::clone(&self.taken)))
+        taken.ok().map(|_| Place { taken: Arc::clone(&self.taken), places })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.taken.fetch_sub(self.places, Ordering::AcqRel);
     }
 }
 
@@ -133,5 +143,11 @@ mod tests {
         assert!(count.take().is_none());
         drop(place);
         assert!(count.take().is_some());
+        let bytes = Count::new(10);
+        let all = bytes.take_some(100).unwrap();
+        assert!(bytes.take().is_none(), "what is larger than all has all");
+        drop(all);
+        let _most = bytes.take_some(8).unwrap();
+        assert!(bytes.take_some(3).is_none() && bytes.take_some(2).is_some());
     }
 }

@@ -16,6 +16,18 @@ pub const API_BOOKMARK: Duration = Duration::from_secs(60);
 pub const API_ACCEPTS: usize = 32;
 /// Bytes of a request's body, as the API server's 3 MiB, and less: a whole object is at most a third of it.
 pub const API_BODY: usize = 2 * 1024 * 1024;
+/// Values in it: small ones take up much more memory than bytes of the body.
+pub const API_VALUES: usize = 100_000;
+/// Bytes of the body of a review, which everybody who is known may send; and of bodies that need no place.
+pub const API_SMALL_BODY: usize = 64 * 1024;
+/// Larger bodies that are read, or worked on, at a time.
+pub const API_BODIES: usize = 4;
+/// Bytes of an answer that needs no place.
+pub const API_SMALL_ANSWER: usize = 256 * 1024;
+/// Bytes of larger answers on their way to clients, all together.
+pub const API_ANSWERS: usize = 32 * 1024 * 1024;
+/// Bytes of an answer that are sent at a time.
+pub const API_PIECE: usize = 64 * 1024;
 /// Files of the store that are read: more than there may be of pods, local objects and namespaces together.
 pub const API_OBJECTS: usize = 4096;
 /// Bytes of all of them, as JSON.

@@ -44,13 +44,19 @@ pub const SERVER_DRAIN: u64 = 256 * 1024;
 
 // --- Threads -----------------------------------------------------------------------------------------
 
-/// Threads that answer requests, all together.
-pub const SERVER_THREADS: usize = 96;
-/// Of these, requests whose end is not in sight: logs that are followed, exec, attach, port-forward.
+/// Threads that answer requests, all together: enough for all of the following.
+pub const SERVER_THREADS: usize = 200;
+/// Requests whose end is not in sight: logs that are followed, exec, attach, port-forward.
 pub const SERVER_LONG: usize = 64;
+/// The same of one user, or of one address where nobody is known. An API server is one user.
+pub const SERVER_LONG_OF_CLIENT: usize = 48;
+/// Other requests under way of users that are known.
+pub const SERVER_KNOWN: usize = 64;
+/// The same of one user.
+pub const SERVER_OF_USER: usize = 32;
 /// Requests under way at one port, of one address, whose client shows no certificate that is known.
 pub const SERVER_STRANGERS: usize = 8;
-/// The same of all addresses. Those of all four ports leave threads to clients that are known.
+/// The same of all addresses; there are four ports.
 pub const SERVER_STRANGERS_OF_PORT: usize = 18;
 /// Longest chain of certificates of a client that is known.
 pub const SERVER_CHAIN: usize = 8;

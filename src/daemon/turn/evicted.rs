@@ -1,7 +1,7 @@
 //! Evicted pods. The kubelet leaves them to their controllers; on a node without a control plane nobody would make them
 //! again, so they return by themselves: after five minutes at the earliest, each time later, and when the node is no
-//! longer short of anything. A pod of an API server stays what it is, as with the kubelet. They return one after the other, the highest priority first, so that what was too much
-//! together is found out one by one.
+//! longer short of anything. A pod of an API server stays what it is, as with the kubelet. They return one after the
+//! other, the highest priority first, so that what was too much together is found out one by one.
 //!
 //! An edited pod is another one, and does not wait. The number of evictions outlives the daemon in the status file, and
 //! is forgotten when a pod has run for an hour.

@@ -176,3 +176,26 @@ fn a_certificate_that_nobody_knows_makes_a_stranger() {
     assert!(busy.count() > 0, "they have as many threads as they like");
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// One user whose certificate is known had every thread of every port.
+#[test]
+fn one_user_leaves_threads_to_the_others() {
+    let dir = scratch("greedy");
+    let ca = Authority::new();
+    let rig = guarded(&dir, &ca, false);
+    let eve = || Some(ca.client("eve", "system:masters"));
+    let mut greedy: Vec<_> = (0..96 + 8).map(|_| speak(&rig, eve())).collect();
+    // The bodies never come.
+    for stream in &mut greedy {
+        write!(stream, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").unwrap();
+        stream.flush().unwrap();
+    }
+    let refused = greedy.iter_mut().skip(limits::SERVER_OF_USER).map(|stream| one_answer(stream));
+    for answer in refused {
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("of this user"), "{answer}");
+    }
+    let mut root = speak(&rig, Some(ca.client("root", "system:masters")));
+    write!(root, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(one_answer(&mut root).ends_with("Get /b"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}

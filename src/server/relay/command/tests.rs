@@ -17,7 +17,7 @@ fn begun() -> (Relay, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, peer) = listener.accept().unwrap();
-    let seat = Census::new(1, 1).enter(peer.ip()).unwrap();
+    let seat = Census::new(1, 1).enter(crate::server::census::Client::at(peer.ip())).unwrap();
     let transport = Transport::new(socket, None, seat).unwrap();
     let relay = Relay {
         client: Client::new(Upgraded { transport, early: Vec::new() }),
