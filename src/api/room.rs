@@ -71,8 +71,8 @@ impl Room {
 /// There are too many values.
 pub fn check_values(bytes: &[u8]) -> Result<(), Failure> {
     let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|b| b"[{".contains(b));
-    if is_json && json::values(bytes) > limits::API_VALUES {
-        let why = format!("the body of the request has more than {} values", limits::API_VALUES);
+    if is_json && json::values(bytes) > limits::API_BODY_VALUES {
+        let why = format!("the body of the request has more than {} values", limits::API_BODY_VALUES);
         return Err(Failure::new(413, why));
     }
     Ok(())
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_small_body_of_very_many_values_is_refused() {
-        let body = format!("{{\"spec\":[{}0]}}", "0,".repeat(limits::API_VALUES));
+        let body = format!("{{\"spec\":[{}0]}}", "0,".repeat(limits::API_BODY_VALUES));
         assert_eq!(check_values(body.as_bytes()).unwrap_err().code, 413);
         let text = format!("{{\"data\":{{\"a\":\"{}\"}}}}", ",".repeat(1 << 20));
         assert!(check_values(text.as_bytes()).is_ok(), "a text is one value");

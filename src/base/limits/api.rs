@@ -17,7 +17,7 @@ pub const API_ACCEPTS: usize = 32;
 /// Bytes of a request's body, as the API server's 3 MiB, and less: a whole object is at most a third of it.
 pub const API_BODY: usize = 2 * 1024 * 1024;
 /// Values in it: small ones take up much more memory than bytes of the body.
-pub const API_VALUES: usize = 100_000;
+pub const API_BODY_VALUES: usize = 100_000;
 /// Bytes of the body of a review, which everybody who is known may send; and of bodies that need no place.
 pub const API_SMALL_BODY: usize = 64 * 1024;
 /// Larger bodies that are read, or worked on, at a time.
