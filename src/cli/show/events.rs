@@ -98,7 +98,7 @@ fn render(
             let rows = items.map(|event| cells(event, wide, namespaces, now)).collect();
             list.render(heading.then(|| headings(wide, namespaces)), rows)
         }
-        Output::Name => items.map(|e| format!("event/{}\n", e.metadata.name)).collect(),
+        Output::Name => items.map(|e| format!("event/{}\n", one_line(&e.metadata.name))).collect(),
         Output::Json => format!("{}\n", four_spaces(&object(events, found))),
         Output::Yaml => yaml::emit(&object(events, found)),
     }

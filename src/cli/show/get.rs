@@ -1,12 +1,14 @@
 //! `get pods`: the pods of this node, as kubectl lists them. One that runs from an older version than its
 //! source holds is marked `STALE`.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::table::List;
 use super::watch::Watcher;
 use super::yaml;
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::logging::one_line;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, fail, pods, print, say};
@@ -59,7 +61,8 @@ fn render(
         }
         Output::Name => {
             let pods = found.iter().filter_map(|i| status.file.pods.get(*i));
-            pods.map(|p| format!("pod/{}\n", p.metadata.name.as_deref().unwrap_or_default())).collect()
+            let name = |pod: &Pod| one_line(pod.metadata.name.as_deref().unwrap_or_default());
+            pods.map(|pod| format!("pod/{}\n", name(pod))).collect()
         }
         Output::Json => format!("{}\n", four_spaces(&object(names, status, found))),
         Output::Yaml => yaml::emit(&object(names, status, found)),
@@ -92,6 +95,16 @@ pub fn four_spaces(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_name_gives_the_terminal_orders() {
+        let (options, names) = pods::tests::options("get pods -A -o name");
+        let mut status = pods::tests::node();
+        status.file.pods[0].metadata.name = Some("esc\u{1b}[31m\nx".to_owned());
+        let now = "2026-01-02T04:00:00Z".parse().unwrap();
+        let text = render(&options, &names, &status, &[0], &mut List::default(), now);
+        assert_eq!(text, "pod/esc\\u{1b}[31m\\nx\n");
+    }
 
     #[test]
     fn k1425_lists_are_kubectls() {

@@ -1,5 +1,7 @@
 //! Columns out of tab-separated cells, as Go's text/tabwriter makes them (kubectl's tables). Pure.
 
+use crate::base::logging::one_line;
+
 /// Width of kubectl's narrowest column in a list, and the space after a column.
 const LIST_MINIMUM: usize = 6;
 const LIST_PADDING: usize = 3;
@@ -7,7 +9,7 @@ const LIST_PADDING: usize = 3;
 const DESCRIBE_PADDING: usize = 2;
 
 /// A list whose columns keep the widths they once had, so that rows which come later stand under the
-/// first ones.
+/// first ones. What is harmful to a terminal is escaped.
 #[derive(Debug, Default)]
 pub struct List {
     widths: Vec<usize>,
@@ -17,7 +19,8 @@ impl List {
     /// These rows, one per line; the last cell of a row is not padded. The headings go with the first row.
     pub fn render(&mut self, headings: Option<Vec<String>>, rows: Vec<Vec<String>>) -> String {
         let headings = headings.filter(|_| !rows.is_empty());
-        let rows: Vec<Vec<String>> = headings.into_iter().chain(rows).collect();
+        let shown = |row: Vec<String>| row.iter().map(|cell| one_line(cell)).collect();
+        let rows: Vec<Vec<String>> = headings.into_iter().chain(rows).map(shown).collect();
         for row in &rows {
             for (column, cell) in row.iter().enumerate() {
                 let width = (cell.chars().count() + LIST_PADDING).max(LIST_MINIMUM);
@@ -99,6 +102,12 @@ mod tests {
         let first = list.render(headings(), vec![row(&["web-node1", "1/1", "5s"])]);
         assert_eq!(first, "NAME        READY   AGE\nweb-node1   1/1     5s\n");
         assert_eq!(list.render(None, vec![row(&["db", "0/1", "0s"])]), "db          0/1     0s\n");
+    }
+
+    #[test]
+    fn no_cell_gives_the_terminal_orders() {
+        let row = vec!["esc\u{1b}[31m\nx".to_owned(), "1/1".to_owned()];
+        assert_eq!(List::default().render(None, vec![row]), "esc\\u{1b}[31m\\nx   1/1\n");
     }
 
     #[test]

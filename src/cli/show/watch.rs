@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::table::List;
 use crate::base::clock::{Clock, System};
+use crate::base::logging::one_line;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, write};
@@ -98,7 +99,7 @@ fn changes(known: &[Row], now: &[Row]) -> Vec<Row> {
 
 fn render(changed: &[Row], options: &Options, heading: bool, list: &mut List) -> String {
     if options.command.output == Output::Name {
-        return changed.iter().map(|row| format!("pod/{}\n", row.name())).collect();
+        return changed.iter().map(|row| format!("pod/{}\n", one_line(row.name()))).collect();
     }
     let wide = options.command.output == Output::Wide;
     let now = System::start().now().wall;
