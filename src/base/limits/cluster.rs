@@ -46,6 +46,8 @@ pub const POD_RETRY_MIN: Duration = Duration::from_millis(500);
 pub const POD_RETRY_MAX: Duration = Duration::from_secs(5);
 /// Wait after the server refused a status or a mirror pod: an error of ours, or a policy.
 pub const POD_REFUSED: Duration = Duration::from_secs(300);
+/// Wait before the same status is sent again that the server took and does not have; doubles to [`POD_REFUSED`].
+pub const POD_SAME_MIN: Duration = Duration::from_secs(10);
 /// An answer to our own write counts as newer than what the watch tells for so long at most, unless its version says so.
 pub const OWN_WRITE: Duration = Duration::from_secs(15);
 

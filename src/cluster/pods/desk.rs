@@ -75,8 +75,19 @@ struct Known {
     settled: Option<Settled>,
     /// The server did not take this, which is not sent again before then.
     refused: Option<(Ask, Mono)>,
+    /// The last status that the server took.
+    taken: Option<Taken>,
     /// The object of this UID is gone, whatever the watch says.
     gone: Option<String>,
+}
+
+/// A server that does not know a field, or lets others change it back, takes the same status again and again.
+#[derive(Debug)]
+struct Taken {
+    ask: Ask,
+    /// The same one is not sent again before then.
+    until: Mono,
+    wait: Duration,
 }
 
 #[derive(Debug)]
@@ -127,11 +138,12 @@ impl Desk {
         for key in keys {
             let Some(ask) = self.about(key, views.get(key).copied(), world, now) else { continue };
             let known = self.known.entry(key.clone()).or_default();
-            match &known.refused {
-                Some((same, until)) if *same == ask && now.mono < *until => {
-                    again = Some(again.map_or(*until, |at| at.min(*until)));
-                }
-                _ => return Next::Ask(key.clone(), ask),
+            let refused = known.refused.iter().map(|(ask, until)| (ask, *until));
+            let held = refused.chain(known.taken.iter().map(|taken| (&taken.ask, taken.until)));
+            let until = held.filter(|(before, _)| is_same(before, &ask)).map(|(_, until)| until).max();
+            match until.filter(|until| now.mono < *until) {
+                Some(until) => again = Some(again.map_or(until, |at| at.min(until))),
+                None => return Next::Ask(key.clone(), ask),
             }
         }
         Next::Wait(again)
@@ -195,10 +207,14 @@ impl Desk {
         let well = std::mem::take(&mut self.troubled);
         let known = self.known.entry(key.clone()).or_default();
         let line = match (answer, ask) {
-            (Answer::Done(object), Ask::Status(_) | Ask::MakeMirror(_)) => {
+            (Answer::Done(object), ask @ (Ask::Status(_) | Ask::MakeMirror(_))) => {
                 known.own = pod_of(object).map(|pod| (pod, now, server.pods.get(key).cloned()));
                 known.refused = None;
-                None
+                known.take(ask, now).then(|| {
+                    let line =
+                        format!("pod {key}: the API server takes its status, and does not keep all of it");
+                    News::Line(log::Level::Debug, line)
+                })
             }
             // What a removal answers is the object as it was.
             (Answer::Done(_), Ask::Finish(uid) | Ask::DropMirror(uid)) => {
@@ -241,6 +257,18 @@ impl Desk {
 }
 
 impl Known {
+    /// Notes what the server took. True: it has taken the same before.
+    fn take(&mut self, ask: Ask, now: Mono) -> bool {
+        if !matches!(ask, Ask::Status(_)) {
+            return false;
+        }
+        let before = self.taken.take().filter(|before| is_same(&before.ask, &ask)).map(|before| before.wait);
+        let wait =
+            before.map_or(limits::POD_SAME_MIN, |wait| wait.saturating_mul(2).min(limits::POD_REFUSED));
+        self.taken = Some(Taken { ask, until: now.after(wait), wait });
+        before.is_some()
+    }
+
     /// The pod as the server has it, as far as one can know.
     fn copy(&mut self, watched: Option<&Arc<Pod>>, now: Mono) -> Option<Arc<Pod>> {
         if let Some(gone) = &self.gone {
@@ -265,6 +293,22 @@ impl Known {
         }
         self.own = None;
         watched.cloned()
+    }
+}
+
+/// Whether two requests ask for the same, whenever it has become so.
+fn is_same(a: &Ask, b: &Ask) -> bool {
+    let timeless = |patch: &Value| {
+        let mut patch = patch.clone();
+        let conditions = patch.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+            condition.remove("lastTransitionTime");
+        }
+        patch
+    };
+    match (a, b) {
+        (Ask::Status(a), Ask::Status(b)) => timeless(a) == timeless(b),
+        _ => a == b,
     }
 }
 

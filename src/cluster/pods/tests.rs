@@ -190,6 +190,36 @@ fn a_status_is_sent_once_and_nothing_regresses() {
 }
 
 #[test]
+fn a_status_that_the_server_does_not_keep_is_sent_again_more_and_more_rarely() {
+    let kept = |version: &str, phase: &str| {
+        let mut all = running();
+        all["hostIP"] = "192.0.2.9".into();
+        all["phase"] = phase.into();
+        api_copy("u1", version, all, false)
+    };
+    let mut rig = Rig::new(vec![view(Source::Api, "u1", running())], vec![kept("5", "Pending")]);
+    let mut sent = Vec::new();
+    for second in 0..1200 {
+        rig.seconds = second;
+        while let Next::Ask(_, ask) = rig.next() {
+            sent.push(second);
+            assert!(sent.len() < 20, "{sent:?}");
+            // It does not know `hostIPs`; another one says nothing of the pod at all.
+            let answer =
+                if second < 60 { serde_json::to_value(&*kept("6", "Running")).unwrap() } else { json!({}) };
+            rig.answer(ask, Answer::Done(answer));
+            rig.watch(vec![kept("6", "Running")]);
+        }
+    }
+    assert_eq!(sent, [0, 0, 10, 30, 70, 150, 310, 610, 910]);
+    // Another status is another request.
+    let mut moved = running();
+    moved["podIP"] = "172.17.0.3".into();
+    rig.views[0].status = Arc::new(status(moved));
+    assert!(matches!(rig.ask(), Ask::Status(_)));
+}
+
+#[test]
 fn the_server_went_back_to_an_older_state() {
     let pending = json!({"phase": "Pending"});
     let mut rig =
