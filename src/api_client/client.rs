@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::credentials::{Access, Credentials};
 use super::error::ApiError;
+use super::json;
 use super::kubeconfig::Kubeconfig;
 use super::line::{self, Broken, Line};
 use super::rate::Bucket;
@@ -141,7 +142,7 @@ impl Client {
         if !(200..300).contains(&head.status) {
             return Err(ApiError::of_answer(&head, &body));
         }
-        serde_json::from_slice(&body).map_err(|_| ApiError::of_no_json(&head, &body))
+        json::parse(&body, &head)
     }
 
     /// Begins a watch: a GET whose answer is events without an end.

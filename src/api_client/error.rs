@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::json;
 use crate::base::limits;
 use crate::runtime::http1::Head;
 
@@ -99,7 +100,7 @@ impl ApiError {
     pub fn of_answer(head: &Head, body: &[u8]) -> ApiError {
         let wait = |seconds: u64| Duration::from_secs(seconds).min(limits::API_RETRY_AFTER);
         let retry_after = head.retry_after.map(wait);
-        let status = serde_json::from_slice::<Value>(body).ok().filter(|value| kind(value) == "Status");
+        let status = json::parse(body, head).ok().filter(|value| kind(value) == "Status");
         match status {
             Some(status) => match ApiError::of_status(&status) {
                 ApiError::Status { reason, message, retry_after: told, .. } => {

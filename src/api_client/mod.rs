@@ -10,6 +10,7 @@
 pub mod client;
 pub mod credentials;
 pub mod error;
+mod json;
 pub mod kubeconfig;
 mod line;
 mod plugin;

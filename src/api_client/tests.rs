@@ -287,3 +287,12 @@ fn calls_past_the_bound_wait_and_heartbeats_do_not() {
     }
     assert!(slow.into_iter().all(|call| call.join().unwrap().is_ok()));
 }
+
+#[test]
+fn an_answer_of_more_values_than_memory_can_hold_is_not_read() {
+    let many =
+        format!(r#"{{"kind":"PodList","items":[],"x":[{}0]}}"#, "0,".repeat(crate::base::limits::API_VALUES));
+    let rig = rig("api-values", "", Box::new(move |_, out| json(out, 200, &many)));
+    let error = rig.client.call(&Request::get("/a"), PATIENCE).unwrap_err().to_string();
+    assert!(error.contains("more than 500000 values"), "{error}");
+}

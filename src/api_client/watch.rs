@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::error::ApiError;
+use super::json;
 use super::line::{Broken, Line};
 use crate::base::limits;
 use crate::runtime::http1::{Head, Parser};
@@ -151,7 +152,7 @@ impl Lines {
 /// # Errors
 /// The error that it tells of, or that it is none.
 fn event(line: &[u8], head: &Head) -> Result<WatchEvent, ApiError> {
-    let mut event: Value = serde_json::from_slice(line).map_err(|_| ApiError::of_no_json(head, line))?;
+    let mut event = json::parse(line, head)?;
     let object = event.get_mut("object").map(Value::take).unwrap_or_default();
     let kind = match event.get("type").and_then(Value::as_str) {
         Some("ADDED") => Kind::Added,

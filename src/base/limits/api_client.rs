@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Largest answer, bytes: a list of a node's pods, with what each may have.
 pub const API_ANSWER: u64 = 32 * 1024 * 1024;
+/// Most values in an answer or an event: each is many times as large in memory as in the text.
+pub const API_VALUES: usize = 500_000;
 /// Largest event of a watch, bytes: more than etcd takes for one object.
 pub const API_EVENT: usize = 4 * 1024 * 1024;
 /// Most bytes of an answer that was no success that are read for its words.
