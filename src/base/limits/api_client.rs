@@ -71,7 +71,16 @@ pub const API_BACKOFF_RESET: Duration = Duration::from_secs(120);
 pub const API_OBJECTS_EVERY: Duration = Duration::from_secs(60);
 /// See [`API_OBJECTS_EVERY`].
 pub const API_OBJECTS_JITTER: Duration = Duration::from_secs(10);
-/// What could not be looked up is asked for again after this time.
+/// At a start pods are waited for so long whose objects the server does not give.
+pub const API_OBJECTS_PATIENCE: Duration = Duration::from_secs(5);
+/// Most pods of the server that are known, those that have ended and those of other sources among them.
+pub const API_PODS: usize = 4000;
+/// Most bytes that they take, about.
+pub const API_PODS_BYTES: usize = 24 * 1024 * 1024;
+/// Most bytes of text of the objects that they refer to: values are longer there than in a manifest.
+pub const API_OBJECTS_TEXT: usize = 24 * 1024 * 1024;
+/// What could not be looked up is asked for again after this time. Where the server did not answer in time, twice as
+/// long, doubled up to [`API_BACKOFF_MAX`].
 pub const API_LOOK_UP_AGAIN: Duration = Duration::from_secs(2);
 /// The server has so many times to say that this node may not read an object of its pod, before it is believed.
 pub const API_REFUSALS: u32 = 5;

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use crate::api_client::pods::{MIRROR, is_mirror};
@@ -18,7 +19,7 @@ use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey};
 use crate::source::accept::Acceptor;
-use crate::source::api::services;
+use crate::source::api::{checks, services};
 
 /// A token that a volume of a pod shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,18 +47,21 @@ pub enum Meaning {
     Finished(Arc<DesiredPod>),
     Wanted(Arc<DesiredPod>, Vec<Token>),
     Refused(Refused),
-    /// It cannot be told apart from others: no name, no UID.
+    /// It cannot be read, or told apart from others. What runs of it is left alone.
     Unusable(Problem),
 }
 
 /// A pod of the server.
 #[derive(Debug, Clone)]
 pub struct Read {
-    pub key: PodKey,
     /// As the server has it.
     pub pod: Arc<Pod>,
     /// What of it is the user's: it is what is remembered.
     pub text: String,
+    /// About how much memory it takes, bytes.
+    pub weight: usize,
+    /// The server has a newer version that cannot be read: this is the one before it.
+    pub unread: Option<Problem>,
     pub meaning: Meaning,
 }
 
@@ -71,7 +75,7 @@ fn text<'v>(of: &'v Value, path: &str) -> &'v str {
     of.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Reads a pod. `before` is what was known of it; `None` when it is new to this daemon.
+/// Reads a pod. `before` is what was known of it; `None` when it is new to this daemon. One without a name is `None`.
 #[must_use]
 pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Read>) -> Option<Read> {
     let key = PodKey {
@@ -81,19 +85,23 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
     if key.namespace.is_empty() || key.name.is_empty() {
         return None;
     }
-    let pod: Arc<Pod> = Arc::new(serde_json::from_value(value.clone()).ok()?);
+    let pod = match checks::pod_of(value) {
+        Ok(pod) => Arc::new(pod),
+        Err(wrong) => return Some(unread(value, key, server, before, wrong)),
+    };
     let (own, tokens) = own_of(value);
     let text = own.to_string();
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let same = before.filter(|before| before.pod.metadata.uid == pod.metadata.uid);
+    let usable = before.filter(|before| !matches!(before.meaning, Meaning::Unusable(_)));
+    let same = usable.filter(|before| before.pod.metadata.uid == pod.metadata.uid);
+    let unusable = |(field, why): (&str, String)| Meaning::Unusable(wrong(server, &key, field, why));
     let is_over = matches!(phase(&pod), Some("Succeeded" | "Failed"));
     let meaning = match same {
         _ if is_mirror(&pod) => Meaning::Mirror,
         // Its status has changed, and nothing else.
         Some(before) if before.text == text => before.meaning.clone(),
-        _ if uid.is_empty() => {
-            Meaning::Unusable(problem(&path_of(server, &key), &key, "it has no UID".to_owned()))
-        }
+        _ if uid.is_empty() => unusable(("metadata.uid", "must not be empty".to_owned())),
+        _ if let Some(wrong) = checks::name(&key) => unusable(wrong),
         same => {
             let meaning = meaning_of(&pod, &key, &text, tokens, acceptor, server);
             let was_over = same.is_none_or(|before| matches!(before.meaning, Meaning::Finished(_)));
@@ -107,7 +115,33 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
             }
         }
     };
-    Some(Read { key, pod, text, meaning })
+    let weight = checks::weight(value);
+    Some(Read { pod, text, weight, unread: None, meaning })
+}
+
+/// A pod that is no such object: what was known of it stays.
+fn unread(
+    value: &Value,
+    key: PodKey,
+    server: &str,
+    before: Option<&Read>,
+    (field, why): (&str, String),
+) -> Read {
+    let told = wrong(server, &key, field, format!("cannot be read: {why}"));
+    let uid = text(value, "/metadata/uid");
+    let usable = before.filter(|before| !matches!(before.meaning, Meaning::Unusable(_)));
+    if let Some(before) = usable.filter(|before| before.pod.metadata.uid.as_deref() == Some(uid)) {
+        return Read { unread: Some(told), ..before.clone() };
+    }
+    let metadata = ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.clone()),
+        uid: Some(uid.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let weight = checks::NOTE;
+    let (pod, text) = (Arc::new(Pod { metadata, ..Pod::default() }), String::new());
+    Read { pod, text, weight, unread: None, meaning: Meaning::Unusable(told) }
 }
 
 /// Reads what was remembered of a pod.
@@ -163,8 +197,8 @@ fn own_of(value: &Value) -> (Value, Vec<Token>) {
         let Some(wanted) = source.get("serviceAccountToken").filter(|wanted| wanted.is_object()) else {
             continue;
         };
-        // A Secret of this name at the server is never asked for.
-        let name = format!("podkeeper-token-{uid}-{}", tokens.len());
+        // No pod may name another one's, and a Secret of this name at the server is never asked for.
+        let name = format!("{}{uid}-{}", checks::TOKEN, tokens.len());
         let key =
             ObjectKey { kind: ObjectKind::Secret, namespace: pod.namespace.clone(), name: name.clone() };
         let file = match text(wanted, "/path") {
@@ -210,7 +244,12 @@ fn meaning_of(
         Arc::new(desired)
     };
     if let Some(pod) = decoded.pods.first() {
-        return Meaning::Wanted(finish(pod), tokens);
+        let pod = finish(pod);
+        let reason = UNAVAILABLE.to_owned();
+        return match checks::others_token(&pod) {
+            Some(message) => Meaning::Refused(Refused { pod, reason, message }),
+            None => Meaning::Wanted(pod, tokens),
+        };
     }
     if let Some(refused) = decoded.refused.pop() {
         return Meaning::Refused(Refused { pod: finish(&refused.pod), ..refused });
@@ -256,13 +295,13 @@ fn manifest(own: &str) -> String {
     own.to_string()
 }
 
-fn problem(path: &str, key: &PodKey, message: String) -> Problem {
+fn wrong(server: &str, key: &PodKey, field: &str, message: String) -> Problem {
     Problem {
         severity: Severity::Error,
-        path: path.to_owned(),
+        path: path_of(server, key),
         at: None,
         pod: Some(key.to_string()),
-        field: None,
+        field: Some(field.to_owned()).filter(|field| !field.is_empty()),
         message,
     }
 }
@@ -305,112 +344,4 @@ pub fn own_object(value: &Value, kind: ObjectKind) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pod::Source;
-
-    const SERVER: &str = "https://a:6443";
-
-    fn acceptor() -> Acceptor {
-        Acceptor::new(Source::Api, "n1".to_owned())
-    }
-
-    /// As a server with its admission plugins has it.
-    fn pod(more: &str) -> Value {
-        let mut pod: Value = serde_json::from_str(
-            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"7",
-            "creationTimestamp":"2026-01-01T00:00:00Z","managedFields":[{"manager":"kubectl"}],"generation":1,
-            "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"r"}]},
-            "spec":{"nodeName":"n1","serviceAccountName":"robot","serviceAccount":"robot","schedulerName":"default-scheduler",
-            "priority":0,"preemptionPolicy":"PreemptLowerPriority","enableServiceLinks":true,"restartPolicy":"Always",
-            "dnsPolicy":"ClusterFirst","terminationGracePeriodSeconds":30,"securityContext":{},
-            "tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],
-            "containers":[{"name":"c","image":"i","imagePullPolicy":"Always","resources":{},
-            "terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",
-            "volumeMounts":[{"name":"t","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount","readOnly":true}]}],
-            "volumes":[{"name":"t","projected":{"defaultMode":420,"sources":[
-            {"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},
-            {"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},
-            {"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}]}}]},
-            "status":{"phase":"Pending","qosClass":"BestEffort"}}"#,
-        )
-        .unwrap();
-        let more: Value = serde_json::from_str(more).unwrap();
-        for (at, value) in more.as_object().unwrap() {
-            let (parent, key) = at.rsplit_once('/').unwrap();
-            pod.pointer_mut(parent).unwrap()[key] = value.clone();
-        }
-        pod
-    }
-
-    fn wanted(value: &Value) -> (Arc<DesiredPod>, Vec<Token>) {
-        match read(value, &acceptor(), SERVER, None).unwrap().meaning {
-            Meaning::Wanted(pod, tokens) => (pod, tokens),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_pod_of_a_server_keeps_its_name_and_its_uid() {
-        let (pod, tokens) = wanted(&pod("{}"));
-        assert_eq!((pod.key.to_string().as_str(), pod.uid.as_str()), ("shop/web", "u-1"));
-        assert_eq!(pod.origin.to_string(), "https://a:6443/api/v1/namespaces/shop/pods/web");
-        assert_eq!(pod.spec.service_account_name.as_deref(), Some("robot"));
-        assert!(pod.metadata.owner_references.is_some() && pod.written.is_none());
-        let [token] = tokens.as_slice() else { panic!("{tokens:?}") };
-        assert_eq!(
-            (token.account.as_str(), token.lasts, token.key.name.as_str()),
-            ("robot", 3607, "podkeeper-token-u-1-0")
-        );
-        let refers = crate::pod::object::refs::references(&pod);
-        let refers: Vec<String> = refers.iter().map(|each| each.key.to_string()).collect();
-        let services = "ConfigMap shop/podkeeper-services";
-        assert!(refers.contains(&services.to_owned()) && refers.len() == 3, "{refers:?}");
-        assert!(refers.contains(&"Secret shop/podkeeper-token-u-1-0".to_owned()), "{refers:?}");
-        assert!(refers.contains(&"ConfigMap shop/kube-root-ca.crt".to_owned()), "{refers:?}");
-    }
-
-    #[test]
-    fn deletions_reach_the_pod() {
-        let deleted = r#"{"/metadata/deletionTimestamp":"2026-01-01T00:00:30Z","/metadata/deletionGracePeriodSeconds":5}"#;
-        let (pod, _) = wanted(&pod(deleted));
-        assert!(pod.metadata.deletion_timestamp.is_some());
-        assert_eq!(pod.metadata.deletion_grace_period_seconds, Some(5));
-    }
-
-    #[test]
-    fn pods_that_are_not_started() {
-        let meaning = |more: &str, before: Option<&Read>| {
-            read(&pod(more), &acceptor(), SERVER, before).unwrap().meaning
-        };
-        let mirror = r#"{"/metadata/annotations":{"kubernetes.io/config.mirror":"x"}}"#;
-        assert!(matches!(meaning(mirror, None), Meaning::Mirror));
-        let over = r#"{"/status/phase":"Succeeded"}"#;
-        assert!(matches!(meaning(over, None), Meaning::Finished(_)));
-        // One that this daemon has seen run is kept, for its logs.
-        let before = read(&pod("{}"), &acceptor(), SERVER, None);
-        assert!(matches!(meaning(over, before.as_ref()), Meaning::Wanted(..)));
-        let Meaning::Refused(refused) = meaning(r#"{"/spec/runtimeClassName":"gvisor"}"#, None) else {
-            panic!("it is taken")
-        };
-        assert!(refused.message.contains("runtimeClassName"), "{}", refused.message);
-        assert_eq!((refused.reason.as_str(), refused.pod.uid.as_str()), ("PodFeatureUnsupported", "u-1"));
-        assert!(read(&json!({}), &acceptor(), SERVER, None).is_none());
-    }
-
-    #[test]
-    fn what_is_remembered_of_a_pod_is_read_again() {
-        let first = read(&pod("{}"), &acceptor(), SERVER, None).unwrap();
-        assert!(!first.text.contains("status") && !first.text.contains("managedFields"));
-        let again =
-            read_remembered(&serde_json::from_str(&first.text).unwrap(), &acceptor(), SERVER).unwrap();
-        assert_eq!((again.uid.as_str(), again.spec.containers.len()), ("u-1", 1));
-    }
-
-    #[test]
-    fn objects() {
-        let value = json!({"metadata": {"name": "c", "namespace": "shop", "uid": "x"}, "data": {"a": "b"}});
-        let found = object(&value, ObjectKind::ConfigMap, &acceptor(), SERVER).unwrap();
-        assert_eq!((found.key.to_string().as_str(), found.has_key("a")), ("ConfigMap shop/c", true));
-    }
-}
+mod tests;

@@ -2,15 +2,20 @@
 //!
 //! The thread `pk-api` keeps the set by what [`reflector`] says is to be asked next, reads pods ([`decode`]), looks up
 //! their objects ([`objects`]) and sends whole sets. A pod goes on before the others when its objects were looked up. The
-//! first set waits for the objects of all pods: one that lacks a pod would end it.
+//! first set waits a moment for the objects of all pods. Then those that still wait are wanted too where nothing of them
+//! starts without its objects; else what runs of them is left alone.
 //!
 //! A server that cannot be reached is `Failed`, never an empty set (invariant 2). Bookmarks change no set.
 
+mod checks;
 pub mod decode;
+mod look_up;
 mod objects;
 pub mod reflector;
 pub mod services;
 mod set;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -89,7 +94,9 @@ impl ApiSource {
             known: BTreeMap::new(),
             objects: Objects::default(),
             ready: BTreeSet::new(),
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
+            waits_since: None,
+            behind: None,
             sent: None,
             restored: None,
             failed: false,
@@ -152,10 +159,14 @@ struct Actor {
     reflector: Reflector,
     known: BTreeMap<PodKey, Read>,
     objects: Objects,
-    /// UIDs of pods whose objects were looked up.
+    /// UIDs of pods whose objects were looked up, or which go on without.
     ready: BTreeSet<String>,
     /// Pods that wait for their objects, and why.
-    waiting: Vec<Problem>,
+    waiting: BTreeMap<PodKey, Problem>,
+    /// Since when the first set waits for them.
+    waits_since: Option<Mono>,
+    /// The server did not answer about an object of this pod: those behind it come first.
+    behind: Option<PodKey>,
     sent: Option<PodSet>,
     /// What was remembered, until the server has answered.
     restored: Option<PodSet>,
@@ -216,6 +227,8 @@ impl Actor {
 
     fn tell_failed(&mut self, error: &ApiError) -> Result<(), Stopped> {
         if let Some(set) = self.restored.take() {
+            // They run by what was remembered.
+            self.ready.extend(set.pods.iter().map(|pod| pod.uid.clone()));
             self.send(SourceUpdate::Restored(set))?;
         }
         self.failed = true;
@@ -242,7 +255,9 @@ impl Actor {
                 let items = items.or((kind == Some("PodList")).then_some(&[][..])).ok_or_else(|| {
                     ApiError::BadAnswer("what the server answers is no list of pods".to_owned())
                 })?;
-                let fresh = items.iter().filter_map(|item| self.read(item)).collect();
+                let fresh: Result<BTreeMap<_, _>, _> = items.iter().map(|item| self.read(item)).collect();
+                let fresh = fresh?;
+                checks::fit(fresh.values())?;
                 let version =
                     list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
                 self.reflector.complete(version);
@@ -269,11 +284,19 @@ impl Actor {
         }
         let (mut dirty, mut events) = (false, 0_u64);
         loop {
-            let wait = if dirty { limits::API_COALESCE } else { self.pause() };
+            let wait = match (dirty, &first) {
+                (true, _) => limits::API_COALESCE,
+                (false, Some(_)) => patience,
+                (false, None) => self.pause(),
+            };
             match watch.next(wait)? {
                 Next::Event(event) => {
                     events = events.saturating_add(1);
                     dirty |= self.hear(event, &mut first)?;
+                }
+                Next::Quiet if first.is_some() => {
+                    let why = "the server has begun to send its pods, and does not go on";
+                    return Err(ApiError::Unreachable(why.to_owned()).into());
                 }
                 Next::Quiet => {
                     dirty = false;
@@ -310,9 +333,11 @@ impl Actor {
             }
             Kind::Bookmark { .. } => {}
             Kind::Added | Kind::Modified => {
-                let read = self.read(&event.object);
+                let (key, read) = self.read(&event.object)?;
                 let set = first.as_mut().unwrap_or(&mut self.known);
-                set.extend(read);
+                let others = set.iter().filter(|(other, _)| **other != key).map(|(_, read)| read);
+                checks::fit(others.chain([&read]))?;
+                set.insert(key, read);
             }
             Kind::Deleted => self.deleted(&event, first)?,
         }
@@ -325,7 +350,7 @@ impl Actor {
         event: &WatchEvent,
         first: &mut Option<BTreeMap<PodKey, Read>>,
     ) -> Result<(), Fault> {
-        let Some((key, gone)) = self.read(&event.object) else { return Ok(()) };
+        let (key, gone) = self.read(&event.object)?;
         let set = first.as_ref().unwrap_or(&self.known);
         let Some(last) = set.get(&key).filter(|last| last.pod.metadata.uid == gone.pod.metadata.uid) else {
             return Ok(());
@@ -345,15 +370,14 @@ impl Actor {
         Ok(())
     }
 
-    fn read(&self, value: &Value) -> Option<(PodKey, Read)> {
-        let namespace = value.pointer("/metadata/namespace").and_then(Value::as_str)?.to_owned();
-        let name = value.pointer("/metadata/name").and_then(Value::as_str)?.to_owned();
-        let before = self.known.get(&PodKey { namespace, name });
-        let read = decode::read(value, &self.parts.acceptor, &self.server, before);
-        if read.is_none() {
-            log::error!("a pod of the API server cannot be read, and is left alone");
-        }
-        read.map(|read| (read.key.clone(), read))
+    fn read(&self, value: &Value) -> Result<(PodKey, Read), ApiError> {
+        let part = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let key = PodKey { namespace: part("/metadata/namespace"), name: part("/metadata/name") };
+        let read = decode::read(value, &self.parts.acceptor, &self.server, self.known.get(&key));
+        // Without it no set is complete.
+        let read =
+            read.ok_or_else(|| ApiError::BadAnswer("the server has a pod without a name".to_owned()))?;
+        Ok((key, read))
     }
 
     fn replace(&mut self, fresh: BTreeMap<PodKey, Read>) -> Result<(), Stopped> {
@@ -365,7 +389,11 @@ impl Actor {
 
     /// The server is there again, although nothing has changed.
     fn answered(&mut self) -> Result<(), Stopped> {
-        if std::mem::take(&mut self.failed) && self.sent.is_some() {
+        if !std::mem::take(&mut self.failed) {
+            return Ok(());
+        }
+        self.objects.hope();
+        if self.sent.is_some() {
             self.send(SourceUpdate::Same)?;
         }
         Ok(())
@@ -394,7 +422,12 @@ impl Actor {
             self.parts.pods.put(latest);
         }
         if self.sent.is_none() && !self.waiting.is_empty() {
-            return Ok(());
+            let now = self.now();
+            let since = *self.waits_since.get_or_insert(now);
+            if now.since(since) < limits::API_OBJECTS_PATIENCE {
+                return Ok(());
+            }
+            self.go_on_without();
         }
         let set = self.set();
         if self.sent.as_ref() != Some(&set) {

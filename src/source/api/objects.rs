@@ -40,6 +40,16 @@ pub struct Objects {
     tokens_due: BTreeMap<ObjectKey, Mono>,
     /// How often an object was refused: right after a pod was bound the node may not read its objects yet.
     refused: BTreeMap<ObjectKey, u32>,
+    /// Those that were asked for last without an answer about them.
+    failed: BTreeMap<ObjectKey, Failed>,
+}
+
+/// Why an object is not known, and when it is asked for again.
+#[derive(Debug)]
+struct Failed {
+    why: String,
+    again: Mono,
+    wait: Duration,
 }
 
 impl Objects {
@@ -70,6 +80,55 @@ impl Objects {
         self.known.retain(|key, _| wanted(key));
         self.tokens_due.retain(|key, _| wanted(key));
         self.refused.retain(|key, _| wanted(key));
+        self.failed.retain(|key, _| wanted(key));
+    }
+
+    /// Whether it may be asked for: one whose reading hangs is waited for more and more rarely.
+    #[must_use]
+    pub fn may_ask(&self, key: &ObjectKey, now: Mono) -> bool {
+        self.failed.get(key).is_none_or(|failed| failed.again <= now)
+    }
+
+    /// Why it is not known.
+    #[must_use]
+    pub fn why(&self, key: &ObjectKey) -> Option<&str> {
+        self.failed.get(key).map(|failed| failed.why.as_str())
+    }
+
+    /// Notes how asking for it went.
+    pub fn note(&mut self, key: &ObjectKey, result: &Result<(), ApiError>, now: Mono) {
+        let before = self.failed.remove(key);
+        let Err(error) = result else { return };
+        let wait = before.map_or(limits::API_LOOK_UP_AGAIN, |before| before.wait);
+        let (wait, again) = match error {
+            ApiError::Unreachable(_) => {
+                let wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
+                (wait, now.after(wait))
+            }
+            _ => (wait, now),
+        };
+        self.failed.insert(key.clone(), Failed { why: error.to_string(), again, wait });
+    }
+
+    /// The server is there again: everything may be asked for.
+    pub fn hope(&mut self) {
+        self.failed.clear();
+    }
+
+    /// Takes what was remembered, until the server says something of it.
+    pub fn remember(&mut self, object: Arc<LocalObject>, text: String) {
+        self.known.insert(object.key.clone(), Known::Found { object, text: Some(text) });
+    }
+
+    /// Whether one more of this text can be kept.
+    fn fits(&self, key: &ObjectKey, text: &str) -> bool {
+        let others = || self.known.iter().filter(|(other, _)| *other != key);
+        let bytes = others().map(|(_, known)| match known {
+            Known::Found { text: Some(text), .. } => text.len(),
+            Known::Found { .. } | Known::Missing => 0,
+        });
+        let bytes = bytes.fold(text.len(), usize::saturating_add);
+        bytes <= limits::API_OBJECTS_TEXT && others().count() < limits::OBJECTS_PER_SOURCE
     }
 
     /// When the next token is due.
@@ -109,7 +168,15 @@ impl Objects {
             Ok(None) => Known::Missing,
             Ok(Some(value)) => match decode::object(&value, key.kind, acceptor, server) {
                 Ok(object) => {
-                    let text = Some(decode::own_object(&value, key.kind).to_string());
+                    let text = decode::own_object(&value, key.kind).to_string();
+                    if !self.fits(key, &text) {
+                        return Err(ApiError::BadAnswer(format!(
+                            "the objects of this node's pods are more than {}, or than {} MiB",
+                            limits::OBJECTS_PER_SOURCE,
+                            limits::API_OBJECTS_TEXT >> 20
+                        )));
+                    }
+                    let text = Some(text);
                     let same =
                         |known: &&Known| matches!(known, Known::Found { text: old, .. } if *old == text);
                     match self.known.get(key).filter(same) {

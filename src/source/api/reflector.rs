@@ -47,6 +47,8 @@ pub struct Reflector {
     wait: Duration,
     /// When something failed last.
     failed: Option<Mono>,
+    /// When a watch's version was past last.
+    was_past: Option<Mono>,
 }
 
 impl Default for Reflector {
@@ -58,6 +60,7 @@ impl Default for Reflector {
             cannot_stream: false,
             wait: limits::API_BACKOFF_MIN,
             failed: None,
+            was_past: None,
         }
     }
 }
@@ -102,7 +105,14 @@ impl Reflector {
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;
         if error.is_gone() || error.is_too_large_version() {
-            let first = was == Phase::Watching || !self.is_past && !self.version.is_empty();
+            let first = match was {
+                // A server that says so each time is not asked without a pause.
+                Phase::Watching => {
+                    let before = self.was_past.replace(now);
+                    before.is_none_or(|at| now.since(at) >= limits::API_BACKOFF_RESET)
+                }
+                Phase::Listing => !self.is_past && !self.version.is_empty(),
+            };
             // From the last version first, then from the newest.
             self.is_past = was == Phase::Listing;
             self.phase = Phase::Listing;
@@ -198,6 +208,23 @@ mod tests {
         assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (FIRST, stream("")));
         it.complete("3");
         assert_eq!(it.ask(), watch("3"));
+    }
+
+    #[test]
+    fn watches_whose_versions_are_past_each_time_are_begun_more_and_more_rarely() {
+        let mut it = watching(false);
+        let mut at = NOW;
+        let waits: Vec<u128> = (0..4)
+            .map(|_| {
+                at = at.after(Duration::from_secs(1));
+                let wait = it.failed(&status(410), at, 0);
+                it.complete("8");
+                wait.as_millis()
+            })
+            .collect();
+        assert_eq!(waits, [0, 800, 1600, 3200]);
+        at = at.after(limits::API_BACKOFF_RESET);
+        assert_eq!(it.failed(&status(410), at, 0), Duration::ZERO, "that happens now and then");
     }
 
     #[test]

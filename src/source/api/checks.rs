@@ -1,0 +1,126 @@
+//! What a pod of the server must be before anything of it is believed: an object that can be read, with names that are
+//! names, that names no other pod's tokens; and how much of all of them is kept. Pure.
+//!
+//! Never here: what a pod means.
+
+use std::fmt::Display;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::decode::Read;
+use crate::api_client::ApiError;
+use crate::base::limits;
+use crate::pod::object::ObjectKind;
+use crate::pod::object::refs::references;
+use crate::pod::{DesiredPod, PodKey};
+
+/// With which the names of the Secrets begin that stand for tokens; then the pod's UID and a number.
+pub const TOKEN: &str = "podkeeper-token-";
+
+/// What one value takes in memory beside its text, bytes.
+const VALUE: usize = 48;
+
+/// What a pod takes of which nothing but the name is kept, bytes.
+pub const NOTE: usize = 2048;
+
+/// The pod, without the history of its fields, which nobody here reads.
+///
+/// # Errors
+/// The field that is no such thing, empty when it is not known, and why.
+pub fn pod_of(value: &Value) -> Result<Pod, (&'static str, String)> {
+    match Pod::deserialize(value) {
+        Ok(mut pod) => {
+            pod.metadata.managed_fields = None;
+            Ok(pod)
+        }
+        Err(error) => {
+            let part =
+                |name: &'static str, why: fn(&Value) -> Option<String>| Some((name, why(value.get(name)?)?));
+            Err(part("metadata", why_not::<ObjectMeta>)
+                .or_else(|| part("spec", why_not::<PodSpec>))
+                .or_else(|| part("status", why_not::<PodStatus>))
+                .unwrap_or_else(|| ("", words(&error))))
+        }
+    }
+}
+
+fn why_not<T: DeserializeOwned>(part: &Value) -> Option<String> {
+    T::deserialize(part).err().filter(|_| !part.is_null()).map(|error| words(&error))
+}
+
+/// Of bounded length: an error quotes values.
+fn words(error: &impl Display) -> String {
+    error.to_string().chars().take(limits::PROBLEM_VALUE).collect()
+}
+
+/// Why the names of a pod are none, with the field: they become parts of paths, and are shown.
+#[must_use]
+pub fn name(key: &PodKey) -> Option<(&'static str, String)> {
+    let wrong = || "must be a lowercase RFC 1123 name".to_owned();
+    if !is_label(&key.namespace) || key.namespace.len() > 63 {
+        return Some(("metadata.namespace", wrong()));
+    }
+    let is_good = key.name.len() <= 253 && key.name.split('.').all(is_label);
+    (!is_good).then(|| ("metadata.name", wrong()))
+}
+
+fn is_label(text: &str) -> bool {
+    let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte != b'-');
+    let of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.bytes().all(of_name) && is_edge(text.bytes().next()) && is_edge(text.bytes().next_back())
+}
+
+/// Why a pod may not run that names the token of another pod. What is remembered of a pod names its own.
+#[must_use]
+pub fn others_token(pod: &DesiredPod) -> Option<String> {
+    let is_own = |rest: &str| {
+        let number = rest.strip_prefix(pod.uid.as_str()).and_then(|rest| rest.strip_prefix('-'));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let all = references(pod);
+    let of_others = all.iter().find(|it| {
+        it.key.kind == ObjectKind::Secret && it.key.name.strip_prefix(TOKEN).is_some_and(|rest| !is_own(rest))
+    })?;
+    Some(format!("{}: Secrets whose names begin with {TOKEN} are tokens of other pods", of_others.field))
+}
+
+/// About how much memory a pod takes, bytes; without the history of its fields.
+#[must_use]
+pub fn weight(pod: &Value) -> usize {
+    let history = pod.pointer("/metadata/managedFields").map_or(0, heap);
+    heap(pod).saturating_sub(history).saturating_add(NOTE)
+}
+
+fn heap(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(heap).sum(),
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| key.len().saturating_add(VALUE).saturating_add(heap(value))).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    inside.saturating_add(VALUE)
+}
+
+/// Whether so many pods can be kept.
+///
+/// # Errors
+/// What an operator should hear: they are too many, or too large.
+pub fn fit<'r>(all: impl Iterator<Item = &'r Read>) -> Result<(), ApiError> {
+    let (count, bytes) = all.fold((0_usize, 0_usize), |(count, bytes), read| {
+        (count.saturating_add(1), bytes.saturating_add(read.weight))
+    });
+    if count > limits::API_PODS || bytes > limits::API_PODS_BYTES {
+        return Err(ApiError::BadAnswer(format!(
+            "the API server has more pods for this node than it can hold: at most {}, of {} MiB",
+            limits::API_PODS,
+            limits::API_PODS_BYTES >> 20
+        )));
+    }
+    Ok(())
+}

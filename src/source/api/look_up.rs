@@ -1,0 +1,170 @@
+//! What pods refer to is looked up here: which objects are due, in which order, and which pods wait for them.
+//!
+//! Never here: what is asked about pods.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::decode::{Meaning, Token};
+use super::{Actor, Parts};
+use crate::api_client::request::encoded;
+use crate::api_client::{ApiError, Request};
+use crate::base::clock::Mono;
+use crate::base::{limits, order};
+use crate::pod::object::ObjectKey;
+use crate::pod::object::refs::references;
+use crate::pod::placement::{self, NodeAtServer};
+use crate::pod::problem::{Problem, Severity};
+use crate::pod::{DesiredPod, PodKey};
+
+/// A pod whose objects are looked up.
+type Wanted = (Arc<DesiredPod>, Vec<Token>);
+
+/// One look at all of them.
+struct Round {
+    now: Mono,
+    all_due: bool,
+    asked: BTreeSet<ObjectKey>,
+    /// The server did not answer: the others would wait for nothing.
+    is_gone: bool,
+}
+
+impl Actor {
+    /// Looks up the objects of new pods, and all of them when that is due.
+    pub(super) fn look_up(&mut self) {
+        let now = self.now();
+        let wanted: Vec<Wanted> = self
+            .known
+            .values()
+            .filter_map(|read| match &read.meaning {
+                Meaning::Wanted(pod, tokens) => Some((Arc::clone(pod), tokens.clone())),
+                _ => None,
+            })
+            .collect();
+        let keys =
+            order::set(wanted.iter().flat_map(|(pod, _)| references(pod)).map(|reference| reference.key));
+        self.objects.retain(|key| keys.contains(key));
+        let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
+        self.ready.retain(|uid| uids.contains(uid));
+        let all_due = self.objects_due <= now;
+        if all_due {
+            let more = self.luck() % limits::API_OBJECTS_JITTER.as_secs().max(1);
+            self.objects_due = now.after(limits::API_OBJECTS_EVERY).after(Duration::from_secs(more));
+        }
+        self.waiting.clear();
+        self.retry = None;
+        let new = wanted.iter().filter(|(pod, _)| !is_deleted(pod) && !self.ready.contains(&pod.uid));
+        let new: Vec<&DesiredPod> = new.map(|(pod, _)| &**pod).collect();
+        let chosen =
+            new.iter().any(|pod| placement::selects(&pod.spec)) || self.node.is_none() && !new.is_empty();
+        if chosen || all_due && !wanted.is_empty() {
+            self.look_at_node();
+        }
+        let mut round = Round { now, all_due, asked: BTreeSet::new(), is_gone: false };
+        let behind = self.behind.take();
+        for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
+            match self.missing(pod, tokens, &mut round) {
+                Some(message) => {
+                    self.retry = Some(now.after(limits::API_LOOK_UP_AGAIN));
+                    self.waiting.insert(pod.key.clone(), waiting(pod, message));
+                }
+                None => _ = self.ready.insert(pod.uid.clone()),
+            }
+            if round.is_gone && self.behind.is_none() {
+                self.behind = Some(pod.key.clone());
+            }
+        }
+    }
+
+    /// Looks up what is due of one pod; returns what it waits for.
+    fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
+        let is_new = !self.ready.contains(&pod.uid);
+        for key in order::set(references(pod).into_iter().map(|reference| reference.key)) {
+            let token = tokens.iter().find(|token| token.key == key);
+            let is_due = match token {
+                Some(_) => self.objects.is_due(&key, round.now),
+                None if round.asked.contains(&key) => !self.objects.is_known(&key),
+                None => {
+                    let again = round.all_due && self.objects.can_change(&key);
+                    is_new || !self.objects.is_known(&key) || again
+                }
+            };
+            if is_due && !round.is_gone && self.objects.may_ask(&key, round.now) {
+                round.asked.insert(key.clone());
+                round.is_gone = self.ask(&key, token, round.now);
+            }
+            if !self.objects.is_known(&key) {
+                let what = token.map_or_else(
+                    || key.to_string(),
+                    |token| format!("the token of service account {}", token.account),
+                );
+                let why = self.objects.why(&key).map(|why| format!(": {why}")).unwrap_or_default();
+                return Some(format!("waits for {what}{why}"));
+            }
+        }
+        None
+    }
+
+    /// Asks for one object or token; true: the server did not answer.
+    fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, now: Mono) -> bool {
+        let Parts { client, acceptor, .. } = &self.parts;
+        let result = match token {
+            Some(token) => self.objects.make_token(client, token, &self.server, now),
+            None => self.objects.look_up(client, key, acceptor, &self.server),
+        };
+        let now = self.now();
+        self.objects.note(key, &result, now);
+        matches!(result, Err(ApiError::Unreachable(_) | ApiError::Closed))
+    }
+
+    /// The first set waits no longer: a pod that must have what it waits for is wanted, for nothing of it starts
+    /// before. One that may go without it would start wrongly, and stays apart.
+    pub(super) fn go_on_without(&mut self) {
+        let pods = self.known.values().filter_map(|read| match &read.meaning {
+            Meaning::Wanted(pod, _) if self.waiting.contains_key(&pod.key) => Some(pod),
+            _ => None,
+        });
+        let must = pods
+            .filter(|pod| references(pod).iter().all(|it| !it.optional || self.objects.is_known(&it.key)));
+        let uids: Vec<String> = must.map(|pod| pod.uid.clone()).collect();
+        self.ready.extend(uids);
+    }
+
+    /// Asks how the node is at the server: others label and taint it. What is known stays when there is no answer, and
+    /// a node that is not registered yet has neither.
+    fn look_at_node(&mut self) {
+        let path = format!("/api/v1/nodes/{}", encoded(&self.parts.acceptor.node_name));
+        match self.parts.client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+            Ok(node) => {
+                let part = |path: &str| node.pointer(path).cloned().unwrap_or_default();
+                let labels = serde_json::from_value(part("/metadata/labels")).unwrap_or_default();
+                let taints = serde_json::from_value(part("/spec/taints")).unwrap_or_default();
+                self.node = Some(NodeAtServer { labels, taints });
+            }
+            Err(error) => log::debug!("the node's labels and taints are not known anew: {error}"),
+        }
+    }
+}
+
+/// All pods, those behind this one first: an object whose reading hangs takes only its own turn.
+fn in_turn<'w>(wanted: &'w [Wanted], behind: Option<&PodKey>) -> impl Iterator<Item = &'w Wanted> + use<'w> {
+    let at = behind.map_or(0, |key| wanted.partition_point(|(pod, _)| pod.key <= *key));
+    let (before, first) = wanted.split_at(at);
+    first.iter().chain(before)
+}
+
+pub(super) fn is_deleted(pod: &DesiredPod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+fn waiting(pod: &DesiredPod, message: String) -> Problem {
+    Problem {
+        severity: Severity::Warning,
+        path: pod.origin.path.clone(),
+        at: None,
+        pod: Some(pod.key.to_string()),
+        field: None,
+        message,
+    }
+}

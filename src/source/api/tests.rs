@@ -1,0 +1,192 @@
+//! The whole source against a real server over TLS.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+use serde_json::{Value, json};
+
+use super::{ApiSource, Parts};
+use crate::api_client::Client;
+use crate::api_client::pods::ServerPods;
+use crate::api_client::testing::{Asked, Authority, Server, begin, chunk, json as answer};
+use crate::base::clock::System;
+use crate::base::testing::scratch;
+use crate::pod::Source;
+use crate::source::accept::Acceptor;
+use crate::source::{PodSet, SourceUpdate};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Answers to what is not about the list of pods.
+type Objects = fn(&Asked, &mut dyn Write) -> std::io::Result<bool>;
+
+struct Rig {
+    _source: ApiSource,
+    _server: Server,
+    heard: Receiver<SourceUpdate>,
+}
+
+fn pod(name: &str, spec: &Value, status: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["nodeName"] = "n1".into();
+    spec["containers"] = json!([{"name": "app", "image": "busybox"}]);
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": spec, "status": status,
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "5"},
+    })
+}
+
+fn start(name: &str, serve: Box<crate::api_client::testing::Answerer>) -> Rig {
+    let (authority, directory) = (Authority::new(), scratch(name));
+    let server = Server::start(&authority, serve);
+    let client = Client::new(server.kubeconfig(&directory, &authority, ""));
+    let (tell, heard) = unbounded();
+    let source = ApiSource::start(Parts {
+        client,
+        acceptor: Acceptor::new(Source::Api, "n1".to_owned()),
+        store: None,
+        pods: ServerPods::default(),
+        clock: System::start(),
+        out: Box::new(move |from| tell.send(from.update).is_ok()),
+    });
+    Rig { _source: source.unwrap(), _server: server, heard }
+}
+
+/// A server that has these pods, and streams them.
+fn with(name: &str, pods: Vec<Value>, objects: Objects) -> Rig {
+    start(
+        name,
+        Box::new(move |asked, out| {
+            if !asked.line.starts_with("GET /api/v1/pods?") {
+                return objects(asked, out);
+            }
+            begin(out)?;
+            for pod in &pods {
+                chunk(out, &format!("{}\n", json!({"type": "ADDED", "object": pod})))?;
+            }
+            let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+                "annotations": {"k8s.io/initial-events-end": "true"}}});
+            chunk(out, &format!("{}\n", json!({"type": "BOOKMARK", "object": end})))?;
+            thread::sleep(PATIENCE);
+            Ok(false)
+        }),
+    )
+}
+
+fn not_found(out: &mut dyn Write) -> std::io::Result<bool> {
+    answer(
+        out,
+        404,
+        &json!({"kind": "Status", "code": 404, "reason": "NotFound", "message": "no"}).to_string(),
+    )
+}
+
+impl Rig {
+    /// The first set of this kind.
+    fn set(&self, what: &str, is_it: impl Fn(&PodSet) -> bool) -> PodSet {
+        let until = Instant::now() + PATIENCE;
+        let mut last = None;
+        while let Ok(update) = self.heard.recv_deadline(until) {
+            match update {
+                SourceUpdate::Full(set) if is_it(&set) => return set,
+                other => last = Some(other),
+            }
+        }
+        panic!("{what}: {last:?}")
+    }
+}
+
+fn names(set: &PodSet) -> Vec<&str> {
+    set.pods.iter().map(|pod| pod.key.name.as_str()).collect()
+}
+
+#[test]
+fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
+    let token = json!({"volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]});
+    let maybe = json!({"volumes": [{"name": "s", "secret": {"secretName": "broken", "optional": true}}]});
+    let pods = vec![
+        pod("bad", &token, &json!({})),
+        pod("good", &json!({}), &json!({})),
+        pod("maybe", &maybe, &json!({})),
+    ];
+    let rig = with("api-no-token", pods, |asked, out| match asked.line.contains("secrets/broken") {
+        true => answer(out, 500, "{}"),
+        false => not_found(out),
+    });
+    let set = rig.set("the first set", |_| true);
+    // What it waits for is said by its status; it must not start without what may be there.
+    assert_eq!(names(&set), ["bad", "good"]);
+    assert_eq!(set.broken.len(), 1, "what runs of it is left alone: {:?}", set.broken);
+    assert!(set.broken[0].ends_with("/api/v1/namespaces/shop/pods/maybe"), "{:?}", set.broken);
+    let told: Vec<String> = set.problems.iter().map(|it| it.message.clone()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("the token of service account default") && told[0].contains("404"), "{told:?}");
+    assert!(told[1].contains("Secret shop/broken") && told[1].contains("500"), "{told:?}");
+    // The same words again are no news.
+    assert!(rig.heard.recv_timeout(Duration::from_secs(5)).is_err());
+}
+
+#[test]
+fn an_object_whose_reading_hangs_does_not_hold_up_those_of_other_pods() {
+    let of = |kind: &str, spec: Value| json!({"volumes": [{"name": "v", kind: spec}]});
+    let pods = vec![
+        pod("aaa", &of("secret", json!({"secretName": "hang"})), &json!({})),
+        pod("zzz", &of("configMap", json!({"name": "cm"})), &json!({})),
+    ];
+    let rig = with("api-hang", pods, |asked, out| {
+        if asked.line.ends_with("secrets/hang") {
+            thread::sleep(PATIENCE);
+            return Ok(false);
+        }
+        answer(
+            out,
+            200,
+            &json!({"metadata": {"name": "cm", "namespace": "shop"}, "data": {"a": "b"}}).to_string(),
+        )
+    });
+    rig.set("the ConfigMap is looked up", |set| {
+        set.objects.iter().any(|object| object.key.to_string() == "ConfigMap shop/cm")
+    });
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_is_kept_as_it_was_and_told() {
+    let lists = AtomicUsize::new(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        if asked.line.contains("sendInitialEvents") {
+            return answer(out, 422, "{}");
+        }
+        let list =
+            |pods: &[Value]| json!({"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": pods});
+        match (asked.line.contains("watch=1"), lists.load(Ordering::SeqCst)) {
+            (true, 1) => answer(out, 410, "{}"),
+            (true, _) => {
+                begin(out)?;
+                thread::sleep(PATIENCE);
+                Ok(false)
+            }
+            (false, before) => {
+                lists.fetch_add(1, Ordering::SeqCst);
+                let strange = json!({"hostIPs": [{"ip": 5}]});
+                let good = pod("good", &json!({}), if before == 0 { &Value::Null } else { &strange });
+                let other = pod("other", &json!({}), &strange);
+                answer(out, 200, &list(&[good, other]).to_string())
+            }
+        }
+    };
+    let rig = start("api-strange", Box::new(serve));
+    let first = rig.set("the first set", |_| true);
+    assert_eq!((names(&first), first.problems.len()), (vec!["good"], 1));
+    let set = rig.set("the second set", |set| set.problems.len() == 2);
+    assert_eq!(names(&set), ["good"], "it was left out");
+    assert_eq!(set.broken.len(), 2, "an earlier daemon may have started both");
+    let told: Vec<String> = set.problems.iter().map(ToString::to_string).collect();
+    assert!(told[0].contains("shop/good") && told[0].contains("status"), "{told:?}");
+    assert!(told[1].contains("shop/other") && told[1].contains("status"), "{told:?}");
+}
