@@ -79,7 +79,9 @@ impl Rig {
         write(&proc.join("sys/kernel/threads-max"), "1000\n");
         write(&proc.join("loadavg"), "0 0 0 1/100 1\n");
         // There is no collector: the tests are it.
-        rounds.mind = Mind::new(rounds.parts.eviction.clone(), Some(Policy::default()));
+        // However full the disk of this machine is.
+        let policy = Policy { high: 100, ..Policy::default() };
+        rounds.mind = Mind::new(rounds.parts.eviction.clone(), Some(policy));
         rounds.places.cgroups = Hierarchies::open(cgroups);
         rounds.places.proc = proc;
         Rig { root, rounds, heard, _docker: silent }
