@@ -148,17 +148,7 @@ fn the_news_are_bounded_and_begin_with_everything() {
     let url = format!("https://127.0.0.1:{}/page/news", served.port);
     let watch = || {
         let mut curl = Command::new("curl");
-        curl.args([
-            "--silent",
-            "--insecure",
-            "--max-time",
-            "60",
-            "--limit-rate",
-            "1",
-            "--header",
-            &cookie,
-            &url,
-        ]);
+        curl.args(["--silent", "--insecure", "--max-time", "60", "--header", &cookie, &url]);
         curl.stdout(std::process::Stdio::null()).spawn().unwrap()
     };
     let news = || get(&served, &["--header", &cookie, "--max-time", "1"], "/page/news");
