@@ -190,7 +190,7 @@ fn one_user_leaves_threads_to_the_others() {
         write!(stream, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").unwrap();
         stream.flush().unwrap();
     }
-    let refused = greedy.iter_mut().skip(limits::SERVER_OF_USER).map(|stream| one_answer(stream));
+    let refused = greedy.iter_mut().skip(limits::SERVER_OF_USER).map(one_answer);
     for answer in refused {
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("of this user"), "{answer}");
     }
