@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::admission::{self, Chosen, Rejection};
-use super::entry::{Blocked, Rejected, WorkerInfo, WorkerStatus};
+use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
+use super::hold::Why;
 use super::uids::Told;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
@@ -201,8 +202,9 @@ impl Turn {
         let others = others.flat_map(|(_, entry)| entry.active());
         self.check_uid(pod)?;
         // What runs, and what takes its place, is no further load; and what ran before the machine or Docker started
-        // anew comes back, or a disk that is always full would leave a node without pods.
-        let is_there = self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some())
+        // anew, or the node was drained, comes back, or a disk that is always full would leave a node without pods.
+        let was_drained = |entry: &Entry| entry.held().is_some_and(|held| held.why == Why::Drained);
+        let is_there = self.entries.get(&pod.key).is_some_and(|e| e.desired.is_some() || was_drained(e))
             || self.found.get(&pod.key).is_some_and(|all| !all.is_empty());
         let none = Pressures::new();
         let pressures = if is_there { &none } else { self.node.pressures() };

@@ -28,17 +28,16 @@ pub(super) fn least(threshold: &Threshold, seen: Observation, pods: &[Candidate]
 }
 
 /// Adds to what was counted of pods that could not be counted whole what nobody else is known to have. That is only done
-/// where no pod that was counted whole, and may go, would end the shortage by its own end: most who have too much for a
-/// count are as innocent as others.
+/// where the ends of all pods that were counted whole, and may go, would not end the shortage: most who have too much for
+/// a count are as innocent as others, and what nobody has is the system's, too.
 pub(super) fn charge(
     pods: &mut [Candidate],
     seen: Observation,
     missing: u64,
     may_go: impl Fn(&Candidate) -> bool,
 ) {
-    let explains =
-        |pod: &Candidate| !pod.is_cut && may_go(pod) && pod.used.is_some_and(|used| used >= missing);
-    if pods.iter().any(explains) {
+    let whole = pods.iter().filter(|pod| !pod.is_cut && may_go(pod)).filter_map(|pod| pod.used);
+    if whole.fold(0, u64::saturating_add) >= missing {
         return;
     }
     let known = pods.iter().filter_map(|pod| pod.used).fold(0, u64::saturating_add);

@@ -8,6 +8,8 @@ use crate::base::clock::Timestamp;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::turn::Event;
+use crate::eviction::News;
+use crate::node::pressure::Pressure;
 use crate::pod::DesiredPod;
 
 fn of(words: &str, priority: i32, grace: i64) -> Arc<DesiredPod> {
@@ -83,6 +85,18 @@ fn nothing_starts_on_a_drained_node() {
         assert_eq!(told, ["spawn web", "stop web: the node is drained"]);
         rig.gone("web");
     }
+}
+
+/// A node that is short of disk was empty after a drain, until the daemon was started again.
+#[test]
+fn what_was_drained_comes_back_to_a_node_that_is_short() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("web")]);
+    rig.handle(marker(1, None));
+    rig.gone("web");
+    rig.handle(Event::Node(News::Pressures([Pressure::Disk].into())));
+    assert_eq!(acts(rig.handle(Event::Drain(None))), ["spawn web, empty", "run web/web-1"]);
+    assert_eq!(acts(rig.want(&[pod("web"), pod("new")])), [""; 0], "one that was never there is refused");
 }
 
 #[test]

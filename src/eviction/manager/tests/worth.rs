@@ -39,6 +39,9 @@ fn a_pod_that_could_not_be_counted_whole_goes_for_no_other() {
     // Nobody else explains the shortage: it hides what it has.
     let others = [small.clone(), pod("a", 0, 0, GI), pod("b", 0, 0, 2 * GI)];
     assert_eq!(goes(5 * GI, &others), Some("many-directories".to_owned()));
+    // Two others explain it together.
+    let two = [small.clone(), pod("a", 0, 0, 3 * GI), pod("b", 0, 0, 4 * GI)];
+    assert_eq!(goes(5 * GI, &two), Some("b".to_owned()));
     // What others have is not charged to it.
     let hogs: Vec<Candidate> = (0..24).map(|n| pod(&format!("hog{n:02}"), 0, 0, 4 * GI)).collect();
     let all = [vec![small], hogs].concat();
