@@ -61,6 +61,19 @@ pub trait Visit {
     }
     /// Called when the name of a directory is no longer remembered.
     fn entered(&mut self, _name: &CStr) {}
+    /// Names of directories that are remembered of one directory at a time: it is read again when they were visited. Only
+    /// for who removes what is visited; others would find the same names again.
+    fn batch(&self) -> usize {
+        usize::MAX
+    }
+    /// Called for a directory before it is entered, so many directories below the first one; whether it was moved to
+    /// `top`, where it is found later.
+    ///
+    /// # Errors
+    /// They end the walk.
+    fn deep(&mut self, _depth: usize, _top: &OwnedFd, _at: &OwnedFd, _name: &CStr) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Called when a directory was moved while the walk was in it: whether to go on with what is still in its place.
     fn moved(&mut self) -> bool {
         false
@@ -87,7 +100,15 @@ struct Frame {
     name: CString,
     parent: (u64, u64),
     /// Directories of the parent that are still to be entered.
-    pending: Vec<CString>,
+    pending: Pending,
+}
+
+/// Directories that are to be entered.
+#[derive(Default)]
+struct Pending {
+    names: Vec<CString>,
+    /// There may be more of them.
+    has_more: bool,
 }
 
 fn id(stat: &Stat) -> (u64, u64) {
@@ -103,8 +124,14 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
     let mut here = top.try_clone()?;
     let mut pending = entries(&here, visit)?;
     loop {
-        if let Some(name) = pending.pop() {
+        if let Some(name) = pending.names.pop() {
             visit.entered(&name);
+            if visit.deep(frames.len(), &top, &here, &name)? {
+                if let Some(first) = frames.first_mut() {
+                    first.pending.has_more = true;
+                }
+                continue;
+            }
             match enter(&here, &name) {
                 Ok(child) => {
                     let parent = id(&fstat(&here)?);
@@ -118,6 +145,10 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
                 Err(Errno::NOTDIR | Errno::LOOP) if visit.moved() => {}
                 Err(error) => return Err(error.into()),
             }
+            continue;
+        }
+        if pending.has_more {
+            pending = entries(&here, visit)?;
             continue;
         }
         visit.leaving(&here)?;
@@ -137,11 +168,7 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
 
 /// The way was lost: the deepest directory on it that is still in its place, and what is to be entered there. What was to
 /// be entered below is given up.
-fn back(
-    top: &OwnedFd,
-    frames: &mut Vec<Frame>,
-    visit: &mut dyn Visit,
-) -> io::Result<(OwnedFd, Vec<CString>)> {
+fn back(top: &OwnedFd, frames: &mut Vec<Frame>, visit: &mut dyn Visit) -> io::Result<(OwnedFd, Pending)> {
     let mut here = top.try_clone()?;
     let mut depth = 0;
     // The last one is the directory from which the way is lost.
@@ -155,14 +182,18 @@ fn back(
     let given_up = frames.split_off(depth);
     let mut given_up = given_up.into_iter();
     let pending = given_up.next().map(|frame| frame.pending).unwrap_or_default();
-    given_up.flat_map(|frame| frame.pending).for_each(|name| visit.entered(&name));
+    given_up.flat_map(|frame| frame.pending.names).for_each(|name| visit.entered(&name));
     Ok((here, pending))
 }
 
 /// Visits entries that are not directories, and returns the directories.
-fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
-    let mut directories = Vec::new();
+fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Pending> {
+    let mut directories = Pending::default();
     for entry in Dir::read_from(at)? {
+        if directories.names.len() >= visit.batch() {
+            directories.has_more = true;
+            break;
+        }
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
@@ -178,7 +209,7 @@ fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
         };
         if kind == FileType::Directory {
             if visit.found(at, name)? {
-                directories.push(name.to_owned());
+                directories.names.push(name.to_owned());
             }
         } else {
             visit.file(at, name)?;

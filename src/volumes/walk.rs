@@ -1,20 +1,52 @@
 //! Walks of a volume's tree, to remove it or to give it to a group (`base::walk` is the walk itself).
 
 use std::ffi::{CStr, CString};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, Stat, chmod, chownat, fchmod, fstat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Gid, Mode, Stat, chmod, chownat, fchmod, fstat, openat, renameat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::base::limits;
 pub(super) use crate::base::walk::{DIRECTORY, HANDLE};
 use crate::base::walk::{Visit, enter, walk};
 
-struct Remover;
+/// Removes what it visits. A pod may have made very many directories, beside one another or within one another: few names
+/// are remembered at a time, and what is deep is brought up.
+struct Remover {
+    /// What the names of directories that were brought up begin with: nobody can have foreseen it.
+    unique: u64,
+    /// Directories that were brought up.
+    moved: u64,
+}
+
+impl Remover {
+    fn new() -> Remover {
+        Remover { unique: RandomState::new().build_hasher().finish(), moved: 0 }
+    }
+}
 
 impl Visit for Remover {
+    fn batch(&self) -> usize {
+        limits::WALK_BATCH
+    }
+    fn deep(&mut self, depth: usize, top: &OwnedFd, at: &OwnedFd, name: &CStr) -> io::Result<bool> {
+        if depth < limits::WALK_DEPTH {
+            return Ok(false);
+        }
+        self.moved = self.moved.saturating_add(1);
+        let to = format!(".podkeeper-removed-{:016x}-{}", self.unique, self.moved);
+        match renameat(at, name, top, to.as_str()) {
+            Ok(()) => Ok(true),
+            // It is gone, or a mount, which is told when it is entered.
+            Err(Errno::NOENT | Errno::BUSY) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         gone(unlinkat(at, name, AtFlags::empty()))
     }
@@ -49,11 +81,11 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     }
     let name = CString::new(name)?;
     match enter(parent, &name) {
-        Ok(top) => walk(top, &mut Remover)?,
-        Err(Errno::XDEV) => return Remover.mount(&name),
+        Ok(top) => walk(top, &mut Remover::new())?,
+        Err(Errno::XDEV) => return Remover::new().mount(&name),
         other => return gone(other.map(drop)),
     }
-    Remover.left(parent, &name)
+    Remover::new().left(parent, &name)
 }
 
 /// New group of a volume (upstream `pkg/volume/volume_linux.go`).
@@ -97,7 +129,7 @@ fn own_within(top: OwnedFd, ownership: Ownership<'_>, slow: Duration, most: u64)
         }
     }
     let changes = Changes { since: time_of(&top)?, count: 0, most };
-    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: slow, changes };
+    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: slow, changes, names: 0 };
     walk(top, &mut owner)
 }
 
@@ -151,7 +183,8 @@ impl Changes {
 pub(super) fn own_one(directory: &OwnedFd, group: u32, read_only: bool) -> io::Result<()> {
     let ownership = Ownership { group, read_only, only_on_mismatch: false, slow: &mut |_| {} };
     let changes = Changes { since: None, count: 0, most: 0 };
-    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: Duration::MAX, changes };
+    let mut owner =
+        Owner { ownership, count: 0, begun: Instant::now(), next: Duration::MAX, changes, names: 0 };
     owner.give(directory)
 }
 
@@ -162,6 +195,8 @@ struct Owner<'a> {
     /// Elapsed time of the next `slow` message.
     next: Duration,
     changes: Changes,
+    /// Bytes of names of directories that were found and not left.
+    names: usize,
 }
 
 impl Owner<'_> {
@@ -195,6 +230,13 @@ pub(super) fn by_descriptor(found: &impl AsRawFd) -> String {
 }
 
 impl Visit for Owner<'_> {
+    fn found(&mut self, _: &OwnedFd, name: &CStr) -> io::Result<bool> {
+        self.names = self.names.saturating_add(limits::WALK_NAME).saturating_add(name.count_bytes());
+        if self.names > limits::WALK_NAMES {
+            return Err(io::Error::other("it has too many directories beside or within one another"));
+        }
+        Ok(true)
+    }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         match openat(at, name, HANDLE, Mode::empty()) {
             Ok(found) => self.give(&found),
@@ -205,7 +247,8 @@ impl Visit for Owner<'_> {
     fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()> {
         self.give(directory)
     }
-    fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
+    fn left(&mut self, _: &OwnedFd, name: &CStr) -> io::Result<()> {
+        self.names = self.names.saturating_sub(limits::WALK_NAME.saturating_add(name.count_bytes()));
         Ok(())
     }
     /// Another mount stays as it is.

@@ -36,6 +36,13 @@ pub const DISK_USE_COUNTS: usize = 3;
 pub const DISK_USE_MOVED: u32 = 1000;
 /// How deep it goes down again then; what is below is given up.
 pub const WALK_BACK: usize = 1000;
+/// Names of directories that a removal remembers of one directory at a time, and how deep it goes.
+pub const WALK_BATCH: usize = 1000;
+pub const WALK_DEPTH: usize = 1000;
+/// Bytes of names of directories that are remembered while a volume is given to a group, and what is reckoned for one
+/// beside its name.
+pub const WALK_NAMES: usize = 32 * 1024 * 1024;
+pub const WALK_NAME: usize = 64;
 /// Files with several names that are remembered while one tree is counted; of more, each name counts with its share.
 pub const DISK_USE_LINKED: usize = 16_384;
 /// Descriptors of a pod's processes that are looked at: a proxy has one for each connection.

@@ -39,6 +39,41 @@ fn a_tree_is_removed_and_links_are_not_followed() {
     fs::remove_dir_all(base).unwrap();
 }
 
+/// Names of a million directories were remembered while they were removed.
+#[test]
+fn few_names_are_remembered_of_very_many_directories() {
+    let base = crate::base::testing::scratch("walk-wide");
+    for at in ["tree", "tree/below"] {
+        for n in 0..limits::WALK_BATCH * 2 + 7 {
+            fs::create_dir_all(base.join(format!("{at}/d{n}"))).unwrap();
+        }
+    }
+    fs::write(base.join("tree/d3/file"), "").unwrap();
+    remove(&open(&base), "tree").unwrap();
+    assert!(!base.join("tree").exists());
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// As many as a node has no memory for are refused, and none is forgotten that was left.
+#[test]
+fn a_volume_of_too_many_directories_is_not_given_to_a_group() {
+    let base = crate::base::testing::scratch("walk-names");
+    let ownership = Ownership { group: 7, read_only: false, only_on_mismatch: false, slow: &mut |_| {} };
+    let changes = Changes { since: None, count: 0, most: 0 };
+    let mut owner =
+        Owner { ownership, count: 0, begun: Instant::now(), next: Duration::MAX, changes, names: 0 };
+    let (at, name) = (open(&base), c"some-directory");
+    let each = limits::WALK_NAME + name.count_bytes();
+    for _ in 0..limits::WALK_NAMES / each {
+        assert!(owner.found(&at, name).unwrap());
+    }
+    assert!(owner.found(&at, name).is_err());
+    owner.left(&at, name).unwrap();
+    owner.left(&at, name).unwrap();
+    assert!(owner.found(&at, name).unwrap());
+    fs::remove_dir_all(base).unwrap();
+}
+
 /// Also when it is bound onto itself, with the same device.
 #[test]
 fn a_mount_is_not_crossed() {
