@@ -271,10 +271,10 @@ impl Manager {
     }
 
     /// What is garbage could not be found out, for Docker does not answer, or a source has not spoken: that is no reason
-    /// for a pod to go.
-    pub fn not_collected(&mut self, now: Mono) {
+    /// for a pod to go. It is tried again after `rest`.
+    pub fn not_collected(&mut self, now: Mono, rest: Duration) {
         self.collecting = None;
-        self.rests_until = now.after(limits::COLLECT_AGAIN);
+        self.rests_until = now.after(rest);
     }
 
     /// What pods have on disks was counted for this signal. The next look tells whether one has to go.

@@ -205,7 +205,11 @@ impl Mind {
     pub fn collected(&mut self, report: &Report, now: Mono) -> Vec<News> {
         let Some((order, disk, _)) = self.collecting.take() else { return Vec::new() };
         match order {
-            Order::All if report.blind || report.unheard => self.manager.not_collected(now),
+            Order::All if report.blind || report.unheard => {
+                // What is not known soon after the start may be known a moment later.
+                let rest = if self.is_early() { limits::EVICTION_NEAR } else { limits::COLLECT_AGAIN };
+                self.manager.not_collected(now, rest);
+            }
             Order::All => self.manager.collected(now),
             // What it would have freed is seen to by the run that it made room for.
             Order::Free(_) | Order::Old if std::mem::take(&mut self.gives_way) => return Vec::new(),
@@ -288,7 +292,7 @@ impl Mind {
     /// The collector could not begin.
     pub fn not_begun(&mut self, now: Mono) {
         if let Some((Order::All, ..)) = self.collecting.take() {
-            self.manager.not_collected(now);
+            self.manager.not_collected(now, limits::COLLECT_AGAIN);
         }
     }
 
@@ -381,6 +385,17 @@ mod tests {
             "which hangs, and holds up nothing"
         );
         assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
+    }
+
+    /// A node that was short of disk at its start waited for a minute for what was known a moment later.
+    #[test]
+    fn what_is_not_known_at_the_start_is_asked_again_soon() {
+        let mut mind = mind();
+        let gone = |_: &PodKey, _: &str| true;
+        assert_eq!(orders(&mind.look(&seen(50), gone, at(0))), [&Deed::Collect(Order::All)]);
+        mind.collected(&Report { unheard: true, ..Report::default() }, at(1));
+        assert_eq!(orders(&mind.look(&seen(50), gone, at(5))), Vec::<&Deed>::new());
+        assert_eq!(orders(&mind.look(&seen(50), gone, at(12))), [&Deed::Collect(Order::All)]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn nobody_goes_while_it_is_not_known_what_is_garbage() {
         manager.look(&found, |_, _| true, Mono(Duration::from_secs(seconds))).act
     };
     assert_eq!(look(&mut manager, 0), Act::Collect(disk));
-    manager.not_collected(Mono(Duration::from_secs(1)));
+    manager.not_collected(Mono(Duration::from_secs(1)), limits::COLLECT_AGAIN);
     assert_eq!(look(&mut manager, 1), Act::Nothing);
     assert_eq!(look(&mut manager, 60), Act::Nothing);
     assert_eq!(look(&mut manager, 61), Act::Collect(disk), "Docker may answer again");
