@@ -90,7 +90,14 @@ fn jobs_keep_their_end_and_their_logs_over_a_restart() {
     let (good, bad) = (format!("good-{}", node.name), format!("bad-{}", node.name));
     plane.apply(&job(&good, &node, "echo hello"));
     plane.apply(&job(&bad, &node, "exit 7"));
-    let before = in_phase(plane, &node, &good, "Succeeded");
+    in_phase(plane, &node, &good, "Succeeded");
+    // Its sandbox is stopped a moment later.
+    let before = node.wait_for("nothing of it is ready to start", || {
+        get(plane, &good).filter(|pod| {
+            let conditions = pod["status"]["conditions"].as_array().unwrap();
+            conditions.iter().any(|c| c["type"] == "PodReadyToStartContainers" && c["status"] == "False")
+        })
+    });
     let ended = &before["status"]["containerStatuses"][0]["state"]["terminated"];
     assert_eq!((&ended["exitCode"], &ended["reason"]), (&json!(0), &json!("Completed")));
     let failed = in_phase(plane, &node, &bad, "Failed");
