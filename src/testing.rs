@@ -4,6 +4,20 @@
 //!
 //! Never here: an item that no test imports, or code.
 
+pub mod api {
+    pub use crate::api::kinds::{Resource, of as kind_of};
+    pub use crate::api::path::route;
+    pub use crate::api::proto::object;
+    pub use crate::api::selector::Selector;
+    pub use crate::api::write::form::typed;
+    pub use crate::api::write::managed::{By, apply};
+    pub use crate::api::write::patch::Kind;
+    pub use crate::api::write::resize::resized;
+    pub mod added {
+        pub use crate::api::write::added::news;
+    }
+}
+
 pub mod api_client {
     pub mod kubeconfig {
         pub use crate::api_client::kubeconfig::parse;
@@ -38,6 +52,10 @@ pub mod certificates {
     pub mod request {
         pub use crate::certificates::request::verdict;
     }
+}
+
+pub mod jsonpath {
+    pub use crate::base::jsonpath::Template;
 }
 
 pub mod cgroup {

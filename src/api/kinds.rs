@@ -47,7 +47,9 @@ pub struct Part {
 
 const READ: &[&str] = &["get", "list", "watch"];
 /// Of what can be written; in the order of a real API server.
-const WRITE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+const WRITE: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// A namespace is deleted alone.
+const WRITE_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const CREATE: &[&str] = &["create"];
 
 const fn core(resource: Resource, plural: &'static str, singular: &'static str, kind: &'static str) -> Kind {
@@ -70,6 +72,8 @@ const fn review(resource: Resource, group: &'static str, plural: &'static str, k
     Kind { group, namespaced: false, verbs: CREATE, ..core(resource, plural, "", kind) }
 }
 
+/// Of a part that can be changed.
+const CHANGE: &[&str] = &["get", "patch", "update"];
 const STREAM: &[&str] = &["create", "get"];
 
 /// All of them, by group: the core group first, so that `pods` and `nodes` mean those.
@@ -82,7 +86,7 @@ pub static KINDS: &[Kind] = &[
     Kind { short: &["ev"], ..core(Resource::Events, "events", "event", "Event") },
     Kind {
         short: &["ns"],
-        verbs: WRITE,
+        verbs: WRITE_ONE,
         namespaced: false,
         ..core(Resource::Namespaces, "namespaces", "namespace", "Namespace")
     },
@@ -98,9 +102,11 @@ pub static KINDS: &[Kind] = &[
         categories: &["all"],
         parts: &[
             Part { name: "attach", kind: "PodAttachOptions", verbs: STREAM },
+            Part { name: "ephemeralcontainers", kind: "Pod", verbs: CHANGE },
             Part { name: "exec", kind: "PodExecOptions", verbs: STREAM },
             Part { name: "log", kind: "Pod", verbs: &["get"] },
             Part { name: "portforward", kind: "PodPortForwardOptions", verbs: STREAM },
+            Part { name: "resize", kind: "Pod", verbs: CHANGE },
             Part { name: "status", kind: "Pod", verbs: &["get"] },
         ],
         ..core(Resource::Pods, "pods", "pod", "Pod")

@@ -14,18 +14,18 @@ mod discovery;
 mod failure;
 pub mod holdings;
 mod identity;
-mod kinds;
+pub mod kinds;
 mod metrics;
 mod objects;
 mod openapi;
 pub mod page;
-mod path;
+pub mod path;
 pub mod pki;
-mod proto;
+pub mod proto;
 mod reads;
 mod rights;
 mod room;
-mod selector;
+pub mod selector;
 mod serve;
 mod streams;
 mod table;
@@ -33,11 +33,12 @@ pub mod told;
 mod value;
 mod watch;
 mod world;
-mod write;
+pub mod write;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -51,6 +52,7 @@ use holdings::Holdings;
 use serve::Api;
 use told::Told;
 use world::World;
+use write::added::Maker;
 use write::writes::Writes;
 
 /// The Kubernetes version whose API this is.
@@ -77,6 +79,8 @@ pub struct Parts {
     pub node_name: String,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
+    /// `--image-pull-progress-deadline`.
+    pub pull_deadline: Duration,
 }
 
 /// Where the daemon leaves the API's certificate, and where it listens, below the run directory.
@@ -85,13 +89,19 @@ const DIRECTORY: &str = "api";
 /// The API's port. Reads and writes below the directories.
 #[must_use]
 pub fn port(settings: &Settings, parts: Parts) -> Port {
-    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips } = parts;
+    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pull_deadline } = parts;
     let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
     let names = pki::names(&node_name, settings.address.ip(), &address::of_node(&node_ips));
+    let maker = Maker {
+        docker: node.docker.clone(),
+        told: told.clone(),
+        root_dir: root_dir.clone(),
+        patience: pull_deadline,
+    };
     let world = Arc::new(World::new(told, node_ips, epoch(&root_dir)));
     let api = Api {
         node,
-        writes: holdings.map(|holdings| Writes { holdings, world: Arc::clone(&world) }),
+        writes: holdings.map(|holdings| Writes { holdings, world: Arc::clone(&world), maker }),
         world,
         auth: settings.auth.clone(),
         certificates: Arc::clone(&certificates),
@@ -109,7 +119,8 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
 }
 
 /// The certificate is made anew with each start, in memory's file system: it names the addresses of now, and costs no
-/// write to a disk.
+/// write to a disk. While its authority cannot be read, or it cannot be written, that is tried again with a client that
+/// comes, and needs no other start.
 fn certificates(
     settings: &Settings,
     root_dir: &Path,
@@ -120,29 +131,27 @@ fn certificates(
     let directory = run_dir.join(DIRECTORY);
     let (certificate, key) = (directory.join("server.crt"), directory.join("server.key"));
     let names = pki::names(node, settings.address.ip(), &address::of_node(ips));
-    let made = pki::Authority::open(root_dir).and_then(|authority| {
-        let pair = authority.server(&names)?;
+    let listens = settings.address.to_string();
+    let settings = tls::Settings {
+        given: Some((certificate.clone(), key.clone())),
+        signed: None,
+        directory: directory.clone(),
+        client_ca: Some(pki::certificate_file(root_dir)),
+        names: names.clone(),
+    };
+    let (root_dir, address) = (root_dir.to_owned(), listens);
+    let make = move || {
+        let pair = pki::Authority::open(&root_dir)?.server(&names)?;
         let write = |path: &Path, text: &str| durable::write(path, text.as_bytes());
         durable::make_directory(&directory)
             .and_then(|()| write(&key, &pair.key))
             .and_then(|()| write(&certificate, &pair.certificate))
-            .and_then(|()| write(&directory.join("address"), &settings.address.to_string()))
+            .and_then(|()| write(&directory.join("address"), &address))
             .map_err(|error| {
                 format!("the API's certificate cannot be written to {}: {error}", directory.display())
             })
-    });
-    if let Err(why) = made {
-        log::error!(
-            "{why}; nobody can use the API until podkeeper is started again, and pods are not affected"
-        );
-    }
-    Certificates::open(tls::Settings {
-        given: Some((certificate, key)),
-        signed: None,
-        directory,
-        client_ca: Some(pki::certificate_file(root_dir)),
-        names,
-    })
+    };
+    Certificates::open_made(settings, Some(tls::Make(Box::new(make))))
 }
 
 /// Where the daemon of this run directory has its API, if it has one.

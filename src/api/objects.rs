@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
 
 use super::kinds::{self, Resource};
-use super::told::Latest;
+use super::told::{Added, Latest};
 use super::value::{part, place};
 use super::world::Key;
+use super::write::added;
 use crate::base::clock::Timestamp;
 use crate::manifest::{base64, hash};
 use crate::node::facts::Facts;
@@ -37,6 +38,8 @@ pub enum Origin {
     Stored(Arc<Value>),
     /// A pod, and what is stored of it.
     StoredPod(Arc<Value>, Box<Origin>),
+    /// A pod, and the containers that were added to it.
+    Extended(Vec<Added>, Box<Origin>),
     /// It is made and compared each time.
     Any,
 }
@@ -53,6 +56,7 @@ impl Origin {
             (Origin::Local(a), Origin::Local(b)) => Arc::ptr_eq(a, b),
             (Origin::Stored(a), Origin::Stored(b)) => Arc::ptr_eq(a, b),
             (Origin::StoredPod(a, c), Origin::StoredPod(b, d)) => Arc::ptr_eq(a, b) && c.is(d),
+            (Origin::Extended(a, c), Origin::Extended(b, d)) => a == b && c.is(d),
             _ => false,
         }
     }
@@ -143,9 +147,22 @@ fn pods<'a>(latest: &'a Latest, addresses: &'a [String]) -> Kind<'a> {
                 make: Box::new(move || written_pod(value, &pod_value(view, addresses))),
             },
         };
-        all.insert(key, fresh);
+        let has_some = view.status.ephemeral_container_statuses.is_some();
+        let asked = latest.added.get(&view.pod.uid).cloned().unwrap_or_default();
+        all.insert(key, if has_some || !asked.is_empty() { extended(fresh, asked) } else { fresh });
     }
     all
+}
+
+fn extended(fresh: Fresh<'_>, asked: Vec<Added>) -> Fresh<'_> {
+    let Fresh { origin, make } = fresh;
+    let origin = Origin::Extended(asked.clone(), Box::new(origin));
+    let make = move || {
+        let mut value = make();
+        added::show(&mut value, &asked);
+        value
+    };
+    Fresh { origin, make: Box::new(make) }
 }
 
 /// A pod that the node has not taken up yet.

@@ -16,6 +16,7 @@ use super::rights::{self, Act};
 use super::room::{self, Room};
 use super::watch::Watch;
 use super::world::World;
+use super::write::parts::Sent;
 use super::write::patch;
 use super::write::writes::{Done, Writes};
 use super::{discovery, identity, metrics, openapi, proto, reads, streams};
@@ -178,7 +179,13 @@ impl Api {
         let _place = if writes { self.room.of_body(&asked.body)? } else { None };
         match (verb, target.name, target.part) {
             ("get", Some(name), None) => self.get(target, name, request),
-            ("get", Some(name), Some(part)) if part.name == "status" => self.get(target, name, request),
+            ("get", Some(name), Some(part)) if part.kind == "Pod" && part.name != "log" => {
+                self.get(target, name, request)
+            }
+            ("patch" | "update", Some(name), Some(_)) => {
+                self.change_part(target, name, asked, verb == "patch")
+            }
+            ("deletecollection", None, None) => self.delete_all(target, asked),
             ("get" | "create", Some(name), Some(part)) => {
                 let pod = reads::get(&self.world.now(), target.kind, target.namespace, name)?;
                 streams::answer(&self.node, &pod.value, part.name, request)
@@ -200,10 +207,7 @@ impl Api {
                     return self.writes()?.apply(target, name, &request.query, body).map(done);
                 }
                 patch::Kind::of(content)?;
-                let bytes = self.bytes(asked)?;
-                let body = serde_json::from_slice(&bytes);
-                let body =
-                    body.map_err(|error| Failure::new(400, format!("the patch is no JSON: {error}")))?;
+                let body = self.patch_body(asked)?;
                 self.writes()?.patch(target, name, &request.query, content, manager(request), &body).map(done)
             }
             ("delete", Some(name), None) => {
@@ -217,6 +221,39 @@ impl Api {
             }
             _ => Err(Failure::not_allowed()),
         }
+    }
+
+    fn change_part(
+        &self,
+        target: Target<'_>,
+        name: &str,
+        asked: &mut Asked<'_>,
+        is_patch: bool,
+    ) -> Result<Reply, Failure> {
+        let (writes, request) = (self.writes()?, asked.request);
+        let (body, by);
+        let sent = if is_patch {
+            by = patch::Kind::of(request.header("content-type"))?;
+            body = self.patch_body(asked)?;
+            Sent::Patch(by, &body)
+        } else {
+            body = self.body(asked)?;
+            Sent::Whole(&body)
+        };
+        writes.change_part(target, name, &request.query, manager(request), sent).map(done)
+    }
+
+    fn delete_all(&self, target: Target<'_>, asked: &mut Asked<'_>) -> Result<Reply, Failure> {
+        let options = self.body(asked)?;
+        let query = &asked.request.query;
+        let wanted = Wanted::read(target.kind, None, query)?;
+        Ok(json(200, &self.writes()?.delete_all(target, &wanted, query, &options)?))
+    }
+
+    fn patch_body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
+        let bytes = self.bytes(asked)?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Failure::new(400, format!("the patch is no JSON: {error}")))
     }
 
     fn writes(&self) -> Result<&Writes, Failure> {

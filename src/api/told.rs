@@ -1,16 +1,30 @@
 //! What the main loop tells the API: the node's state, its local objects and its events, the latest of each. Telling
 //! costs the main loop a swap and, for each watch that is open, one write to a descriptor.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
+use serde_json::Value;
 
 use super::holdings::Stored;
 use crate::pod::object::Scopes;
 use crate::recorder::ring::Kept;
 use crate::status::snapshot::Snapshot;
+
+/// A container that was asked for over `pods/ephemeralcontainers`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Added {
+    /// As the client wrote it.
+    pub container: Arc<Value>,
+    /// Why it could not be made.
+    pub failure: Option<String>,
+}
+
+/// By UID of the pod.
+pub type AllAdded = BTreeMap<String, Vec<Added>>;
 
 /// The latest of everything.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +36,8 @@ pub struct Latest {
     pub events: Arc<Vec<Arc<Kept>>>,
     /// What was written over the API.
     pub stored: Arc<Stored>,
+    /// Containers that were added to pods since the daemon started.
+    pub added: Arc<AllAdded>,
 }
 
 /// Where it is told. Clones share it.
@@ -57,6 +73,15 @@ impl Told {
     pub fn tell_stored(&self, stored: Stored) {
         let mut board = self.board();
         board.latest.stored = Arc::new(stored);
+        board.changed();
+    }
+
+    /// Containers were added, or could not be.
+    pub fn tell_added(&self, change: impl FnOnce(&mut AllAdded)) {
+        let mut board = self.board();
+        let mut all = AllAdded::clone(&board.latest.added);
+        change(&mut all);
+        board.latest.added = Arc::new(all);
         board.changed();
     }
 

@@ -12,6 +12,7 @@ pub mod duration;
 pub mod hex;
 pub mod human;
 pub mod json;
+pub mod jsonpath;
 pub mod limits;
 pub mod locks;
 pub mod logging;

@@ -60,7 +60,9 @@ fn operand(verb: Verb) -> Value {
         Verb::Get => Value::Kinds(&["events", "node", "pods", "sources"]),
         Verb::Describe => Value::Kinds(&["node", "pod"]),
         Verb::Top => Value::Kinds(&["node", "pods"]),
-        Verb::Logs | Verb::Attach | Verb::Exec | Verb::PortForward | Verb::Debug => Value::Pods,
+        Verb::Logs | Verb::Restart | Verb::Attach | Verb::Exec | Verb::PortForward | Verb::Debug => {
+            Value::Pods
+        }
         Verb::Help => Value::Verbs,
         Verb::Completion => Value::Shells,
         Verb::Run

@@ -64,6 +64,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::TopPods(options, names) => show::top::pods(&options, &names),
         Command::Stats(options) => docker::stats::run(&options),
         Command::Logs(options, pod) => docker::logs::run(&options, pod.as_deref()),
+        Command::Restart(options, pod) => docker::restart::run(&options, &pod),
         Command::Attach(options, pod) => docker::attach::run(&options, &pod),
         Command::PortForward(options, pod, ports) => docker::port_forward::run(&options, &pod, &ports),
         Command::Exec(options, pod, command) => docker::exec::run(&options, &pod, command),

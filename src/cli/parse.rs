@@ -53,6 +53,8 @@ pub enum Command {
     TopPods(Box<Options>, Vec<String>),
     /// `logs` of this pod; `None`: of those that the selector chooses.
     Logs(Box<Options>, Option<String>),
+    /// `restart` this pod.
+    Restart(Box<Options>, String),
     /// `attach` to this pod.
     Attach(Box<Options>, String),
     /// `port-forward` to this pod, with at least one pair of ports, each as it was given.
@@ -311,6 +313,7 @@ fn finish(
         Verb::Top => operands::top(options, words),
         Verb::Stats => operands::stats(options, &words),
         Verb::Logs => operands::logs(options, words),
+        Verb::Restart => operands::one_pod(verb, words).map(|pod| Command::Restart(options, pod)),
         Verb::Attach => operands::one_pod(verb, words).map(|pod| Command::Attach(options, pod)),
         Verb::PortForward => operands::port_forward(options, words),
         Verb::Exec => operands::exec(options, words, rest.unwrap_or_default()),

@@ -24,6 +24,8 @@ pub enum Verb {
     Stats,
     /// Prints a container's output.
     Logs,
+    /// Stops the containers of a pod, and starts them again.
+    Restart,
     /// Joins the streams of a container.
     Attach,
     /// Runs a command in a container.
@@ -87,6 +89,7 @@ impl Verb {
         Verb::Top,
         Verb::Stats,
         Verb::Logs,
+        Verb::Restart,
         Verb::Attach,
         Verb::Exec,
         Verb::PortForward,
@@ -156,7 +159,7 @@ impl Verb {
             },
             Verb::Get => About {
                 word: "get",
-                synopsis: "get node|pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+                synopsis: "get node|pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o FORMAT] [-w]",
                 summary: "List the pods of this node, what happened to them, or where they come from; or the node",
                 note: NAMES,
             },
@@ -183,6 +186,12 @@ impl Verb {
                 synopsis: "logs POD|-l LABELS [-c CONTAINER | --all-containers] [-f] [-p] [-t] [--prefix] [--tail N] \
                  [--since DURATION]",
                 summary: "Print the output of a container",
+                note: NAMES,
+            },
+            Verb::Restart => About {
+                word: "restart",
+                synopsis: "restart POD",
+                summary: "Stop the containers of a pod, and start it anew",
                 note: NAMES,
             },
             Verb::Attach => About {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EphemeralContainer};
 
 use crate::base::order;
 use crate::mapping::logs::{LogDriver, LogSettings};
@@ -16,7 +16,8 @@ use crate::runtime::{CreateBody, HostConfig, Mount, labels, resources};
 pub struct Ephemeral<'a> {
     /// The pod it is added to.
     pub pod: &'a DesiredPod,
-    /// The container; only name, image, command, streams and security context are used.
+    /// The container; only name, image, command, arguments, plain variables, directory, streams and security context are
+    /// used.
     pub container: &'a Container,
     /// Docker's `User`, as determined by [`super::security::user`].
     pub user: Option<String>,
@@ -43,18 +44,20 @@ pub struct Place {
     pub log_driver: LogDriver,
 }
 
-/// The same container as an API type, for checks of whole pods.
+/// The same container as one of a spec: the API has two types with the same fields.
 #[must_use]
-pub fn as_written(container: &Container, target: Option<&str>) -> EphemeralContainer {
-    EphemeralContainer {
-        name: container.name.clone(),
-        image: container.image.clone(),
-        command: container.command.clone(),
-        stdin: container.stdin,
-        tty: container.tty,
-        security_context: container.security_context.clone(),
-        target_container_name: target.map(str::to_owned),
-        ..EphemeralContainer::default()
+pub fn as_container(added: &EphemeralContainer) -> Container {
+    Container {
+        name: added.name.clone(),
+        image: added.image.clone(),
+        command: added.command.clone(),
+        args: added.args.clone(),
+        env: added.env.clone(),
+        working_dir: added.working_dir.clone(),
+        stdin: added.stdin,
+        tty: added.tty,
+        security_context: added.security_context.clone(),
+        ..Container::default()
     }
 }
 
@@ -101,6 +104,9 @@ pub fn body(
     let mut body = CreateBody {
         image: super::image(container).to_owned(),
         entrypoint: container.command.clone().filter(|words| !words.is_empty()),
+        cmd: container.args.clone().filter(|words| !words.is_empty()),
+        env: container.env.iter().flatten().map(variable).collect(),
+        working_dir: container.working_dir.clone().filter(|dir| !dir.is_empty()),
         open_stdin: super::flag(container.stdin),
         stdin_once: super::flag(container.stdin),
         tty: super::flag(container.tty),
@@ -125,6 +131,11 @@ pub fn body(
     let seccomp_profile = super::security::apply(&mut body, pod, container);
     body.user = wanted.user.clone();
     (body, Needs { seccomp_profile, ..Needs::default() })
+}
+
+/// `NAME=value`.
+fn variable(variable: &EnvVar) -> String {
+    format!("{}={}", variable.name, variable.value.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]

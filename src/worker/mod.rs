@@ -1,9 +1,10 @@
 //! The worker of a pod: one thread per pod identity carries out the decisions of its [`crate::machine::Machine`], and
 //! tells it the results. [`pulls`] pulls images, [`gate`] limits how many containers start at once, [`needs`] makes
-//! ready what a create needs on the node.
+//! ready what a create needs on the node, [`added`] adds a container to a pod that runs.
 //!
 //! Never here: a decision about a pod; blocking on Docker.
 
+pub mod added;
 pub mod gate;
 pub mod mailbox;
 pub mod needs;

@@ -250,11 +250,13 @@ pub fn check_update(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result
     }
 }
 
-fn check_pod(old: &Value, new: &Value) -> Result<(), String> {
-    const ONLY: &str = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,\
+/// What of a pod's spec may change.
+pub const ONLY: &str = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,\
                         `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
                         to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
                         previously negative)";
+
+fn check_pod(old: &Value, new: &Value) -> Result<(), String> {
     let names = |pod: &Value, list: &str| -> Vec<Value> {
         let all = part(pod, &format!("/spec/{list}")).as_array().into_iter().flatten();
         all.map(|one| part(one, "/name").clone()).collect()

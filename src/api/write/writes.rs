@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::added::Maker;
 use super::form::{self, Validation};
 use super::managed::{self, By};
 use super::patch;
@@ -23,6 +24,8 @@ use crate::server::http::query::Query;
 pub struct Writes {
     pub holdings: Holdings,
     pub world: Arc<World>,
+    /// Adds containers to pods.
+    pub maker: Maker,
 }
 
 /// What a client is told of a write.
@@ -62,9 +65,14 @@ pub enum Origin<'a> {
     /// The client sent it, or a patch; by this manager.
     Replace(&'a str),
     Patch(&'a str),
+    /// As a patch, of sizes of containers alone.
+    Resize(&'a str),
     /// Server-side apply, which has noted already who owns what.
     Apply,
 }
+
+/// Where the containers are that were added to a pod.
+const ADDED: &str = "/spec/ephemeralContainers";
 
 /// An object that may be stored.
 struct Checked {
@@ -99,6 +107,10 @@ impl Writes {
         let kind = target.kind;
         if body.pointer("/metadata/resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty()) {
             return Err(Failure::new(400, "resourceVersion should not be set on objects to be created"));
+        }
+        if body.pointer(ADDED).and_then(Value::as_array).is_some_and(|added| !added.is_empty()) {
+            let why = "spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in create";
+            return Err(Failure::new(422, format!("{} is invalid: {why}", kind.kind)));
         }
         let named = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let name = match body.pointer("/metadata/generateName").and_then(Value::as_str) {
@@ -308,21 +320,7 @@ impl Writes {
                 text(&live.value, "/metadata/uid")
             )));
         }
-        for field in ["name", "namespace"] {
-            let path = format!("/metadata/{field}");
-            if text(&new, &path) != text(&live.value, &path) {
-                let why = format!("{} {name:?} is invalid: metadata.{field}: field is immutable", kind.kind);
-                return Err(Failure::of(422, kind, name, why));
-            }
-        }
-        for field in
-            ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"]
-        {
-            match part(&live.value, "/metadata").get(field) {
-                Some(value) => *place(&mut new, &["metadata", field]) = value.clone(),
-                None => remove(place(&mut new, &["metadata"]), field),
-            }
-        }
+        fixed(kind, name, &live.value, &mut new)?;
         let namespace = text(&live.value, "/metadata/namespace");
         let id = (kind.resource, (namespace, name.to_owned()));
         if part(&new, "/metadata").get("managedFields").is_none()
@@ -330,14 +328,17 @@ impl Writes {
         {
             *place(&mut new, &["metadata", "managedFields"]) = owners.clone();
         }
-        let mut checked = self.check(&id, kind, new, how, matches!(by, Origin::Patch(_)))?;
-        if let Origin::Replace(manager) | Origin::Patch(manager) = by {
-            let now = crate::status::seconds(System::start().now().wall).0.to_string();
-            managed::updated(kind, &live.value, &mut checked.value, By { manager, now: &now });
-        }
+        let is_patch = matches!(by, Origin::Patch(_) | Origin::Resize(_));
         let mut before = live.value.clone();
         without_live(&mut before);
-        form::check_update(kind, name, &before, &checked.value)?;
+        let mut checked = self.check(&id, kind, new, how, is_patch)?;
+        if let Origin::Replace(manager) | Origin::Patch(manager) | Origin::Resize(manager) = by {
+            let now = crate::status::seconds(System::start().now().wall).0.to_string();
+            managed::updated(kind, &before, &mut checked.value, By { manager, now: &now });
+        }
+        if !matches!(by, Origin::Resize(_)) {
+            form::check_update(kind, name, &before, &checked.value)?;
+        }
         // What was told of the version before is no news; a default that was filled in is nobody's wish.
         let known = problems(&self.holdings.decode(&id, &before)).1;
         checked.warnings.retain(|warning| !known.contains(warning));
@@ -374,6 +375,9 @@ impl Writes {
                 if let Some(status) = live.value.get("status") {
                     *place(&mut shown, &["status"]) = status.clone();
                 }
+                if let Some(added) = live.value.pointer(ADDED) {
+                    *place(&mut shown, &["spec", "ephemeralContainers"]) = added.clone();
+                }
             }
             return Ok(Done { code, value: shown, warnings });
         }
@@ -391,4 +395,27 @@ fn let_go(change: &mut Change<'_>, id: &Id, checked: Checked) -> Result<Done, Fa
         _ => change.remove(id)?,
     }
     Ok(Done { code: 200, value, warnings })
+}
+
+/// What of an object no update changes: its name is refused to change, the rest stays as it is.
+fn fixed(kind: &Kind, name: &str, live: &Value, new: &mut Value) -> Result<(), Failure> {
+    let invalid =
+        |why: &str| Failure::of(422, kind, name, format!("{} {name:?} is invalid: {why}", kind.kind));
+    for field in ["name", "namespace"] {
+        let path = format!("/metadata/{field}");
+        if part(new, &path).as_str().unwrap_or_default() != part(live, &path).as_str().unwrap_or_default() {
+            return Err(invalid(&format!("metadata.{field}: field is immutable")));
+        }
+    }
+    for field in ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
+        match part(live, "/metadata").get(field) {
+            Some(value) => *place(new, &["metadata", field]) = value.clone(),
+            None => remove(place(new, &["metadata"]), field),
+        }
+    }
+    match new.pointer(ADDED) {
+        Some(added) if live.pointer(ADDED) != Some(added) => Err(invalid(form::ONLY)),
+        _ => Ok(()),
+    }
 }

@@ -96,6 +96,10 @@ pub fn leaving(live: &Value, grace: i64) -> Value {
 /// Takes out what is not stored.
 pub fn without_live(value: &mut Value) {
     remove(value, "status");
+    if let Some(spec) = value.get_mut("spec") {
+        // They are no part of what runs again after a restart.
+        remove(spec, "ephemeralContainers");
+    }
     if let Some(metadata) = value.get_mut("metadata") {
         remove(metadata, "resourceVersion");
     }

@@ -52,6 +52,8 @@ pub const API_OWNERS: usize = 512 * 1024;
 /// Warnings that go with an answer, and characters of each.
 pub const API_WARNINGS: usize = 32;
 pub const API_WARNING: usize = 512;
+/// Containers that are added to one pod over the API.
+pub const API_ADDED_OF_POD: usize = 32;
 
 // --- The page ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ pub mod images;
 pub mod logs;
 pub mod port_forward;
 pub mod profile;
+pub mod restart;
 pub mod stats;
 mod target;
 mod terminal;

@@ -6,6 +6,7 @@ use super::Takes::{Name, Secret, Switch, Text};
 use super::{Flag, Section, Verb, of_verbs, put, value};
 use crate::certificates::discovery::{Pin, Token};
 use crate::cli::docker::profile::Profile;
+use crate::cli::show::template::Template;
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
 use crate::pod::fields;
 
@@ -36,6 +37,8 @@ pub struct Values {
     pub selector: LabelSelector,
     pub field_selector: FieldSelector,
     pub output: Output,
+    /// How JSON is shown, of `-o jsonpath=` and `-o custom-columns=`.
+    pub template: Option<Template>,
     pub watch: bool,
     /// Name of a pod.
     pub for_pod: Option<String>,
@@ -133,6 +136,7 @@ pub static SECTION: Section = Section {
                 Verb::Describe,
                 Verb::Top,
                 Verb::Logs,
+                Verb::Restart,
                 Verb::Attach,
                 Verb::Exec,
                 Verb::PortForward,
@@ -172,17 +176,23 @@ pub static SECTION: Section = Section {
             name: "output",
             short: Some('o'),
             takes: Text("FORMAT", |o, text| {
+                o.command.template = Template::parse(text)?;
                 o.command.output = match text {
+                    _ if o.command.template.is_some() => Output::Json,
                     "" => Output::Table,
                     "wide" => Output::Wide,
                     "json" => Output::Json,
                     "yaml" => Output::Yaml,
                     "name" => Output::Name,
-                    _ => return Err("allowed formats are: wide,json,yaml,name".to_owned()),
+                    _ => {
+                        return Err(
+                            "allowed formats are: wide,json,yaml,name,jsonpath,custom-columns".to_owned()
+                        );
+                    }
                 };
                 Ok(())
             }),
-            help: "wide, json, yaml or name (check: json; stats: json, yaml); a table when not given",
+            help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; else a table",
             ..of_verbs(&[Verb::Get, Verb::Check, Verb::Images, Verb::Stats])
         },
         Flag {

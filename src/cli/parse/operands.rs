@@ -20,7 +20,7 @@ pub(super) fn check(options: Box<Options>, words: Vec<OsString>) -> Result<Comma
     if words.is_empty() && options.sources.paths.is_empty() {
         return usage(Verb::Check, "no manifest given: name files, directories, or - for standard input");
     }
-    if !matches!(options.command.output, Output::Table | Output::Json) {
+    if !matches!(options.command.output, Output::Table | Output::Json) || options.command.template.is_some() {
         return usage(Verb::Check, "allowed format of a report: json");
     }
     check_values(Verb::Check, &options)?;
@@ -116,6 +116,9 @@ pub(super) fn top(options: Box<Options>, words: Vec<OsString>) -> Result<Command
 pub(super) fn stats(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
     none_left(Verb::Stats, words)?;
     match options.command.output {
+        _ if options.command.template.is_some() => {
+            usage(Verb::Stats, "allowed formats of figures: json,yaml")
+        }
         Output::Table | Output::Json | Output::Yaml => Ok(Command::Stats(options)),
         Output::Wide | Output::Name => usage(Verb::Stats, "allowed formats of figures: json,yaml"),
     }

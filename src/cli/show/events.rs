@@ -27,7 +27,10 @@ pub fn run(options: &Options) -> Outcome {
     let found = select(&events, options, &node);
     let mut list = List::default();
     let heading = !options.command.no_headers;
-    let exit = print(&render(options, &events, &found, heading, &mut list, System::start().now().wall));
+    let exit = print(&match &options.command.template {
+        Some(template) => template.print(&object(&events, &found), options.command.no_headers)?,
+        None => render(options, &events, &found, heading, &mut list, System::start().now().wall),
+    });
     let Some(watcher) = watcher.filter(|_| exit == Exit::Ok) else {
         if found.is_empty() && !matches!(options.command.output, Output::Json | Output::Yaml) {
             say(&nothing(options));

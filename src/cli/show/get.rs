@@ -23,7 +23,11 @@ pub fn run(options: &Options, names: &[String]) -> Outcome {
     let status = pods::load(run_dir)?;
     let (found, missing) = pods::select(&status.file, options, names);
     let mut list = List::default();
-    let mut exit = print(&render(options, names, &status, &found, &mut list, System::start().now().wall));
+    let text = match &options.command.template {
+        Some(template) => template.print(&object(names, &status, &found), options.command.no_headers)?,
+        None => render(options, names, &status, &found, &mut list, System::start().now().wall),
+    };
+    let mut exit = print(&text);
     if found.is_empty()
         && missing.is_empty()
         && !matches!(options.command.output, Output::Json | Output::Yaml)

@@ -11,6 +11,7 @@ pub mod get;
 pub mod node;
 pub mod sources;
 pub(in crate::cli) mod table;
+pub mod template;
 pub mod top;
 mod watch;
 pub(in crate::cli) mod yaml;

@@ -26,6 +26,11 @@ pub fn run(options: &Options) -> Outcome {
         say("No sources: the daemon was started without one");
     }
     let left = unconfigured(&status.file);
+    if let Some(template) = &options.command.template {
+        let configured = status.file.sources.iter().map(|source| (source, state(source)));
+        let all = configured.chain(left.iter().map(|source| (source, NOT_CONFIGURED)));
+        return Ok(print(&template.print(&object(&status.file, all), options.command.no_headers)?));
+    }
     Ok(print(&render(options, &status.file, &left, System::start().now().wall)))
 }
 

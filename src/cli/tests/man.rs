@@ -68,6 +68,7 @@ fn every_flag_names_the_commands_that_know_it() {
         Verb::Describe,
         Verb::Top,
         Verb::Logs,
+        Verb::Restart,
         Verb::Attach,
         Verb::Exec,
         Verb::PortForward,

@@ -74,6 +74,7 @@ impl Parts<'_> {
                 run_dir: config.run_dir.clone(),
                 node_name: config.node_name.clone(),
                 node_ips: config.network.node_ips.clone(),
+                pull_deadline: config.pull_pace.deadline,
             };
             Box::new(move || vec![api::port(&settings, parts)]) as Others
         });

@@ -54,8 +54,11 @@ impl Target {
         let view = view.ok_or_else(|| Answer::text(404, "pod does not exist"))?;
         let mut containers = view.pod.containers().map(|(_, container)| container);
         let container_spec = containers.find(|known| known.name == container);
+        let mut added = view.status.ephemeral_container_statuses.iter().flatten();
+        let is_added = added.any(|status| status.name == container);
         Ok(Target {
-            stdin_once: container_spec.and_then(|known| known.stdin_once).unwrap_or(false),
+            // One that was added is made so: see `mapping::ephemeral`.
+            stdin_once: container_spec.map_or(is_added, |known| known.stdin_once.unwrap_or(false)),
             pod: format!("{name}_{namespace}"),
             uid: view.pod.uid.clone(),
             status: view.status.clone(),

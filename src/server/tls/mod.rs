@@ -6,6 +6,7 @@
 mod made;
 mod verifier;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,10 +53,20 @@ impl Settings {
     }
 }
 
+/// Makes the certificate that is given, once after each start; as often as it takes.
+pub struct Make(pub Box<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl fmt::Debug for Make {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Make")
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Certificates {
     settings: Settings,
+    make: Option<Make>,
     state: Mutex<State>,
 }
 
@@ -67,6 +78,8 @@ struct State {
     /// When each file was changed, as it was when it was read.
     stamps: Vec<Option<SystemTime>>,
     looked: Option<Instant>,
+    /// [`Make`] has done its work.
+    is_made: bool,
     /// A thread looks at the files.
     is_looking: bool,
     /// What is wrong, as it was told last.
@@ -78,7 +91,13 @@ impl Certificates {
     /// and tried again.
     #[must_use]
     pub fn open(settings: Settings) -> Arc<Certificates> {
-        let certificates = Arc::new(Certificates { settings, state: Mutex::default() });
+        Certificates::open_made(settings, None)
+    }
+
+    /// The same, of a certificate that `make` puts at the place of the one that is given.
+    #[must_use]
+    pub fn open_made(settings: Settings, make: Option<Make>) -> Arc<Certificates> {
+        let certificates = Arc::new(Certificates { settings, make, state: Mutex::default() });
         certificates.look();
         certificates
     }
@@ -164,6 +183,12 @@ impl Certificates {
     #[expect(clippy::type_complexity, reason = "the two parts of the state")]
     fn read(&self) -> Result<(Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>), String> {
         let (certificate, key) = self.settings.files();
+        if let Some(make) = &self.make
+            && !self.state().is_made
+        {
+            (make.0)()?;
+            self.state().is_made = true;
+        }
         if self.settings.given.is_none() && !certificate.exists() {
             made::make(&self.settings.directory, &certificate, &key, &self.settings.names)?;
         }

@@ -73,3 +73,28 @@ fn without_an_authority_no_client_is_known() {
     assert!(Certificates::open(settings(&dir)).verify(&client).unwrap_err().contains("--client-ca-file"));
     fs::remove_dir_all(&dir).unwrap();
 }
+
+#[test]
+fn a_certificate_that_could_not_be_made_is_made_later_and_once() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let dir = scratch("made-later");
+    let (certificate, key) = (dir.join("server.crt"), dir.join("server.key"));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let make = {
+        let (calls, certificate, key) = (Arc::clone(&calls), certificate.clone(), key.clone());
+        move || match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => Err("the authority cannot be read".to_owned()),
+            _ => made::make(certificate.parent().unwrap(), &certificate, &key, &["n1".to_owned()]),
+        }
+    };
+    let settings = Settings { given: Some((certificate, key)), ..settings(&dir) };
+    let certificates = Certificates::open_made(settings, Some(Make(Box::new(make))));
+    assert!(certificates.state().config.is_none());
+    assert_eq!(certificates.state().problem.as_deref(), Some("the authority cannot be read"));
+    for _ in 0..2 {
+        certificates.look();
+        assert!(certificates.state().config.is_some() && certificates.state().problem.is_none());
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    fs::remove_dir_all(&dir).unwrap();
+}

@@ -12,7 +12,7 @@ _podkeeper() {
         [ "${COMP_WORDS[i]}" != -- ] || return
     done
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help --help --version' -- "$current"))
         return
     fi
     case $verb:$before in
@@ -80,6 +80,11 @@ _podkeeper() {
         return
         ;;
     logs:--namespace | logs:-n | logs:--selector | logs:-l | logs:--container | logs:-c | logs:--tail | logs:--since | logs:--since-time | logs:--limit-bytes | logs:--max-log-requests) return ;;
+    restart:--config | restart:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    restart:--namespace | restart:-n) return ;;
     attach:--config | attach:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
@@ -154,6 +159,7 @@ _podkeeper() {
     top) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --no-headers --containers --sort-by' words='' kinds='node pods' ;;
     stats) flags='--config --run-dir --output -o' words='' ;;
     logs) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --container -c --all-containers --follow -f --previous -p --timestamps -t --prefix --tail --since --since-time --limit-bytes --max-log-requests' words=@pods ;;
+    restart) flags='--config --run-dir --namespace -n' words=@pods ;;
     attach) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
     exec) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
     port-forward) flags='--config --run-dir --namespace -n --listen' words=@pods ;;
@@ -169,7 +175,7 @@ _podkeeper() {
     page) flags='--api-address --config --root-dir --run-dir --server' words='' ;;
     join) flags='--bootstrap-kubeconfig --token --ca-cert-hash --unsafe-skip-ca-verification' words='' ;;
     version) flags='' words='' ;;
-    help) flags='' words='run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help' ;;
     *) return ;;
     esac
     if [ "${current#-}" != "$current" ]; then

@@ -32,6 +32,7 @@ _podkeeper() {
             'top:Show how much CPU and memory the node or its pods use'
             'stats:Print all figures of the node, its pods, podkeeper and Docker'
             'logs:Print the output of a container'
+            'restart:Stop the containers of a pod, and start it anew'
             'attach:Join the streams of a container that runs'
             'exec:Run a command in a container'
             'port-forward:Make ports of a pod reachable on this machine, until Ctrl-C'
@@ -188,8 +189,8 @@ _podkeeper() {
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
-                '*--output=[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
+                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
+                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*:argument:_files'
             ;;
         forget)
@@ -227,8 +228,8 @@ _podkeeper() {
                 '*--selector=[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*-l[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*--field-selector=[Only pods with these fields\: status.phase!=Running,metadata.name=web-node1]:FIELDS:' \
-                '*--output=[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
+                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
+                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*--watch[After listing, wait and print each row that changes]' \
                 '*-w[After listing, wait and print each row that changes]' \
                 '*--for=[Of the events, those of this pod]:pod/NAME:' \
@@ -266,8 +267,8 @@ _podkeeper() {
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
-                '*--output=[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
+                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
+                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*:argument:'
             ;;
         logs)
@@ -295,6 +296,14 @@ _podkeeper() {
                 '*--since-time=[Only lines that are newer than this time (RFC 3339)]:TIME:' \
                 '*--limit-bytes=[At most so many bytes of each container; all when not given]:BYTES:' \
                 '*--max-log-requests=[How many containers may be followed at once]:N:' \
+                '*:argument:_podkeeper_pods'
+            ;;
+        restart)
+            _arguments \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*:argument:_podkeeper_pods'
             ;;
         attach)
@@ -375,8 +384,8 @@ _podkeeper() {
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
-                '*--output=[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml or name (check\: json; stats\: json, yaml); a table when not given]:FORMAT:(wide json yaml name)' \
+                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
+                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*--no-headers[Leave the table'\''s heading out]' \
                 '*:argument:'
             ;;
@@ -539,7 +548,7 @@ _podkeeper() {
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help)'
             ;;
         esac
         ;;

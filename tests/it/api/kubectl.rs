@@ -35,6 +35,15 @@ pub fn programs() -> Vec<PathBuf> {
     found
 }
 
+/// The minor version of a program.
+pub fn minor(program: &PathBuf) -> u32 {
+    let output = Command::new(program).args(["version", "--client", "-o", "json"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let minor = version["clientVersion"]["minor"].as_str().unwrap();
+    minor.trim_end_matches('+').parse().unwrap()
+}
+
 impl Served {
     pub fn start(more: &[&str]) -> Served {
         let port = free_port();
@@ -71,8 +80,8 @@ impl Served {
             .env("KUBECONFIG", self.config(group))
             .env("KUBE_EDITOR", "sed -i s/green/yellow/")
             .current_dir(&self.node.base)
-            .args(words)
             .arg("--request-timeout=60s")
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

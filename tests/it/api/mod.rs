@@ -2,6 +2,7 @@
 //! can do; and its page, in a real browser.
 
 mod browser;
+mod hostile;
 mod kubectl;
 mod page;
 mod script;

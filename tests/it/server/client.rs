@@ -11,9 +11,12 @@ use podkeeper::testing::base::tls::of_any_server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConnection;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::harness::PATIENCE;
+
+/// A client's certificates, its own first, and its key.
+pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// A connection that never waits for one direction alone.
 pub struct Link {
@@ -29,12 +32,31 @@ pub struct Link {
 impl Link {
     /// Connects to a server of this machine.
     pub fn open(port: u16) -> Link {
+        Link::open_as(port, None)
+    }
+
+    /// The same, with a certificate.
+    pub fn open_as(port: u16, identity: Option<&Identity>) -> Link {
         let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let config = of_any_server(Arc::new(default_provider())).unwrap().with_no_client_auth();
+        let config = of_any_server(Arc::new(default_provider())).unwrap();
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some((chain, key)) => config.with_client_auth_cert(chain.clone(), key.clone_key()).unwrap(),
+        };
         let name = ServerName::try_from("localhost").unwrap();
         let tls = ClientConnection::new(Arc::new(config), name).unwrap();
         Link { socket, tls, received: Vec::new(), sending: Vec::new(), is_over: false }
+    }
+
+    /// The connection, as the system has it.
+    pub fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+
+    /// There are bytes that the server has not taken.
+    pub fn waits_to_send(&self) -> bool {
+        !self.is_over && (self.tls.wants_write() || !self.sending.is_empty() || self.tls.is_handshaking())
     }
 
     /// Has these bytes sent.

@@ -1,5 +1,5 @@
 //! The node's servers, asked over the network by clients as they are.
 
-mod client;
+pub mod client;
 mod endpoints;
 mod streams;

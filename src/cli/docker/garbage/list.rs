@@ -21,7 +21,10 @@ pub fn run(options: &Options) -> Outcome {
     let all = images(&known.docker).map_err(|error| error.to_string())?;
     let containers = containers(&known.docker).map_err(|error| error.to_string())?;
     let judged = known.judge(all, &containers);
-    Ok(print(&render(options, &judged, known.now)))
+    Ok(print(&match &options.command.template {
+        Some(template) => template.print(&object(&judged), options.command.no_headers)?,
+        None => render(options, &judged, known.now),
+    }))
 }
 
 const NONE: &str = "<none>";

@@ -23,7 +23,10 @@ pub fn get(options: &Options, names: &[String]) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     is_this(&status.file, names)?;
     let (facts, now) = (Facts::of_machine(), System::start().now().wall);
-    Ok(print(&render(options, &status.file, &facts, now)))
+    Ok(print(&match &options.command.template {
+        Some(template) => template.print(&object(&status.file, &facts), options.command.no_headers)?,
+        None => render(options, &status.file, &facts, now),
+    }))
 }
 
 /// There is one node.

@@ -2,18 +2,23 @@
 //! (`apimachinery/pkg/runtime/serializer/protobuf`). Pure: the bytes are a client's.
 //!
 //! Of protobuf only the kinds are read that kubectl creates by typed clients; field numbers are those of the
-//! `generated.proto` of each group.
+//! `generated.proto` of each group. Those of a pod are in [`pod`].
 
 use serde_json::{Map, Value, json};
 
-use super::failure::Failure;
+mod pod;
+mod wire;
+
+use wire::{Fields, Wire};
+
+use crate::api::failure::Failure;
 use crate::base::clock::Timestamp;
 use crate::manifest::base64;
 
 /// What an envelope begins with.
 const MAGIC: &[u8] = b"k8s\0";
 /// Messages within messages.
-const DEPTH: usize = 8;
+const DEPTH: usize = 16;
 
 /// What a field holds.
 enum Holds {
@@ -160,74 +165,18 @@ fn protobuf(bytes: &[u8]) -> Result<Value, Failure> {
             _ => {}
         }
     }
-    let fields = message(&kind).ok_or_else(|| {
-        let why = format!("objects of kind {kind:?} are taken as JSON or YAML here, not as protobuf");
-        Failure::new(415, why)
-    })?;
-    let mut object = decode(raw, fields, DEPTH).ok_or_else(broken)?;
+    let read = match (kind.as_str(), message(&kind)) {
+        ("Pod", _) => pod::decode(raw),
+        (_, Some(fields)) => decode(raw, fields, DEPTH),
+        (_, None) => {
+            let why = format!("objects of kind {kind:?} are taken as JSON or YAML here, not as protobuf");
+            return Err(Failure::new(415, why));
+        }
+    };
+    let mut object = read.ok_or_else(broken)?;
     object.insert("apiVersion".to_owned(), version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
-}
-
-enum Wire<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-    Other,
-}
-
-/// The fields of a message; `None` for bytes that are none, after which nothing comes.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = Option<(u64, Wire<'a>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = self.field();
-        if field.is_none() {
-            self.0 = &[];
-        }
-        Some(field)
-    }
-}
-
-impl<'a> Fields<'a> {
-    fn field(&mut self) -> Option<(u64, Wire<'a>)> {
-        let key = self.number()?;
-        let wire = match key & 7 {
-            0 => Wire::Number(self.number()?),
-            1 => self.take(8).map(|_| Wire::Other)?,
-            2 => {
-                let length = usize::try_from(self.number()?).ok()?;
-                Wire::Bytes(self.take(length)?)
-            }
-            5 => self.take(4).map(|_| Wire::Other)?,
-            _ => return None,
-        };
-        Some((key >> 3, wire))
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(taken)
-    }
 }
 
 fn decode(bytes: &[u8], fields: &'static Message, depth: usize) -> Option<Map<String, Value>> {
@@ -328,7 +277,7 @@ mod tests {
     fn what_is_no_message_is_refused() {
         let code = |kind, bytes: &[u8]| object(kind, bytes).unwrap_err().code;
         assert_eq!(code(TYPE, b"k8s"), 400);
-        assert_eq!(code(TYPE, &envelope("Pod", b"")), 415);
+        assert_eq!(code(TYPE, &envelope("Deployment", b"")), 415);
         assert_eq!(code(TYPE, &envelope("Secret", &[0x0a, 0x7f])), 400);
         assert_eq!(code(TYPE, &envelope("Secret", &[0xff; 12])), 400);
         assert_eq!(code(Some("text/plain"), b"x"), 415);

@@ -1,0 +1,351 @@
+//! `pods/ephemeralcontainers`: containers that are added to a pod that runs, as `kubectl debug` does
+//! (`pkg/registry/core/pod/strategy.go`, `podEphemeralContainersStrategy`).
+//!
+//! What may be added is decided at once; a thread `pk-added` then makes the container, for its image may have to be
+//! pulled. What was asked for is remembered as long as the daemon runs; after that the pod's status tells of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use crate::api::failure::Failure;
+use crate::api::kinds::{Kind, Resource, of};
+use crate::api::told::{Added, Told};
+use crate::api::value::{part, place};
+use crate::base::limits;
+use crate::image::fetch;
+use crate::image::node_keys::NodeKeys;
+use crate::policy;
+use crate::runtime::Call;
+use crate::runtime::connection::Wait;
+use crate::runtime::docker::Docker;
+use crate::runtime::pull::Patience;
+use crate::status::snapshot::Snapshot;
+use crate::worker::added::{self, Wanted};
+
+/// Fields of an added container that are carried out.
+const CARRIED_OUT: &[&str] = &[
+    "name",
+    "image",
+    "imagePullPolicy",
+    "command",
+    "args",
+    "env",
+    "workingDir",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "securityContext",
+    "targetContainerName",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "resources",
+];
+
+const FIELD: &str = "spec.ephemeralContainers";
+
+fn list(pod: &Value) -> Vec<Value> {
+    part(pod, "/spec/ephemeralContainers").as_array().cloned().unwrap_or_default()
+}
+
+fn name(container: &Value) -> &str {
+    container.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Adds to a pod what is known of its added containers: those that were asked for, and those that the status tells of.
+pub fn show(pod: &mut Value, asked: &[Added]) {
+    let statuses = part(pod, "/status/ephemeralContainerStatuses").as_array().cloned().unwrap_or_default();
+    let mut spec: Vec<Value> = asked.iter().map(|one| Value::clone(&one.container)).collect();
+    let mut all = statuses.clone();
+    for status in &statuses {
+        if !spec.iter().any(|known| name(known) == name(status)) {
+            spec.push(json!({"name": name(status), "image": status.get("image")}));
+        }
+    }
+    for Added { container, failure } in asked {
+        if !statuses.iter().any(|status| name(status) == name(container)) {
+            let waiting = match failure {
+                None => json!({"reason": "ContainerCreating"}),
+                Some(why) => json!({"reason": "CreateContainerError", "message": why}),
+            };
+            all.push(json!({"name": name(container), "image": container.get("image"), "imageID": "",
+                            "ready": false, "restartCount": 0, "state": {"waiting": waiting}}));
+        }
+    }
+    if !spec.is_empty() {
+        *place(pod, &["spec", "ephemeralContainers"]) = spec.into();
+        *place(pod, &["status", "ephemeralContainerStatuses"]) = all.into();
+    }
+}
+
+/// What is new among the added containers of a pod.
+///
+/// # Errors
+/// One may not be there, or one that was there is missing or has changed.
+pub fn news(live: &Value, wanted: &Value) -> Result<Vec<EphemeralContainer>, Failure> {
+    let (before, after) = (list(live), list(wanted));
+    let pod = name(part(live, "/metadata"));
+    let invalid = |why: String| {
+        let why = format!("Pod {pod:?} is invalid: {why}");
+        of(Resource::Pods)
+            .map_or(Failure::new(422, why.clone()), |kind: &Kind| Failure::of(422, kind, pod, why))
+    };
+    for old in &before {
+        let forbidden = |what: &str| {
+            invalid(format!(
+                "{FIELD}: Forbidden: existing ephemeral containers {:?} may not be {what}",
+                name(old)
+            ))
+        };
+        match after.iter().find(|new| name(new) == name(old)) {
+            None => return Err(forbidden("removed")),
+            Some(new) if new != old => return Err(forbidden("changed")),
+            Some(_) => {}
+        }
+    }
+    if after.len() > limits::API_ADDED_OF_POD {
+        return Err(invalid(format!(
+            "{FIELD}: Too many: must have at most {} items",
+            limits::API_ADDED_OF_POD
+        )));
+    }
+    let names_of = |field: &str| {
+        let all = part(live, &format!("/spec/{field}")).as_array().into_iter().flatten();
+        all.map(|one| name(one).to_owned()).collect::<Vec<String>>()
+    };
+    let others = [names_of("containers"), names_of("initContainers")].concat();
+    let mut all = Vec::new();
+    for (at, one) in after.iter().enumerate() {
+        if before.contains(one) {
+            continue;
+        }
+        check(&format!("{FIELD}[{at}]"), one, &names_of("containers")).map_err(&invalid)?;
+        let twice = || after.iter().filter(|other| name(other) == name(one)).count() > 1;
+        if others.iter().any(|other| other == name(one)) || twice() {
+            return Err(invalid(format!("{FIELD}[{at}].name: Duplicate value: {:?}", name(one))));
+        }
+        all.push(
+            EphemeralContainer::deserialize(one).map_err(|why| invalid(format!("{FIELD}[{at}]: {why}")))?,
+        );
+    }
+    Ok(all)
+}
+
+fn is_label(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edges = !name.starts_with('-') && !name.ends_with('-');
+    !name.is_empty() && name.len() <= 63 && edges && name.bytes().all(is_inner)
+}
+
+fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
+    let Value::Object(fields) = one else { return Err(format!("{at}: Invalid value: it is no object")) };
+    if !is_label(name(one)) {
+        let why = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'";
+        return Err(format!("{at}.name: Invalid value: {:?}: {why}", name(one)));
+    }
+    if one.get("image").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        return Err(format!("{at}.image: Required value"));
+    }
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(all) => all.is_empty(),
+        Value::Object(all) => all.is_empty(),
+        _ => false,
+    };
+    if let Some((field, _)) =
+        fields.iter().find(|(field, value)| !CARRIED_OUT.contains(&field.as_str()) && !is_empty(value))
+    {
+        return Err(format!(
+            "{at}.{field}: Forbidden: a container that is added cannot have it on this node"
+        ));
+    }
+    if !is_empty(part(one, "/resources")) {
+        return Err(format!("{at}.resources: Forbidden: cannot be set for an Ephemeral Container"));
+    }
+    let env = part(one, "/env").as_array().into_iter().flatten();
+    if env.into_iter().any(|variable| !part(variable, "/valueFrom").is_null()) {
+        return Err(format!(
+            "{at}.env: Forbidden: the variables of a container that is added are plain values"
+        ));
+    }
+    let target = one.get("targetContainerName").and_then(Value::as_str).unwrap_or_default();
+    if !target.is_empty() && !containers.iter().any(|known| known == target) {
+        return Err(format!("{at}.targetContainerName: Not found: {target:?}"));
+    }
+    Ok(())
+}
+
+/// What makes them.
+#[derive(Debug, Clone)]
+pub struct Maker {
+    pub docker: Docker,
+    pub told: Told,
+    /// `--root-dir`.
+    pub root_dir: std::path::PathBuf,
+    /// `--image-pull-progress-deadline`.
+    pub patience: Duration,
+}
+
+/// A pod that gets containers.
+#[derive(Debug, Clone)]
+struct Job {
+    pod: Arc<Pod>,
+    uid: String,
+    policies: Arc<BTreeMap<String, policy::Told>>,
+    container: EphemeralContainer,
+    target: Option<String>,
+}
+
+impl Maker {
+    /// Adds containers to a pod as it is shown, and has them made.
+    ///
+    /// # Errors
+    /// The pod does not run or may not have them, or too many are being made.
+    pub fn add(&self, live: &Value, new: &[EphemeralContainer], snapshot: &Snapshot) -> Result<(), Failure> {
+        let pod: Pod = Pod::deserialize(live).map_err(|why| Failure::new(500, why.to_string()))?;
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let view = snapshot.pods.iter().find(|view| view.pod.uid == uid);
+        let source = view.map(|view| view.pod.source);
+        let Some(source) = source.filter(|_| part(live, "/status/phase") == "Running") else {
+            let why = format!("pod {} does not run", name(part(live, "/metadata")));
+            return Err(Failure::new(409, why));
+        };
+        let (pod, policies) = (Arc::new(pod), Arc::new(snapshot.policies.clone()));
+        let mut jobs = Vec::new();
+        for container in new {
+            let labels = [(crate::runtime::labels::SOURCE.to_owned(), source.as_str().to_owned())]
+                .into_iter()
+                .collect();
+            let whole = added::with_it(&pod, &labels, container);
+            added::judge(&whole, policies.get(source.as_str())).map_err(|why| Failure::new(403, why))?;
+            let target = container.target_container_name.as_deref().filter(|target| !target.is_empty());
+            let target = target.map(|target| running(live, target)).transpose()?;
+            let (pod, policies) = (Arc::clone(&pod), Arc::clone(&policies));
+            jobs.push(Job { pod, uid: uid.clone(), policies, container: container.clone(), target });
+        }
+        let is_there = |uid: &str| snapshot.pods.iter().any(|view| view.pod.uid == uid);
+        let told: Vec<Added> = new
+            .iter()
+            .map(|container| Added {
+                container: Arc::new(serde_json::to_value(container).unwrap_or_default()),
+                failure: None,
+            })
+            .collect();
+        self.told.tell_added(|all| {
+            all.retain(|uid, _| is_there(uid));
+            all.entry(uid.clone()).or_default().extend(told);
+        });
+        let this = self.clone();
+        let made = thread::Builder::new().name("pk-added".to_owned()).stack_size(limits::SERVER_STACK);
+        let made = made.spawn(move || jobs.iter().for_each(|job| this.make(job)));
+        made.map(|_| ()).map_err(|why| Failure::new(500, format!("no thread can be started: {why}")))
+    }
+
+    fn make(&self, job: &Job) {
+        let wanted = Wanted {
+            pod: &job.pod,
+            container: &job.container,
+            target: job.target.as_deref(),
+            root_dir: self.root_dir.to_str().unwrap_or_default(),
+            policies: &job.policies,
+        };
+        let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
+        let made = added::make(&self.docker, &wanted, &mut |image| self.pull(image), &mut warn);
+        let started = made.and_then(|id| {
+            self.docker.call(&Call::Start { id }).map(|_| ()).map_err(|error| error.to_string())
+        });
+        let Err(why) = started else { return };
+        let name = job.pod.metadata.name.as_deref().unwrap_or_default();
+        log::warn!("container {} is not added to pod {name}: {why}", job.container.name);
+        self.told.tell_added(|all| {
+            let of_pod = all.get_mut(&job.uid).into_iter().flatten();
+            for one in
+                of_pod.filter(|one| one.container.get("name") == Some(&job.container.name.clone().into()))
+            {
+                one.failure = Some(why.clone());
+            }
+        });
+    }
+
+    fn pull(&self, image: &str) -> Result<(), String> {
+        let keys = NodeKeys::of_process(Path::new(&self.root_dir));
+        let patience = Patience::of(Wait::at_most(self.patience));
+        let pulled = fetch::pull(&self.docker, image, [], &keys, &patience, &mut |_| {});
+        pulled.map(|_| ()).map_err(|error| format!("image {image:?}: {error}"))
+    }
+}
+
+/// Docker's id of a container that runs.
+fn running(live: &Value, wanted: &str) -> Result<String, Failure> {
+    let statuses = part(live, "/status/containerStatuses").as_array().into_iter().flatten();
+    let mut found = statuses.into_iter().filter(|status| name(status) == wanted);
+    let id = found.find(|status| !part(status, "/state/running").is_null());
+    let id = id.and_then(|status| status.get("containerID")?.as_str()?.strip_prefix("docker://"));
+    id.map(str::to_owned)
+        .ok_or_else(|| Failure::new(409, format!("container {wanted} does not run: nothing is added to it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(added: Value) -> Value {
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "app"}], "ephemeralContainers": added}})
+    }
+
+    #[test]
+    fn containers_can_be_added_and_neither_changed_nor_removed() {
+        let old = json!({"name": "a", "image": "x"});
+        let live = pod(json!([old]));
+        let check = |list: Value| {
+            let found = news(&live, &pod(list)).map_err(|failure| failure.message);
+            found.map(|all| all.into_iter().map(|one| one.name).collect::<Vec<_>>())
+        };
+        assert_eq!(check(json!([old])), Ok(vec![]));
+        assert_eq!(
+            check(json!([old, {"name": "b", "image": "y", "targetContainerName": "app", "resources": {}}])),
+            Ok(vec!["b".to_owned()])
+        );
+        for (list, words) in [
+            (json!([]), "\"a\" may not be removed"),
+            (json!([{"name": "a", "image": "z"}]), "\"a\" may not be changed"),
+            (json!([old, {"name": "app", "image": "y"}]), "[1].name: Duplicate value: \"app\""),
+            (json!([old, {"name": "b"}]), "[1].image: Required value"),
+            (json!([old, {"name": "B", "image": "y"}]), "[1].name: Invalid value"),
+            (json!([old, {"name": "b", "image": "y", "targetContainerName": "c"}]), "Not found: \"c\""),
+            (json!([old, {"name": "b", "image": "y", "ports": [{}]}]), "[1].ports: Forbidden"),
+            (json!([old, {"name": "b", "image": "y", "resources": {"limits": {"cpu": "1"}}}]), "Ephemeral"),
+            (json!([old, {"name": "b", "image": "y", "env": [{"name": "a", "valueFrom": {}}]}]), "plain"),
+        ] {
+            let refused = check(list).unwrap_err();
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_is_shown_until_the_status_tells_of_it() {
+        let one = |name: &str, failure: Option<&str>| Added {
+            container: Arc::new(json!({"name": name, "image": "x"})),
+            failure: failure.map(str::to_owned),
+        };
+        let mut value = pod(Value::Null);
+        let status =
+            json!([{"name": "b", "image": "x", "state": {"running": {}}}, {"name": "c", "image": "y"}]);
+        *place(&mut value, &["status", "ephemeralContainerStatuses"]) = status;
+        show(&mut value, &[one("a", Some("no such image")), one("b", None)]);
+        let names = |path: &str| {
+            let all = part(&value, path).as_array().unwrap();
+            all.iter().map(|one| name(one).to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("/spec/ephemeralContainers"), ["a", "b", "c"]);
+        assert_eq!(names("/status/ephemeralContainerStatuses"), ["b", "c", "a"]);
+        let why = part(&value, "/status/ephemeralContainerStatuses/2/state/waiting/message");
+        assert_eq!(why, "no such image");
+    }
+}

@@ -1,0 +1,53 @@
+//! Parts of a pod that are written alone: its sizes, and the containers that are added to it.
+
+use serde_json::Value;
+
+use super::added;
+use super::patch;
+use super::resize;
+use super::writes::{Done, How, Origin, Writes};
+use crate::api::failure::Failure;
+use crate::api::path::Target;
+use crate::api::world::Object;
+use crate::server::http::query::Query;
+
+/// What is sent for a part of an object.
+#[derive(Debug, Clone, Copy)]
+pub enum Sent<'a> {
+    Whole(&'a Value),
+    Patch(patch::Kind, &'a Value),
+}
+
+impl Writes {
+    /// Changes a part of a pod: its sizes, or the containers that are added to it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn change_part(
+        &self,
+        target: Target<'_>,
+        name: &str,
+        query: &Query,
+        manager: &str,
+        sent: Sent<'_>,
+    ) -> Result<Done, Failure> {
+        let wanted = |live: &Object| match sent {
+            Sent::Whole(body) => self.meant(target, body.clone()),
+            Sent::Patch(by, patch) => by.apply(target.kind.kind, &live.value, patch),
+        };
+        if target.part.is_some_and(|part| part.name == "ephemeralcontainers") {
+            let live = self.found(target, name)?;
+            let new = added::news(&live.value, &wanted(&live)?)?;
+            if !new.is_empty() && !How::read(query)?.dry {
+                self.maker.add(&live.value, &new, &self.world.told().get().snapshot)?;
+            }
+            let live = self.found(target, name)?;
+            return Ok(Done { code: 200, value: live.value.clone(), warnings: Vec::new() });
+        }
+        let mut change = self.holdings.begin()?;
+        let live = self.live(&change, target, name)?;
+        let new = resize::resized(&live.value, &wanted(&live)?)
+            .map_err(|why| Failure::of(422, target.kind, name, format!("Pod {name:?} is invalid: {why}")))?;
+        self.update(&mut change, target.kind, name, &live, new, query, Origin::Resize(manager))
+    }
+}

@@ -1,0 +1,237 @@
+//! A container that is added to a running pod: for `podkeeper debug`, and for the API's `ephemeralcontainers`. It is made
+//! with labels by which the daemon takes it over: shown in the status, never started again, stopped and removed with its
+//! pod.
+//!
+//! Never here: a container that its source's policy does not allow.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodStatus};
+
+use super::needs;
+use crate::layout;
+use crate::mapping::ephemeral::{self, Ephemeral, Place};
+use crate::mapping::logs::LogDriver;
+use crate::mapping::security::{self, User};
+use crate::network::files;
+use crate::node::sys;
+use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::policy::Told;
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, ContainerSummary, DockerError, DockerState, RefusalKind, Reply, labels, names};
+
+/// What is added, and to what.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    pub pod: &'a Pod,
+    pub container: &'a EphemeralContainer,
+    /// Docker id of the container whose processes it sees.
+    pub target: Option<&'a str>,
+    /// Root directory of the daemon; empty when it is not known.
+    pub root_dir: &'a str,
+    /// What pods of each source may do.
+    pub policies: &'a BTreeMap<String, Told>,
+}
+
+/// Makes the container, and returns its id: it is not started. `pull` is asked for the image if Docker does not have it.
+///
+/// # Errors
+/// The pod does not run, may not have the container, or Docker refused; for a user.
+pub fn make(
+    docker: &Docker,
+    wanted: &Wanted<'_>,
+    pull: &mut dyn FnMut(&str) -> Result<(), String>,
+    warn: &mut dyn FnMut(&str),
+) -> Result<String, String> {
+    let (key, uid) = identity(wanted.pod);
+    let sandbox = sandbox(docker, &key, &uid, wanted.root_dir)?;
+    let whole = with_it(wanted.pod, &sandbox.labels, wanted.container);
+    judge(&whole, wanted.policies.get(whole.source.as_str()))?;
+    let container = ephemeral::as_container(wanted.container);
+    let (user, image) = whom(docker, &whole, &container, pull)?;
+    let ephemeral = Ephemeral {
+        pod: &whole,
+        container: &container,
+        user,
+        target: wanted.target,
+        hosts: hosts(&sandbox, &uid),
+        place: place(docker, &sandbox)?,
+        node_memory: sys::total_memory(),
+        oom_floor: sys::oom_floor(),
+    };
+    let (mut body, container_needs) = ephemeral::body(&ephemeral, &sandbox.id, &sandbox.labels);
+    if let Some(id) = image {
+        body.image = id;
+    }
+    let root_dir = sandbox.labels.get(labels::ROOT_DIR).map_or("", String::as_str);
+    needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
+    let name = names::container(&key, &uid, &container.name, 0);
+    match docker.call(&Call::Create { name, body: Box::new(body) }).map_err(|error| error.to_string())? {
+        Reply::Created { id, warnings } => {
+            warnings.iter().take(crate::base::limits::WARNINGS_PER_CREATE).for_each(|warning| warn(warning));
+            Ok(id)
+        }
+        _ => Err(surprise("create").to_string()),
+    }
+}
+
+/// What the refusal of a policy begins with.
+pub const FORBIDDEN: &str = "nothing is added, for pods of source";
+
+fn surprise(call: &str) -> DockerError {
+    DockerError::BadAnswer(format!("{call}: an answer of another kind"))
+}
+
+/// Name and UID of a pod.
+#[must_use]
+pub fn identity(pod: &Pod) -> (PodKey, String) {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let namespace = pod.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    (PodKey { namespace, name: text(&pod.metadata.name) }, text(&pod.metadata.uid))
+}
+
+/// The pod's newest sandbox that runs. Of the daemon with this root directory: another one on the same Docker may
+/// have a pod of that name and UID.
+///
+/// # Errors
+/// The pod does not run, or Docker does not answer.
+pub fn sandbox(docker: &Docker, key: &PodKey, uid: &str, root_dir: &str) -> Result<ContainerSummary, String> {
+    let root_dir = (!root_dir.is_empty()).then_some((labels::ROOT_DIR, root_dir));
+    let labels = [
+        (labels::TYPE, labels::TYPE_SANDBOX),
+        (labels::POD_NAME, key.name.as_str()),
+        (labels::POD_NAMESPACE, key.namespace.as_str()),
+        (labels::POD_UID, uid),
+    ];
+    let labels =
+        labels.into_iter().chain(root_dir).map(|(label, value)| format!("{label}={value}")).collect();
+    let list = match docker.call(&Call::List { labels }).map_err(|error| error.to_string())? {
+        Reply::Containers(list) => list,
+        _ => return Err(surprise("container list").to_string()),
+    };
+    let attempt = |c: &ContainerSummary| -> u32 {
+        c.labels.get(labels::SANDBOX_ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    let running = list.into_iter().filter(|c| c.state == DockerState::Running);
+    running.max_by_key(attempt).ok_or_else(|| format!("pod {} does not run", key.name))
+}
+
+/// Where the pod's hosts file is, if there is one.
+fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
+    let root = sandbox.labels.get(labels::ROOT_DIR)?;
+    let path = files::path(Path::new(root), uid, layout::HOSTS);
+    path.is_file().then(|| path.to_string_lossy().into_owned())
+}
+
+/// The cgroup of the pod, and what else its sandbox knows of.
+fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
+    match docker.call(&Call::Inspect { id: sandbox.id.clone() }).map_err(|error| error.to_string())? {
+        Reply::Container(detail) => {
+            let log_driver = LogDriver::parse(&detail.log_driver).unwrap_or_default();
+            Ok(Place { cgroup_parent: detail.cgroup_parent, pids_limit: detail.pids_limit, log_driver })
+        }
+        _ => Err(surprise("inspect").to_string()),
+    }
+}
+
+/// The pod with the container in it. `labels` are those of its sandbox.
+#[must_use]
+pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &EphemeralContainer) -> DesiredPod {
+    let (key, uid) = identity(pod);
+    let mut spec = pod.spec.clone().unwrap_or_default();
+    spec.ephemeral_containers.get_or_insert_default().push(container.clone());
+    let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+    DesiredPod {
+        key,
+        uid,
+        withheld: Default::default(),
+        written: None,
+        shape: None,
+        source: Source::parse(&label(labels::SOURCE)).unwrap_or(Source::File),
+        origin: Origin { path: label(labels::ORIGIN), document: 0 },
+        metadata: pod.metadata.clone(),
+        spec: Arc::new(spec),
+        status: PodStatus::default(),
+    }
+}
+
+/// Whether a pod of its source may have such a container.
+///
+/// # Errors
+/// It may not, and why.
+pub fn judge(pod: &DesiredPod, policy: Option<&Told>) -> Result<(), String> {
+    let source = pod.source;
+    let Some(policy) = policy else {
+        return Err(format!(
+            "the daemon does not tell what pods of source {source} may do: nothing is added"
+        ));
+    };
+    let refusals = policy.refusals(&pod.metadata, &pod.spec).map_err(|why| {
+        format!("what pods of source {source} may do is not understood (another version?): {why}")
+    })?;
+    if refusals.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = refusals.iter().map(|r| format!("{}: {}", r.reason, r.message)).collect();
+    Err(format!("{FORBIDDEN} {source} may not have it: {}", all.join("; ")))
+}
+
+/// As whom it runs, by the pod, its own context and its image, which is pulled when it is missing. Where its image has
+/// a say, the image that was asked is the one to be used, by its id: the tag may be moved meanwhile.
+fn whom(
+    docker: &Docker,
+    pod: &DesiredPod,
+    container: &Container,
+    pull: &mut dyn FnMut(&str) -> Result<(), String>,
+) -> Result<(Option<String>, Option<String>), String> {
+    let image = container.image.clone().unwrap_or_default();
+    let inspect = || docker.call(&Call::ImageInspect { image: image.clone() });
+    let found = match inspect() {
+        Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
+            pull(&image)?;
+            inspect()
+        }
+        other => other,
+    };
+    let detail = match found.map_err(|error| error.to_string())? {
+        Reply::Image(detail) => detail,
+        _ => return Err(surprise("image inspect").to_string()),
+    };
+    let asks = matches!(security::user(pod, container, None), User::AsksImage);
+    match security::user(pod, container, Some(&detail.user)) {
+        User::Is(user) => Ok((user, Some(detail.id).filter(|_| asks))),
+        User::Refused(why) => Err(why),
+        User::AsksImage => Err(format!("image {image:?} does not tell its user")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::{Clock as _, System};
+    use crate::runtime::fake::Fake;
+
+    #[test]
+    fn the_sandbox_is_that_of_the_daemon_that_is_asked() {
+        let fake = Fake::new(Arc::new(System::start()), 1);
+        let key = PodKey { namespace: "default".into(), name: "web".into() };
+        let plant = |name: &str, root: &str, attempt: &str| {
+            let labels = [
+                (labels::TYPE, labels::TYPE_SANDBOX),
+                (labels::POD_NAME, "web"),
+                (labels::POD_NAMESPACE, "default"),
+                (labels::POD_UID, "u"),
+                (labels::SANDBOX_ATTEMPT, attempt),
+                (labels::ROOT_DIR, root),
+            ];
+            fake.with(|state| state.plant(name, &labels, true, System::start().now()))
+        };
+        let (ours, theirs) = (plant("a", "/one", "0"), plant("b", "/other", "7"));
+        let docker = Docker::Fake(fake.clone());
+        let found = |root: &str| sandbox(&docker, &key, "u", root).map(|sandbox| sandbox.id);
+        assert_eq!((found("/one"), found("/other")), (Ok(ours), Ok(theirs)));
+        assert!(found("/third").is_err());
+    }
+}
