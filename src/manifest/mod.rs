@@ -418,8 +418,8 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;
     let (source, spec) = (context.source, Arc::new(spec));
-    let withheld = BTreeSet::new();
-    Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status, withheld })
+    let (withheld, ceiling) = (BTreeSet::new(), i32::MAX);
+    Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status, withheld, ceiling })
 }
 
 fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {

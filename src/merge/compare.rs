@@ -43,11 +43,12 @@ pub fn annotate(
     raw: &DesiredPod,
     uid: &str,
     source: Source,
+    ceiling: i32,
     seen: Timestamp,
     old: Option<&DesiredPod>,
 ) -> Arc<DesiredPod> {
     let mut pod = raw.clone();
-    pod.source = source;
+    (pod.source, pod.ceiling) = (source, ceiling);
     if pod.uid != uid {
         uid.clone_into(&mut pod.uid);
         pod.metadata.uid = Some(uid.to_owned());

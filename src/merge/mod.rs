@@ -26,6 +26,7 @@ use crate::pod::object::{LocalObject, Scopes};
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, PodKey, Source};
+use crate::policy::Policies;
 use crate::source::PodSet;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
@@ -110,6 +111,8 @@ pub struct Merge {
     objects: Arc<Scopes>,
     /// Pods that ran when the daemon started, for names without a holder.
     running: Table<PodKey, Running>,
+    /// Of these only the highest priorities that count: what a pod may be has been judged before.
+    policies: Arc<Policies>,
 }
 
 impl Merge {
@@ -118,7 +121,14 @@ impl Merge {
     #[must_use]
     pub fn new(declared: &[Source]) -> Merge {
         let sources = declared.iter().map(|s| (*s, Known::default())).collect();
-        Merge { sources, holders: Holders::new(), objects: Arc::default(), running: Table::new() }
+        let (holders, running) = (Holders::new(), Table::new());
+        Merge { sources, holders, objects: Arc::default(), running, policies: Arc::default() }
+    }
+
+    /// The same where sources may have only such priorities.
+    #[must_use]
+    pub fn under(self, policies: Arc<Policies>) -> Merge {
+        Merge { policies, ..self }
     }
 
     /// Whether this set lacks a pod that the source has wanted until now.
@@ -259,8 +269,10 @@ impl Merge {
             // An earlier daemon saw a running pod first.
             let ran = self.running.get(key).filter(|ran| ran.uid == uid).and_then(|ran| ran.seen);
             let seen = ran.unwrap_or(seen);
+            let most = self.policies.max_priority(claim.source);
+            let annotate = |old| compare::annotate(&raw, &uid, claim.source, most, seen, old);
             let Some(holder) = self.holders.get_mut(key) else {
-                let pod = compare::annotate(&raw, &uid, claim.source, seen, None);
+                let pod = annotate(None);
                 diff.added.push(Arc::clone(&pod));
                 self.holders.insert(key.clone(), Holder { pod, raw });
                 continue;
@@ -268,12 +280,12 @@ impl Merge {
             let same_uid = holder.pod.uid == uid;
             if same_uid && Arc::ptr_eq(&holder.raw, &raw) && holder.pod.source == claim.source {
                 if ran.is_some() {
-                    holder.pod = compare::annotate(&raw, &uid, claim.source, seen, None);
+                    holder.pod = annotate(None);
                 }
                 continue;
             }
             let old = Some(&*holder.pod).filter(|_| same_uid && ran.is_none());
-            let new = compare::annotate(&raw, &uid, claim.source, seen, old);
+            let new = annotate(old);
             if !same_uid {
                 diff.removed.push(Arc::clone(&holder.pod));
                 holder.pod = new;

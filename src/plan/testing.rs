@@ -28,6 +28,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
     }
     DesiredPod {
         withheld: Default::default(),
+        ceiling: i32::MAX,
         written: None,
         shape: None,
         key: PodKey { namespace: "default".into(), name: "web-node".into() },

@@ -138,6 +138,9 @@ pub struct DesiredPod {
     /// Names on the pods' Docker network, in lower case, that this pod asks for and does not get: pods of
     /// preceding sources have them. The main loop fills it in; in no hash, and on no container.
     pub withheld: BTreeSet<String>,
+    /// The highest priority that counts, whatever the manifest says. The merge fills in what the source may have; in no
+    /// hash, and on no container.
+    pub ceiling: i32,
 }
 
 /// The role of a container in its pod's life.

@@ -13,8 +13,8 @@ use super::level::{Level, LevelVersion};
 use crate::base::duration::boolean;
 use crate::base::limits;
 use crate::base::table::Table;
-use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
+use crate::pod::{Source, priority};
 
 /// One setting of a source: its names, and what a text does to it.
 pub struct Setting {
@@ -47,6 +47,15 @@ pub const SETTINGS: &[Setting] = &[
         field: "hostNetwork",
         clear: |_| {},
         set: |of, text| put(&mut of.host_network, boolean(text)),
+    },
+    Setting {
+        name: "max-priority",
+        field: "maxPriority",
+        clear: |_| {},
+        set: |of, text| {
+            let wrong = |_| format!("{text:?} must be a whole number of at most {}", i32::MAX);
+            put(&mut of.max_priority, text.trim().parse().map(Some).map_err(wrong))
+        },
     },
     Setting {
         name: "allowed-devices",
@@ -164,6 +173,9 @@ pub struct SourcePolicy {
     pub allow_privileged: bool,
     /// `--host-network-sources` names the source.
     pub host_network: bool,
+    /// The highest priority that counts for its pods; `None` when nothing was said: see
+    /// [`Policies::max_priority`].
+    pub max_priority: Option<i32>,
     /// `--allowed-devices`: devices, by their whole names, and directories below `/dev/`; an entry that ends
     /// in `*` matches every name in its directory with that prefix.
     pub allowed_devices: Vec<String>,
@@ -185,6 +197,7 @@ impl Default for SourcePolicy {
             pod_security: None,
             allow_privileged: false,
             host_network: true,
+            max_priority: None,
             allowed_devices: Vec::new(),
             allowed_host_paths: None,
             allowed_images: None,
@@ -362,5 +375,20 @@ impl Policies {
     #[must_use]
     pub fn of(&self, source: Source) -> &SourcePolicy {
         self.named.get(&source).unwrap_or(&self.others)
+    }
+
+    /// The highest priority that counts for pods of this source. Who may not have a privileged pod may have no critical
+    /// one either, which is never evicted: others would be in its place. Who may do less than another source
+    /// may not come before its pods at all, unless an operator says so.
+    #[must_use]
+    pub fn max_priority(&self, source: Source) -> i32 {
+        let level = |source| self.of(source).pod_security.map_or(Level::Privileged, |at| at.level);
+        let loosest = Source::ALL.into_iter().map(level).min().unwrap_or(Level::Privileged);
+        match (self.of(source).max_priority, level(source)) {
+            (Some(said), _) => said,
+            (None, Level::Privileged) => i32::MAX,
+            (None, own) if own > loosest => 0,
+            (None, Level::Baseline | Level::Restricted) => priority::HIGHEST_OF_USERS,
+        }
     }
 }

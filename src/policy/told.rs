@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use super::{AllowedImage, LevelVersion, Refusal, SourcePolicy};
+use super::{AllowedImage, LevelVersion, Policies, Refusal, SourcePolicy};
+use crate::pod::Source;
 
 /// The published part of a policy; see the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,18 +25,23 @@ pub struct Told {
     /// `--allow-privileged`.
     #[serde(default)]
     pub allow_privileged: bool,
+    /// The highest priority that counts; `None` for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_priority: Option<i32>,
 }
 
 impl Told {
-    /// The published part of this policy.
+    /// The published part of the policy of this source.
     #[must_use]
-    pub fn of(policy: &SourcePolicy) -> Told {
+    pub fn of(policies: &Policies, source: Source) -> Told {
+        let policy = policies.of(source);
         let images = policy.allowed_images.as_ref();
         Told {
             pod_security: policy.pod_security.as_ref().map(LevelVersion::to_string),
             allowed_images: images.map(|all| all.iter().map(AllowedImage::to_string).collect()),
             require_image_digest: policy.require_image_digest,
             allow_privileged: policy.allow_privileged,
+            max_priority: Some(policies.max_priority(source)).filter(|most| *most < i32::MAX),
         }
     }
 
@@ -83,7 +89,8 @@ mod tests {
             require_image_digest: true,
             ..SourcePolicy::default()
         };
-        let told = Told::of(&policy);
+        let told = Told::of(&Policies::all(policy.clone()), Source::Http);
+        assert_eq!(told.max_priority, Some(1_000_000_000));
         let told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
         let again =
             told.allowed_images.as_ref().unwrap().iter().map(|text| AllowedImage::parse(text).unwrap());
@@ -102,7 +109,9 @@ mod tests {
         let field = "spec.ephemeralContainers[0].securityContext.privileged".to_owned();
         expected.push(Refusal { reason: "Forbidden".into(), message, field });
         assert_eq!(told.refusals(&metadata, &spec), Ok(expected));
-        let of_http = Told::of(&SourcePolicy { pod_security: None, allow_privileged: true, ..policy });
+        let policy = SourcePolicy { pod_security: None, allow_privileged: true, ..policy };
+        let of_http = Told::of(&Policies::all(policy), Source::Http);
+        assert_eq!(of_http.max_priority, None);
         assert_eq!(of_http.pod_security, None);
         assert_eq!(of_http.refusals(&metadata, &spec).unwrap().len(), 2, "images alone");
     }

@@ -5,8 +5,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::pod::qos::{self, Qos};
-use crate::pod::requests;
-use crate::pod::{ContainerKind, DesiredPod, Source};
+use crate::pod::{ContainerKind, DesiredPod, priority, requests};
 use crate::runtime::{HostConfig, Resources};
 
 /// Length of a CPU quota period, microseconds.
@@ -23,10 +22,6 @@ const OOM_SANDBOX: i32 = -998;
 const OOM_GUARANTEED: i32 = -997;
 /// `oom_score_adj` of pods that request nothing.
 const OOM_BEST_EFFORT: i32 = 1000;
-/// `priorityClassName` of pods that are essential for the node.
-const NODE_CRITICAL: &str = "system-node-critical";
-/// Pods of this priority and above count as critical (`pkg/kubelet/types/pod_update.go`).
-const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
 /// Sets a container's resource fields. `node_memory` is in bytes, `oom_floor` the lowest allowed
 /// `oom_score_adj`.
@@ -86,8 +81,7 @@ pub fn cpu_shares(milli: i64) -> i64 {
 
 /// `oom_score_adj` by QoS class, before the floor is applied.
 fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, node_memory: i64) -> i32 {
-    let critical = pod.source != Source::Api || pod.spec.priority.is_some_and(|p| p >= SYSTEM_PRIORITY);
-    if critical && pod.spec.priority_class_name.as_deref() == Some(NODE_CRITICAL) {
+    if priority::is_node_critical(pod) {
         return OOM_GUARANTEED;
     }
     match qos::class(&pod.spec) {

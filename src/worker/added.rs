@@ -47,8 +47,10 @@ pub fn make(
 ) -> Result<String, String> {
     let (key, uid) = identity(wanted.pod);
     let sandbox = sandbox(docker, &key, &uid, wanted.root_dir)?;
-    let whole = with_it(wanted.pod, &sandbox.labels, wanted.container);
-    judge(&whole, wanted.policies.get(whole.source.as_str()))?;
+    let mut whole = with_it(wanted.pod, &sandbox.labels, wanted.container);
+    let policy = wanted.policies.get(whole.source.as_str());
+    judge(&whole, policy)?;
+    whole.ceiling = policy.and_then(|policy| policy.max_priority).unwrap_or(i32::MAX);
     let container = ephemeral::as_container(wanted.container);
     let (user, image) = whom(docker, &whole, &container, pull)?;
     let ephemeral = Ephemeral {
@@ -147,6 +149,7 @@ pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &Ephemer
         key,
         uid,
         withheld: Default::default(),
+        ceiling: i32::MAX,
         written: None,
         shape: None,
         source: Source::parse(&label(labels::SOURCE)).unwrap_or(Source::File),

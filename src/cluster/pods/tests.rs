@@ -38,6 +38,7 @@ fn desired(source: Source, uid: &str, spec: Value) -> DesiredPod {
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
         status: PodStatus::default(),
         withheld: Default::default(),
+        ceiling: i32::MAX,
     }
 }
 

@@ -15,7 +15,8 @@ use crate::base::limits;
 use crate::base::order;
 use crate::daemon::drain::Drain;
 use crate::machine::{StopOrder, Wish};
-use crate::pod::{DesiredPod, PodKey, priority};
+use crate::pod::priority::{self, SYSTEM_CRITICAL};
+use crate::pod::{DesiredPod, PodKey};
 use crate::status::snapshot::DrainView;
 
 /// A drain, under way or done.
@@ -39,13 +40,10 @@ struct Deadlines {
     most: Duration,
 }
 
-/// Priorities from here on are critical.
-const CRITICAL: i32 = 2_000_000_000;
-
 impl Deadlines {
     /// The time that is left for pods of this priority, whole seconds.
     fn left(self, priority: i32, now: &Now) -> u32 {
-        let left = match priority < CRITICAL {
+        let left = match priority < SYSTEM_CRITICAL {
             true => self.regular.since(now.mono),
             false => self.critical.since(now.mono).min(self.most),
         };
@@ -123,7 +121,7 @@ impl Turn {
         let is_next = |priority: i32| match shutdown {
             None => Some(priority) == lowest,
             Some(deadlines) => {
-                priority < CRITICAL || lowest >= Some(CRITICAL) || now.mono >= deadlines.regular
+                priority < SYSTEM_CRITICAL || lowest >= Some(SYSTEM_CRITICAL) || now.mono >= deadlines.regular
             }
         };
         let turn = alive.into_iter().filter(|(priority, key)| is_next(*priority) && !over(key));

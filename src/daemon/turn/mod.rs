@@ -239,7 +239,7 @@ impl Turn {
     pub fn new(config: Arc<Config>) -> Turn {
         let declared = config.sources();
         Turn {
-            merge: Versioned::new(Merge::new(&declared)),
+            merge: Versioned::new(Merge::new(&declared).under(Arc::clone(&config.policy))),
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
             ended: Table::new(),

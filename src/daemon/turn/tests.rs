@@ -12,6 +12,7 @@ mod networks;
 mod objects;
 mod orphans;
 mod ports;
+mod priorities;
 pub(crate) mod rig;
 mod sizes;
 mod snapshot;

@@ -84,6 +84,7 @@ impl Turn {
             written: None,
             shape: None,
             withheld: BTreeSet::new(),
+            ceiling: 0,
         };
         Some(PodView {
             pod: Arc::new(pod),

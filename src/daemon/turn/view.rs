@@ -13,7 +13,7 @@ use crate::base::order;
 use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
-use crate::pod::{DesiredPod, Source};
+use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::status::{self, Waiting};
@@ -49,6 +49,7 @@ impl Turn {
         problems.extend(self.merge.problems());
         problems.extend(self.held_problems());
         problems.extend(self.name_problems());
+        problems.extend(self.merge.pods().filter_map(|pod| priority_problem(pod)));
         problems.extend(self.network_problems());
         problems.extend(self.object_problems());
         problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
@@ -186,7 +187,7 @@ impl Turn {
     /// The policy of each source.
     fn policies(&self) -> BTreeMap<String, policy::Told> {
         let config = &self.config;
-        let told = |source| policy::Told::of(config.policy.of(source));
+        let told = |source| policy::Told::of(&config.policy, source);
         order::map(self.sources.keys().map(|source| (source.to_string(), told(*source))))
     }
 
@@ -232,4 +233,24 @@ impl Turn {
             more => Some(format!("{first} (and {more} more)")),
         }
     }
+}
+
+/// What a pod is told whose source may not have its priority.
+fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
+    let counts = priority::of(pod);
+    if counts == priority::claimed(pod) {
+        return None;
+    }
+    let field = if pod.spec.priority.is_some() { "spec.priority" } else { "spec.priorityClassName" };
+    let source = pod.source;
+    Some(Problem {
+        severity: Severity::Warning,
+        path: pod.origin.path.clone(),
+        at: None,
+        pod: Some(pod.key.to_string()),
+        field: Some(field.to_owned()),
+        message: format!(
+            "counts as {counts}: the highest that pods of source {source} may have (--source-policy {source}=max-priority)"
+        ),
+    })
 }

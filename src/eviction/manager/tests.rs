@@ -163,7 +163,7 @@ fn critical_pods_stay() {
     let critical = || pod("critical", 2_000_000_000, 0, GI);
     let evicted = scene.manager.choose(&hard, &scene.found(), vec![critical()], scene.now);
     assert_eq!(evicted, None);
-    let both = vec![critical(), pod("plain", 1_999_999_999, GI, 1)];
+    let both = vec![critical(), pod("plain", 1_999_999_999, GI, 900 * MI)];
     let evicted = scene.manager.choose(&hard, &scene.found(), both, scene.now).unwrap();
     assert_eq!(evicted.key.name, "plain");
     assert!(evicted.of_the_node && evicted.message.starts_with("The node was low on resource: memory. "));

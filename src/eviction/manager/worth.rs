@@ -1,8 +1,9 @@
-//! What a pod has to use of a disk for its end to help, and what a pod is taken for that could not be counted whole. Both
+//! What a pod has to use of a disk or of memory for its end to help, and what a pod is taken for that could not be counted whole. Both
 //! keep pods from going in vain, which is a deliberate difference from the kubelet.
 
 use super::Observation;
 use crate::eviction::rank::Candidate;
+use crate::eviction::signal::Resource;
 use crate::eviction::threshold::Threshold;
 
 /// What is missing.
@@ -10,11 +11,11 @@ pub(super) fn missing(threshold: &Threshold, seen: Observation) -> u64 {
     threshold.value.of(seen.capacity).saturating_sub(seen.available)
 }
 
-/// The least that a pod has to use to go: a tenth of what is missing, and a thousandth of all there is. A disk that others
-/// have filled is no reason to take down pods that use next to nothing of it. Where nobody has so much, many may have
+/// The least that a pod has to use to go: a tenth of what is missing, and a thousandth of all there is. A disk or memory that
+/// others have filled is no reason to take down pods that use next to nothing of it. Where nobody has so much, many may have
 /// filled it together: then a thousandth is enough, if the ends of all who have that would end the shortage.
 pub(super) fn least(threshold: &Threshold, seen: Observation, pods: &[Candidate]) -> u64 {
-    if !threshold.signal.is_of_disk() {
+    if threshold.signal.resource() == Resource::Pids {
         return 0;
     }
     let (missing, small) = (missing(threshold, seen), seen.capacity / 1000);

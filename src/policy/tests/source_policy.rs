@@ -42,6 +42,7 @@ fn every_setting_is_read_under_both_its_names() {
         let value = match setting.name {
             "pod-security" => "restricted:v1.30",
             "allow-privileged" | "host-network" | "require-image-digest" => "true",
+            "max-priority" => "-7",
             "allowed-devices" => "/dev/ttyS",
             "allowed-host-paths" => "/srv:ro",
             "allowed-images" => "busybox",
@@ -64,6 +65,8 @@ fn every_setting_is_read_under_both_its_names() {
         ("http=privileged=true", "\"privileged\" must be one of pod-security, allow-privileged, "),
         ("http=allowedNamespace=x", "\"allowedNamespace\" must be one of podSecurity, allowPrivileged, "),
         ("http=pod-security=strict", "pod-security: level \"strict\" must be one of"),
+        ("http=max-priority=high", "max-priority: \"high\" must be a whole number of at most 2147483647"),
+        ("http=max-priority=2147483648", "must be a whole number"),
         ("http=allowed-devices=/etc/x", "does not begin with /dev/"),
         (
             "http=shared-objects=file,http/Secret",

@@ -100,3 +100,14 @@ fn a_sidecar_is_never_killed_before_those_it_serves() {
     assert_eq!(oom_score_adj(&pod, ContainerKind::Sidecar, sidecar, GIB), 750);
     assert_eq!(oom_score_adj(&pod, ContainerKind::Init, sidecar, GIB), 999);
 }
+
+/// A pod of a source whose pods are not trusted was the last that the kernel killed, for the name of its class.
+#[test]
+fn a_class_counts_where_the_source_may_have_it() {
+    let mut pod = pod(r#"{"metadata":{"name":"p"},"spec":{"priorityClassName":"system-node-critical",
+            "containers":[{"name":"a","image":"i"}]}}"#);
+    let score = |pod: &DesiredPod| oom_score_adj(pod, ContainerKind::Regular, &pod.spec.containers[0], GIB);
+    assert_eq!(score(&pod), -997);
+    pod.ceiling = priority::HIGHEST_OF_USERS;
+    assert_eq!(score(&pod), 1000);
+}

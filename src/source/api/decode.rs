@@ -271,6 +271,7 @@ fn meaning_of(
         spec: Arc::new(pod.spec.clone().unwrap_or_default()),
         status: Default::default(),
         withheld: Default::default(),
+        ceiling: i32::MAX,
     };
     let message = format!("Pod requires node features that are not available: {message}");
     Meaning::Refused(Refused { pod: Arc::new(desired), reason: UNAVAILABLE.to_owned(), message })

@@ -11,6 +11,7 @@ const SINCE: Timestamp = Timestamp::constant(1_795_000_000, 0);
 pub(crate) fn snapshot() -> Snapshot {
     let pod = DesiredPod {
         withheld: Default::default(),
+        ceiling: i32::MAX,
         written: None,
         shape: None,
         key: PodKey { namespace: "default".into(), name: "web-node1".into() },

@@ -229,3 +229,24 @@ fn a_misfit_hides_nothing() {
     let told: String = lines(&found).iter().map(|l| format!("{l}\n")).collect();
     crate::base::testing::golden("cli/check-misfit.txt", &told);
 }
+
+/// `run` counts it so, too.
+#[test]
+fn a_priority_that_a_source_may_not_have_is_told() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  priorityClassName: system-node-critical\n  \
+               containers: [{name: a, image: 'b:1'}]\n";
+    let told = |flags: &str| {
+        let mut report = empty(flags);
+        report.decode(pod.as_bytes(), "web.yaml", None);
+        report.judge();
+        lines(&report)
+    };
+    assert_eq!(told(""), [""; 0]);
+    assert_eq!(
+        told("--source-policy file=max-priority=7"),
+        [
+            "web.yaml:5:3: warning: pod default/web: spec.priorityClassName: counts as 7: the highest that pods of source \
+          file may have (--source-policy file=max-priority)"
+        ]
+    );
+}

@@ -6,7 +6,7 @@ use super::*;
 fn one_pod_goes_and_its_end_is_awaited() {
     let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
     let mut scene = Scene::new(&[hard]);
-    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    assert_eq!(scene.look(MINUTE, 100 * MI), (true, told(VICTIM, 1)));
     let mut look = |after: u64, gone: bool| {
         let at = scene.now.after(Duration::from_secs(after));
         let found = scene.found();
@@ -21,7 +21,7 @@ fn one_pod_goes_and_its_end_is_awaited() {
     assert_eq!(scene.manager.look(&scene.found(), |_, _| false, at).act, Act::Evict(hard));
     let next = "burstable-above-requests";
     assert_eq!(
-        scene.look(Duration::ZERO, MI),
+        scene.look(Duration::ZERO, 100 * MI),
         (true, told(next, 1)),
         "the one that did not go is no longer first"
     );
@@ -34,7 +34,7 @@ fn one_pod_goes_and_its_end_is_awaited() {
 fn while_docker_stands_still_nobody_goes_in_place_of_one_that_cannot_be_stopped() {
     let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
     let mut scene = Scene::new(&[hard]);
-    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    assert_eq!(scene.look(MINUTE, 100 * MI), (true, told(VICTIM, 1)));
     let begun = scene.now;
     let found = scene.found();
     let falls = crate::eviction::cadence::Falls::default();
@@ -63,7 +63,7 @@ fn while_docker_stands_still_nobody_goes_in_place_of_one_that_cannot_be_stopped(
 fn a_pod_that_goes_as_soon_as_docker_is_back_needs_no_other() {
     let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
     let mut scene = Scene::new(&[hard]);
-    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    assert_eq!(scene.look(MINUTE, 100 * MI), (true, told(VICTIM, 1)));
     let later = scene.now.after(limits::EVICTION_PATIENCE);
     assert_eq!(scene.manager.look(&scene.found(), |_, _| false, later).act, Act::Ask);
     scene.manager.asked(false, later);

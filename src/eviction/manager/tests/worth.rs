@@ -4,9 +4,14 @@ use super::*;
 
 /// Who goes of these on a disk of 100 GiB of which so much is left, and the hard threshold is 10 GiB.
 fn goes(available: u64, pods: &[Candidate]) -> Option<String> {
-    let disk = threshold(Signal::NodeFs, 10 * GI, Duration::ZERO, None);
+    goes_for(Signal::NodeFs, available, pods)
+}
+
+/// The same for another signal.
+fn goes_for(signal: Signal, available: u64, pods: &[Candidate]) -> Option<String> {
+    let disk = threshold(signal, 10 * GI, Duration::ZERO, None);
     let mut manager = Manager::new(Settings { thresholds: vec![disk], ..Settings::none() });
-    let found = [(Signal::NodeFs, Observation { available, capacity: 100 * GI })].into();
+    let found = [(signal, Observation { available, capacity: 100 * GI })].into();
     let chosen = manager.choose(&disk, &found, pods.to_vec(), Mono(Duration::from_secs(9)));
     chosen.map(|eviction| eviction.key.name)
 }
@@ -49,4 +54,17 @@ fn a_pod_that_could_not_be_counted_whole_goes_for_no_other() {
     let critical = pod("critical", 2_000_000_000, 0, 30 * GI);
     let cut = cut("many-directories", GI);
     assert_eq!(goes(5 * GI, &[critical, cut]), Some("many-directories".to_owned()), "the other cannot go");
+}
+
+/// Three pods of 8 MiB went for the memory of one that was not to go, and nothing was won.
+#[test]
+fn nobody_goes_for_memory_whose_end_would_not_help() {
+    for signal in [Signal::Memory, Signal::AllocatableMemory] {
+        let small: Vec<Candidate> = (0..3).map(|n| pod(&format!("p{n}"), 0, 0, 200 * MI)).collect();
+        let with = |hog: Candidate| [small.clone(), vec![hog]].concat();
+        assert_eq!(goes_for(signal, 0, &with(pod("critical", 2_000_000_000, 0, 90 * GI))), None);
+        assert_eq!(goes_for(signal, 0, &with(pod("hog", 9, 0, 90 * GI))), Some("hog".to_owned()));
+        // A little is missing, and the lowest priority goes.
+        assert_eq!(goes_for(signal, 9 * GI, &with(pod("hog", 9, 0, 90 * GI))), Some("p0".to_owned()));
+    }
 }
