@@ -1,7 +1,8 @@
-//! The configuration file of `--config`: the flags of `run` as fields, so that nothing can be set here that
-//! no flag sets; or a kubelet's own file (`kubelet`). Pure but for [`read`]. A field that is not known is an error, as in the
+//! The configuration files of `--config` and `--config-dir`: the flags of `run` as fields, so that nothing can be set here
+//! that no flag sets; or a kubelet's own ones (`kubelet`). `files` makes one of all. Pure but for [`read`]. A field that is not known is an error, as in the
 //! kubelet's strict reading: a limit that is misspelled must not be a limit that is missing.
 
+pub(super) mod files;
 pub(crate) mod kubelet;
 
 use std::path::Path;
@@ -18,8 +19,8 @@ pub const API_VERSION: &str = "podkeeper.dev/v1alpha1";
 /// `kind` of the file.
 pub const KIND: &str = "PodkeeperConfiguration";
 
-/// What is wrong, and where if that is known.
-pub(super) type Wrong = (Option<Place>, String);
+/// What is wrong, and where; line 0 is the whole file.
+pub(super) type Wrong = (Place, String);
 
 /// One field.
 #[derive(Debug)]
@@ -48,21 +49,24 @@ pub(super) struct File {
     pub wrong: Vec<Wrong>,
 }
 
-/// Everything that a file says.
-pub(super) fn settings(bytes: &[u8]) -> File {
-    let nothing = |at, why| File { wrong: vec![(at, why)], ..File::default() };
-    let documents = match yaml::text(bytes).and_then(yaml::documents) {
-        Ok(documents) => documents,
-        Err(error) => return nothing(error.at, error.message),
-    };
-    let [document] = documents.as_slice() else {
-        let at = documents.get(1).map(|d| d.at);
-        return nothing(at, format!("one document is wanted, and there are {}", documents.len()));
-    };
-    if !matches!(document.data, Data::Map(_)) {
-        let why = format!("a map of settings is wanted, not {}", document.kind());
-        return nothing(Some(document.at), why);
+/// The one document of a file.
+fn one_document(bytes: &[u8]) -> Result<Node, Wrong> {
+    let documents = yaml::text(bytes).and_then(yaml::documents);
+    let mut documents = documents.map_err(|error| (error.at.unwrap_or_default(), error.message))?;
+    if let ([_, second, ..], count) = (documents.as_slice(), documents.len()) {
+        return Err((second.at, format!("one document is wanted, and there are {count}")));
     }
+    let Some(document) = documents.pop() else {
+        return Err((Place::default(), "one document is wanted, and there are 0".to_owned()));
+    };
+    match document.data {
+        Data::Map(_) => Ok(document),
+        _ => Err((document.at, format!("a map of settings is wanted, not {}", document.kind()))),
+    }
+}
+
+/// Everything that a document says. `whole` is the place of what is missing in it.
+fn judge(document: &Node, whole: Place) -> File {
     let mut file = File::default();
     let head = |key: &str| document.get(key).and_then(Node::as_str);
     if (head("apiVersion"), head("kind")) == (Some(kubelet::API_VERSION), Some(kubelet::KIND)) {
@@ -73,13 +77,13 @@ pub(super) fn settings(bytes: &[u8]) -> File {
     for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = document.get(key);
         if found.and_then(Node::as_str) != Some(expected) {
-            wrong.push((found.map(|n| n.at), format!("{key}: must be {expected}")));
+            wrong.push((found.map_or(whole, |n| n.at), format!("{key}: must be {expected}")));
         }
     }
     for entry in document.entries().iter().filter(|e| !matches!(e.key.as_str(), "apiVersion" | "kind")) {
         match flags::all().find(|f| f.field().is_some_and(|field| field == entry.key)) {
             Some(flag) => settings.push(setting(flag, &entry.key, entry, wrong)),
-            None => wrong.push((Some(entry.at), unknown(&entry.key))),
+            None => wrong.push((entry.at, unknown(&entry.key))),
         }
     }
     file
@@ -113,7 +117,7 @@ fn setting(flag: &'static Flag, field: &str, entry: &Entry, wrong: &mut Vec<Wron
             for source in entries {
                 if !matches!(source.value.data, Data::Map(_)) {
                     let why = format!("{field}: a map of settings is wanted, not {}", source.value.kind());
-                    take(source.value.at, Err((Some(source.value.at), why)));
+                    take(source.value.at, Err((source.value.at, why)));
                 }
                 for one in source.value.entries() {
                     let text = list(field, &one.value);
@@ -154,7 +158,7 @@ fn list(field: &str, node: &Node) -> Result<String, Wrong> {
     for item in items {
         let text = scalar(field, item)?;
         if text.contains(',') {
-            return Err((Some(item.at), format!("{field}: an item of this list cannot hold a comma")));
+            return Err((item.at, format!("{field}: an item of this list cannot hold a comma")));
         }
         texts.push(text);
     }
@@ -167,7 +171,7 @@ fn scalar(field: &str, node: &Node) -> Result<String, Wrong> {
         Data::Number(value) => Ok(value.to_string()),
         Data::String(value) => Ok(value.clone()),
         Data::Null | Data::List(_) | Data::Map(_) => {
-            Err((Some(node.at), format!("{field}: a string or a number is wanted, not {}", node.kind())))
+            Err((node.at, format!("{field}: a string or a number is wanted, not {}", node.kind())))
         }
     }
 }

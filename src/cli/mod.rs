@@ -33,14 +33,15 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use exit::Exit;
-use parse::Command;
+use parse::{Command, Files};
 
 /// podkeeper's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs podkeeper with these arguments (without the program's name).
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let command = match parse::parse(arguments, &config_file::read) {
+    let files = Files { read: &config_file::read, list: &config_file::files::list };
+    let command = match parse::parse_with(arguments, files) {
         Ok(command) => command,
         Err(error) => {
             say(&error.to_string());

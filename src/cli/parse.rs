@@ -1,22 +1,23 @@
 //! Arguments -> [`Command`]. Pure: no file, clock or environment is looked at. Every flag comes
 //! from `flags`, its default too.
 
+mod configure;
 mod operands;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lexopt::Arg;
 
 use super::completion::Shell;
-use super::config_file;
 use super::exit::Exit;
 use super::flags::{self, Flag, Options, Takes, Verb};
 use super::nearest::nearest;
 use super::rules::check_run;
-use crate::base::order;
 use crate::pod::Source;
+pub use configure::Files;
+use configure::configure;
 
 /// What the user wants.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,14 +115,14 @@ pub(super) fn usage<T>(verb: impl Into<Option<Verb>>, message: impl Into<String>
     Err(UsageError { message: message.into(), verb: verb.into(), exit: Exit::Usage })
 }
 
-/// Reads a configuration file.
-pub type Reader<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
-
 /// Parses the arguments (without the program's name).
 ///
 /// # Errors
 /// A [`UsageError`] for anything that is not understood: nothing is guessed.
-pub fn parse(arguments: impl Iterator<Item = OsString>, reader: Reader<'_>) -> Result<Command, UsageError> {
+pub fn parse_with(
+    arguments: impl Iterator<Item = OsString>,
+    files: Files<'_>,
+) -> Result<Command, UsageError> {
     let mut arguments = arguments;
     let Some(first) = arguments.next() else {
         return usage(None, "no command given");
@@ -138,7 +139,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>, reader: Reader<'_>) -> R
         (Verb::Exec | Verb::Debug, Some(at)) => Some(ours.split_off(at).split_off(1)),
         _ => None,
     };
-    let Some((options, words)) = read(verb, ours, reader)? else {
+    let Some((options, words)) = read(verb, ours, files)? else {
         return Ok(Command::Help(Some(verb)));
     };
     finish(verb, options, words, rest)
@@ -148,7 +149,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>, reader: Reader<'_>) -> R
 fn read(
     verb: Verb,
     arguments: Vec<OsString>,
-    reader: Reader<'_>,
+    files: Files<'_>,
 ) -> Result<Option<(Options, Vec<OsString>)>, UsageError> {
     let mut given = Vec::new();
     let mut words = Vec::new();
@@ -179,9 +180,7 @@ fn read(
         given.push((flag, text));
     }
     let mut options = Options::defaults().or_else(|why| usage(None, why))?;
-    if let Some((_, path)) = given.iter().rev().find(|(flag, _)| flag.name == flags::CONFIG) {
-        configure(&mut options, verb, Path::new(path), &given, reader)?;
-    }
+    configure(&mut options, verb, &given, files)?;
     for (flag, text) in given {
         // What is printed may be kept.
         let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
@@ -193,59 +192,6 @@ fn read(
         }
     }
     Ok(Some((options, words)))
-}
-
-/// A path in the configuration file is meant from where the file is.
-fn beside(file: &Path, path: &str) -> OsString {
-    file.parent().unwrap_or(Path::new("")).join(path).into_os_string()
-}
-
-/// Sets what the configuration file says and no flag does.
-fn configure(
-    options: &mut Options,
-    verb: Verb,
-    path: &Path,
-    given: &[(&'static Flag, OsString)],
-    reader: Reader<'_>,
-) -> Result<(), UsageError> {
-    // The file may lie on a disk that is mounted later: worth another try.
-    let unreadable = |why| UsageError {
-        message: format!("cannot read the configuration file {}: {why}", path.display()),
-        verb: Some(verb),
-        exit: Exit::Failure,
-    };
-    let bytes = reader(path).map_err(unreadable)?;
-    let file = config_file::settings(&bytes);
-    let mut wrong = file.wrong;
-    let told =
-        |((line, column), note): &((u32, u32), String)| format!("{}:{line}:{column}: {note}", path.display());
-    options.notes = file.notes.iter().map(told).collect();
-    for setting in file.settings {
-        let flag = setting.flag;
-        // What is checked offline is what `run` would say.
-        let ours = verb == Verb::Check || flags::knows(verb, flag);
-        if !ours || given.iter().any(|(other, _)| other.name == flag.name) {
-            continue;
-        }
-        for (at, text) in &setting.texts {
-            let text = if flag.is_path() && !text.is_empty() { beside(path, text) } else { text.into() };
-            if let Err(why) = flag.set(options, &text) {
-                wrong.push((Some(*at), format!("{}: {why}", setting.field)));
-            } else if matches!(verb, Verb::Config | Verb::Run) {
-                let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
-                options.given.push((flag.name, shown.into_owned(), format!("{}:{}", path.display(), at.0)));
-            }
-        }
-    }
-    order::sort(&mut wrong);
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    let lines = wrong.iter().map(|(at, why)| match at {
-        Some((line, column)) => format!("{}:{line}:{column}: {why}", path.display()),
-        None => format!("{}: {why}", path.display()),
-    });
-    usage(verb, lines.collect::<Vec<_>>().join("\n       "))
 }
 
 fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
@@ -351,6 +297,15 @@ fn finish(
             [_, more @ ..] => operands::none_left(verb, more).map(|()| Command::Help(None)),
         },
     }
+}
+
+/// [`parse_with`] where no directory can be read.
+#[cfg(test)]
+pub fn parse(
+    arguments: impl Iterator<Item = OsString>,
+    read: configure::Reader<'_>,
+) -> Result<Command, UsageError> {
+    parse_with(arguments, Files { read, list: &|_| Err("no directory".to_owned()) })
 }
 
 #[cfg(test)]

@@ -23,6 +23,11 @@ pub const PROBLEMS_PER_FILE: usize = 50;
 /// Most symbolic links on a manifest path that are followed and watched.
 pub const MANIFEST_LINKS: usize = 8;
 
+// --- Configuration files -----------------------------------------------------------------------------
+
+/// Most files of `--config-dir`, each of at most [`MANIFEST_BYTES`].
+pub const CONFIG_FILES: usize = 256;
+
 // --- Sources -----------------------------------------------------------------------------------------
 
 /// Most pods one source may want.

@@ -225,12 +225,12 @@ fn below(name: &str, entry: &Entry, file: &mut File) {
     let above = format!("{name}.");
     if !FIELDS.iter().any(|(field, _)| field.starts_with(&above)) {
         let all = FIELDS.iter().map(|(field, _)| *field);
-        file.wrong.push((Some(entry.at), unknown_among(name, all)));
+        file.wrong.push((entry.at, unknown_among(name, all)));
     } else if let Data::Map(_) = entry.value.data {
         fields(&above, &entry.value, file);
     } else {
         let why = format!("{name}: a map is wanted, not {}", entry.value.kind());
-        file.wrong.push((Some(entry.value.at), why));
+        file.wrong.push((entry.value.at, why));
     }
 }
 
@@ -248,12 +248,12 @@ fn field(name: &str, means: Means, entry: &Entry, file: &mut File) {
             true => file.notes.push((at, format!("{name} has no effect: {why}"))),
             false => {
                 let why = format!("{name}: {} is wanted, not {}", shape.words(), entry.value.kind());
-                file.wrong.push((Some(at), why));
+                file.wrong.push((at, why));
             }
         },
         Only(value, why) => {
             if !matches!(entry.value.data, Data::Bool(on) if on.to_string() == value) {
-                file.wrong.push((Some(at), format!("{name}: must be {value}: {why}")));
+                file.wrong.push((at, format!("{name}: must be {value}: {why}")));
             }
         }
     }

@@ -7,10 +7,13 @@ use super::{Flag, RUN, Section, Verb, of_verbs};
 
 /// The flag that names the configuration file.
 pub const CONFIG: &str = "config";
+/// The flag that names the directory of further ones.
+pub const CONFIG_DIR: &str = "config-dir";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
     pub config: Option<PathBuf>,
+    pub config_dir: Option<PathBuf>,
     pub root: PathBuf,
     pub run: PathBuf,
     pub pod_logs: PathBuf,
@@ -72,6 +75,12 @@ pub static SECTION: Section = Section {
             ..CONFIGURED
         },
         Flag {
+            name: CONFIG_DIR,
+            takes: PathOrNone("DIR", |o, path| o.directories.config_dir = path),
+            help: "Further such files, *.conf by name; each changes what earlier ones say",
+            ..CONFIGURED
+        },
+        Flag {
             name: "root-dir",
             takes: Path("DIR", |o, path| o.directories.root = path),
             default: "/var/lib/podkeeper",
@@ -130,6 +139,7 @@ mod tests {
             &SECTION,
             &[
                 (CONFIG, "/c", |o| o.directories.config == Some("/c".into())),
+                (CONFIG_DIR, "/d", |o| o.directories.config_dir == Some("/d".into())),
                 ("root-dir", "/r", |o| o.directories.root == StdPath::new("/r")),
                 ("run-dir", "/r", |o| o.directories.run == StdPath::new("/r")),
                 ("pod-logs-dir", "/r", |o| o.directories.pod_logs == StdPath::new("/r")),

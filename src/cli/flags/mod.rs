@@ -29,7 +29,7 @@ use std::time;
 use super::value;
 pub use super::verbs::Verb;
 pub use commands::{Output, SortBy};
-pub use directories::CONFIG;
+pub use directories::{CONFIG, CONFIG_DIR};
 pub use docker::endpoint;
 
 /// The values of all flags; what a command does not know keeps its default.
@@ -213,11 +213,11 @@ impl Flag {
         Ok(())
     }
 
-    /// Its field in the configuration file: of `run` alone, and not that of the file itself.
+    /// Its field in the configuration file: of `run` alone, and not those of the files themselves.
     #[must_use]
     pub fn field(&self) -> Option<String> {
         const INITIALS: &[&str] = &["url", "ca", "ip", "dns", "cidr", "qos"];
-        if self.name == CONFIG || !self.verbs.contains(&Verb::Run) {
+        if self.name == CONFIG || self.name == CONFIG_DIR || !self.verbs.contains(&Verb::Run) {
             return None;
         }
         if !self.field.is_empty() {

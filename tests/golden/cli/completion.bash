@@ -16,7 +16,7 @@ _podkeeper() {
         return
     fi
     case $verb:$before in
-    run:--pod-manifest-path | run:--manifest-verify-key | run:--last-good-key-file | run:--manifest-url-ca-file | run:--manifest-url-cert-file | run:--manifest-url-key-file | run:--kubeconfig | run:--resolv-conf | run:--bootstrap-kubeconfig | run:--image-preload-dir | run:--tls-cert-file | run:--tls-private-key-file | run:--cert-dir | run:--client-ca-file | run:--config | run:--root-dir | run:--run-dir | run:--pod-logs-dir)
+    run:--pod-manifest-path | run:--manifest-verify-key | run:--last-good-key-file | run:--manifest-url-ca-file | run:--manifest-url-cert-file | run:--manifest-url-key-file | run:--kubeconfig | run:--resolv-conf | run:--bootstrap-kubeconfig | run:--image-preload-dir | run:--tls-cert-file | run:--tls-private-key-file | run:--cert-dir | run:--client-ca-file | run:--config | run:--config-dir | run:--root-dir | run:--run-dir | run:--pod-logs-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
@@ -25,22 +25,22 @@ _podkeeper() {
         COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
         return
         ;;
-    check:--verify-key | check:--config)
+    check:--verify-key | check:--config | check:--config-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     check:--manifest-min-version | check:--source | check:--hostname-override | check:--node-labels | check:--kube-reserved | check:--system-reserved | check:--max-pods | check:--device | check:--host-network-sources | check:--allowed-unsafe-sysctls | check:--allowed-devices | check:--pod-security | check:--allowed-host-paths | check:--allowed-images | check:--source-policy) return ;;
-    forget:--config | forget:--root-dir)
+    forget:--config | forget:--config-dir | forget:--root-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     forget:--source) return ;;
-    drain:--config | drain:--root-dir | drain:--run-dir)
+    drain:--config | drain:--config-dir | drain:--root-dir | drain:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     drain:--grace | drain:--timeout) return ;;
-    resume:--config | resume:--root-dir | resume:--run-dir)
+    resume:--config | resume:--config-dir | resume:--root-dir | resume:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
@@ -48,12 +48,12 @@ _podkeeper() {
         COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
         return
         ;;
-    get:--config | get:--run-dir)
+    get:--config | get:--config-dir | get:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     get:--namespace | get:-n | get:--selector | get:-l | get:--field-selector | get:--for) return ;;
-    describe:--config | describe:--run-dir)
+    describe:--config | describe:--config-dir | describe:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
@@ -62,7 +62,7 @@ _podkeeper() {
         COMPREPLY=($(compgen -W 'cpu memory' -- "$current"))
         return
         ;;
-    top:--config | top:--run-dir)
+    top:--config | top:--config-dir | top:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
@@ -71,46 +71,46 @@ _podkeeper() {
         COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
         return
         ;;
-    stats:--config | stats:--run-dir)
+    stats:--config | stats:--config-dir | stats:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    logs:--config | logs:--run-dir)
+    logs:--config | logs:--config-dir | logs:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     logs:--namespace | logs:-n | logs:--selector | logs:-l | logs:--container | logs:-c | logs:--tail | logs:--since | logs:--since-time | logs:--limit-bytes | logs:--max-log-requests) return ;;
-    restart:--config | restart:--run-dir)
+    restart:--config | restart:--config-dir | restart:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     restart:--namespace | restart:-n) return ;;
-    attach:--config | attach:--run-dir)
+    attach:--config | attach:--config-dir | attach:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     attach:--namespace | attach:-n | attach:--container | attach:-c) return ;;
-    exec:--config | exec:--run-dir)
+    exec:--config | exec:--config-dir | exec:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     exec:--namespace | exec:-n | exec:--container | exec:-c) return ;;
-    port-forward:--config | port-forward:--run-dir)
+    port-forward:--config | port-forward:--config-dir | port-forward:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     port-forward:--namespace | port-forward:-n | port-forward:--listen) return ;;
-    debug:--config | debug:--run-dir)
+    debug:--config | debug:--config-dir | debug:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     debug:--namespace | debug:-n | debug:--container | debug:-c | debug:--image | debug:--target | debug:--profile) return ;;
-    pull:--config | pull:--root-dir)
+    pull:--config | pull:--config-dir | pull:--root-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     pull:--docker-endpoint | pull:--image-pull-progress-deadline) return ;;
-    load:--config)
+    load:--config | load:--config-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
@@ -119,25 +119,25 @@ _podkeeper() {
         COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
         return
         ;;
-    images:--config | images:--run-dir)
+    images:--config | images:--config-dir | images:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    prune:--config | prune:--run-dir)
+    prune:--config | prune:--config-dir | prune:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    config:--pod-manifest-path | config:--manifest-verify-key | config:--last-good-key-file | config:--manifest-url-ca-file | config:--manifest-url-cert-file | config:--manifest-url-key-file | config:--kubeconfig | config:--resolv-conf | config:--bootstrap-kubeconfig | config:--image-preload-dir | config:--tls-cert-file | config:--tls-private-key-file | config:--cert-dir | config:--client-ca-file | config:--config | config:--root-dir | config:--run-dir | config:--pod-logs-dir)
+    config:--pod-manifest-path | config:--manifest-verify-key | config:--last-good-key-file | config:--manifest-url-ca-file | config:--manifest-url-cert-file | config:--manifest-url-key-file | config:--kubeconfig | config:--resolv-conf | config:--bootstrap-kubeconfig | config:--image-preload-dir | config:--tls-cert-file | config:--tls-private-key-file | config:--cert-dir | config:--client-ca-file | config:--config | config:--config-dir | config:--root-dir | config:--run-dir | config:--pod-logs-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     config:--file-check-frequency | config:--manifest-min-version | config:--manifest-url | config:--manifest-url-header | config:--http-check-frequency | config:--manifest-url-max-size | config:--sync-frequency | config:--hostname-override | config:--node-labels | config:--node-ip | config:--cluster-dns | config:--cluster-domain | config:--kube-reserved | config:--system-reserved | config:--max-pods | config:--pod-max-pids | config:--cgroup-root | config:--device | config:--register-with-taints | config:--node-status-update-frequency | config:--node-status-report-frequency | config:--node-lease-duration-seconds | config:--node-status-max-images | config:--eviction-hard | config:--eviction-soft | config:--eviction-soft-grace-period | config:--eviction-minimum-reclaim | config:--eviction-pressure-transition-period | config:--eviction-max-pod-grace-period | config:--low-diskspace-threshold-mb | config:--image-gc-high-threshold | config:--image-gc-low-threshold | config:--minimum-image-ttl-duration | config:--image-maximum-gc-age | config:--pinned-images | config:--shutdown-grace-period | config:--shutdown-grace-period-critical-pods | config:--enforce-node-allocatable | config:--kube-reserved-cgroup | config:--system-reserved-cgroup | config:--kubelet-cgroups | config:--runtime-cgroups | config:--system-cgroups | config:--docker-endpoint | config:--pod-infra-container-image | config:--docker-network | config:--docker-network-cidr | config:--image-pull-progress-deadline | config:--max-parallel-image-pulls | config:--registry-qps | config:--registry-burst | config:--minimum-container-ttl-duration | config:--maximum-dead-containers-per-container | config:--maximum-dead-containers | config:--container-log-driver | config:--container-log-max-size | config:--container-log-max-files | config:--host-network-sources | config:--allowed-unsafe-sysctls | config:--allowed-devices | config:--pod-security | config:--allowed-host-paths | config:--allowed-images | config:--source-policy | config:--api-address | config:--port | config:--address | config:--read-only-port | config:--healthz-port | config:--healthz-bind-address | config:--authorization-mode | config:--authentication-token-webhook-cache-ttl | config:--authorization-webhook-cache-authorized-ttl | config:--authorization-webhook-cache-unauthorized-ttl | config:--authorization-admin-groups | config:--authorization-view-groups | config:-v) return ;;
-    kubeconfig:--config | kubeconfig:--root-dir | kubeconfig:--run-dir)
+    kubeconfig:--config | kubeconfig:--config-dir | kubeconfig:--root-dir | kubeconfig:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     kubeconfig:--api-address | kubeconfig:--user | kubeconfig:--group | kubeconfig:--server) return ;;
-    page:--config | page:--root-dir | page:--run-dir)
+    page:--config | page:--config-dir | page:--root-dir | page:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
@@ -149,30 +149,30 @@ _podkeeper() {
     join:--token | join:--ca-cert-hash) return ;;
     esac
     case $verb in
-    run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
-    check) flags='--manifest-min-version --verify-key --strict --source --hostname-override --node-labels --kube-reserved --system-reserved --max-pods --device --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --config --output -o' words=@files ;;
-    forget) flags='--source --config --root-dir' words='' ;;
-    drain) flags='--config --root-dir --run-dir --grace --timeout --until-reboot' words='' ;;
-    resume) flags='--config --root-dir --run-dir' words='' ;;
-    get) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --field-selector --output -o --watch -w --for --no-headers' words='' kinds='events node pods sources' ;;
-    describe) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l' words='' kinds='node pod' ;;
-    top) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --no-headers --containers --sort-by' words='' kinds='node pods' ;;
-    stats) flags='--config --run-dir --output -o' words='' ;;
-    logs) flags='--config --run-dir --namespace -n --all-namespaces -A --selector -l --container -c --all-containers --follow -f --previous -p --timestamps -t --prefix --tail --since --since-time --limit-bytes --max-log-requests' words=@pods ;;
-    restart) flags='--config --run-dir --namespace -n' words=@pods ;;
-    attach) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
-    exec) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
-    port-forward) flags='--config --run-dir --namespace -n --listen' words=@pods ;;
-    debug) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t --image --target --profile' words=@pods ;;
+    run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
+    check) flags='--manifest-min-version --verify-key --strict --source --hostname-override --node-labels --kube-reserved --system-reserved --max-pods --device --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --config --config-dir --output -o' words=@files ;;
+    forget) flags='--source --config --config-dir --root-dir' words='' ;;
+    drain) flags='--config --config-dir --root-dir --run-dir --grace --timeout --until-reboot' words='' ;;
+    resume) flags='--config --config-dir --root-dir --run-dir' words='' ;;
+    get) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l --field-selector --output -o --watch -w --for --no-headers' words='' kinds='events node pods sources' ;;
+    describe) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l' words='' kinds='node pod' ;;
+    top) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l --no-headers --containers --sort-by' words='' kinds='node pods' ;;
+    stats) flags='--config --config-dir --run-dir --output -o' words='' ;;
+    logs) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l --container -c --all-containers --follow -f --previous -p --timestamps -t --prefix --tail --since --since-time --limit-bytes --max-log-requests' words=@pods ;;
+    restart) flags='--config --config-dir --run-dir --namespace -n' words=@pods ;;
+    attach) flags='--config --config-dir --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
+    exec) flags='--config --config-dir --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
+    port-forward) flags='--config --config-dir --run-dir --namespace -n --listen' words=@pods ;;
+    debug) flags='--config --config-dir --run-dir --namespace -n --container -c --stdin -i --tty -t --image --target --profile' words=@pods ;;
     explain) flags='--recursive' words='' ;;
-    pull) flags='--docker-endpoint --image-pull-progress-deadline --config --root-dir' words='' ;;
-    load) flags='--docker-endpoint --image-pull-progress-deadline --config' words=@files ;;
-    images) flags='--config --run-dir --output -o --no-headers' words='' ;;
-    prune) flags='--config --run-dir --dry-run --prune-build-cache' words='' ;;
-    config) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
+    pull) flags='--docker-endpoint --image-pull-progress-deadline --config --config-dir --root-dir' words='' ;;
+    load) flags='--docker-endpoint --image-pull-progress-deadline --config --config-dir' words=@files ;;
+    images) flags='--config --config-dir --run-dir --output -o --no-headers' words='' ;;
+    prune) flags='--config --config-dir --run-dir --dry-run --prune-build-cache' words='' ;;
+    config) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
     completion) flags='' words='bash zsh fish' ;;
-    kubeconfig) flags='--api-address --config --root-dir --run-dir --user --group --server' words='' ;;
-    page) flags='--api-address --config --root-dir --run-dir --server' words='' ;;
+    kubeconfig) flags='--api-address --config --config-dir --root-dir --run-dir --user --group --server' words='' ;;
+    page) flags='--api-address --config --config-dir --root-dir --run-dir --server' words='' ;;
     join) flags='--bootstrap-kubeconfig --token --ca-cert-hash --unsafe-skip-ca-verification' words='' ;;
     version) flags='' words='' ;;
     help) flags='' words='run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help' ;;

@@ -161,6 +161,7 @@ _podkeeper() {
                 '*--enable-debugging-handlers[Serve logs of containers, exec, attach, run and port-forward]' \
                 '*--enable-system-log-handler[Serve the files below /var/log]' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--pod-logs-dir=[Links to the logs of containers, by pod; those by container are in containers beside it]:DIR:_files' \
@@ -189,6 +190,7 @@ _podkeeper() {
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*:argument:_files'
@@ -197,12 +199,14 @@ _podkeeper() {
             _arguments \
                 '*--source=[The source that is meant\: file or http; with a path (of check), that of these manifests]:SOURCE\[=PATH\]:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*:argument:'
             ;;
         drain)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--grace=[Longest grace of any pod; each pod'\''s own when not given]:SECONDS:' \
@@ -213,6 +217,7 @@ _podkeeper() {
         resume)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*:argument:'
@@ -220,6 +225,7 @@ _podkeeper() {
         get)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -239,6 +245,7 @@ _podkeeper() {
         describe)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -251,6 +258,7 @@ _podkeeper() {
         top)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -266,6 +274,7 @@ _podkeeper() {
         stats)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
@@ -274,6 +283,7 @@ _podkeeper() {
         logs)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -301,6 +311,7 @@ _podkeeper() {
         restart)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -309,6 +320,7 @@ _podkeeper() {
         attach)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -323,6 +335,7 @@ _podkeeper() {
         exec)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -337,6 +350,7 @@ _podkeeper() {
         port-forward)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -346,6 +360,7 @@ _podkeeper() {
         debug)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
                 '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
@@ -370,6 +385,7 @@ _podkeeper() {
                 '*--docker-endpoint=[Docker'\''s socket; fake\:// is a Docker in memory, for load tests]:URL:' \
                 '*--image-pull-progress-deadline=[A pull without progress for so long is given up]:DURATION:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*:argument:'
             ;;
@@ -378,11 +394,13 @@ _podkeeper() {
                 '*--docker-endpoint=[Docker'\''s socket; fake\:// is a Docker in memory, for load tests]:URL:' \
                 '*--image-pull-progress-deadline=[A pull without progress for so long is given up]:DURATION:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*:argument:_files'
             ;;
         images)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
                 '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
@@ -392,6 +410,7 @@ _podkeeper() {
         prune)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--dry-run[Remove nothing, and tell what would be removed]' \
                 '*--prune-build-cache[Remove Docker'\''s build cache, too]' \
@@ -504,6 +523,7 @@ _podkeeper() {
                 '*--enable-debugging-handlers[Serve logs of containers, exec, attach, run and port-forward]' \
                 '*--enable-system-log-handler[Serve the files below /var/log]' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--pod-logs-dir=[Links to the logs of containers, by pod; those by container are in containers beside it]:DIR:_files' \
@@ -518,6 +538,7 @@ _podkeeper() {
             _arguments \
                 '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--user=[Whom the API calls the user]:NAME:' \
@@ -529,6 +550,7 @@ _podkeeper() {
             _arguments \
                 '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--server=[How clients reach the API, where that is not where it listens]:URL:' \

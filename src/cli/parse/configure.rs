@@ -1,0 +1,84 @@
+//! Sets what configuration files say and no flag does. The files are read by whoever calls: [`Files`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::super::config_file::files::merged;
+use super::super::exit::Exit;
+use super::super::flags::{self, Flag, Options, Verb};
+use super::{UsageError, usage};
+
+/// Reads a configuration file.
+pub type Reader<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
+
+/// How configuration files are found and read.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    /// Reads one.
+    pub read: Reader<'a>,
+    /// Those of a directory that count, in the order in which they do.
+    pub list: &'a dyn Fn(&Path) -> Result<Vec<PathBuf>, String>,
+}
+
+impl Files<'_> {
+    /// The file, and those of the directory, with their content. They may lie on a disk that is mounted later: that is
+    /// worth another try.
+    fn all(
+        self,
+        verb: Verb,
+        file: Option<&Path>,
+        dir: Option<&Path>,
+    ) -> Result<Vec<(PathBuf, Vec<u8>)>, UsageError> {
+        let unreadable = |what: &str, path: &Path, why: String| UsageError {
+            message: format!("cannot read the configuration {what} {}: {why}", path.display()),
+            verb: Some(verb),
+            exit: Exit::Failure,
+        };
+        let mut paths: Vec<PathBuf> = file.map(Path::to_owned).into_iter().collect();
+        if let Some(dir) = dir {
+            paths.extend((self.list)(dir).map_err(|why| unreadable("directory", dir, why))?);
+        }
+        let read = |path: PathBuf| match (self.read)(&path) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(why) => Err(unreadable("file", &path, why)),
+        };
+        paths.into_iter().map(read).collect()
+    }
+}
+
+pub(super) fn configure(
+    options: &mut Options,
+    verb: Verb,
+    given: &[(&'static Flag, OsString)],
+    files: Files<'_>,
+) -> Result<(), UsageError> {
+    let last = |name: &str| given.iter().rev().find(|(flag, _)| flag.name == name);
+    let path = |name: &str| last(name).map(|(_, path)| Path::new(path)).filter(|p| !p.as_os_str().is_empty());
+    let (file, lines) = merged(&files.all(verb, path(flags::CONFIG), path(flags::CONFIG_DIR))?);
+    let mut wrong = file.wrong;
+    options.notes = file.notes.iter().map(|(at, note)| format!("{}: {note}", lines.place(*at))).collect();
+    for setting in file.settings {
+        let flag = setting.flag;
+        // What is checked offline is what `run` would say.
+        let ours = verb == Verb::Check || flags::knows(verb, flag);
+        if !ours || given.iter().any(|(other, _)| other.name == flag.name) {
+            continue;
+        }
+        for (at, text) in &setting.texts {
+            let is_path = flag.is_path() && !text.is_empty();
+            let text = if is_path { lines.beside(*at, text).into_os_string() } else { text.into() };
+            if let Err(why) = flag.set(options, &text) {
+                wrong.push((*at, format!("{}: {why}", setting.field)));
+            } else if matches!(verb, Verb::Config | Verb::Run) {
+                let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
+                options.given.push((flag.name, shown.into_owned(), lines.line(*at)));
+            }
+        }
+    }
+    crate::base::order::sort(&mut wrong);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let told = wrong.iter().map(|(at, why)| format!("{}: {why}", lines.place(*at)));
+    usage(verb, told.collect::<Vec<_>>().join("\n       "))
+}
