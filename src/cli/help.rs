@@ -25,7 +25,7 @@ fn program(out: &mut String) {
         let _ = writeln!(out, "  {:<12}{}", verb.word(), verb.about().summary);
     }
     out.push_str("\nStart with:  podkeeper run --pod-manifest-path /etc/podkeeper/manifests\n");
-    out.push_str("Flags of a command:  podkeeper COMMAND --help.  Everything else:  man 8 podkeeper\n");
+    out.push_str("Flags of a command:  podkeeper COMMAND --help.  Everything else:  man podkeeper\n");
 }
 
 fn subcommand(out: &mut String, verb: Verb) {

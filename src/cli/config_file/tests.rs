@@ -213,7 +213,7 @@ fn the_head_is_wanted_and_the_file_must_be_there() {
 fn every_flag_of_run_has_one_field() {
     let fields: Vec<String> = flags::all().filter_map(Flag::field).collect();
     assert_eq!(fields.len(), fields.iter().collect::<BTreeSet<_>>().len());
-    let page = include_str!("../../../man/podkeeper.8");
+    let page = include_str!("../../../man/podkeeper.conf.5");
     for (flag, field) in flags::all().filter_map(|f| f.field().map(|field| (f, field))) {
         let plain = field.to_lowercase() == flag.name.replace('-', "");
         assert!(plain || page.contains(&field), "{field} is not in the man page");

@@ -1,4 +1,4 @@
-//! Tests that the man page says what the program's own tables say: flags, exit codes, manifest fields.
+//! Tests that the man pages say what the program's own tables say: flags, exit codes, fields of settings and manifests.
 
 use std::fmt::Write;
 
@@ -8,10 +8,14 @@ use crate::cli::flags::{self, Flag};
 use crate::cli::verbs::Verb;
 use crate::manifest::support::{Row, Support, table};
 
-const PAGE: &str = "man/podkeeper.8";
+/// The daemon and its flags, and then the commands with theirs.
+const PAGES: [&str; 2] = ["man/podkeeper.8", "man/podkeeper.1"];
+const SETTINGS: &str = "man/podkeeper.conf.5";
 const MANIFESTS: &str = "man/podkeeper-manifest.5";
 const BEGIN: &str = ".\\\" begin fields (written by: UPDATE=1 cargo test --lib man)\n";
 const END: &str = ".\\\" end fields\n";
+const OWN: (&str, &str) =
+    (".\\\" begin own fields (written by: UPDATE=1 cargo test --lib man)\n", ".\\\" end own fields\n");
 const KUBELET: (&str, &str) = (
     ".\\\" begin kubelet fields (written by: UPDATE=1 cargo test --lib man)\n",
     ".\\\" end kubelet fields\n",
@@ -23,6 +27,10 @@ fn path(page: &str) -> std::path::PathBuf {
 
 fn page(page: &str) -> String {
     std::fs::read_to_string(path(page)).unwrap()
+}
+
+fn commands_and_daemon() -> String {
+    PAGES.map(page).concat()
 }
 
 /// The entry of a flag in a list: from its `.It` to the next one.
@@ -41,19 +49,19 @@ fn entry(page: &str, flag: &Flag) -> String {
 
 #[test]
 fn every_flag_is_in_the_man_page_with_its_default() {
-    let page = page(PAGE);
+    let page = commands_and_daemon();
     for flag in flags::all() {
         let entry = entry(&page, flag);
-        assert!(!entry.is_empty(), "--{} is not in {PAGE}", flag.name);
+        assert!(!entry.is_empty(), "--{} is not in {PAGES:?}", flag.name);
         if let Some(short) = flag.short {
-            assert!(entry.contains(&format!("Fl {short} ")), "-{short} is not in {PAGE}");
+            assert!(entry.contains(&format!("Fl {short} ")), "-{short} is not in {PAGES:?}");
         }
         if flag.word().is_some() && !flag.default.is_empty() {
             let default = format!("Default: {}", flag.default);
             let said = entry.lines().any(|l| {
                 l.strip_prefix(&default).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ',']))
             });
-            assert!(said, "--{}: \"{default}\" is not in {PAGE}", flag.name);
+            assert!(said, "--{}: \"{default}\" is not in {PAGES:?}", flag.name);
         }
     }
 }
@@ -62,7 +70,7 @@ fn every_flag_is_in_the_man_page_with_its_default() {
 /// commands know that look at pods says nothing.
 #[test]
 fn every_flag_names_the_commands_that_know_it() {
-    let page = page(PAGE);
+    let page = commands_and_daemon();
     let look_at_pods = [
         Verb::Get,
         Verb::Describe,
@@ -87,12 +95,14 @@ fn every_flag_names_the_commands_that_know_it() {
         let missing = flag.verbs.iter().filter(|verb| knows(verb) && !named.contains(&verb.word()));
         wrong.extend(missing.map(|verb| format!("--{}: {}", flag.name, verb.word())));
     }
-    assert!(wrong.is_empty(), "not in {PAGE}:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "not in {PAGES:?}:\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn no_flag_is_in_the_man_page_alone() {
-    let pages = [page(PAGE), page(MANIFESTS)].concat();
+    // podkeeper(7) has flags of Docker, too.
+    let others = [SETTINGS, MANIFESTS].map(page).concat();
+    let pages = commands_and_daemon() + &others;
     for line in pages.lines().filter(|l| l.starts_with('.') && !l.starts_with(".\\\"")) {
         for word in line.split_whitespace().filter_map(|w| w.strip_prefix('-')).filter(|w| w.len() > 2) {
             let is_macro_argument =
@@ -105,7 +115,7 @@ fn no_flag_is_in_the_man_page_alone() {
 
 #[test]
 fn exit_codes_are_in_the_man_page() {
-    let page = page(PAGE);
+    let page = commands_and_daemon();
     for (code, meaning) in Exit::TABLE {
         assert!(page.contains(&format!(".It {code}\n{meaning}\n")), "exit code {code}");
     }
@@ -184,16 +194,36 @@ fn kubelet_fields() -> String {
     out
 }
 
-#[test]
-fn the_fields_of_the_kubelets_file_are_those_of_the_program() {
-    let mut page = page(PAGE);
-    let (begin, end) = KUBELET;
+/// The fields of podkeeper's own file, with what the help says of their flags.
+fn own_fields() -> String {
+    let mut out = String::from(".Bl -tag -width Ds -compact -offset indent\n");
+    for (flag, field) in flags::all().filter_map(|flag| flag.field().map(|field| (flag, field))) {
+        let dash = if flag.name.len() > 1 { "-" } else { "" };
+        let help = flag.help.replace(" -", " \\-");
+        let _ = write!(out, ".It Li {field}\n.Fl {dash}{} :\n{help}.\n", flag.name);
+        if !flag.default.is_empty() {
+            let _ = writeln!(out, "Default: {}.", flag.default);
+        }
+    }
+    out.push_str(".El\n");
+    out
+}
+
+/// Compares a part of the settings' page, or writes it anew.
+fn has_part((begin, end): (&str, &str), expected: &str) {
+    let mut page = page(SETTINGS);
     let (from, to) = (page.find(begin).unwrap() + begin.len(), page.find(end).unwrap());
-    let expected = kubelet_fields();
     if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
-        page.replace_range(from..to, &expected);
-        std::fs::write(path(PAGE), page).unwrap();
+        page.replace_range(from..to, expected);
+        std::fs::write(path(SETTINGS), page).unwrap();
     } else {
         assert_eq!(&page[from..to], expected, "UPDATE=1 cargo test --lib man rewrites it");
     }
+}
+
+/// One test for both, for they rewrite one page.
+#[test]
+fn the_fields_of_settings_are_those_of_the_program() {
+    has_part(OWN, &own_fields());
+    has_part(KUBELET, &kubelet_fields());
 }
