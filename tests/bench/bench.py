@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
-"""Speed and memory of podkeeper, as ratios to Docker's own floor, both taken in turn in one run.
+"""The promises as numbers, those of speed against Docker's own floor, taken in turn in the same minutes.
 
-usage: tests/bench/bench.py [--podkeeper target/release/podkeeper] [--pods 20] [--reps 9] [--idle 30]
+usage: tests/bench/bench.py [--podkeeper FILE] [--out DIR] [--quick] [--parts start,memory,fake,program]
+       [--reps 9] [--burst 20] [--many 100] [--idle 30]
 
-Needs root, a running Docker Engine and the image busybox:static (packaging/setup.sh makes it). The floor
-is what Docker itself needs: create and start a sandbox and an app container, nothing else. Everything is
-read from Docker's records and /proc, and everything made is removed. Nothing is asserted: it prints one
-JSON object.
+Needs root, a running Docker Engine and the image busybox:static (packaging/setup.sh makes it); `tests/bench/run` sees to
+both. The floor is what Docker itself needs: create and start a sandbox and an app container, nothing else; and for a
+container that is killed its own restart policy. Everything is read from Docker's records and /proc, and everything made
+is removed. It prints a table, and with --out writes figures.json and promises.svg. The exit code is 1 when a promise is
+not kept, which on a machine that does other things at the same time says little.
 """
-import argparse, datetime, http.client, json, os, shutil, socket, statistics, subprocess, tempfile, threading, time, urllib.parse
+import argparse, datetime, http.client, json, os, shutil, signal, socket, statistics, subprocess, sys, tempfile, threading, time
+import urllib.parse
+
+import promises
+
 
 SOCKET = os.environ.get("DOCKER_SOCKET", "/var/run/docker.sock")
+# Other daemons of this machine have pods of their own.
+CGROUP_ROOT = f"/podkeeper-bench-{os.getpid()}"
 LOOP = ["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
 
 class Unix(http.client.HTTPConnection):
@@ -29,6 +37,17 @@ def stamp(text):
     base, _, frac = text.rstrip("Z").partition(".")
     at = datetime.datetime.strptime(base, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
     return at.timestamp() + float("0." + (frac or "0"))
+
+def until(condition, patience, what):
+    """What the condition gives, when it gives something."""
+    end = time.monotonic() + patience
+    while True:
+        found = condition()
+        if found: return found
+        if time.monotonic() > end: raise SystemExit(f"it does not come to pass that {what}")
+        time.sleep(0.01)
+
+def say(text): print(f"==> {text}", file=sys.stderr, flush=True)
 
 def started_at(cid): return stamp(docker("GET", f"/containers/{cid}/json")["State"]["StartedAt"])
 
@@ -64,14 +83,22 @@ def floor_burst(n, at_once, image):
     return last - t0
 
 class Node:
-    def __init__(self, binary):
+    def __init__(self, binary, *flags):
         self.dir = tempfile.mkdtemp(prefix="pkbench-"); self.m = self.dir + "/m"; os.mkdir(self.m)
-        self.root = self.dir + "/root"
-        self.p = subprocess.Popen([binary, "run", "--pod-manifest-path", self.m, "--root-dir", self.root,
-            "--run-dir", self.dir + "/run", "--hostname-override", "bench",
-            "--pod-logs-dir", self.dir + "/logs/pods"], stderr=open(self.dir + "/log", "w"))
-        while not os.path.exists(self.dir + "/run/status.json"): time.sleep(0.01)
+        self.root, self.status = self.dir + "/root", self.dir + "/run/status.json"
+        self.command = [binary, "run", "--pod-manifest-path", self.m, "--root-dir", self.root, "--run-dir", self.dir + "/run",
+                        "--hostname-override", "bench", "--pod-logs-dir", self.dir + "/logs/pods", "--cgroup-root", CGROUP_ROOT,
+                        "--max-pods", "1100", "--eviction-hard=", "--image-gc-high-threshold=100", *flags]
+        self.launch()
+        until(lambda: os.path.exists(self.status), 30, "the daemon writes its status")
         time.sleep(1)
+    def launch(self):
+        self.p = subprocess.Popen(self.command, stderr=open(self.dir + "/log", "a"))
+    def running(self):
+        """How many pods the daemon says are running, if it is this one that says so."""
+        try: text = open(self.status).read()
+        except OSError: return 0
+        return text.count('"phase":"Running"') if f'"pid":{self.p.pid},' in text else 0
     def ours(self):
         filters = urllib.parse.quote(json.dumps({"label": ["podkeeper.dev/root-dir=" + self.root]}))
         return docker("GET", "/containers/json?all=1&filters=" + filters)
@@ -85,13 +112,22 @@ class Node:
         os.rename(f"{self.m}/.{name}", f"{self.m}/{name}.json"); return time.time()
     def take(self, name): os.unlink(f"{self.m}/{name}.json")
     def wait(self, prefix, n, after=0.0):
-        while True:
-            found = [(started_at(c["Id"]), c["Id"]) for c in self.apps(prefix)]
-            found = [f for f in found if f[0] > after]
-            if len(found) >= n: return found
-            time.sleep(0.02)
-    def wait_gone(self, prefix):
-        while self.apps(prefix): time.sleep(0.02)
+        def found():
+            all_ = [(started_at(c["Id"]), c["Id"]) for c in self.apps(prefix)]
+            all_ = [f for f in all_ if f[0] > after]
+            return len(all_) >= n and all_
+        return until(found, 300, f"{n} pods {prefix}* run")
+    def wait_gone(self, prefix): until(lambda: not self.apps(prefix), 120, f"pods {prefix}* are gone")
+    def ticks(self):
+        f = open(f"/proc/{self.p.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
+    def switches(self):
+        """How often its threads were given a processor."""
+        total = 0
+        for task in os.listdir(f"/proc/{self.p.pid}/task"):
+            for line in open(f"/proc/{self.p.pid}/task/{task}/status"):
+                if "ctxt_switches" in line: total += int(line.split()[1])
+        return total
     def usage(self):
         f = open(f"/proc/{self.p.pid}/stat").read().rsplit(")", 1)[1].split()
         field = lambda file, key: next(int(l.split()[1]) for l in open(f"/proc/{self.p.pid}/{file}") if l.startswith(key))
@@ -100,33 +136,120 @@ class Node:
                 "wrote": field("io", "write_bytes:")}
     def end(self):
         self.p.terminate(); self.p.wait()
-        remove(*[c["Id"] for c in self.ours()]); shutil.rmtree(self.dir)
+        remove(*[c["Id"] for c in self.ours()]); shutil.rmtree(self.dir, ignore_errors=True)
 
-def main():
-    a = argparse.ArgumentParser(); a.add_argument("--podkeeper", default="target/release/podkeeper")
-    a.add_argument("--pods", type=int, default=20); a.add_argument("--reps", type=int, default=9)
-    a.add_argument("--idle", type=float, default=30); o = a.parse_args()
-    node, R = Node(o.podkeeper), {"binary_mib": round(os.path.getsize(o.podkeeper) / 2**20, 2)}
-    R["rss_empty_mib"] = round(node.usage()["rss"], 1)
+def kill_inside(cid):
+    """Kills the process of a container as the kernel would, behind Docker's back; when."""
+    pid = docker("GET", f"/containers/{cid}/json")["State"]["Pid"]
+    at = time.time(); os.kill(pid, signal.SIGKILL); return at
+
+def docker_restart():
+    """Docker's own restart of a container that was killed; seconds. It waits longer when the container is young."""
+    made = docker("POST", "/containers/create?name=pkbench_restart", {"Image": "busybox:static", "Cmd": LOOP,
+                  "HostConfig": {"RestartPolicy": {"Name": "always"}}})["Id"]
+    docker("POST", f"/containers/{made}/start"); time.sleep(0.5)
+    killed = kill_inside(made)
+    try: return until(lambda: started_at(made) > killed and started_at(made), 30, "Docker restarts a container") - killed
+    finally: remove(made)
+
+def start(o, R):
+    """Start, reaction, burst and removal, each beside its floor."""
+    say("start, reaction, removal, burst")
+    node = Node(o.podkeeper); link, floor, own, start, react, gone = Unix(), [], [], [], [], []
     sandbox = next(t for i in docker("GET", "/images/json") for t in (i["RepoTags"] or []) if t.startswith("podkeeper.dev/sandbox"))
-    link, floor, start, react, gone = Unix(), [], [], [], []
     for i in range(o.reps):
         t0, x, s = floor_pod(f"pkbench{i}", sandbox, link); floor.append(started_at(x) - t0); remove(x, s)
         t0 = node.drop(f"one{i}"); at, cid = node.wait(f"one{i}", 1, t0)[0]; start.append(at - t0)
-        time.sleep(0.5); k0 = time.time(); docker("POST", f"/containers/{cid}/kill")
-        react.append(node.wait(f"one{i}", 1, k0)[0][0] - k0)
-        time.sleep(0.5); k0 = time.time(); node.take(f"one{i}"); node.wait_gone(f"one{i}"); gone.append(time.time() - k0)
+        time.sleep(0.5); k0 = kill_inside(cid); react.append(node.wait(f"one{i}", 1, k0)[0][0] - k0)
+        own.append(docker_restart())
+        k0 = time.time(); node.take(f"one{i}"); node.wait_gone(f"one{i}"); gone.append(time.time() - k0)
         time.sleep(0.3)
-    med = lambda v: round(statistics.median(v), 3)
-    R |= {"floor_start_s": med(floor), "start_s": med(start), "start_ratio": round(statistics.median(start) / statistics.median(floor), 3),
-          "react_s": med(react), "remove_s": med(gone)}
-    R["floor_burst_s"] = round(floor_burst(o.pods, 8, sandbox), 2)
-    t0 = time.time(); [node.drop(f"many{i}") for i in range(o.pods)]
-    R["burst_s"] = round(max(t for t, _ in node.wait("many", o.pods)) - t0, 2)
-    R["floor_burst_again_s"] = round(floor_burst(o.pods, 8, sandbox), 2)
-    time.sleep(3); u0 = node.usage(); time.sleep(o.idle); u1 = node.usage()
-    R |= {"rss_mib": round(u1["rss"], 1), "pss_mib": round(u1["pss"], 1), "threads": u1["threads"],
-          "idle_cpu_percent": round((u1["cpu"] - u0["cpu"]) / o.idle * 100, 3), "idle_bytes_written": u1["wrote"] - u0["wrote"]}
-    node.end(); print(json.dumps(R, indent=1))
+    med = statistics.median
+    R |= {"floor_start_s": med(floor), "start_s": med(start), "start_ratio": med(start) / med(floor), "react_s": med(react),
+          "docker_restart_s": med(own), "react_ratio": med(react) / med(own), "remove_s": med(gone)}
+    before = floor_burst(o.burst, 8, sandbox)
+    t0 = time.time(); [node.drop(f"many{i}") for i in range(o.burst)]
+    R["burst_s"] = max(t for t, _ in node.wait("many", o.burst)) - t0
+    R["floor_burst_s"] = (before + floor_burst(o.burst, 8, sandbox)) / 2
+    R["burst_ratio"] = R["burst_s"] / R["floor_burst_s"]
+    node.end()
+
+def memory(o, R):
+    """Memory with so many pods, what an idle daemon does, and a restart of the daemon under all of them."""
+    node = Node(o.podkeeper)
+    for pods in sorted({0, 10, 20, o.many}):
+        say(f"memory with {pods} pods")
+        for i in range(len(os.listdir(node.m)), pods): node.drop(f"p{i}")
+        until(lambda: node.running() >= pods, 600, f"{pods} pods run")
+        time.sleep(5); used = node.usage()
+        R |= {f"pss_{pods}_mib": used["pss"], f"rss_{pods}_mib": used["rss"], f"threads_{pods}": used["threads"]}
+        if pods == 20: idle(o, R, node)
+    R["threads_beside_pods"] = R[f"threads_{o.many}"] - o.many
+    say(f"a restart of the daemon under {o.many} pods")
+    lives = lambda: {c["Id"]: started_at(c["Id"]) for c in node.ours() if c["State"] == "running"}
+    before = lives(); node.p.terminate(); node.p.wait()
+    t0 = time.time(); node.launch()
+    until(lambda: node.running() >= o.many, 60, "all pods are known again"); R[f"adopt_{o.many}_s"] = time.time() - t0
+    time.sleep(2); R[f"adopt_{o.many}_restarts"] = len(set(before.items()) - set(lives().items()))
+    node.end()
+
+def idle(o, R, node):
+    time.sleep(20); say(f"{o.idle:g} s in which nothing happens")
+    u0, w0 = node.usage(), node.switches(); time.sleep(o.idle); u1, w1 = node.usage(), node.switches()
+    R |= {"idle_cpu_percent": (u1["cpu"] - u0["cpu"]) / o.idle * 100, "idle_wakeups_per_s": (w1 - w0) / o.idle,
+          "idle_bytes_written": u1["wrote"] - u0["wrote"]}
+
+def fake(o, R):
+    """What a pod costs when Docker costs nothing: it must not rise with their number."""
+    for pods in o.fake:
+        say(f"{pods} pods on a Docker in memory")
+        node = Node(o.podkeeper, "--docker-endpoint", "fake://")
+        try:
+            c0, m0 = node.ticks(), node.usage()["pss"]
+            t0 = time.time(); [node.drop(f"f{i}") for i in range(pods)]
+            until(lambda: node.running() >= pods, 120, f"{pods} pods run on fake://")
+            R[f"fake_{pods}_s"] = time.time() - t0
+            time.sleep(3)
+            R |= {f"fake_ms_per_pod_{pods}": (node.ticks() - c0) * 1000 / pods,
+                  f"fake_kib_per_pod_{pods}": (node.usage()["pss"] - m0) * 1024 / pods}
+            [node.take(f"f{i}") for i in range(pods)]
+            until(lambda: node.running() == 0, 120, "all pods are gone")
+            time.sleep(10)
+            if pods == max(o.fake): R["fake_left_mib"] = node.usage()["pss"] - m0
+        finally: node.p.terminate(); node.p.wait(); shutil.rmtree(node.dir, ignore_errors=True)
+
+def program(o, R):
+    """Size of the program, and how soon it asks Docker for something."""
+    R["binary_mib"] = os.path.getsize(o.podkeeper) / 2**20
+    took = []
+    for _ in range(o.reps):
+        base = tempfile.mkdtemp(prefix="pkbench-"); os.mkdir(base + "/m")
+        listener = socket.socket(socket.AF_UNIX); listener.bind(base + "/sock"); listener.listen(); listener.settimeout(30)
+        t0 = time.monotonic()
+        p = subprocess.Popen([o.podkeeper, "run", "--pod-manifest-path", base + "/m", "--root-dir", base + "/root", "--run-dir",
+                              base + "/run", "--pod-logs-dir", base + "/logs/pods", "--docker-endpoint", "unix://" + base + "/sock",
+                              "--cgroup-root", CGROUP_ROOT], stderr=subprocess.DEVNULL)
+        try: listener.accept()[0].recv(1); took.append(time.monotonic() - t0)
+        finally: p.terminate(); p.wait(); listener.close(); shutil.rmtree(base, ignore_errors=True)
+    R["first_call_s"] = statistics.median(took)
+
+PARTS = {"program": program, "start": start, "memory": memory, "fake": fake}
+
+def main():
+    a = argparse.ArgumentParser(); a.add_argument("--podkeeper", default="target/release/podkeeper"); a.add_argument("--out")
+    a.add_argument("--quick", action="store_true"); a.add_argument("--parts", default=",".join(PARTS))
+    a.add_argument("--reps", type=int); a.add_argument("--burst", type=int, default=20)
+    a.add_argument("--many", type=int); a.add_argument("--idle", type=float)
+    o = a.parse_args()
+    o.reps, o.many, o.idle = o.reps or (3 if o.quick else 9), o.many or (30 if o.quick else 100), o.idle or (10 if o.quick else 30)
+    o.fake = (10, 100, 1000)
+    R = {}
+    for part in o.parts.split(","): PARTS[part](o, R)
+    R = {key: round(value, 3) for key, value in R.items()}
+    print(promises.table(R))
+    if o.out:
+        with open(os.path.join(o.out, "figures.json"), "w") as file: json.dump(R, file, indent=1)
+        with open(os.path.join(o.out, "promises.svg"), "w") as file: file.write(promises.svg(R))
+    sys.exit(any(holds is False for *_, holds in promises.judged(R)))
 
 main()
