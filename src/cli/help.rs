@@ -22,7 +22,7 @@ fn program(out: &mut String) {
     }
     out.push_str("\nCommands:\n");
     for verb in Verb::ALL {
-        let _ = writeln!(out, "  {:<12}{}", verb.word(), verb.about().summary);
+        let _ = writeln!(out, "  {:<13}{}", verb.word(), verb.about().summary);
     }
     out.push_str("\nStart with:  podkeeper run --pod-manifest-path /etc/podkeeper/manifests\n");
     out.push_str("Flags of a command:  podkeeper COMMAND --help.  Everything else:  man podkeeper\n");

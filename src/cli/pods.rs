@@ -1,5 +1,7 @@
 //! Which pods the user means: the status file, filtered by namespace and name.
 
+mod missing;
+
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -24,6 +26,7 @@ use crate::pod::problem::Severity;
 use crate::status::file::{self, Status};
 use crate::status::node_object::STATUS_UNKNOWN;
 use crate::status::snapshot::{DockerView, SourceView, StatusFile};
+pub use missing::not_found;
 
 /// Reads the status file; tells when nobody keeps it up to date.
 ///
@@ -160,26 +163,6 @@ pub fn find(file: &StatusFile, wanted: &str, name: &str) -> Option<usize> {
         })
     };
     of(true).or_else(|| of(false))
-}
-
-/// What a name that is not there deserves: `pods "x" not found`, and where it is instead.
-#[must_use]
-pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
-    let elsewhere = file.pods.iter().find(|p| namespace(p) != wanted && names(name, p, &file.node));
-    match elsewhere.map(namespace) {
-        Some(other) => {
-            format!("pods \"{name}\" not found in namespace {wanted}; there is one with -n {other}")
-        }
-        None => format!("pods \"{name}\" not found{}", in_manifests(file)),
-    }
-}
-
-/// Where a pod may be that never ran, because its manifest is not good.
-fn in_manifests(file: &StatusFile) -> String {
-    match file.problems.iter().filter(|p| p.severity == Severity::Error).count() {
-        0 => String::new(),
-        n => format!("; manifests have {}: podkeeper get pods lists them", many(n, "error")),
-    }
 }
 
 /// Indices of the pods that `get` and `describe` show, sorted by namespace and name (by the order given,

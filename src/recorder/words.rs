@@ -152,6 +152,12 @@ pub fn log_link_failed(why: &str) -> Words {
     warning("FailedLogLink", format!("{why}; the log is not to be found there, podkeeper logs shows it"))
 }
 
+/// The system gives no thread to the pod, so that nothing is done about it.
+#[must_use]
+pub fn no_thread(why: &str) -> Words {
+    warning("FailedSync", format!("no thread could be started for the pod: {why}; it is tried again"))
+}
+
 /// Volumes of a pod could not be removed.
 #[must_use]
 pub fn unmount_failed(why: &str) -> Words {
@@ -178,7 +184,10 @@ pub fn mount_failed(volume: &str, why: &str) -> Words {
 pub fn volumes_slow(is_set_up: bool) -> Words {
     let (reason, what) = if is_set_up { ("FailedMount", "set up") } else { ("FailedUnMount", "taken down") };
     let after = limits::VOLUMES_SLOW.as_secs();
-    let hang = "a file system may hang; podkeeper goes on waiting";
+    let hang = match is_set_up {
+        true => "a file system may hang; podkeeper goes on waiting",
+        false => "they have very many files, or a file system hangs; podkeeper goes on",
+    };
     warning(reason, format!("the volumes are not {what} after {after} s: {hang}"))
 }
 

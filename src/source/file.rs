@@ -24,7 +24,7 @@ use crate::pod::Source;
 use crate::source::FromSource;
 use crate::source::accept::Acceptor;
 use crate::source::hints::Hints;
-use crate::source::last_good::LastGood;
+use crate::source::last_good::Saver;
 use crate::source::last_good::replay::replay;
 use crate::source::running::Running;
 use crate::source::scan::Scanner;
@@ -55,19 +55,19 @@ impl FileSource {
         path: PathBuf,
         frequency: Duration,
         acceptor: Acceptor,
-        store: LastGood,
+        store: impl Into<Saver>,
         out: Sink,
         pulses: Pulses,
     ) -> io::Result<FileSource> {
         let watch = Watch::new(path.clone(), Inotify::init);
-        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, store, out, pulses)
+        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, store.into(), out, pulses)
     }
 
     fn spawn(
         scanner: Scanner,
         watch: Watch,
         frequency: Duration,
-        store: LastGood,
+        store: Saver,
         out: Sink,
         pulses: Pulses,
     ) -> io::Result<FileSource> {
@@ -102,7 +102,7 @@ struct Actor {
     scanner: Scanner,
     watch: Watch,
     frequency: Duration,
-    store: LastGood,
+    store: Saver,
     out: Sink,
     wait: OwnedFd,
     clock: System,
@@ -122,12 +122,13 @@ enum Woken {
 impl Actor {
     /// Begins with what is remembered.
     fn restore(&mut self) {
-        let remembered = self.store.load();
+        let Some(store) = self.store.here() else { return };
+        let remembered = store.load();
         if self.scanner.acceptor.wants_signature() {
-            self.store.load_seen();
+            store.load_seen();
         }
         let replayed = replay(remembered, &self.scanner.acceptor);
-        self.store.learn(&replayed);
+        store.learn(&replayed);
         self.scanner.restore(replayed);
     }
 
@@ -142,25 +143,25 @@ impl Actor {
             let now = self.clock.now();
             let at = if hints.any() { calm.min(next) } else { next };
             let early = now.mono < at;
-            // What was said is remembered in the time that is left, a bit at a time.
-            let behind = early && self.store.is_behind(now.mono);
-            let until = self.store.due().map_or(at, |due| at.min(due));
-            let time = if early && !behind { until.since(now.mono) } else { Duration::ZERO };
+            let until = self.store.due(now.mono).map_or(at, |due| at.min(due));
+            let time = if early { until.since(now.mono) } else { Duration::ZERO };
             // Listened to in every round: whatever is due, nothing makes this thread deaf.
             match self.sleep(time) {
                 Woken::Stop => return,
                 Woken::Go { asked } => {
                     hints.look |= asked;
-                    if asked && self.store.was_forgotten() {
+                    if self.store.was_forgotten(asked) {
                         log::info!(
                             "source file: what was remembered is forgotten; the manifests are read again"
                         );
                         self.scanner.forget();
+                        hints.look = true;
                     }
                 }
             }
-            if behind {
-                self.store.save_some(now.mono);
+            if early {
+                // What was said is remembered in the time that is left.
+                self.store.save(now.mono);
             }
             if let Some(update) = self.store.take_news()
                 && !(self.out)(FromSource { source: Source::File, update })

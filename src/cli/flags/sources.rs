@@ -61,7 +61,7 @@ pub static SECTION: Section = Section {
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
             in_file: InFile::Each,
             help: "Take only manifests signed with a minisign key of this file; may be given again",
-            ..RUN
+            ..RUN_CHECK
         },
         Flag {
             name: "manifest-min-version",
@@ -72,7 +72,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "verify-key",
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
-            help: "Check signatures too: as run does with --manifest-verify-key",
+            help: "The same as --manifest-verify-key",
             ..CHECK
         },
         Flag {

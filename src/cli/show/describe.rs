@@ -3,6 +3,7 @@
 //! container waits stands under the container too: events are forgotten.
 
 mod containers;
+mod probes;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -108,7 +109,7 @@ fn describe(file: &StatusFile, pod: &Pod, happened: &Events, now: Timestamp) -> 
     page.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<unknown>"));
     page.list("Node-Selectors", pairs(spec.node_selector.as_ref()));
     page.list("Tolerations", spec.tolerations.iter().flatten().map(toleration));
-    problems(&mut page, file, pod);
+    problems(&mut page, file, pod, happened);
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     page.0.push_str(&events::describe(happened, object::POD, uid, now));
     table::align(&page.0)
@@ -201,15 +202,20 @@ fn toleration(t: &Toleration) -> String {
 }
 
 /// What the sources say about this pod: errors first.
-fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
+fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
     let mut list: Vec<&Problem> = file.problems.iter().filter(|p| is_about(p, file, pod)).collect();
     order::sort_by_key(&mut list, |p| p.severity);
     // Whoever reads of a pod must learn that its source says nothing now, or that it is not remembered.
     let annotations = pod.metadata.annotations.as_ref();
-    let name = annotations.and_then(|a| a.get(CONFIG_SOURCE));
-    let source = file.sources.iter().find(|source| Some(&source.name) == name);
+    let source = annotations.and_then(|a| a.get(CONFIG_SOURCE));
+    let source = file.sources.iter().find(|known| Some(&known.name) == source);
     let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
-    let mut told = of_status(pod, &list);
+    let (namespace, name) = (text(&pod.metadata.namespace), text(&pod.metadata.name));
+    let mut told = of_status(pod, &list, happened);
+    if file.stuck.contains(&format!("pod {namespace}/{name}")) {
+        told.push("podkeeper hangs at its work for this pod: a file system or the system does not answer".to_owned());
+    }
+    told.extend(probes::unready(pod, happened));
     if annotations.is_some_and(|all| all.contains_key(STALE)) {
         told.push("what runs is an older version of the pod than its source holds now".to_owned());
     }
@@ -240,7 +246,7 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
 }
 
 /// What its status says that is wrong, but for what `list` says already.
-fn of_status(pod: &Pod, list: &[&Problem]) -> Vec<String> {
+fn of_status(pod: &Pod, list: &[&Problem], happened: &Events) -> Vec<String> {
     let Some(status) = &pod.status else { return Vec::new() };
     let mut told = Vec::new();
     let is_wrong = status.phase.as_deref() == Some("Failed") || status.reason.as_deref() == Some(UNMANAGED);
@@ -262,13 +268,16 @@ fn of_status(pod: &Pod, list: &[&Problem]) -> Vec<String> {
             // Everybody waits at first.
             if !message.is_empty() || !matches!(reason, "ContainerCreating" | "PodInitializing") {
                 let last = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+                let probe = last.and_then(|ended| probes::killed(pod, &container.name, ended, happened));
                 let last = last.map(|ended| format!("it ended with {}", end(ended)));
-                told.push(joined(&[&name, reason, message, &last.unwrap_or_default()]));
+                let last = last.into_iter().chain(probe).collect::<Vec<_>>().join(": ");
+                told.push(joined(&[&name, reason, message, &last]));
             }
         }
         let ended = state.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code != 0);
         if let Some(ended) = ended {
-            told.push(joined(&[&name, &end(ended)]));
+            let probe = probes::killed(pod, &container.name, ended, happened);
+            told.push(joined(&[&name, &end(ended), &probe.unwrap_or_default()]));
         }
     }
     told
@@ -357,7 +366,7 @@ mod tests {
     fn what_the_status_says_is_wrong_is_a_problem() {
         let check = |status: serde_json::Value, expected: &[&str]| {
             let pod = Pod { status: serde_json::from_value(status).unwrap(), ..Pod::default() };
-            assert_eq!(of_status(&pod, &[]), expected);
+            assert_eq!(of_status(&pod, &[], &Events::default()), expected);
         };
         let waits = |reason: &str, message: &str| {
             serde_json::json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "", "imageID": "",

@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) worker: Option<WorkerInfo>,
     /// How often in a row the worker's thread could not be started.
     pub(super) spawn_failures: u32,
+    /// Why it could not be started the last time.
+    pub(super) no_thread: Option<String>,
     pub(super) evictions: Evictions,
 }
 

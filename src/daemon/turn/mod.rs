@@ -45,7 +45,7 @@ use crate::pod::object::Objects;
 use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
 use crate::recorder::ring::{Change, Kept};
-use crate::recorder::{ObjectEvent, Ring};
+use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
 use crate::status::snapshot::{DockerView, EvictionView};
@@ -395,9 +395,11 @@ impl Turn {
         entry.worker = None;
         let failures = entry.spawn_failures;
         entry.spawn_failures = failures.saturating_add(1);
-        if failures == 0 {
-            let line = format!("pod {key}: no thread could be started: {why}; tried again");
-            self.log(log::Level::Error, line);
+        entry.no_thread = Some(why.to_owned());
+        let desired = entry.desired.as_ref().filter(|_| failures == 0).map(|pod| pod.uid.clone());
+        self.changed |= failures == 0;
+        if let Some(uid) = desired {
+            self.record(ObjectEvent::new(key.clone(), uid, None, words::no_thread(why)), now);
         }
         let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
         let wait = limits::CALL_RETRY_MIN.saturating_mul(factor).min(limits::CALL_RETRY_MAX);

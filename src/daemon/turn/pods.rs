@@ -230,7 +230,7 @@ impl Turn {
         let Some(worker) = entry.worker.as_mut() else { return };
         match report {
             Report::Status { status, pod, terminating } => {
-                entry.spawn_failures = 0;
+                (entry.spawn_failures, entry.no_thread) = (0, None);
                 let began = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
                 let leaving = terminating.then_some(began);
                 self.note_name(&pod);

@@ -16,7 +16,8 @@ use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
-use crate::status::{self, Waiting};
+use crate::recorder::words;
+use crate::status::{self, Waiting, WaitingReason};
 
 impl Turn {
     /// The node as it is now.
@@ -133,7 +134,7 @@ impl Turn {
             pod,
             observed: &Observed::default(),
             probes: &Probes::default(),
-            waiting: &Waiting::new(),
+            waiting: &entry.and_then(|entry| entry.no_thread.as_deref()).map(no_thread(pod)).unwrap_or_default(),
             digests: &std::collections::BTreeMap::new(),
             messages: &std::collections::BTreeMap::new(),
             old: None,
@@ -201,10 +202,18 @@ impl Turn {
             accepted: state.accepted,
             restored: state.restored,
             objects: self.merge.objects().keys().filter(|(of, _)| of == source).count(),
-            problem: state.reading.trouble().map(str::to_owned),
+            problem: self.stuck_source(*source).or_else(|| state.reading.trouble().map(str::to_owned)),
             degraded: self.degraded(*source, state, problems),
         };
         self.sources.iter().map(view).collect()
+    }
+
+    /// What is wrong with a source whose thread hangs: nobody reads it, and what was read last counts.
+    fn stuck_source(&self, source: Source) -> Option<String> {
+        let hangs = self.stuck.contains(&format!("the {source} source"));
+        hangs.then(|| {
+            "podkeeper hangs while it reads it, or writes down what it said: a file system does not answer".to_owned()
+        })
     }
 
     /// The first error in a source's content, its claims or its store, and the number of further ones.
@@ -253,4 +262,15 @@ fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
             "counts as {counts}: the highest that pods of source {source} may have (--source-policy {source}=max-priority)"
         ),
     })
+}
+
+/// Why each container of a pod waits that has no worker.
+fn no_thread(pod: &DesiredPod) -> impl Fn(&str) -> Waiting {
+    move |why| {
+        let waits = |name: &str| {
+            let (reason, message) = ("ContainerCreating".to_owned(), words::no_thread(why).message);
+            (name.to_owned(), WaitingReason { reason, message })
+        };
+        pod.containers().map(|(_, container)| waits(&container.name)).collect()
+    }
 }

@@ -14,7 +14,7 @@ use crate::source::accept::Acceptor;
 use crate::source::api;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
-use crate::source::last_good::{Board, LastGood};
+use crate::source::last_good::{Board, LastGood, Saver};
 
 /// All sources that are declared. Dropping it ends them.
 pub(super) struct Sources {
@@ -53,7 +53,10 @@ impl Parts<'_> {
             log::debug!("what sources say cannot be remembered yet: {why}");
         }
         let board = Board::default();
-        let store = |source| LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
+        let store = |source| {
+            let store = LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
+            Saver::new(store, self.pulses.clone())
+        };
         // Both stores are made before either source starts: each judges by what the other has seen.
         let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
         let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
@@ -76,13 +79,13 @@ impl Parts<'_> {
         })
     }
 
-    fn file_source(&self, path: PathBuf, store: LastGood) -> Result<FileSource, RunError> {
+    fn file_source(&self, path: PathBuf, store: Saver) -> Result<FileSource, RunError> {
         let every = self.config.file_check_frequency;
         FileSource::start(path, every, self.acceptor(Source::File), store, self.sink(), self.pulses.clone())
             .map_err(cannot("the file source could not be started"))
     }
 
-    fn http_source(&self, settings: http::Settings, store: LastGood) -> Result<HttpSource, RunError> {
+    fn http_source(&self, settings: http::Settings, store: Saver) -> Result<HttpSource, RunError> {
         let acceptor = Acceptor { max_bytes: settings.max_bytes, ..self.acceptor(Source::Http) };
         HttpSource::start(settings, acceptor, store, self.sink())
             .map_err(cannot("the URL source could not be started"))
@@ -91,7 +94,7 @@ impl Parts<'_> {
     fn api_source(
         &self,
         (client, pods): &(Client, ServerPods),
-        store: Option<LastGood>,
+        store: Option<Saver>,
     ) -> Result<api::ApiSource, RunError> {
         // Nobody signs what a server says, and TLS says who it is.
         let acceptor = Acceptor { verifier: None, ..self.acceptor(Source::Api) };

@@ -42,7 +42,7 @@ use crate::pod::problem::Problem;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
-use crate::source::last_good::LastGood;
+use crate::source::last_good::Saver;
 use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
@@ -63,7 +63,7 @@ pub struct Parts {
     pub client: Client,
     pub acceptor: Acceptor,
     /// `None` when nothing is to be remembered.
-    pub store: Option<LastGood>,
+    pub store: Option<Saver>,
     /// Where the pods are put as the server has them.
     pub pods: ServerPods,
     pub clock: System,
@@ -402,7 +402,7 @@ impl Actor {
     /// How long nothing is to be done beside listening.
     fn pause(&self) -> Duration {
         let now = self.now();
-        let store = self.parts.store.as_ref().and_then(LastGood::due);
+        let store = self.parts.store.as_ref().and_then(|store| store.due(now));
         let objects = self.objects.all().next().map(|_| self.objects_due);
         let due = [store, objects, self.objects.due(), self.retry].into_iter().flatten().min();
         let most = limits::API_WATCH_MIN;

@@ -13,7 +13,7 @@ use crate::base::concealed::Concealed;
 use crate::base::limits;
 use crate::pod::object::ObjectKind;
 use crate::source::PodSet;
-use crate::source::last_good::Remembered;
+use crate::source::last_good::{Remembered, Saver};
 
 impl Actor {
     pub(super) fn set(&self) -> PodSet {
@@ -46,7 +46,7 @@ impl Actor {
 
     /// Reads what is remembered.
     pub(super) fn restore(&mut self) {
-        let Some(store) = &mut self.parts.store else { return };
+        let Some(store) = self.parts.store.as_mut().and_then(Saver::here) else { return };
         let Some(Remembered { version, bytes, .. }) =
             store.load().into_iter().rfind(|it| it.path == REMEMBERED)
         else {
@@ -77,7 +77,7 @@ impl Actor {
     pub(super) fn save(&mut self) -> Result<(), Stopped> {
         let now = self.now();
         let Some(store) = &mut self.parts.store else { return Ok(()) };
-        let forgotten = store.was_forgotten();
+        let forgotten = store.was_forgotten(true);
         if self.sent.is_some() {
             let pods = self.known.values().filter(|read| matches!(read.meaning, Meaning::Wanted(..)));
             let items: Vec<&str> = pods.map(|read| read.text.as_str()).chain(self.objects.texts()).collect();
@@ -91,9 +91,7 @@ impl Actor {
                 self.remembered = (version, text);
             }
         }
-        while store.is_behind(now) {
-            store.save_some(now);
-        }
+        store.save(now);
         match store.take_news() {
             Some(update) => self.send(update),
             None => Ok(()),

@@ -11,6 +11,8 @@ use super::*;
 use crate::pod::Source;
 use crate::source::SourceUpdate;
 use crate::source::accept::Acceptor;
+use crate::source::last_good::LastGood;
+use crate::source::last_good::saver::tests::on_a_dead_disk;
 use crate::source::testing::{TempDir, decode, place, words};
 use crate::source::watch::Opener;
 
@@ -34,14 +36,21 @@ impl Live {
     fn with(path: &Path, frequency: Duration, open: Opener, settle: Duration) -> Live {
         Live::storing(path, frequency, open, settle, no_store())
     }
-    fn storing(path: &Path, frequency: Duration, open: Opener, settle: Duration, store: LastGood) -> Live {
+    fn storing(
+        path: &Path,
+        frequency: Duration,
+        open: Opener,
+        settle: Duration,
+        store: impl Into<Saver>,
+    ) -> Live {
         let (sender, updates) = unbounded();
         let mut scanner = Scanner::new(path.to_owned(), Acceptor::new(Source::File, "node1".into()));
         scanner.acceptor.decode = decode;
         scanner.settle = settle;
         let watch = Watch::new(path.to_owned(), open);
         let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
-        let source = FileSource::spawn(scanner, watch, frequency, store, sink, Pulses::default()).unwrap();
+        let source =
+            FileSource::spawn(scanner, watch, frequency, store.into(), sink, Pulses::default()).unwrap();
         Live { source, updates, said: Vec::new() }
     }
     fn start(path: &Path) -> Live {
@@ -340,7 +349,8 @@ fn a_thread_that_hangs_in_a_dead_file_system_is_not_waited_for() {
     let (sender, updates) = unbounded();
     let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
     let watch = Watch::new(path, Inotify::init);
-    let source = FileSource::spawn(scanner, watch, NEVER, no_store(), sink, Pulses::default()).unwrap();
+    let source =
+        FileSource::spawn(scanner, watch, NEVER, no_store().into(), sink, Pulses::default()).unwrap();
     drop(source);
     // It is there still, and ends when the disk comes back.
     drop(answer);
@@ -377,4 +387,19 @@ fn a_directory_that_is_removed_with_all_its_files_stops_no_pod() {
     fs::remove_dir_all(&dir).unwrap();
     live.until_failed();
     assert_eq!(live.said.len(), said + 1, "{:?}", &live.said[said..]);
+}
+
+/// A manifest was not read while the disk did not answer on which the one before it was to be remembered.
+#[test]
+fn a_dead_disk_of_the_store_keeps_no_manifest_from_being_read() {
+    let temp = TempDir::new();
+    let dir = temp.directory("m");
+    place(&temp, &dir.join("a.yaml"), "pod a");
+    let store = on_a_dead_disk(&temp.directory("root"));
+    let mut live = Live::storing(&dir, NEVER, Inotify::init, limits::SCAN_SETTLE, store);
+    live.until("a");
+    // It is being remembered by now, in vain.
+    thread::sleep(limits::SCAN_COALESCE * 2);
+    place(&temp, &dir.join("b.yaml"), "pod b");
+    live.until("a b");
 }

@@ -40,7 +40,7 @@ use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
 use crate::source::last_good::replay::{Replayed, replay};
-use crate::source::last_good::{LastGood, Remembered};
+use crate::source::last_good::{Remembered, Saver};
 use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
@@ -120,13 +120,13 @@ impl HttpSource {
     pub fn start(
         settings: Settings,
         acceptor: Acceptor,
-        store: LastGood,
+        store: impl Into<Saver>,
         out: Sink,
     ) -> io::Result<HttpSource> {
         let (wake, woken) = bounded(1);
         let actor = Actor {
             job: Arc::new(Job { settings, acceptor, names: Names::default() }),
-            store,
+            store: store.into(),
             out,
             woken,
             state: State::default(),
@@ -162,7 +162,7 @@ struct Stopped;
 
 struct Actor {
     job: Arc<Job>,
-    store: LastGood,
+    store: Saver,
     out: Sink,
     woken: Receiver<()>,
     state: State,
@@ -205,49 +205,47 @@ impl Actor {
             if let Some(remember) = remember {
                 self.remember(remember);
             }
-            self.save()?;
+            again |= self.save()?;
             self.polls = self.polls.wrapping_add(1);
             let wait = self.pace.next(answered, self.job.settings.frequency, self.luck.hash_one(self.polls));
             let next = at(Instant::now() + wait);
             while !again {
-                let store = match self.store.due() {
-                    Some(due) => after(due.since(self.clock.now().mono)),
+                let now = self.clock.now().mono;
+                let store = match self.store.due(now) {
+                    Some(due) => after(due.since(now)),
                     None => never(),
                 };
                 select_biased! {
                     recv(self.woken) -> word => {
                         word.map_err(|_| Stopped)?;
                         again = true;
-                        self.look_for_forget();
+                        self.look_for_forget(true);
                     }
                     recv(next) -> _ => again = true,
-                    recv(store) -> _ => self.save()?,
+                    recv(store) -> _ => again = self.save()?,
                 }
             }
         }
     }
 
-    /// Remembers what is still to be remembered, and tells how that goes.
-    fn save(&mut self) -> Result<(), Stopped> {
-        loop {
-            let now = self.clock.now().mono;
-            if !self.store.is_behind(now) {
-                break;
-            }
-            self.store.save_some(now);
+    /// Has remembered what is still to be remembered, and tells how that goes. Answers whether what was remembered has been
+    /// forgotten, so that the URL has to be asked again.
+    fn save(&mut self) -> Result<bool, Stopped> {
+        self.store.save(self.clock.now().mono);
+        let forgotten = self.look_for_forget(false);
+        if let Some(update) = self.store.take_news() {
+            self.send(update)?;
         }
-        match self.store.take_news() {
-            Some(update) => self.send(update),
-            None => Ok(()),
-        }
+        Ok(forgotten)
     }
 
     /// Judges what is remembered, away from this small stack.
     fn restore(&mut self) -> Result<Option<PodSet>, Stopped> {
         let path = self.job.settings.url.identity();
-        let mut remembered = self.store.load();
+        let Some(store) = self.store.here() else { return Ok(None) };
+        let mut remembered = store.load();
         if self.job.acceptor.wants_signature() {
-            self.store.load_seen();
+            store.load_seen();
         }
         // Another URL, which was polled before: it goes when this one has said something.
         remembered.retain(|content| content.path == path);
@@ -269,7 +267,9 @@ impl Actor {
                 recv(judged) -> judged => {
                     let Ok(Some(mut replayed)) = judged else { return Ok(None) };
                     replayed.path = path;
-                    self.store.learn(std::slice::from_ref(&replayed));
+                    if let Some(store) = self.store.here() {
+                        store.learn(std::slice::from_ref(&replayed));
+                    }
                     return Ok(self.state.restore(replayed));
                 }
             }
@@ -288,8 +288,8 @@ impl Actor {
     }
 
     /// A word came: the operator may have taken away what is remembered.
-    fn look_for_forget(&mut self) -> bool {
-        let forgotten = self.store.was_forgotten();
+    fn look_for_forget(&mut self, asked: bool) -> bool {
+        let forgotten = self.store.was_forgotten(asked);
         if forgotten {
             log::info!("source http: what was remembered is forgotten; the URL is asked again");
             self.state.forget();
@@ -319,7 +319,7 @@ impl Actor {
                 recv(self.woken) -> word => match word {
                     Ok(()) => {
                         again = true;
-                        if self.look_for_forget() {
+                        if self.look_for_forget(true) {
                             forgotten = true;
                             *restored = None;
                         }

@@ -1,8 +1,9 @@
 //! What was last accepted from a source, kept so that a node starts without that source: `ROOT/last-good/`.
 //!
 //! One file for each content of a path that is still needed (usually one), sealed: see `sealed`; and one with the
-//! highest signed versions: see `seen`. The source's own thread reads it once at start, judges everything anew (`replay`), and writes after what it says was
-//! sent: a slow or full disk delays no pod. Whatever goes wrong here is told once, in the source's state too,
+//! highest signed versions: see `seen`. The source's own thread reads it once at start, judges everything anew (`replay`), and
+//! has it written after what it says was sent, by a thread of its own (`saver`): a slow, full or dead disk delays no pod.
+//! Whatever goes wrong here is told once, in the source's state too,
 //! and tried again; it stops nothing.
 //!
 //! Never here: trusting what was read, writing while nothing changes, making a directory anew that somebody
@@ -13,6 +14,7 @@ mod key;
 mod load;
 pub mod replay;
 mod save;
+pub(super) mod saver;
 pub mod sealed;
 mod seen;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::saver::Saver;
 pub use self::sealed::{Key, Remembered};
 pub use self::seen::Board;
 

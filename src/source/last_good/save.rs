@@ -45,12 +45,15 @@ impl LastGood {
                     log::info!("what source {} says is remembered again", self.source);
                 }
             }
-            Err(why) => {
-                self.retry = Some(now.after(self.wait));
-                self.wait = self.wait.saturating_mul(2).min(limits::LAST_GOOD_RETRY_MAX);
-                self.tell(why);
-            }
+            Err(why) => self.put_off(why, now),
         }
+    }
+
+    /// It cannot be done now.
+    pub(super) fn put_off(&mut self, why: String, now: Mono) {
+        self.retry = Some(now.after(self.wait));
+        self.wait = self.wait.saturating_mul(2).min(limits::LAST_GOOD_RETRY_MAX);
+        self.tell(why);
     }
 
     fn store_seen(&mut self) -> Result<(), String> {

@@ -51,8 +51,13 @@ impl Seen {
 pub struct Board(Arc<Mutex<BTreeMap<Source, Arc<Record>>>>);
 
 impl Board {
-    fn put(&self, source: Source, record: &Arc<Record>) {
+    pub(super) fn put(&self, source: Source, record: &Arc<Record>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, Arc::clone(record));
+    }
+
+    /// What a source with this record judges by.
+    pub(super) fn known(&self, source: Source, record: &Arc<Record>) -> Known {
+        Known::new(Arc::clone(record), self.others(source))
     }
 
     fn others(&self, source: Source) -> Vec<(Source, Arc<Record>)> {
@@ -60,6 +65,27 @@ impl Board {
         let others = all.iter().filter(|(other, _)| **other != source);
         others.map(|(other, record)| (*other, Arc::clone(record))).collect()
     }
+}
+
+/// Notes in a record of a source what the signers of accepted contents say, as [`LastGood::note`] has it; answers whether it
+/// is another one now.
+pub(super) fn note(
+    record: &mut Arc<Record>,
+    source: Source,
+    signed: &[(Claim, BTreeSet<String>)],
+    in_force: impl FnOnce() -> BTreeSet<String>,
+) -> bool {
+    let own = Arc::make_mut(record);
+    let news = signed.iter().fold(false, |news, (claim, before)| own.note(claim, before) | news);
+    if own.is_crowded() {
+        let dropped = own.trim(&in_force());
+        log::warn!(
+            "source {source}: the highest signed versions of more than {} pods and objects were seen: the oldest \
+             {dropped} are forgotten",
+            limits::SEEN_NAMES
+        );
+    }
+    news
 }
 
 impl LastGood {
@@ -94,7 +120,7 @@ impl LastGood {
     /// The highest that was seen of what is signed, here and by the node's other sources.
     #[must_use]
     pub fn seen(&self) -> Known {
-        Known::new(Arc::clone(&self.seen.record), self.board.others(self.source))
+        self.board.known(self.source, &self.seen.record)
     }
 
     /// Takes notice of what the signers of accepted contents say, each with what was in its place, as
@@ -108,17 +134,9 @@ impl LastGood {
             return;
         }
         self.seen.lost = false;
-        self.change(|record| {
-            signed.iter().fold(false, |news, (claim, before)| record.note(claim, before) | news)
-        });
-        if self.seen.record.is_crowded() {
-            let dropped = Arc::make_mut(&mut self.seen.record).trim(&in_force());
-            log::warn!(
-                "source {}: the highest signed versions of more than {} pods and objects were seen: the oldest \
-                 {dropped} are forgotten",
-                self.source,
-                limits::SEEN_NAMES
-            );
+        if note(&mut self.seen.record, self.source, signed, in_force) {
+            self.seen.behind = true;
+            self.retry = None;
         }
         self.show_seen();
     }
@@ -141,6 +159,27 @@ impl LastGood {
                 changed
             });
         }
+        self.show_seen();
+    }
+
+    /// The record, as it is known now.
+    pub(super) fn record(&self) -> &Arc<Record> {
+        &self.seen.record
+    }
+
+    /// Takes over what became of the record elsewhere, where signed content was accepted; `before` is what it was then.
+    pub(super) fn take_record(&mut self, before: &Arc<Record>, record: Arc<Record>) {
+        self.seen.lost = false;
+        let is_as_before = Arc::ptr_eq(&self.seen.record, before);
+        self.change(|own| {
+            let old = own.clone();
+            match is_as_before {
+                true => own.clone_from(&record),
+                // Its file was read meanwhile.
+                false => own.merge(&record),
+            }
+            *own != old
+        });
         self.show_seen();
     }
 

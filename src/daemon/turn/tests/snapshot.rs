@@ -91,3 +91,16 @@ fn k120345_a_source_that_cannot_be_read_is_told_once_and_shown() {
     assert_eq!(rig.want(&[pod("a")]), ["INFO: source file can be read again"]);
     assert_eq!(rig.snapshot().sources.first().and_then(|s| s.problem.clone()), None);
 }
+
+/// A source whose thread hung in a dead disk was Ready.
+#[test]
+fn a_source_that_hangs_is_not_ready() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    let problem = |rig: &Rig| rig.snapshot().sources[0].problem.clone();
+    assert_eq!(problem(&rig), None);
+    rig.handle(Event::Stuck(vec!["pod default/a".to_owned(), "the file source".to_owned()]));
+    assert!(problem(&rig).unwrap().starts_with("podkeeper hangs while it reads it"));
+    rig.handle(Event::Stuck(Vec::new()));
+    assert_eq!(problem(&rig), None);
+}

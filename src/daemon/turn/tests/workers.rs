@@ -47,7 +47,12 @@ fn a_thread_that_cannot_be_started_is_tried_again_ever_more_slowly() {
     let mut rig = Rig::listed();
     rig.want(&[pod("a")]);
     let told = spawn_fails(&mut rig);
-    assert_eq!(told, ["ERROR: pod default/a: no thread could be started: no threads left; tried again"]);
+    let why = "no thread could be started for the pod: no threads left; it is tried again";
+    assert_eq!(told, [format!("WARN: pod default/a: FailedSync: {why}")]);
+    let shown = rig.snapshot();
+    let container = &shown.pods[0].status.container_statuses.as_ref().unwrap()[0];
+    let waiting = container.state.as_ref().unwrap().waiting.as_ref().unwrap();
+    assert_eq!(waiting.message.as_deref(), Some(why), "it is seen beside the pod, too");
     let mut pauses = Vec::new();
     for _ in 0..8 {
         let due = rig.turn.next_due().unwrap();

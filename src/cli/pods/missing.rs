@@ -1,0 +1,79 @@
+//! What is said of a pod that is not there.
+
+use super::{is_called, names, namespace};
+use crate::base::count::many;
+use crate::base::logging::one_line;
+use crate::pod::problem::{Problem, Severity};
+use crate::status::snapshot::StatusFile;
+
+/// What a name that is not there deserves: `pods "x" not found`, and where it is instead.
+#[must_use]
+pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
+    let elsewhere = file.pods.iter().find(|p| namespace(p) != wanted && names(name, p, &file.node));
+    match elsewhere.map(namespace) {
+        Some(other) => {
+            format!("pods \"{name}\" not found in namespace {wanted}; there is one with -n {other}")
+        }
+        None => match refused(file, wanted, name) {
+            Some(why) => format!("pods \"{name}\" not found, for its manifest is not taken: {why}"),
+            None => format!("pods \"{name}\" not found{}", in_manifests(file)),
+        },
+    }
+}
+
+/// Why a pod is not there that a manifest has: the first error about it.
+fn refused(file: &StatusFile, wanted: &str, name: &str) -> Option<String> {
+    let is_its = |problem: &&Problem| {
+        let of = problem.pod.as_deref().and_then(|pod| pod.split_once('/'));
+        // Manifests name pods without the node's suffix.
+        let is_called = |pod: &str| is_called(name, pod, &file.node) || is_called(pod, name, &file.node);
+        let is_named = of.is_some_and(|(namespace, pod)| namespace == wanted && is_called(pod));
+        problem.severity == Severity::Error && is_named
+    };
+    file.problems.iter().find(is_its).map(|problem| one_line(&problem.to_string()))
+}
+
+/// Where a pod may be that never ran, because its manifest is not good.
+fn in_manifests(file: &StatusFile) -> String {
+    match file.problems.iter().filter(|p| p.severity == Severity::Error).count() {
+        0 => match file.sources.iter().find_map(|source| Some((&source.name, source.problem.as_ref()?))) {
+            Some((name, why)) => format!("; source {name} is not read now: {}", one_line(why)),
+            None => String::new(),
+        },
+        n => format!("; manifests have {}: podkeeper get pods lists them", many(n, "error")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `describe` said "not found" of a pod whose manifest had an error, and left the reader to look for it.
+    #[test]
+    fn it_is_said_why_a_pod_is_not_there() {
+        let mut file = crate::cli::pods::tests::node().file;
+        file.problems = vec![Problem {
+            severity: Severity::Error,
+            path: "/m/x.yaml".to_owned(),
+            at: Some((3, 5)),
+            pod: Some("default/later".to_owned()),
+            field: None,
+            message: "no good".to_owned(),
+        }];
+        let why = "not found, for its manifest is not taken: /m/x.yaml:3:5: pod default/later: no good";
+        for name in ["later", "later-node1"] {
+            assert_eq!(not_found(&file, "default", name), format!("pods \"{name}\" {why}"));
+        }
+        let other = not_found(&file, "other", "later");
+        assert_eq!(other, "pods \"later\" not found; manifests have 1 error: podkeeper get pods lists them");
+        file.problems.clear();
+        for source in &mut file.sources {
+            source.problem = None;
+        }
+        assert_eq!(not_found(&file, "default", "later"), "pods \"later\" not found");
+        file.sources[0].problem = Some("it hangs".to_owned());
+        let name = &file.sources[0].name;
+        let expected = format!("pods \"later\" not found; source {name} is not read now: it hangs");
+        assert_eq!(not_found(&file, "default", "later"), expected);
+    }
+}

@@ -1,0 +1,294 @@
+//! The store of a source as its thread has it. What is to be written or removed goes to the disk in a thread of its own,
+//! `pk-last-good`, to which the store is lent: a dead disk keeps nobody from reading manifests. What is said meanwhile is
+//! kept here, the newest of each path alone, and told to the store when it is back.
+//!
+//! Never here: a wait for the disk or for that thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
+
+use super::{Board, LastGood, Remembered, seen};
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::base::pulse::Pulses;
+use crate::manifest::edition::{Claim, Known, Record};
+use crate::pod::Source;
+use crate::source::SourceUpdate;
+use crate::source::in_force::Version;
+
+/// How a store is brought up to date; ends early when nobody wants it back any more.
+type Write = fn(&mut LastGood, Mono, &Weak<()>);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Saver {
+    /// The store, unless it is lent.
+    here: Option<Box<LastGood>>,
+    away: Option<Away>,
+    /// The operator's word came, and what it means was not looked up yet.
+    asked: bool,
+    pulses: Pulses,
+    write: Write,
+}
+
+/// What is known while the store is lent.
+#[derive(Debug)]
+struct Away {
+    back: Receiver<Box<LastGood>>,
+    /// Dropped when nobody wants the store back.
+    _wanted: Arc<()>,
+    /// When to look whether it is back, and how long to wait then.
+    look: Mono,
+    wait: Duration,
+    source: Source,
+    board: Board,
+    /// The highest signed versions, as they were lent and as they are now.
+    lent: Arc<Record>,
+    record: Arc<Record>,
+    /// Signed content was accepted meanwhile.
+    accepted: bool,
+    /// Paths of which the store knows.
+    known: BTreeSet<String>,
+    said: BTreeMap<String, Said>,
+}
+
+/// What was said of a path meanwhile.
+#[derive(Debug, Default)]
+struct Said {
+    /// Contents that are new, of those that are needed.
+    contents: Vec<Remembered>,
+    /// Contents that make the state, oldest first; none when the path is to be forgotten.
+    needed: Vec<Version>,
+}
+
+impl From<LastGood> for Saver {
+    fn from(store: LastGood) -> Saver {
+        Saver::new(store, Pulses::default())
+    }
+}
+
+impl Saver {
+    /// The store of a source; a disk that does not answer is told by `pulses`, as `the store of source file`.
+    #[must_use]
+    pub fn new(store: LastGood, pulses: Pulses) -> Saver {
+        Saver { here: Some(Box::new(store)), away: None, asked: false, pulses, write }
+    }
+
+    /// The store itself, as long as nothing was to be written; at the start, that is.
+    pub fn here(&mut self) -> Option<&mut LastGood> {
+        self.here.as_deref_mut()
+    }
+
+    /// As [`LastGood::seen`].
+    #[must_use]
+    pub fn seen(&self) -> Known {
+        match (&self.here, &self.away) {
+            (Some(store), _) => store.seen(),
+            (None, Some(away)) => away.board.known(away.source, &away.record),
+            (None, None) => Known::default(),
+        }
+    }
+
+    /// As [`LastGood::remember`].
+    pub fn remember(&mut self, content: Remembered, needed: &[Version]) {
+        if let Some(store) = &mut self.here {
+            return store.remember(content, needed);
+        }
+        let Some(away) = &mut self.away else { return };
+        let said = away.said.entry(content.path.clone()).or_default();
+        said.contents.retain(|older| older.version != content.version && needed.contains(&older.version));
+        said.contents.push(content);
+        said.needed = needed.to_vec();
+    }
+
+    /// As [`LastGood::retain`].
+    pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        if let Some(store) = &mut self.here {
+            return store.retain(wanted);
+        }
+        let Some(away) = &mut self.away else { return };
+        let gone = away.known.iter().filter(|path| !wanted(path)).cloned();
+        let gone: Vec<String> = gone.chain(away.said.keys().filter(|path| !wanted(path)).cloned()).collect();
+        away.said.extend(gone.into_iter().map(|path| (path, Said::default())));
+    }
+
+    /// As [`LastGood::note`].
+    pub fn note(
+        &mut self,
+        signed: &[(Claim, BTreeSet<String>)],
+        in_force: impl FnOnce() -> BTreeSet<String>,
+    ) {
+        if let Some(store) = &mut self.here {
+            return store.note(signed, in_force);
+        }
+        let Some(away) = self.away.as_mut().filter(|_| !signed.is_empty()) else { return };
+        away.accepted = true;
+        seen::note(&mut away.record, away.source, signed, in_force);
+        away.board.put(away.source, &away.record);
+    }
+
+    /// As [`LastGood::was_forgotten`], when it was asked for; while the store is lent, when it is back.
+    pub fn was_forgotten(&mut self, asked: bool) -> bool {
+        self.asked |= asked;
+        match &mut self.here {
+            Some(store) => std::mem::take(&mut self.asked) && store.was_forgotten(),
+            None => false,
+        }
+    }
+
+    /// As [`LastGood::take_news`].
+    pub fn take_news(&mut self) -> Option<SourceUpdate> {
+        self.here.as_mut()?.take_news()
+    }
+
+    /// When [`Saver::save`] has something to do.
+    #[must_use]
+    pub fn due(&self, now: Mono) -> Option<Mono> {
+        match (&self.here, &self.away) {
+            (Some(store), _) if store.is_behind(now) => Some(now),
+            (Some(store), _) => store.due(),
+            (None, away) => away.as_ref().map(|away| away.look),
+        }
+    }
+
+    /// Has written what is to be written, and takes the store back that was lent for that.
+    pub fn save(&mut self, now: Mono) {
+        if let Some(away) = &mut self.away {
+            let Ok(store) = away.back.try_recv() else {
+                away.look = now.after(away.wait);
+                away.wait = away.wait.saturating_mul(2).min(limits::LAST_GOOD_LOOK_MAX);
+                return;
+            };
+            self.here = Some(store);
+            self.catch_up();
+        }
+        if self.here.as_ref().is_some_and(|store| store.is_behind(now)) {
+            self.lend(now);
+        }
+    }
+
+    /// Tells the store that is back what was said meanwhile.
+    fn catch_up(&mut self) {
+        let (Some(store), Some(away)) = (&mut self.here, self.away.take()) else { return };
+        if away.accepted {
+            store.take_record(&away.lent, away.record);
+        }
+        for (path, Said { contents, needed }) in away.said {
+            if needed.is_empty() {
+                store.retain(|other| *other != path);
+            }
+            contents.into_iter().for_each(|content| store.remember(content, &needed));
+        }
+    }
+
+    fn lend(&mut self, now: Mono) {
+        let Some(mut store) = self.here.take() else { return };
+        let (give, take) = bounded::<Box<LastGood>>(1);
+        let (bring, back) = bounded(1);
+        let wanted = Arc::new(());
+        let (is_wanted, write, pulses) = (Arc::downgrade(&wanted), self.write, self.pulses.clone());
+        let source = store.source;
+        let body = move || {
+            pulses.join(format!("the store of source {source}"));
+            let Ok(mut store) = take.recv() else { return };
+            write(&mut store, now, &is_wanted);
+            let _unwanted = bring.send(store);
+        };
+        let (board, record) = (store.board.clone(), Arc::clone(store.record()));
+        let known = store.paths.keys().cloned().collect();
+        let named = thread::Builder::new().name("pk-last-good".to_owned()).stack_size(limits::WORKER_STACK);
+        if let Err(error) = named.spawn(body) {
+            store.put_off(format!("no thread could be started to remember it: {error}"), now);
+            self.here = Some(store);
+            return;
+        }
+        // There is room for it, and the thread waits.
+        let _given = give.send(store);
+        self.away = Some(Away {
+            back,
+            _wanted: wanted,
+            look: now.after(limits::LAST_GOOD_LOOK_MIN),
+            wait: limits::LAST_GOOD_LOOK_MIN.saturating_mul(2),
+            source,
+            board,
+            lent: Arc::clone(&record),
+            record,
+            accepted: false,
+            known,
+            said: BTreeMap::new(),
+        });
+    }
+}
+
+fn write(store: &mut LastGood, now: Mono, is_wanted: &Weak<()>) {
+    while is_wanted.strong_count() > 0 && store.is_behind(now) {
+        store.save_some(now);
+    }
+}
+
+#[cfg(test)]
+pub(in crate::source) mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::source::testing::TempDir;
+
+    /// A saver below this directory whose disk answers when there is a file `go` in it.
+    pub(in crate::source) fn on_a_dead_disk(root: &Path) -> Saver {
+        let write: Write = |store, now, is_wanted| {
+            let go = store.dir.parent().and_then(Path::parent).unwrap().join("go");
+            while is_wanted.strong_count() > 0 && !go.exists() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            super::write(store, now, is_wanted);
+        };
+        Saver { write, ..Saver::from(LastGood::new(root, None, Source::File)) }
+    }
+
+    fn content(path: &str, version: Version, text: &str) -> Remembered {
+        Remembered { path: path.into(), version, bytes: text.into(), ..Remembered::default() }
+    }
+
+    /// A source was not read any more while a disk did not answer that was to remember it.
+    #[test]
+    fn a_dead_disk_holds_nobody_up_and_the_newest_is_remembered() {
+        let temp = TempDir::new();
+        let root = temp.path("");
+        let mut saver = on_a_dead_disk(&root);
+        assert!(saver.here().unwrap().load().is_empty());
+        let now = Mono::default();
+        assert_eq!(saver.due(now), None);
+        for path in ["a", "b", "c"] {
+            saver.remember(content(path, 1, "old"), &[1]);
+        }
+        assert_eq!(saver.due(now), Some(now));
+        saver.save(now);
+        let look = saver.due(now).unwrap();
+        assert_eq!(look, now.after(limits::LAST_GOOD_LOOK_MIN));
+        saver.save(look);
+        assert_eq!(saver.due(look), Some(look.after(limits::LAST_GOOD_LOOK_MIN * 2)), "ever more rarely");
+        saver.remember(content("a", 2, "newer"), &[1, 2]);
+        saver.remember(content("a", 3, "newest"), &[3]);
+        saver.remember(content("d", 1, "gone again"), &[1]);
+        saver.retain(|path| ["a", "b"].contains(&path));
+        assert!(!saver.was_forgotten(true), "it is looked up later");
+        assert!(saver.take_news().is_none());
+        fs::write(temp.path("go"), "").unwrap();
+        while saver.due(now).is_some() {
+            saver.save(now);
+            thread::yield_now();
+        }
+        assert!(!saver.was_forgotten(false) && !saver.asked);
+        let found = LastGood::new(&root, None, Source::File).load();
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| format!("{}#{}={:?}", it.path, it.version, it.bytes == "newest".into()))
+            .collect();
+        assert_eq!(found, ["a#3=true", "b#1=false"]);
+    }
+}
