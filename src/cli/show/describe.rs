@@ -210,10 +210,13 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
     let source = annotations.and_then(|a| a.get(CONFIG_SOURCE));
     let source = file.sources.iter().find(|known| Some(&known.name) == source);
     let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
-    let (namespace, name) = (text(&pod.metadata.namespace), text(&pod.metadata.name));
     let mut told = of_status(pod, &list, happened);
-    if file.stuck.contains(&format!("pod {namespace}/{name}")) {
-        told.push("podkeeper hangs at its work for this pod: a file system or the system does not answer".to_owned());
+    let part = |name: &Option<String>| name.clone().unwrap_or_default();
+    if file.stuck.contains(&format!("pod {}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))) {
+        told.push(
+            "podkeeper hangs at its work for this pod: a file system or the system does not answer"
+                .to_owned(),
+        );
     }
     told.extend(probes::unready(pod, happened));
     if annotations.is_some_and(|all| all.contains_key(STALE)) {

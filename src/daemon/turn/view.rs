@@ -15,8 +15,8 @@ use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
-use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::recorder::words;
+use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::status::{self, Waiting, WaitingReason};
 
 impl Turn {
@@ -134,7 +134,10 @@ impl Turn {
             pod,
             observed: &Observed::default(),
             probes: &Probes::default(),
-            waiting: &entry.and_then(|entry| entry.no_thread.as_deref()).map(no_thread(pod)).unwrap_or_default(),
+            waiting: &entry
+                .and_then(|entry| entry.no_thread.as_deref())
+                .map(no_thread(pod))
+                .unwrap_or_default(),
             digests: &std::collections::BTreeMap::new(),
             messages: &std::collections::BTreeMap::new(),
             old: None,
@@ -234,8 +237,15 @@ impl Turn {
             Source::Api => of_api(p),
         };
         let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
-        let mut errors =
-            state.store.iter().chain(&self.claims).cloned().chain(errors.map(Problem::to_string));
+        let unanswered = self.stuck.contains(&format!("the store of source {source}")).then(|| {
+            "what it says is not remembered: the disk of the root directory does not answer".to_owned()
+        });
+        let mut errors = unanswered
+            .iter()
+            .chain(&state.store)
+            .chain(&self.claims)
+            .cloned()
+            .chain(errors.map(Problem::to_string));
         let first = errors.next()?;
         match errors.count() {
             0 => Some(first),

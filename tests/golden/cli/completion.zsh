@@ -170,8 +170,9 @@ _podkeeper() {
             ;;
         check)
             _arguments \
+                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be given again]:FILE:_files' \
                 '*--manifest-min-version=[Refuse signed manifests of a lower version\: N or timestamp\:N of the trusted comment]:N:' \
-                '*--verify-key=[Check signatures too\: as run does with --manifest-verify-key]:FILE:_files' \
+                '*--verify-key=[The same as --manifest-verify-key]:FILE:_files' \
                 '*--strict[Warnings are errors]' \
                 '*--source=[The source that is meant\: file or http; with a path (of check), that of these manifests]:SOURCE\[=PATH\]:' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \

@@ -9,7 +9,8 @@ use crate::recorder::object::{EventObject, Events};
 /// A line for each container that runs, and is not ready for what its probe says.
 pub(super) fn unready(pod: &Pod, happened: &Events) -> Vec<String> {
     let status = pod.status.as_ref();
-    let all = status.into_iter().flat_map(|status| [&status.init_container_statuses, &status.container_statuses]);
+    let all =
+        status.into_iter().flat_map(|status| [&status.init_container_statuses, &status.container_statuses]);
     let line = |container: &k8s_openapi::api::core::v1::ContainerStatus| {
         let running = container.state.as_ref()?.running.as_ref().filter(|_| !container.ready)?;
         let kinds = ["Readiness probe", "Startup probe"];
@@ -36,7 +37,8 @@ pub(super) fn killed(
         last(pod, container, happened, |event| {
             event.reason == "Killing" && event.message.contains(kill) && in_its_life(event)
         })?;
-        let said = last(pod, container, happened, |event| event.message.starts_with(probe) && in_its_life(event));
+        let said =
+            last(pod, container, happened, |event| event.message.starts_with(probe) && in_its_life(event));
         Some(format!("killed: {}", said.map_or(*kill, |event| event.message.as_str())))
     })
 }
@@ -53,7 +55,12 @@ fn last<'a>(
         let involved = &event.involved_object;
         Some(&involved.uid) == pod.metadata.uid.as_ref() && involved.field_path.ends_with(&of)
     };
-    happened.items.iter().filter(is_its).filter(|event| is_meant(event)).max_by_key(|event| event.last_timestamp.0)
+    happened
+        .items
+        .iter()
+        .filter(is_its)
+        .filter(|event| is_meant(event))
+        .max_by_key(|event| event.last_timestamp.0)
 }
 
 /// Whether it was last seen between these two times, as far as they are known. The status has whole seconds.
@@ -94,11 +101,16 @@ mod tests {
                 "state": {"running": {"startedAt": "2026-01-02T03:04:10Z"}}}]})
         };
         let readiness = ("Unhealthy", 20, "Readiness probe failed: HTTP 503");
-        let told = |ready: bool, happened: &[(&str, u32, &str)]| unready(&pod(&status(ready)), &events(happened));
+        let told =
+            |ready: bool, happened: &[(&str, u32, &str)]| unready(&pod(&status(ready)), &events(happened));
         assert_eq!(told(false, &[readiness]), ["container app: not ready: Readiness probe failed: HTTP 503"]);
         assert_eq!(told(true, &[readiness]), [""; 0]);
         assert_eq!(told(false, &[]), [""; 0], "it is not known");
-        assert_eq!(told(false, &[("Unhealthy", 9, "Readiness probe failed: old")]), [""; 0], "of an earlier instance");
+        assert_eq!(
+            told(false, &[("Unhealthy", 9, "Readiness probe failed: old")]),
+            [""; 0],
+            "of an earlier instance"
+        );
         assert_eq!(told(false, &[("Unhealthy", 20, "Liveness probe failed: no")]), [""; 0]);
         let both = [readiness, ("Unhealthy", 21, "Readiness probe failed: later")];
         assert_eq!(told(false, &both), ["container app: not ready: Readiness probe failed: later"]);
@@ -106,9 +118,10 @@ mod tests {
 
     #[test]
     fn the_probe_is_named_for_which_a_container_was_killed() {
-        let ended: ContainerStateTerminated = serde_json::from_value(json!({"exitCode": 137, "reason": "Error",
+        let ended: ContainerStateTerminated =
+            serde_json::from_value(json!({"exitCode": 137, "reason": "Error",
             "startedAt": "2026-01-02T03:04:10Z", "finishedAt": "2026-01-02T03:04:40Z"}))
-        .unwrap();
+            .unwrap();
         let pod = pod(&json!({}));
         let told = |happened: &[(&str, u32, &str)]| killed(&pod, "app", &ended, &events(happened));
         let said = ("Unhealthy", 30, "Liveness probe failed: no answer");

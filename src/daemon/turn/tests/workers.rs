@@ -67,7 +67,8 @@ fn a_thread_that_cannot_be_started_is_tried_again_ever_more_slowly() {
     rig.handle(Event::Tick);
     rig.status(&pod("a"), "Running", false);
     assert_eq!(rig.turn.next_due(), None);
-    assert_eq!(spawn_fails(&mut rig).len(), 1);
+    assert_eq!(spawn_fails(&mut rig), [""; 0], "that it was told is known");
+    assert_eq!(rig.turn.events().iter().map(|kept| kept.count).collect::<Vec<_>>(), [2]);
     assert_eq!(rig.turn.next_due().unwrap().since(rig.now), Duration::from_secs(1));
 }
 
