@@ -63,9 +63,15 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
             PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(log.as_fd(), PollFlags::IN),
         ];
-        let ready = wait::until(set, None).unwrap_or_default();
-        if ready.first().is_none_or(|flags| !flags.is_empty()) {
-            return;
+        match wait::until(set, None) {
+            Ok(ready) if ready.first().is_none_or(|flags| !flags.is_empty()) => return,
+            Ok(_) => {}
+            Err(error) => {
+                // Without memory for it; which process was killed for want of it is asked again in a moment.
+                log::warn!("waiting for what the kernel says failed: {error}; tried again in a moment");
+                thread::sleep(limits::WAIT_AGAIN);
+                continue;
+            }
         }
         // One record with each read, and a look at the handle before the next: the kernel may have much to say.
         let mut record = [0_u8; limits::KERNEL_RECORD];

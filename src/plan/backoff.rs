@@ -1,7 +1,10 @@
 //! Back-off of crash loops and of image pulls (upstream `client-go/util/flowcontrol/backoff.go`,
 //! `pkg/kubelet/images/image_manager.go`), in memory only.
 //!
-//! Monotonic time only (invariant 3): a crash is measured from the time its exit was seen.
+//! Monotonic time only (invariant 3): a crash is measured from the time its exit was seen. As with the kubelet, another
+//! daemon begins anew: Docker remembers how often a container was restarted and when it ended, but the count says nothing
+//! of how fast that went, and the clock may have been set since. A node that boots after a power cut must not hold back
+//! those of its pods that were once restarted often.
 
 use std::time::Duration;
 

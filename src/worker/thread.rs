@@ -412,7 +412,11 @@ impl Body {
             let flags = if c.pending.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             Some(PollFd::from_borrowed_fd(fd, flags))
         }));
-        // An interrupted wait is a wake-up like any other: everything is looked at again.
-        _ = crate::base::wait::until(fds, until);
+        // An interrupted wait is a wake-up like any other: everything is looked at again. One that fails for want of the
+        // kernel's memory must not turn this into a loop that never rests.
+        if let Err(error) = crate::base::wait::until(fds, until) {
+            log::warn!("waiting for answers failed: {error}; tried again in a moment");
+            std::thread::sleep(limits::WAIT_AGAIN);
+        }
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 /// A wait no longer than this has a relative time-out; after a stop of the process it ends late by at most
 /// that much.
 pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);
+/// How long a thread rests for whose wait the kernel has no memory.
+pub const WAIT_AGAIN: Duration = Duration::from_millis(500);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 /// Bytes of the longest record in the kernel's log.

@@ -4,6 +4,7 @@ use log::Level;
 
 use super::rig::{Hurt, Rig, app, ms, no_space, pod, refusal, s, stop, timeout};
 use crate::plan::ProbeVerdict;
+use crate::pod::object::testing::{secret, snapshot};
 use crate::probe::prober::News;
 use crate::probe::{HookKind, Kind};
 use crate::recorder::List;
@@ -146,6 +147,20 @@ fn failures_of_docker() {
     rig.run(&app());
     rig.pass(s(3));
     assert!(told(&rig).contains(&words), "{:?}", told(&rig));
+}
+
+/// The read-only port, which asks nobody who he is, shows statuses.
+#[test]
+fn a_secret_in_the_name_of_a_program_is_in_no_status() {
+    let mut rig = Rig::fresh();
+    let error = "exec: \"/nosuch/hunter2pass\": stat /nosuch/hunter2pass: no such file or directory";
+    rig.hurt("start app", u32::MAX, Hurt::Says(refusal(RefusalKind::CannotRun, 400, error)));
+    rig.slot.objects(snapshot(&secret("s", "{k: hunter2pass}")));
+    rig.run(&app());
+    rig.pass(s(30));
+    let reports = format!("{:?}", rig.reports);
+    assert!(reports.contains("/nosuch/<secret>"), "{reports}");
+    assert!(!reports.contains("hunter2pass"), "{reports}");
 }
 
 /// Docker may answer all other calls: only the pod tells.

@@ -12,6 +12,7 @@ use crate::machine::output::{Output, Report};
 use crate::machine::state::State;
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
+use crate::recorder;
 use crate::runtime::DockerState;
 use crate::status;
 
@@ -53,7 +54,7 @@ impl Machine {
     ) -> PodStatus {
         let probes = self.probes(pod);
         let messages = self.termination_messages();
-        status::compute(&status::Input {
+        let mut status = status::compute(&status::Input {
             pod,
             observed: self.containers.current(),
             probes: &probes,
@@ -66,7 +67,27 @@ impl Machine {
             resize: &self.resize_shown(),
             recursive_mounts: self.settings.recursive_mounts.load(Ordering::Relaxed),
             now: now.wall,
-        })
+        });
+        self.mask_ends(&mut status);
+        status
+    }
+
+    /// Docker's error about a container that could not be started repeats its command, as the kubelet's does: without
+    /// the values of Secrets that were expanded into it.
+    fn mask_ends(&self, status: &mut PodStatus) {
+        let all = [
+            &mut status.init_container_statuses,
+            &mut status.container_statuses,
+            &mut status.ephemeral_container_statuses,
+        ];
+        for container in all.into_iter().flatten().flatten() {
+            for state in [&mut container.state, &mut container.last_state].into_iter().flatten() {
+                let message = state.terminated.as_mut().and_then(|ended| ended.message.as_mut());
+                if let Some(message) = message {
+                    *message = recorder::mask(std::mem::take(message), &self.objects);
+                }
+            }
+        }
     }
 }
 

@@ -79,11 +79,15 @@ impl Machine {
         words.into_iter().for_each(|words| self.tell(Some(container), words));
     }
 
-    /// True: this is new.
+    /// True: this is new. Docker's errors repeat the command, into which variables of Secrets may be expanded, and whoever
+    /// may look at pods sees the status.
     pub(in crate::machine) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
-        let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
-        let old = self.members.get_mut(container).waiting.replace(new);
-        old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
+        let message = recorder::mask(message.to_owned(), &self.objects);
+        let is_as = |old: WaitingReason| old.reason == reason && gist(&old.message).eq(gist(&message));
+        let member = self.members.get_mut(container);
+        let is_known = member.waiting.take().is_some_and(is_as);
+        member.waiting = Some(WaitingReason { reason: reason.to_owned(), message });
+        !is_known
     }
 
     /// Nothing of the pod can run, and every container that waits says why. True: this is new.
