@@ -396,10 +396,15 @@ impl Turn {
         let failures = entry.spawn_failures;
         entry.spawn_failures = failures.saturating_add(1);
         entry.no_thread = Some(why.to_owned());
-        let desired = entry.desired.as_ref().filter(|_| failures == 0).map(|pod| pod.uid.clone());
-        self.changed |= failures == 0;
-        if let Some(uid) = desired {
-            self.record(ObjectEvent::new(key.clone(), uid, None, words::no_thread(why)), now);
+        let uid = entry.desired.as_ref().map(|pod| pod.uid.clone());
+        if failures == 0 {
+            self.changed = true;
+            let words = words::no_thread(why);
+            match uid {
+                Some(uid) => self.record(ObjectEvent::new(key.clone(), uid, None, words), now),
+                // It is to be stopped.
+                None => self.log(log::Level::Error, format!("pod {key}: {}", words.message)),
+            }
         }
         let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
         let wait = limits::CALL_RETRY_MIN.saturating_mul(factor).min(limits::CALL_RETRY_MAX);

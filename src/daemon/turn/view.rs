@@ -256,8 +256,9 @@ impl Turn {
 
 /// What a pod is told whose source may not have its priority.
 fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
-    let counts = priority::of(pod);
-    if counts == priority::claimed(pod) {
+    let (counts, claimed) = (priority::of(pod), priority::claimed(pod));
+    // Who claims nothing is told nothing, though a source may come behind others as a whole.
+    if counts == claimed || claimed == 0 {
         return None;
     }
     let field = if pod.spec.priority.is_some() { "spec.priority" } else { "spec.priorityClassName" };
