@@ -226,7 +226,7 @@ pub fn errors(file: &StatusFile) -> Vec<String> {
 }
 
 /// A line for each source that could not be read, or whose content is not accepted, with what counts
-/// meanwhile: without it the list looks as if it were what the sources say now.
+/// meanwhile, and one about threads that hang: without them the list looks as if it were what the sources say now.
 #[must_use]
 pub fn failing(file: &StatusFile) -> Vec<String> {
     let line = |source: &SourceView| {
@@ -238,7 +238,11 @@ pub fn failing(file: &StatusFile) -> Vec<String> {
         };
         Some(format!("warning: source {}: {why}; {kept}", source.name))
     };
-    file.sources.iter().filter_map(line).collect()
+    let hangs = (!file.stuck.is_empty()).then(|| {
+        let all = one_line(&file.stuck.join(", "));
+        format!("warning: podkeeper hangs at its work, for a disk may not answer, and nothing is done there: {all}")
+    });
+    file.sources.iter().filter_map(line).chain(hangs).collect()
 }
 
 #[cfg(test)]
@@ -341,6 +345,17 @@ pub(crate) mod tests {
             source(false, false, 0, down),
             format!("{says}nothing is known of it yet: none of its pods is started or stopped")
         );
+    }
+
+    #[test]
+    fn a_list_says_what_hangs() {
+        let mut file = node().file;
+        file.sources.clear();
+        assert_eq!(failing(&file), [""; 0]);
+        file.stuck = vec!["pod default/a".to_owned(), "the file source".to_owned()];
+        let says = "warning: podkeeper hangs at its work, for a disk may not answer, and nothing is done there: \
+                    pod default/a, the file source";
+        assert_eq!(failing(&file), [says]);
     }
 
     #[test]

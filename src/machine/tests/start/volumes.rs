@@ -65,8 +65,7 @@ fn work_on_volumes_that_hangs_is_told_once() {
     rig.wish(stop(Some(0)));
     rig.pass(s(3600));
     let taken_down = events(&rig);
-    let told =
-        "the volumes are not taken down after 120 s: a file system may hang; podkeeper goes on waiting";
+    let told = "the volumes are not taken down after 120 s: they have very many files, or a file system hangs; podkeeper goes on";
     assert!(
         taken_down.len() == 1 && taken_down[0].contains(&format!("FailedUnMount: {told}")),
         "{taken_down:?}"
