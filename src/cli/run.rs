@@ -142,7 +142,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         certificates,
         server,
         api: options.server.api(),
-    })
+    }
+    .settled())
 }
 
 /// The node's own labels, and those that flags add.

@@ -108,6 +108,13 @@ impl Config {
         file.into_iter().chain(http).chain(api).collect()
     }
 
+    /// The same, where the policies of sources know which others there are.
+    #[must_use]
+    pub fn settled(mut self) -> Config {
+        self.policy = Arc::new(Policies::clone(&self.policy).settled(&self.sources()));
+        self
+    }
+
     /// Path or URL of a source; a URL without its query, which may hold a secret.
     #[must_use]
     pub fn location(&self, source: Source) -> String {

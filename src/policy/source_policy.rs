@@ -382,8 +382,24 @@ impl Policies {
     /// may not come before its pods at all, unless an operator says so.
     #[must_use]
     pub fn max_priority(&self, source: Source) -> i32 {
+        self.highest(source, &Source::ALL)
+    }
+
+    /// The same where a node has these sources and no others, none for what is not known: a source need not stand behind one
+    /// that is not there.
+    #[must_use]
+    pub fn settled(self, declared: &[Source]) -> Policies {
+        let among = if declared.is_empty() { &Source::ALL[..] } else { declared };
+        let highest = Source::ALL.map(|source| (source, self.highest(source, among)));
+        highest.into_iter().fold(self, |all, (source, most)| {
+            let policy = SourcePolicy { max_priority: Some(most), ..all.of(source).clone() };
+            all.with(source, policy)
+        })
+    }
+
+    fn highest(&self, source: Source, among: &[Source]) -> i32 {
         let level = |source| self.of(source).pod_security.map_or(Level::Privileged, |at| at.level);
-        let loosest = Source::ALL.into_iter().map(level).min().unwrap_or(Level::Privileged);
+        let loosest = among.iter().copied().map(level).min().unwrap_or(Level::Privileged);
         match (self.of(source).max_priority, level(source)) {
             (Some(said), _) => said,
             (None, Level::Privileged) => i32::MAX,

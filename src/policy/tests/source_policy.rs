@@ -172,3 +172,15 @@ fn objects_are_shared_by_source_kind_and_name() {
     check("file/Secret/default/x", Secret, "x", true);
     check("file/Secret/default/x", Secret, "y", false);
 }
+
+/// A node that has one source alone is not to be told that its priorities count for nothing.
+#[test]
+fn a_source_stands_behind_those_that_are_there() {
+    let of = policies(&[], &["http=pod-security=restricted", "api=max-priority=3"]);
+    let alone = of.clone().settled(&[Source::Http]);
+    assert_eq!(alone.max_priority(Source::Http), 1_000_000_000);
+    let both = of.clone().settled(&[Source::File, Source::Http]);
+    assert_eq!((both.max_priority(Source::Http), both.max_priority(Source::File)), (0, i32::MAX));
+    let unknown = of.settled(&[]);
+    assert_eq!((unknown.max_priority(Source::Http), unknown.max_priority(Source::Api)), (0, 3));
+}
