@@ -28,7 +28,8 @@ pub fn init(verbosity: u8) {
     let mut builder = env_logger::Builder::new();
     match std::env::var(VARIABLE) {
         Ok(filters) if !filters.is_empty() => builder.parse_filters(&filters),
-        _ => builder.filter_level(level(verbosity)),
+        // The bound of the log crate says how much: it can change.
+        _ => builder.filter_level(LevelFilter::Trace),
     };
     // Below `warn` these libraries log URLs with their queries, which may hold credentials.
     for library in ["ureq", "ureq_proto", "rustls"] {
@@ -40,7 +41,16 @@ pub fn init(verbosity: u8) {
         out.write_all(line.as_bytes())
     });
     // An error means that logging was started before; that logger stays.
-    let _ = builder.try_init();
+    if builder.try_init().is_ok() {
+        set(verbosity);
+    }
+}
+
+/// Logs at another level from now on, unless the environment says what is logged.
+pub fn set(verbosity: u8) {
+    if std::env::var_os(VARIABLE).is_none_or(|filters| filters.is_empty()) {
+        log::set_max_level(level(verbosity));
+    }
 }
 
 fn level(verbosity: u8) -> LevelFilter {

@@ -20,6 +20,7 @@ mod nearest;
 mod page;
 pub mod parse;
 mod pods;
+mod reload;
 mod rules;
 mod run;
 mod show;
@@ -41,7 +42,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs podkeeper with these arguments (without the program's name).
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let files = Files { read: &config_file::read, list: &config_file::files::list };
-    let command = match parse::parse_with(arguments, files) {
+    let arguments: Vec<OsString> = arguments.collect();
+    let command = match parse::parse_with(arguments.iter().cloned(), files) {
         Ok(command) => command,
         Err(error) => {
             say(&error.to_string());
@@ -49,7 +51,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     let outcome = match command {
-        Command::Run(options) => Ok(run::run(&options)),
+        Command::Run(options) => Ok(run::run(&options, arguments)),
         Command::Check(options, paths) => Ok(check::run(&options, &paths)),
         Command::Config(options) => Ok(config::run(&options)),
         Command::Forget(options, source) => forget::run(&options, source),

@@ -188,7 +188,7 @@ fn read(
             usage(verb, format!("invalid argument {shown:?} for \"--{}\" flag: {why}", flag.name))
         })?;
         if matches!(verb, Verb::Config | Verb::Run) {
-            options.given.push((flag.name, shown.into_owned(), "flag".to_owned()));
+            options.note(flag, &text, "flag".to_owned());
         }
     }
     Ok(Some((options, words)))

@@ -2,6 +2,7 @@
 //! refused is refused here, before Docker hears of us.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::flags::server::Mode;
 use super::flags::{Options, Verb};
 use super::parse::UsageError;
 use super::rules::check_together;
-use super::{configz, fail, lock, say, value};
+use super::{configz, fail, lock, reload, say, value};
 use crate::base::{limits, logging};
 use crate::certificates::files::Place;
 use crate::certificates::request::Kind;
@@ -26,8 +27,8 @@ use crate::source::signature::{GROUP, Verifier};
 use crate::source::{api, http};
 use crate::worker::pulls::Pace;
 
-/// Runs the daemon until it ends.
-pub fn run(options: &Options) -> Exit {
+/// Runs the daemon until it ends. `arguments` are those of the options, which are read again at SIGHUP.
+pub fn run(options: &Options, arguments: Vec<OsString>) -> Exit {
     logging::init(options.logging.verbosity);
     let host = sys::hostname();
     let config = match configure(options, &host) {
@@ -66,7 +67,9 @@ pub fn run(options: &Options) -> Exit {
         }
     }
     let restore = lock::restore(config.run_dir.clone());
-    match main_loop::run(Arc::new(config), restore) {
+    let config = Arc::new(config);
+    let settings = reload::reader(arguments, options, &config, host);
+    match main_loop::run(config, restore, settings) {
         Ok(()) => Exit::Ok,
         Err(error) => fail(&error.to_string()),
     }

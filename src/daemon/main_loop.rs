@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
 use crate::base::clock::Clock;
-use crate::base::limits;
 use crate::base::pulse::Pulses;
 use crate::base::table::Table;
+use crate::base::{limits, logging};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
+use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, Turn};
 use crate::daemon::watch;
@@ -33,12 +34,12 @@ use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
 /// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory
-/// and its lock anew when they were removed.
+/// and its lock anew when they were removed; `settings` reads the settings anew at SIGHUP.
 ///
 /// # Errors
 /// A thread could not be started.
-pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
-    let signals = signals::catch(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
+pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<(), RunError> {
+    let signals = signals::catch(&config.root_dir, settings).map_err(cannot("signals cannot be handled"))?;
     // The kernel gives a signal to the first thread of the process, and no other one hears of it while that one waits
     // for a disk: so the first thread does nothing but wait.
     let keep = move || keep(config, signals, restore);
@@ -86,6 +87,8 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
 enum Before {
     /// This is how it is.
     Read(Option<Drain>),
+    /// The settings are these now.
+    Reloaded(Box<Reload>),
     /// Somebody asks whether the main thread works.
     Ask,
     /// The disk has not answered for so long.
@@ -103,6 +106,7 @@ fn before(signals: &Receiver<Signal>, patience: Option<Duration>) -> Before {
         select_biased! {
             recv(signals) -> signal => match signal {
                 Ok(Signal::Rescan(drain)) => Before::Read(drain),
+                Ok(Signal::Reloaded(reload)) => Before::Reloaded(reload),
                 Ok(Signal::Ask) => Before::Ask,
                 Ok(Signal::End(number)) => Before::End(number),
                 Err(_) => Before::Closed,
@@ -167,6 +171,7 @@ impl MainLoop {
                     self.tell(Event::Drain(drain));
                     return ControlFlow::Continue(());
                 }
+                Before::Reloaded(reload) => self.reload(*reload),
                 Before::Ask => self.actors.writer.answer(),
                 Before::Late(waited) => {
                     patience = None;
@@ -220,11 +225,21 @@ impl MainLoop {
                 self.tell(Event::Rescan);
                 self.actors.watch.reloaded(began);
             }
+            Message::Signal(Signal::Reloaded(reload)) => self.reload(*reload),
             Message::Signal(Signal::Ask) => self.actors.writer.answer(),
             Message::Signal(Signal::End(number)) => return self.end(number),
             Message::Closed => return closed(),
         }
         ControlFlow::Continue(())
+    }
+
+    fn reload(&mut self, reload: Reload) {
+        if let Reload::Read { verbosity, now, .. } = &reload
+            && now.contains(&"v")
+        {
+            logging::set(*verbosity);
+        }
+        self.tell(Event::Reloaded(reload));
     }
 
     /// Lets the turn decide, and carries out its effects. One that fails is an event, handled after the others; that

@@ -13,12 +13,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
 
 use crate::base::limits;
 use crate::daemon::drain::{self, Drain};
+use crate::daemon::reload::{Reader, Reload};
 
 /// The request of a signal.
 #[derive(Debug, PartialEq)]
 pub enum Signal {
     /// Look at the sources again. Holds the marker of a drained node as it is now.
     Rescan(Option<Drain>),
+    /// The settings were read anew, and are others than those in force.
+    Reloaded(Box<Reload>),
     /// Whether the main thread still works.
     Ask,
     /// SIGTERM or SIGINT.
@@ -29,11 +32,11 @@ pub enum Signal {
 ///
 /// # Errors
 /// A thread could not be started, or a handler could not be set.
-pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
+pub fn catch(root_dir: &Path, mut settings: Reader) -> io::Result<Receiver<Signal>> {
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
     let (out, signals) = bounded(limits::SIGNAL_QUEUE);
     let root_dir = root_dir.to_owned();
-    let rescan = rescans(move || drain::read(&root_dir), out.clone())?;
+    let rescan = rescans(move || drain::read(&root_dir), move || (settings.0)(), out.clone())?;
     // The channel is new.
     let _room = rescan.try_send(());
     thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
@@ -55,12 +58,24 @@ pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     Ok(signals)
 }
 
-/// Starts the thread that reads the marker on request and sends it. On a dead disk only this thread hangs.
-fn rescans(read: impl Fn() -> Option<Drain> + Send + 'static, out: Sender<Signal>) -> io::Result<Sender<()>> {
+/// Starts the thread that reads the settings and the marker on request and sends them. On a dead disk only this thread
+/// hangs. At first the settings are those of the start.
+fn rescans(
+    read: impl Fn() -> Option<Drain> + Send + 'static,
+    mut settings: impl FnMut() -> Option<Reload> + Send + 'static,
+    out: Sender<Signal>,
+) -> io::Result<Sender<()>> {
     let (ask, asked) = bounded(1);
     thread::Builder::new().name("pk-marker".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
+            let mut is_first = true;
             for () in asked {
+                if !std::mem::take(&mut is_first)
+                    && let Some(reload) = settings()
+                    && out.send(Signal::Reloaded(Box::new(reload))).is_err()
+                {
+                    return;
+                }
                 if out.send(Signal::Rescan(read())).is_err() {
                     return;
                 }
@@ -95,7 +110,7 @@ mod tests {
             let _told = began.send(());
             dead.recv().ok()
         };
-        let ask = rescans(read, out).unwrap();
+        let ask = rescans(read, || None, out).unwrap();
         ask.try_send(()).unwrap();
         begun.recv().unwrap();
         // The thread hangs now. One more request is kept, for the marker may change meanwhile; further ones
@@ -109,5 +124,17 @@ mod tests {
         // The thread ends when its sender is dropped.
         drop(ask);
         assert!(signals.recv().is_err());
+    }
+
+    #[test]
+    fn settings_are_read_at_each_signal_but_not_at_the_start() {
+        let (out, signals) = unbounded();
+        let settings = || Some(Reload::Refused("wrong".to_owned()));
+        let ask = rescans(|| None, settings, out).unwrap();
+        ask.send(()).unwrap();
+        assert_eq!(signals.recv().unwrap(), Signal::Rescan(None));
+        ask.send(()).unwrap();
+        let told = Signal::Reloaded(Box::new(Reload::Refused("wrong".to_owned())));
+        assert_eq!(signals.iter().take(2).collect::<Vec<_>>(), [told, Signal::Rescan(None)]);
     }
 }

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 mod images;
 mod node;
+mod reload;
 
 use super::Weight;
 use crate::base::limits;
@@ -25,6 +26,7 @@ pub use node::{
     allocatable_enforced, node_is, rebooted, reserved_enforced, reserved_not_enforced, starting, system_oom,
     threshold_met,
 };
+pub use reload::{reload_needs_restart, reload_refused, reloaded};
 
 /// Kind, reason and message of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]

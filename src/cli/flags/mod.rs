@@ -28,6 +28,7 @@ use std::time;
 
 use super::value;
 pub use super::verbs::Verb;
+use crate::base::hex;
 pub use commands::{Output, SortBy};
 pub use directories::{CONFIG, CONFIG_DIR};
 pub use docker::endpoint;
@@ -61,6 +62,8 @@ pub struct Options {
     pub notes: Vec<String>,
     /// Of `config`: the names of flags, what was given for each, and where.
     pub given: Vec<(&'static str, String, String)>,
+    /// Beside [`Options::given`]: digests of the values that may hold a password.
+    pub digests: Vec<(&'static str, String)>,
     /// Of `logs`.
     pub logs: logs::Values,
     /// Of `drain`.
@@ -68,6 +71,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// Remembers what was given for a flag, and where; of what may be a password only a digest.
+    pub fn note(&mut self, flag: &'static Flag, text: &OsStr, from: String) {
+        let shown = if flag.is_secret() {
+            self.digests.push((flag.name, hex::sha256(text.as_encoded_bytes())));
+            "...".to_owned()
+        } else {
+            text.to_string_lossy().into_owned()
+        };
+        self.given.push((flag.name, shown, from));
+    }
+
     /// What holds when nothing is given.
     ///
     /// # Errors

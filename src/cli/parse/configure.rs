@@ -70,8 +70,7 @@ pub(super) fn configure(
             if let Err(why) = flag.set(options, &text) {
                 wrong.push((*at, format!("{}: {why}", setting.field)));
             } else if matches!(verb, Verb::Config | Verb::Run) {
-                let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
-                options.given.push((flag.name, shown.into_owned(), lines.line(*at)));
+                options.note(flag, &text, lines.line(*at));
             }
         }
     }

@@ -17,6 +17,7 @@ mod node;
 mod objects;
 mod orphans;
 mod pods;
+mod reload;
 mod sizes;
 mod sources;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
+use crate::daemon::reload::Reload;
 use crate::eviction::News;
 use crate::machine::{FromPod, Hint, Report, Wish};
 use crate::merge::Merge;
@@ -98,6 +100,8 @@ pub enum Event {
     Stuck(Vec<String>),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
+    /// SIGHUP: the settings were read anew.
+    Reloaded(Reload),
     /// SIGHUP: look at the sources again.
     Rescan,
     /// The marker of a drained node, as it is now.
@@ -294,6 +298,7 @@ impl Turn {
                 self.stuck = stuck;
             }
             Event::Tick => self.tick(now),
+            Event::Reloaded(reload) => self.reloaded(reload, now),
             Event::Rescan => {
                 self.out.push(Effect::Rescan);
                 self.hint_workers(&Hint::Retry);
