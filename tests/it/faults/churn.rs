@@ -5,18 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use podkeeper::testing::runtime::client::Client;
-use podkeeper::testing::runtime::docker::Docker;
 use podkeeper::testing::runtime::fake::Rng;
-use podkeeper::testing::runtime::{Call, ContainerSummary, DockerState, Reply, labels};
+use podkeeper::testing::runtime::{Call, ContainerSummary, labels};
 
 use crate::faults::Faulty;
-use crate::harness::SOCKET;
+use crate::faults::eyes::{Eyes, label};
 use crate::harness::pods::Pod;
 use crate::harness::proxy::{Moment, Verdict};
 
@@ -26,57 +23,6 @@ const SEED: u64 = 1;
 
 fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).map_or(default, |text| text.parse().unwrap())
-}
-
-/// The containers of one root directory, in one moment: a single list.
-#[derive(Clone)]
-struct Eyes {
-    docker: Docker,
-    label: String,
-}
-
-impl Eyes {
-    fn new(root: &Path) -> Eyes {
-        let docker = Docker::Engine(Client::new(&PathBuf::from(SOCKET)));
-        Eyes { docker, label: format!("{}={}", labels::ROOT_DIR, root.display()) }
-    }
-
-    fn list(&self) -> Vec<ContainerSummary> {
-        match self.docker.call(&Call::List { labels: vec![self.label.clone()] }) {
-            Ok(Reply::Containers(list)) => list,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn running(&self) -> Vec<ContainerSummary> {
-        self.list().into_iter().filter(|c| c.state == DockerState::Running).collect()
-    }
-
-    /// Two that run in one place, if there are any.
-    fn twins(&self) -> Option<String> {
-        let mut places = BTreeMap::new();
-        self.running().into_iter().find_map(|c| {
-            let place = (label(&c, labels::POD_NAME), label(&c, labels::CONTAINER_NAME));
-            let first = places.insert(place, c.name.clone())?;
-            Some(format!("{first} and {} ran at the same time", c.name))
-        })
-    }
-
-    /// What neither runs nor is the one dead container of its place, which is kept for its logs.
-    fn clutter(&self) -> Vec<String> {
-        let mut seen = BTreeSet::new();
-        let mut is_kept = |c: &ContainerSummary| {
-            label(c, labels::CONTAINER_NAME) == "app"
-                && c.state == DockerState::Exited
-                && seen.insert(label(c, labels::POD_NAME))
-        };
-        let dead = self.list().into_iter().filter(|c| c.state != DockerState::Running);
-        dead.filter(|c| !is_kept(c)).map(|c| format!("{} {:?}", c.name, c.state)).collect()
-    }
-}
-
-fn label(c: &ContainerSummary, key: &str) -> String {
-    c.labels.get(key).cloned().unwrap_or_default()
 }
 
 /// What is wanted, and what must not be touched.

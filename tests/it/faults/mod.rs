@@ -1,7 +1,9 @@
 //! A node whose daemon speaks to Docker through the [`Proxy`]; the test looks at the containers behind it.
 
+mod chaos;
 mod churn;
 mod events;
+mod eyes;
 mod replies;
 mod start;
 

@@ -3,7 +3,11 @@
 //!
 //! It must add nothing of its own: without rules the daemon cannot tell it from the engine.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
+
+use wire::{Head, read_body, relay, splice};
 
 /// One request on its way to the engine.
 #[derive(Debug, Clone)]
@@ -63,6 +69,16 @@ pub enum Verdict {
     Answer(u16, String),
     /// Forwarded; half the reply comes back, then the connection ends.
     CutReply,
+    /// Forwarded after so long.
+    Late(Duration),
+    /// Forwarded at once; the reply comes after so long.
+    HoldReply(Duration),
+    /// Forwarded twice; the second reply comes back.
+    Twice,
+    /// Forwarded; the reply is what the same request was answered before, if it was.
+    Old,
+    /// Forwarded; the reply is the proxy's own: status and `message`.
+    Lie(u16, String),
     /// The reply's JSON is changed.
     Edit(Edit),
     /// The reply's headers are changed: every value of this name becomes that one.
@@ -79,8 +95,30 @@ pub enum EventFault {
     LoseEveryThird,
     /// Each event changes places with the next one.
     Swap,
+    /// Each event comes twice.
+    Twice,
     /// The connection stays, and nothing comes.
     Silent,
+}
+
+/// Its name, without what it carries.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Kill(moment) => write!(f, "kill {moment:?}"),
+            Verdict::Hold => f.write_str("hold"),
+            Verdict::Answer(status, _) => write!(f, "answer {status}"),
+            Verdict::CutReply => f.write_str("cut reply"),
+            Verdict::Late(_) => f.write_str("late"),
+            Verdict::HoldReply(_) => f.write_str("hold reply"),
+            Verdict::Twice => f.write_str("twice"),
+            Verdict::Old => f.write_str("old"),
+            Verdict::Lie(status, _) => write!(f, "lie {status}"),
+            Verdict::Edit(_) => f.write_str("edit"),
+            Verdict::Header(name, _) => write!(f, "header {name}"),
+            Verdict::Events(fault) => write!(f, "events {fault:?}"),
+        }
+    }
 }
 
 type Rule = Arc<dyn Fn(&Request) -> Option<Verdict> + Send + Sync>;
@@ -93,6 +131,8 @@ struct State {
     requests: usize,
     mutations: usize,
     log: Vec<String>,
+    /// The last answer to each request, as bytes, for [`Verdict::Old`].
+    answers: BTreeMap<String, Vec<u8>>,
     /// Both ends of every open connection, to break them all.
     open: Vec<(usize, UnixStream)>,
     over: bool,
@@ -207,92 +247,6 @@ impl Drop for Proxy {
     }
 }
 
-/// The head of a message.
-struct Head {
-    first: String,
-    headers: Vec<(String, String)>,
-}
-
-impl Head {
-    /// `None`: the connection ended before it.
-    fn read(from: &mut impl BufRead) -> io::Result<Option<Head>> {
-        let mut first = String::new();
-        if from.read_line(&mut first)? == 0 {
-            return Ok(None);
-        }
-        let mut headers = Vec::new();
-        loop {
-            let mut line = String::new();
-            from.read_line(&mut line)?;
-            match line.trim_end().split_once(':') {
-                Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
-                None => return Ok(Some(Head { first: first.trim_end().to_owned(), headers })),
-            }
-        }
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
-    }
-
-    fn set(&mut self, name: &str, value: String) {
-        self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
-        self.headers.push((name.to_owned(), value));
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut out = format!("{}\r\n", self.first);
-        for (name, value) in &self.headers {
-            out.push_str(&format!("{name}: {value}\r\n"));
-        }
-        out.push_str("\r\n");
-        out.into_bytes()
-    }
-
-    fn is_chunked(&self) -> bool {
-        self.get("Transfer-Encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"))
-    }
-
-    fn length(&self) -> Option<usize> {
-        self.get("Content-Length")?.parse().ok()
-    }
-
-    fn status(&self) -> u16 {
-        self.first.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
-    }
-}
-
-/// One chunk; empty at the end of the body.
-fn read_chunk(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut line = String::new();
-    from.read_line(&mut line)?;
-    let size = usize::from_str_radix(line.trim(), 16).map_err(|_| io::ErrorKind::UnexpectedEof)?;
-    let mut data = vec![0; size + 2];
-    from.read_exact(&mut data)?;
-    data.truncate(size);
-    Ok(data)
-}
-
-fn write_chunk(to: &mut impl Write, data: &[u8]) -> io::Result<()> {
-    to.write_all(&[format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat())
-}
-
-fn read_body(head: &Head, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    if head.is_chunked() {
-        loop {
-            let chunk = read_chunk(from)?;
-            if chunk.is_empty() {
-                return Ok(body);
-            }
-            body.extend(chunk);
-        }
-    }
-    body.resize(head.length().unwrap_or(0), 0);
-    from.read_exact(&mut body)?;
-    Ok(body)
-}
-
 impl Shared {
     fn serve(&self, number: usize, client: UnixStream) -> io::Result<()> {
         let engine = UnixStream::connect(&self.backend)?;
@@ -322,22 +276,29 @@ impl Shared {
                     return Ok(());
                 }
                 Some(Verdict::Answer(status, message)) => {
-                    let body = serde_json::json!({ "message": message }).to_string();
-                    let kind = "Content-Type: application/json";
-                    let length = body.len();
-                    let text =
-                        format!("HTTP/1.1 {status} No\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}");
-                    to_client.write_all(text.as_bytes())?;
+                    to_client.write_all(&own_answer(*status, message))?;
                     continue;
                 }
+                Some(Verdict::Late(while_)) => thread::sleep(*while_),
                 _ => {}
             }
             if head.is_chunked() {
                 head.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("Transfer-Encoding"));
                 head.set("Content-Length", body.len().to_string());
             }
-            to_engine.write_all(&[head.bytes(), body].concat())?;
+            let sent = [head.bytes(), body].concat();
+            to_engine.write_all(&sent)?;
             let Some(mut answer) = Head::read(&mut from_engine)? else { return Ok(()) };
+            if matches!(verdict, Some(Verdict::Twice)) && answer.status() != 101 {
+                if !answer.is_bare() {
+                    read_body(&answer, &mut from_engine)?;
+                }
+                to_engine.write_all(&sent)?;
+                answer = match Head::read(&mut from_engine)? {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                };
+            }
             if answer.status() == 101 {
                 to_client.write_all(&answer.bytes())?;
                 return splice(from_client, client, from_engine, engine);
@@ -355,8 +316,7 @@ impl Shared {
                 relay(&mut from_engine, &mut to_client, fault)?;
                 continue;
             }
-            let bare =
-                matches!(answer.status(), 204 | 304) || answer.length().is_none() && !answer.is_chunked();
+            let bare = answer.is_bare();
             let mut body = if bare { Vec::new() } else { read_body(&answer, &mut from_engine)? };
             if let (Some(Verdict::Edit(edit)), Ok(mut value)) = (&verdict, serde_json::from_slice(&body)) {
                 edit(&mut value);
@@ -367,7 +327,14 @@ impl Shared {
                 answer.set("Content-Length", body.len().to_string());
             }
             let bytes = [answer.bytes(), body].concat();
+            let before = self.remember(&head.first, &bytes);
             match &verdict {
+                Some(Verdict::HoldReply(while_)) => {
+                    thread::sleep(*while_);
+                    to_client.write_all(&bytes)?;
+                }
+                Some(Verdict::Lie(status, message)) => to_client.write_all(&own_answer(*status, message))?,
+                Some(Verdict::Old) => to_client.write_all(&before.unwrap_or(bytes))?,
                 Some(Verdict::Kill(Moment::BeforeReply)) => return self.kill(),
                 Some(Verdict::Kill(Moment::AfterReply)) => {
                     to_client.write_all(&bytes)?;
@@ -381,6 +348,11 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// The answer before this one to the same request.
+    fn remember(&self, request: &str, answer: &[u8]) -> Option<Vec<u8>> {
+        self.state.lock().unwrap().answers.insert(request.to_owned(), answer.to_owned())
     }
 
     fn judge(&self, head: &Head) -> (Request, Option<Verdict>) {
@@ -422,49 +394,10 @@ impl Shared {
     }
 }
 
-/// Copies both ways until both have ended.
-fn splice(
-    mut from_client: BufReader<&UnixStream>,
-    mut client: &UnixStream,
-    mut from_engine: BufReader<&UnixStream>,
-    mut engine: &UnixStream,
-) -> io::Result<()> {
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            _ = io::copy(&mut from_client, &mut engine);
-            _ = engine.shutdown(Shutdown::Write);
-        });
-        _ = io::copy(&mut from_engine, &mut client);
-        _ = client.shutdown(Shutdown::Write);
-    });
-    Ok(())
-}
-
-/// A chunked body, each chunk as it comes. Faults look at lines: the engine sends one event in a chunk.
-fn relay(from: &mut impl BufRead, to: &mut impl Write, fault: Option<EventFault>) -> io::Result<()> {
-    let mut held: Option<Vec<u8>> = None;
-    for count in 0.. {
-        let chunk = read_chunk(from)?;
-        if chunk.is_empty() {
-            return write_chunk(to, &chunk);
-        }
-        match fault {
-            None => write_chunk(to, &chunk)?,
-            Some(EventFault::CutAfter(n)) if count >= n => {
-                return write_chunk(to, &chunk[..chunk.len() / 2]).and(Err(io::ErrorKind::BrokenPipe.into()));
-            }
-            Some(EventFault::CutAfter(_)) => write_chunk(to, &chunk)?,
-            Some(EventFault::LoseEveryThird) if count % 3 == 2 => {}
-            Some(EventFault::LoseEveryThird) => write_chunk(to, &chunk)?,
-            Some(EventFault::Swap) => match held.take() {
-                None => held = Some(chunk),
-                Some(first) => {
-                    write_chunk(to, &chunk)?;
-                    write_chunk(to, &first)?;
-                }
-            },
-            Some(EventFault::Silent) => {}
-        }
-    }
-    Ok(())
+/// An answer of the proxy.
+fn own_answer(status: u16, message: &str) -> Vec<u8> {
+    let body = serde_json::json!({ "message": message }).to_string();
+    let length = body.len();
+    let kind = "Content-Type: application/json";
+    format!("HTTP/1.1 {status} No\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
