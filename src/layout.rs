@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
     VolumeMount,
 };
 
+use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
 use crate::pod::{DesiredPod, Source};
 use crate::policy::Policies;
 
@@ -28,7 +29,7 @@ pub const LOCAL: &str = "kubernetes.io~local-volume";
 /// Directory of NFS mounts.
 pub const NFS: &str = "kubernetes.io~nfs";
 
-/// Directory of hostPath volumes of pods that may have only some paths.
+/// Directory of hostPath volumes of pods that may have only some paths, and of volumes of a cluster's claims.
 pub const HOST_PATH: &str = "kubernetes.io~host-path";
 
 /// Name of a pod's hosts file.
@@ -175,7 +176,8 @@ pub fn is_guarded(pod: &DesiredPod, volume: &str, policies: &Policies) -> bool {
         && !pod.containers().any(|(_, c)| c.volume_mounts.iter().flatten().any(spreads))
 }
 
-/// Parts of the path below the root directory at which a guarded hostPath volume is bound.
+/// Parts of the path below the root directory at which a guarded hostPath volume, or the volume of a cluster's claim, is
+/// bound.
 #[must_use]
 pub fn guarded<'p>(uid: &'p str, volume: &'p str) -> [&'p str; 5] {
     ["pods", uid, VOLUMES, HOST_PATH, volume]
@@ -205,15 +207,34 @@ pub fn claim_use(source: Source, namespace: &str, name: &str) -> String {
     format!("{source}:{namespace}/{name}")
 }
 
+/// True when the claim is a cluster's: its volume is bound into the pod's directory, as a guarded hostPath volume.
+fn is_of_cluster(pod: &DesiredPod, name: &str, objects: &Objects) -> bool {
+    let key = ObjectKey {
+        kind: ObjectKind::PersistentVolumeClaim,
+        namespace: pod.key.namespace.clone(),
+        name: name.to_owned(),
+    };
+    objects.get(&key).is_some_and(|object| matches!(object.content, Content::ClusterClaim(_)))
+}
+
 /// The volume's path on the host, which containers mount.
 #[must_use]
-pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume, policies: &Policies) -> Option<PathBuf> {
+pub fn host_path(
+    root: &Path,
+    pod: &DesiredPod,
+    volume: &Volume,
+    policies: &Policies,
+    objects: &Objects,
+) -> Option<PathBuf> {
     let kind = Kind::of(volume);
     match kind {
         Kind::HostPath(_) if is_guarded(pod, &volume.name, policies) => {
             below(root, &guarded(&pod.uid, &volume.name))
         }
         Kind::HostPath(it) => Some(PathBuf::from(&it.path)),
+        Kind::Claim(it) if is_of_cluster(pod, &it.claim_name, objects) => {
+            below(root, &guarded(&pod.uid, &volume.name))
+        }
         Kind::Claim(it) => below(root, &claim(pod.source, &pod.key.namespace, &it.claim_name)),
         _ => below(root, &["pods", &pod.uid, VOLUMES, kind.plugin()?, &volume.name]),
     }

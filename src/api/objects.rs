@@ -349,8 +349,20 @@ fn local(snapshot: &Snapshot, object: &LocalObject) -> Value {
             *place(&mut value, &["status"]) =
                 json!({"phase": "Bound", "accessModes": access_modes, "capacity": {"storage": storage}});
         }
+        Content::ClusterClaim(claim) => {
+            let storage = crate::base::quantity::bytes(i64::try_from(claim.storage).unwrap_or(i64::MAX));
+            let volume = claim.volume.as_ref().map_or("", |bound| bound.name.as_str());
+            let phase = if claim.volume.is_ok() { "Bound" } else { "Pending" };
+            *place(&mut value, &["spec"]) = json!({
+                "accessModes": claim.access_modes,
+                "resources": {"requests": {"storage": storage}},
+                "volumeName": volume,
+                "volumeMode": "Filesystem",
+            });
+            *place(&mut value, &["status"]) = json!({"phase": phase});
+        }
     }
-    if object.immutable {
+    if object.immutable && key.kind != ObjectKind::PersistentVolumeClaim {
         *place(&mut value, &["immutable"]) = true.into();
     }
     value

@@ -104,7 +104,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     for volume in layout::volumes(pod) {
         if let Some(nfs) = &volume.nfs {
             let read_only = nfs.read_only.unwrap_or(false);
-            facts.push(format!("{:?}", helper::nfs_arguments(&nfs.server, &nfs.path, read_only)));
+            facts.push(format!("{:?}", helper::nfs_arguments(&nfs.server, &nfs.path, read_only, &[])));
         }
     }
     let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");

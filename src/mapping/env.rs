@@ -208,7 +208,7 @@ fn values(object: &LocalObject) -> Vec<(&str, &[u8])> {
     match &object.content {
         Content::ConfigMap { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.as_bytes())).collect(),
         Content::Secret { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.expose())).collect(),
-        Content::Claim { .. } => Vec::new(),
+        Content::Claim { .. } | Content::ClusterClaim(_) => Vec::new(),
     }
 }
 
@@ -216,7 +216,7 @@ fn value<'a>(object: &'a LocalObject, key: &str) -> Option<&'a [u8]> {
     match &object.content {
         Content::ConfigMap { data, .. } => data.get(key).map(String::as_bytes),
         Content::Secret { data, .. } => data.get(key).map(|v| v.expose()),
-        Content::Claim { .. } => None,
+        Content::Claim { .. } | Content::ClusterClaim(_) => None,
     }
 }
 

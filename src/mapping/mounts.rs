@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Container, VolumeMount};
 use super::env::references;
 use crate::layout::{self, Kind};
 use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
 use crate::policy::Policies;
 use crate::runtime::{BindOptions, Mount};
 use crate::volumes::SubPath;
@@ -31,13 +32,14 @@ pub fn of(
     env: &[String],
     root: &Path,
     policies: &Policies,
+    objects: &Objects,
 ) -> Result<Mounts, String> {
     let mut all = Mounts::default();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let unknown =
             || format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name);
         let volume = layout::volumes(pod).iter().find(|v| v.name == mount.name).ok_or_else(unknown)?;
-        let base = layout::host_path(root, pod, volume, policies).ok_or_else(unknown)?;
+        let base = layout::host_path(root, pod, volume, policies, objects).ok_or_else(unknown)?;
         let source = match sub_path(mount, env)? {
             None => base,
             Some(path) => {

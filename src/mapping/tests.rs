@@ -79,7 +79,15 @@ fn container_with(
         allocatable: &Allocatable { milli_cpu: 4000, memory: 1 << 30, ephemeral_storage: 1 << 33 },
     };
     let expanded = env::expand(spec, &pod.key.namespace, objects, Some(&facts)).unwrap();
-    let mounts = mounts::of(pod, spec, &expanded.env, Path::new(&config.root_dir), &config.policies).unwrap();
+    let mounts = mounts::of(
+        pod,
+        spec,
+        &expanded.env,
+        Path::new(&config.root_dir),
+        &config.policies,
+        &Default::default(),
+    )
+    .unwrap();
     let made = super::container(pod, at, attempt, sandbox_id, Ready { expanded, ips: &ips, mounts }, config)?;
     Some((made.name, *made.body))
 }

@@ -5,12 +5,14 @@
 //! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` prints only the
 //! length.
 
+pub mod claimed;
 pub mod refs;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::pod::object::claimed::ClusterClaim;
 use crate::pod::{Origin, Source};
 
 /// The kind of a local object.
@@ -20,7 +22,7 @@ pub enum ObjectKind {
     ConfigMap,
     /// `v1` `Secret`.
     Secret,
-    /// `v1` `PersistentVolumeClaim`, on this node's own disk.
+    /// `v1` `PersistentVolumeClaim`: on this node's own disk, or a cluster's.
     PersistentVolumeClaim,
 }
 
@@ -111,6 +113,8 @@ pub enum Content {
         /// `spec.resources.requests.storage`, bytes: shown, not enforced.
         storage: u64,
     },
+    /// A claim of a cluster.
+    ClusterClaim(ClusterClaim),
 }
 
 /// A local object as its source wants it: decoded and validated. Shared, never changed.
@@ -141,7 +145,7 @@ impl LocalObject {
         match &self.content {
             Content::ConfigMap { data, .. } => data.contains_key(key),
             Content::Secret { data, .. } => data.contains_key(key),
-            Content::Claim { .. } => false,
+            Content::Claim { .. } | Content::ClusterClaim(_) => false,
         }
     }
 
@@ -155,7 +159,7 @@ impl LocalObject {
             Content::ConfigMap { data, binary } => sum(&mut data.iter().map(|(k, v)| (k.len(), v.len())))
                 .saturating_add(sum(&mut binary.iter().map(|(k, v)| (k.len(), v.len())))),
             Content::Secret { data, .. } => sum(&mut data.iter().map(|(k, v)| (k.len(), v.expose().len()))),
-            Content::Claim { .. } => 0,
+            Content::Claim { .. } | Content::ClusterClaim(_) => 0,
         }
     }
 }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
+};
 
 /// The node as an API server has it: others may label and taint it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,8 +26,13 @@ pub fn is_selected(spec: &PodSpec, name: &str, labels: &BTreeMap<String, String>
     }
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
-    // Any of the terms; none selects nothing.
-    required.is_none_or(|it| it.node_selector_terms.iter().any(|term| is_met(term, name, labels)))
+    required.is_none_or(|it| is_any_met(it, name, labels))
+}
+
+/// Whether a selector selects the node of this name: by any of its terms. None selects nothing.
+#[must_use]
+pub fn is_any_met(selector: &NodeSelector, name: &str, labels: &BTreeMap<String, String>) -> bool {
+    selector.node_selector_terms.iter().any(|term| is_met(term, name, labels))
 }
 
 /// Whether pods say anything about labels of nodes.

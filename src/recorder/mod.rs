@@ -234,7 +234,7 @@ fn cut(mut message: String) -> String {
 pub fn mask(mut message: String, objects: &Objects) -> String {
     let secrets = objects.values().filter_map(|object| match &object.content {
         Content::Secret { data, .. } => Some(data.values()),
-        Content::ConfigMap { .. } | Content::Claim { .. } => None,
+        Content::ConfigMap { .. } | Content::Claim { .. } | Content::ClusterClaim(_) => None,
     });
     let values =
         secrets.flatten().filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);

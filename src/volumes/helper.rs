@@ -14,7 +14,13 @@ const HELPERS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
 ///
 /// # Errors
 /// There is no helper, it failed, or it took too long.
-pub(super) fn mount_nfs(server: &str, export: &str, read_only: bool, at: &Path) -> Result<(), String> {
+pub(super) fn mount_nfs(
+    server: &str,
+    export: &str,
+    read_only: bool,
+    options: &[String],
+    at: &Path,
+) -> Result<(), String> {
     let helper = HELPERS.iter().map(|dir| PathBuf::from(dir).join("mount.nfs"));
     if !helper.into_iter().any(|path| path.exists()) {
         return Err(
@@ -22,15 +28,17 @@ pub(super) fn mount_nfs(server: &str, export: &str, read_only: bool, at: &Path) 
         );
     }
     let mut command = Command::new("mount");
-    command.args(nfs_arguments(server, export, read_only)).arg(at);
+    command.args(nfs_arguments(server, export, read_only, options)).arg(at);
     run(command, limits::HELPER)
 }
 
 /// Arguments of `mount`, except the place.
-pub(crate) fn nfs_arguments(server: &str, export: &str, read_only: bool) -> Vec<String> {
+pub(crate) fn nfs_arguments(server: &str, export: &str, read_only: bool, options: &[String]) -> Vec<String> {
     let is_v6 = server.contains(':') && !server.starts_with('[');
     let server = if is_v6 { format!("[{server}]") } else { server.to_owned() };
-    let options: &[&str] = if read_only { &["-o", "ro"] } else { &[] };
+    let options = read_only.then_some("ro").into_iter().chain(options.iter().map(String::as_str));
+    let options = options.collect::<Vec<_>>().join(",");
+    let options: &[&str] = if options.is_empty() { &[] } else { &["-o", &options] };
     let words = ["-t", "nfs"].iter().chain(options).chain(&["--"]).map(|word| (*word).to_owned());
     words.chain([format!("{server}:{export}")]).collect()
 }

@@ -177,7 +177,7 @@ fn entries(object: &LocalObject) -> Vec<(&str, &[u8])> {
             text.chain(binary.iter().map(|(k, v)| (k.as_str(), v.as_slice()))).collect()
         }
         Content::Secret { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.expose())).collect(),
-        Content::Claim { .. } => Vec::new(),
+        Content::Claim { .. } | Content::ClusterClaim(_) => Vec::new(),
     }
 }
 
@@ -187,7 +187,7 @@ fn entry<'a>(object: &'a LocalObject, key: &str) -> Option<&'a [u8]> {
             data.get(key).map(String::as_bytes).or_else(|| binary.get(key).map(Vec::as_slice))
         }
         Content::Secret { data, .. } => data.get(key).map(|value| value.expose()),
-        Content::Claim { .. } => None,
+        Content::Claim { .. } | Content::ClusterClaim(_) => None,
     }
 }
 

@@ -4,6 +4,8 @@
 //! Never here: deciding when; access by path below a directory that a container may write to (only by
 //! descriptor).
 
+mod claims;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -14,8 +16,6 @@ use k8s_openapi::api::core::v1::{
 use rustix::fs::{FileType, Mode, OFlags, fchmod, openat, stat};
 use rustix::io::Errno;
 
-use super::claim_move;
-use super::claim_use::Use;
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
 use super::{Failure, Note, SetUp, atomic, helper, host_path, mounts, payload};
@@ -25,7 +25,7 @@ use crate::base::quantity;
 use crate::layout::{self, Kind};
 use crate::pod::DesiredPod;
 use crate::pod::downward::Facts;
-use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
+use crate::pod::object::Objects;
 use crate::pod::qos;
 
 /// Mode of a directory for root alone.
@@ -290,65 +290,6 @@ impl One<'_> {
         Ok(())
     }
 
-    /// A claim is on this node's own disk. A link in the pod's directory, which is never followed, marks its
-    /// use.
-    fn claim(&self, name: &str, read_only: bool, note: &mut dyn FnMut(Note)) -> Result<(), Trouble> {
-        let (namespace, source) = (&self.pod.key.namespace, self.pod.source);
-        let key = ObjectKey {
-            kind: ObjectKind::PersistentVolumeClaim,
-            namespace: namespace.clone(),
-            name: name.to_owned(),
-        };
-        let alone = match self.objects.get(&key).map(|object| &object.content) {
-            Some(Content::Claim { access_modes, .. }) => {
-                access_modes.iter().any(|mode| mode == "ReadWriteOncePod")
-            }
-            _ => {
-                return Err(format!(
-                    "error processing PVC {namespace}/{name}: failed to fetch PVC from API server: persistentvolumeclaim {name:?} not found"
-                )
-                .into());
-            }
-        };
-        let root = self.node.root()?;
-        let parts = layout::claim(source, namespace, name);
-        let path = layout::below(&root, &parts).ok_or_else(|| format!("{name:?} is no name"))?;
-        let (users, _) = self.pod_directory(&[layout::VOLUMES, layout::LOCAL])?;
-        let at = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        let at = at.map_err(io::Error::from).map_err(cannot("cannot open", &root))?;
-        {
-            let guard = self.node.claims.lock();
-            claim_move::begin(&root).map_err(cannot("cannot make", &path))?;
-            let taken = Use { root: &root, uid: &self.pod.uid, source, namespace, name };
-            if let Some(why) = guard.left().filter(|_| taken.is_left(&at)) {
-                return Err(why.to_owned().into());
-            }
-            if alone && let Some(other) = taken.other_user(false)? {
-                return Err(format!(
-                    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode: {other}"
-                )
-                .into());
-            }
-            if let Some(why) = taken.adopt(&at, &users)? {
-                note(Note::BeginsEmpty(why));
-            }
-            taken.mark(&users).map_err(cannot("cannot mark the use of", &path))?;
-        }
-        let made = (|| {
-            let (last, above) = parts.split_last().ok_or(Errno::INVAL)?;
-            let parent = walk::make_below(at.as_fd(), above, PRIVATE)?;
-            // For any user of a container: other users cannot get past the parents.
-            walk::make_below(parent.as_fd(), &[last], 0o777)
-        })();
-        made.map_err(cannot("cannot make", &path))?;
-        let ready = self.ready(layout::LOCAL, name)?;
-        if !ready.is_set() {
-            self.own(&path, true, read_only, note)?;
-            ready.set()?;
-        }
-        Ok(())
-    }
-
     /// A hostPath of a pod that may have only some paths.
     fn guarded(&self, spec: &HostPathVolumeSource) -> Result<(), String> {
         let name = self.volume.name.as_str();
@@ -369,7 +310,7 @@ impl One<'_> {
         if is_mounted(&path)? {
             return Ok(());
         }
-        helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &path)?;
+        helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &[], &path)?;
         self.node.docker_sees(&path)?;
         Ok(())
     }

@@ -15,7 +15,13 @@ fn pod(spec: &str) -> DesiredPod {
 fn the_kubelet_s_layout() {
     let check = |volume: &str, expected: &str| {
         let pod = pod(&format!("{{containers: [{{name: a}}], volumes: [{{name: v, {volume}}}]}}"));
-        let path = layout::host_path(Path::new("/r"), &pod, &layout::volumes(&pod)[0], &Default::default());
+        let path = layout::host_path(
+            Path::new("/r"),
+            &pod,
+            &layout::volumes(&pod)[0],
+            &Default::default(),
+            &Default::default(),
+        );
         assert_eq!(path.map(|path| path.display().to_string()).unwrap_or_default(), expected, "{volume}");
     };
     check("emptyDir: {}", "/r/pods/uid-1/volumes/kubernetes.io~empty-dir/v");
@@ -99,7 +105,7 @@ proptest! {
             serde_json::from_value(serde_json::json!({"name": "claim", "mountPath": "/c"})).unwrap(),
         ]);
         let root = Path::new("/r");
-        if let Ok(all) = crate::mapping::mounts::of(&pod, &container, &[], root, &Default::default()) {
+        if let Ok(all) = crate::mapping::mounts::of(&pod, &container, &[], root, &Default::default(), &Default::default()) {
             for mount in all.mounts {
                 let source = Path::new(&mount.source);
                 let plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));

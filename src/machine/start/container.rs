@@ -95,7 +95,8 @@ impl Machine {
         };
         let mounts = {
             let map = &self.settings.map;
-            mapping::mounts::of(pod, container, &expanded.env, Path::new(&map.root_dir), &map.policies)
+            let root = Path::new(&map.root_dir);
+            mapping::mounts::of(pod, container, &expanded.env, root, &map.policies, &self.objects)
         };
         let mounts = match mounts {
             Ok(mounts) => mounts,

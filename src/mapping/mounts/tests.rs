@@ -4,7 +4,7 @@ use crate::plan::testing;
 fn mounts(spec: &str, env: &[&str]) -> Result<Mounts, String> {
     let pod = testing::pod(spec);
     let env: Vec<String> = env.iter().map(|entry| (*entry).to_owned()).collect();
-    of(&pod, &pod.spec.containers[0], &env, Path::new("/root"), &Default::default())
+    of(&pod, &pod.spec.containers[0], &env, Path::new("/root"), &Default::default(), &Default::default())
 }
 
 fn one(mount: &str, env: &[&str]) -> Result<Mounts, String> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::decode::{Meaning, Token};
+use super::objects::Asker;
 use super::{Actor, Parts};
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Request};
@@ -87,7 +88,8 @@ impl Actor {
                 None if round.asked.contains(&key) => !self.objects.is_known(&key),
                 None => {
                     let again = round.all_due && self.objects.can_change(&key);
-                    is_new || !self.objects.is_known(&key) || again
+                    let is_unbound = self.objects.is_unbound(&key, round.now);
+                    is_new || !self.objects.is_known(&key) || again || is_unbound
                 }
             };
             if is_due && !round.is_gone && self.objects.may_ask(&key, round.now) {
@@ -111,7 +113,10 @@ impl Actor {
         let Parts { client, acceptor, .. } = &self.parts;
         let result = match token {
             Some(token) => self.objects.make_token(client, token, &self.server, now),
-            None => self.objects.look_up(client, key, acceptor, &self.server),
+            None => {
+                let asker = Asker { client, acceptor, server: &self.server, node: self.node.as_ref() };
+                self.objects.look_up(asker, key, now)
+            }
         };
         let now = self.now();
         self.objects.note(key, &result, now);

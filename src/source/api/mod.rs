@@ -8,6 +8,7 @@
 //! A server that cannot be reached is `Failed`, never an empty set (invariant 2). Bookmarks change no set.
 
 mod checks;
+mod claims;
 pub mod decode;
 mod look_up;
 mod objects;

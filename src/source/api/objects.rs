@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::claims;
 use super::decode::{self, Token};
 use super::services::{self, MASTER, Wanted};
 use crate::api_client::request::encoded;
@@ -17,6 +18,7 @@ use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
+use crate::pod::placement::NodeAtServer;
 use crate::pod::{Origin, Source};
 use crate::source::accept::Acceptor;
 
@@ -42,6 +44,19 @@ pub struct Objects {
     refused: BTreeMap<ObjectKey, u32>,
     /// Those that were asked for last without an answer about them.
     failed: BTreeMap<ObjectKey, Failed>,
+    /// Claims without a volume: when they are asked for again, and how long that was waited for.
+    unbound: BTreeMap<ObjectKey, (Mono, Duration)>,
+}
+
+/// Who asks for objects.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    pub client: &'a Client,
+    pub acceptor: &'a Acceptor,
+    /// For paths.
+    pub server: &'a str,
+    /// The node as the server has it.
+    pub node: Option<&'a NodeAtServer>,
 }
 
 /// Why an object is not known, and when it is asked for again.
@@ -81,6 +96,7 @@ impl Objects {
         self.tokens_due.retain(|key, _| wanted(key));
         self.refused.retain(|key, _| wanted(key));
         self.failed.retain(|key, _| wanted(key));
+        self.unbound.retain(|key, _| wanted(key));
     }
 
     /// Whether it may be asked for: one whose reading hangs is waited for more and more rarely.
@@ -131,10 +147,17 @@ impl Objects {
         bytes <= limits::API_OBJECTS_TEXT && others().count() < limits::OBJECTS_PER_SOURCE
     }
 
-    /// When the next token is due.
+    /// When the next token is due, or a claim without a volume.
     #[must_use]
     pub fn due(&self) -> Option<Mono> {
-        self.tokens_due.values().min().copied()
+        let claims = self.unbound.values().map(|(due, _)| due);
+        self.tokens_due.values().chain(claims).min().copied()
+    }
+
+    /// A claim has no volume yet, and is asked for again.
+    #[must_use]
+    pub fn is_unbound(&self, key: &ObjectKey, now: Mono) -> bool {
+        self.unbound.get(key).is_some_and(|(due, _)| *due <= now)
     }
 
     /// A token is to be made, or made anew.
@@ -153,16 +176,13 @@ impl Objects {
     ///
     /// # Errors
     /// No answer, or one that says nothing of the object.
-    pub fn look_up(
-        &mut self,
-        client: &Client,
-        key: &ObjectKey,
-        acceptor: &Acceptor,
-        server: &str,
-    ) -> Result<(), ApiError> {
-        let asked = match services::of(key) {
-            Some(wanted) => services_of(client, key, wanted),
-            None => Objects::get(client, key),
+    pub fn look_up(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
+        let Asker { client, acceptor, server, .. } = asker;
+        let asked = match (key.kind, services::of(key)) {
+            (ObjectKind::PersistentVolumeClaim, _) => return self.look_up_claim(asker, key, now),
+            (_, Some(wanted)) => services_of(client, key, wanted),
+            (ObjectKind::ConfigMap, None) => get(client, key, "configmaps").map(Some),
+            (ObjectKind::Secret, None) => get(client, key, "secrets").map(Some),
         };
         let known = match asked {
             Ok(None) => Known::Missing,
@@ -191,12 +211,7 @@ impl Objects {
             },
             Err(error) if error.is_not_found() => Known::Missing,
             Err(error) if error.is_forbidden() => {
-                let times = self.refused.entry(key.clone()).or_default();
-                *times = times.saturating_add(1);
-                if *times < limits::API_REFUSALS {
-                    return Err(error);
-                }
-                log::error!("{key}: {error}");
+                self.refuse(key, error)?;
                 Known::Missing
             }
             Err(error) => return Err(error),
@@ -206,16 +221,53 @@ impl Objects {
         Ok(())
     }
 
-    /// What the server has of this name; `None` for what is not at the server.
-    fn get(client: &Client, key: &ObjectKey) -> Result<Option<Value>, ApiError> {
-        let kind = match key.kind {
-            ObjectKind::ConfigMap => "configmaps",
-            ObjectKind::Secret => "secrets",
-            // A claim of a cluster has its volume elsewhere.
-            ObjectKind::PersistentVolumeClaim => return Ok(None),
+    /// The server says that this node may not read an object.
+    ///
+    /// # Errors
+    /// It has not said so often enough to be believed.
+    fn refuse(&mut self, key: &ObjectKey, error: ApiError) -> Result<(), ApiError> {
+        let times = self.refused.entry(key.clone()).or_default();
+        *times = times.saturating_add(1);
+        if *times < limits::API_REFUSALS {
+            return Err(error);
+        }
+        log::error!("{key}: {error}");
+        Ok(())
+    }
+
+    /// Asks for a claim and its volume. What a claim was bound to it stays bound to, as long as a pod uses it.
+    fn look_up_claim(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
+        let fresh = match claim_of(asker, key) {
+            Err(error) if error.is_not_found() => Known::Missing,
+            Err(error) if error.is_forbidden() => {
+                let why = format!("failed to fetch PVC from API server: {error}");
+                self.refuse(key, error)?;
+                let object = claims::object(key, &Value::Null, Err(why), asker.server);
+                Known::Found { object, text: None }
+            }
+            other => other?,
         };
-        let path = format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name));
-        client.call(&Request::get(path), limits::API_OBJECT_CALL).map(Some)
+        self.refused.remove(key);
+        let is_bound =
+            |known: &Known| matches!(known, Known::Found { object, .. } if claims::is_bound(object));
+        if is_bound(&fresh) || self.known.get(key).is_some_and(is_bound) {
+            self.unbound.remove(key);
+        } else {
+            let wait =
+                self.unbound.get(key).map_or(limits::API_LOOK_UP_AGAIN, |(_, wait)| wait.saturating_mul(2));
+            let wait = wait.min(limits::API_BACKOFF_MAX);
+            self.unbound.insert(key.clone(), (now.after(wait), wait));
+        }
+        let same = |known: &Known| match (known, &fresh) {
+            (Known::Found { object, .. }, Known::Found { object: fresh, .. }) => object == fresh,
+            _ => false,
+        };
+        let stays =
+            self.known.get(key).is_some_and(|known| same(known) || is_bound(known) && !is_bound(&fresh));
+        if !stays {
+            self.known.insert(key.clone(), fresh);
+        }
+        Ok(())
     }
 
     /// Has the server make a token (`pkg/kubelet/token/token_manager.go`). The old one stays when it does not.
@@ -266,6 +318,39 @@ impl Objects {
         let renew = (token.lasts.saturating_mul(4) / 5).min(limits::API_TOKEN_MAX.as_secs());
         self.tokens_due.insert(token.key.clone(), now.after(Duration::from_secs(renew)));
         Ok(())
+    }
+}
+
+/// What the server has of this name.
+fn get(client: &Client, key: &ObjectKey, kind: &str) -> Result<Value, ApiError> {
+    let path = format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name));
+    client.call(&Request::get(path), limits::API_OBJECT_CALL)
+}
+
+/// A claim with its volume.
+fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
+    let claim = get(asker.client, key, "persistentvolumeclaims")?;
+    let unbound = |why: String| {
+        let object = claims::object(key, &claim, Err(why), asker.server);
+        Ok(Known::Found { object, text: None })
+    };
+    let name = match claims::volume_of(&claim) {
+        Ok(name) => name,
+        Err(why) => return unbound(why),
+    };
+    let path = format!("/api/v1/persistentvolumes/{}", encoded(name));
+    let volume = match asker.client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+        Err(error) if error.is_not_found() => {
+            return unbound(format!("failed to fetch PV {name} from API server: {error}"));
+        }
+        other => other?,
+    };
+    match claims::reached(&claim, &volume, &asker.acceptor.node_name, asker.node) {
+        Ok(bound) => Ok(Known::Found {
+            object: claims::object(key, &claim, Ok(bound), asker.server),
+            text: Some(claims::remembered(&claim, &volume).to_string()),
+        }),
+        Err(why) => unbound(why),
     }
 }
 

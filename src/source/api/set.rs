@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::claims;
 use super::decode::{self, Meaning};
 use super::look_up::is_deleted;
 use super::{Actor, REMEMBERED, Stopped};
@@ -59,6 +60,13 @@ impl Actor {
             let kind = match item.get("kind").and_then(Value::as_str) {
                 Some("ConfigMap") => ObjectKind::ConfigMap,
                 Some("Secret") => ObjectKind::Secret,
+                Some("PersistentVolumeClaim") => {
+                    if let Some(object) = claims::recalled(item, &self.server) {
+                        self.objects.remember(Arc::clone(&object), item.to_string());
+                        set.objects.push(object);
+                    }
+                    continue;
+                }
                 _ => {
                     set.pods.extend(decode::read_remembered(item, &self.parts.acceptor, &self.server));
                     continue;
