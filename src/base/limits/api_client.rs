@@ -77,6 +77,8 @@ pub const API_OBJECTS_PATIENCE: Duration = Duration::from_secs(5);
 pub const API_PODS: usize = 4000;
 /// Most bytes that they take, about.
 pub const API_PODS_BYTES: usize = 24 * 1024 * 1024;
+/// So many pods for which there is no room are known by name.
+pub const API_LEFT_OUT: usize = 1000;
 /// Most bytes of text of the objects that they refer to: values are longer there than in a manifest.
 pub const API_OBJECTS_TEXT: usize = 24 * 1024 * 1024;
 /// What could not be looked up is asked for again after this time. Where the server did not answer in time, twice as

@@ -41,7 +41,8 @@ pub(crate) enum Means {
 use Means::{Flag, Only, Pointer, Without};
 use Shape::{Bool, List, Map, Number, Text, Time};
 
-const NO_API_SERVER: &str = "there is no API server";
+const EVENTS: &str = "an object has 25 events in a row, and then one in five minutes";
+const CALLS: &str = "an API server gets 50 requests in a second, and 100 at once, at most";
 const DOCKER: &str = "Docker does it its own way";
 const PINNED: &str = "processors and memory are not given to containers one by one";
 const UNIT: &str = "the service that starts podkeeper sets it";
@@ -86,8 +87,8 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
         ),
     ),
     ("preloadedImagesVerificationAllowlist", Without(List, "preloaded images are for all pods")),
-    ("eventRecordQPS", Without(Number, NO_API_SERVER)),
-    ("eventBurst", Without(Number, NO_API_SERVER)),
+    ("eventRecordQPS", Without(Number, EVENTS)),
+    ("eventBurst", Without(Number, EVENTS)),
     ("enableDebuggingHandlers", Pointer("enable-debugging-handlers")),
     ("enableContentionProfiling", Without(Bool, NO_PROFILE)),
     ("healthzPort", Pointer("healthz-port")),
@@ -113,7 +114,7 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("singleProcessOOMKill", Without(Bool, DOCKER)),
     ("cpuManagerPolicyOptions", Without(Map, PINNED)),
     ("cpuManagerReconcilePeriod", Without(Text, PINNED)),
-    ("draManagerReconcilePeriod", Without(Text, NO_API_SERVER)),
+    ("draManagerReconcilePeriod", Without(Text, "there is no dynamic resource allocation")),
     ("memoryManagerPolicy", Without(Text, PINNED)),
     ("topologyManagerPolicy", Without(Text, PINNED)),
     ("topologyManagerScope", Without(Text, PINNED)),
@@ -130,9 +131,9 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("cpuCFSQuotaPeriod", Without(Text, "the period is 100ms")),
     ("nodeStatusMaxImages", Pointer("node-status-max-images")),
     ("maxOpenFiles", Without(Number, UNIT)),
-    ("contentType", Without(Text, NO_API_SERVER)),
-    ("kubeAPIQPS", Without(Number, NO_API_SERVER)),
-    ("kubeAPIBurst", Without(Number, NO_API_SERVER)),
+    ("contentType", Without(Text, "podkeeper and an API server speak JSON")),
+    ("kubeAPIQPS", Without(Number, CALLS)),
+    ("kubeAPIBurst", Without(Number, CALLS)),
     ("serializeImagePulls", Pointer("serialize-image-pulls")),
     ("maxParallelImagePulls", Pointer("max-parallel-image-pulls")),
     ("evictionHard", Flag("eviction-hard")),
@@ -146,7 +147,7 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
         Only("false", "thresholds that are given replace the defaults; name all of them in evictionHard"),
     ),
     ("podsPerCore", Without(Number, "maxPods alone bounds them")),
-    ("enableControllerAttachDetach", Without(Bool, NO_API_SERVER)),
+    ("enableControllerAttachDetach", Without(Bool, "no volume that needs attaching is mounted")),
     ("protectKernelDefaults", Flag("protect-kernel-defaults")),
     ("makeIPTablesUtilChains", Without(Bool, NO_CHAINS)),
     ("iptablesMasqueradeBit", Without(Number, NO_CHAINS)),
@@ -158,7 +159,10 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("containerLogMaxFiles", Pointer("container-log-max-files")),
     ("containerLogMaxWorkers", Without(Number, "Docker rotates logs")),
     ("containerLogMonitorInterval", Without(Text, "Docker rotates logs")),
-    ("configMapAndSecretChangeDetectionStrategy", Without(Text, NO_API_SERVER)),
+    (
+        "configMapAndSecretChangeDetectionStrategy",
+        Without(Text, "an object is looked up when a pod of it comes, and then once a minute"),
+    ),
     ("systemReserved", Flag("system-reserved")),
     ("kubeReserved", Flag("kube-reserved")),
     ("reservedSystemCPUs", Without(Text, PINNED)),
@@ -168,7 +172,7 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("enforceNodeAllocatable", Flag("enforce-node-allocatable")),
     ("allowedUnsafeSysctls", Flag("allowed-unsafe-sysctls")),
     ("volumePluginDir", Without(Text, "there are no plugins of volumes")),
-    ("providerID", Without(Text, NO_API_SERVER)),
+    ("providerID", Without(Text, "podkeeper knows nothing of clouds")),
     ("kernelMemcgNotification", Without(Bool, MEASURED)),
     ("logging.format", Without(Text, "log lines have one form")),
     ("logging.flushFrequency", Without(Time, "log lines are written at once")),

@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::Read;
-use crate::api_client::ApiError;
 use crate::base::limits;
 use crate::pod::object::ObjectKind;
 use crate::pod::object::refs::references;
@@ -107,20 +106,29 @@ fn heap(value: &Value) -> usize {
     inside.saturating_add(VALUE)
 }
 
-/// Whether so many pods can be kept.
-///
-/// # Errors
-/// What an operator should hear: they are too many, or too large.
-pub fn fit<'r>(all: impl Iterator<Item = &'r Read>) -> Result<(), ApiError> {
-    let (count, bytes) = all.fold((0_usize, 0_usize), |(count, bytes), read| {
+/// Whether there is room for a pod beside the others. `before` is what is known of this one: nobody has to wait for room
+/// with a change that makes it no heavier, or with its deletion.
+#[must_use]
+pub fn fits<'r>(read: &Read, before: Option<&Read>, others: impl Iterator<Item = &'r Read>) -> bool {
+    if let Some(before) = before {
+        let is_deleted = |read: &Read| read.pod.metadata.deletion_timestamp.is_some();
+        let more = if is_deleted(read) && !is_deleted(before) { NOTE } else { 0 };
+        if read.weight <= before.weight.saturating_add(more) {
+            return true;
+        }
+    }
+    let (count, bytes) = others.fold((1_usize, read.weight), |(count, bytes), read| {
         (count.saturating_add(1), bytes.saturating_add(read.weight))
     });
-    if count > limits::API_PODS || bytes > limits::API_PODS_BYTES {
-        return Err(ApiError::BadAnswer(format!(
-            "the API server has more pods for this node than it can hold: at most {}, of {} MiB",
-            limits::API_PODS,
-            limits::API_PODS_BYTES >> 20
-        )));
-    }
-    Ok(())
+    count <= limits::API_PODS && bytes <= limits::API_PODS_BYTES
+}
+
+/// Why a pod or a change of it is not taken.
+#[must_use]
+pub fn no_room() -> String {
+    format!(
+        "the API server has more pods for this node than it can hold: at most {}, of {} MiB",
+        limits::API_PODS,
+        limits::API_PODS_BYTES >> 20
+    )
 }

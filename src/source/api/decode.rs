@@ -296,7 +296,8 @@ fn manifest(own: &str) -> String {
     own.to_string()
 }
 
-fn wrong(server: &str, key: &PodKey, field: &str, message: String) -> Problem {
+/// An error of a pod of the server.
+pub(super) fn wrong(server: &str, key: &PodKey, field: &str, message: String) -> Problem {
     Problem {
         severity: Severity::Error,
         path: path_of(server, key),

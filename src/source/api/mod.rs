@@ -10,6 +10,7 @@
 mod checks;
 mod claims;
 pub mod decode;
+mod events;
 mod look_up;
 mod objects;
 pub mod reflector;
@@ -30,17 +31,18 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use serde_json::Value;
 
-use self::decode::{Meaning, Read};
+use self::decode::Read;
+use self::events::{Fresh, LeftOut};
 use self::objects::Objects;
 use self::reflector::{Ask, Reflector};
 use crate::api_client::pods::{PodsOfNode, ServerPods};
 use crate::api_client::request::encoded;
-use crate::api_client::{ApiError, Client, Kind, Next, Request, WatchEvent};
+use crate::api_client::{ApiError, Client, Next, Request};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
 use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::Problem;
-use crate::pod::{DesiredPod, PodKey, Source};
+use crate::pod::{PodKey, Source};
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
 use crate::source::last_good::Saver;
@@ -101,6 +103,8 @@ impl ApiSource {
             sent: None,
             restored: None,
             failed: false,
+            left_out: LeftOut::default(),
+            relist: None,
             node: None,
             objects_due: Mono::default(),
             retry: None,
@@ -173,6 +177,10 @@ struct Actor {
     restored: Option<PodSet>,
     /// The last word was `Failed`.
     failed: bool,
+    /// Pods for which there is no room.
+    left_out: LeftOut,
+    /// When all pods are asked for again, for some have gone since.
+    relist: Option<Mono>,
     /// The node as the server has it.
     node: Option<NodeAtServer>,
     /// When all objects are looked up again.
@@ -256,9 +264,11 @@ impl Actor {
                 let items = items.or((kind == Some("PodList")).then_some(&[][..])).ok_or_else(|| {
                     ApiError::BadAnswer("what the server answers is no list of pods".to_owned())
                 })?;
-                let fresh: Result<BTreeMap<_, _>, _> = items.iter().map(|item| self.read(item)).collect();
-                let fresh = fresh?;
-                checks::fit(fresh.values())?;
+                let mut fresh = Fresh::default();
+                for item in items {
+                    let (key, read) = self.read(item)?;
+                    self.take(key, read, &mut Some(&mut fresh));
+                }
                 let version =
                     list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
                 self.reflector.complete(version);
@@ -279,7 +289,7 @@ impl Actor {
         let begun = self.now();
         let end = begun.after(Duration::from_secs(seconds)).after(limits::API_CALL);
         let mut watch = self.parts.client.watch(path, patience)?;
-        let mut first = matches!(self.reflector.ask(), Ask::Stream { .. }).then(BTreeMap::new);
+        let mut first = matches!(self.reflector.ask(), Ask::Stream { .. }).then(Fresh::default);
         if first.is_none() {
             self.answered()?;
         }
@@ -302,6 +312,11 @@ impl Actor {
                 Next::Quiet => {
                     dirty = false;
                     self.sync()?;
+                    if self.relist.is_some_and(|due| due <= self.now()) {
+                        self.relist = None;
+                        self.reflector.anew();
+                        return Ok(Duration::ZERO);
+                    }
                     if self.now() > end {
                         return Err(ApiError::Unreachable(
                             "the server did not end a watch in time".to_owned(),
@@ -322,72 +337,6 @@ impl Actor {
         }
     }
 
-    /// Takes an event over; returns whether the set may be another one. `first` gathers the pods of a stream's first
-    /// part.
-    fn hear(&mut self, event: WatchEvent, first: &mut Option<BTreeMap<PodKey, Read>>) -> Result<bool, Fault> {
-        match event.kind {
-            Kind::Bookmark { is_initial_end: true } => {
-                let Some(fresh) = first.take() else { return Ok(false) };
-                self.reflector.complete(event.version());
-                self.replace(fresh)?;
-                return Ok(false);
-            }
-            Kind::Bookmark { .. } => {}
-            Kind::Added | Kind::Modified => {
-                let (key, read) = self.read(&event.object)?;
-                let set = first.as_mut().unwrap_or(&mut self.known);
-                let others = set.iter().filter(|(other, _)| **other != key).map(|(_, read)| read);
-                checks::fit(others.chain([&read]))?;
-                set.insert(key, read);
-            }
-            Kind::Deleted => self.deleted(&event, first)?,
-        }
-        self.reflector.heard(event.version());
-        Ok(first.is_none() && !matches!(event.kind, Kind::Bookmark { .. }))
-    }
-
-    fn deleted(
-        &mut self,
-        event: &WatchEvent,
-        first: &mut Option<BTreeMap<PodKey, Read>>,
-    ) -> Result<(), Fault> {
-        let (key, gone) = self.read(&event.object)?;
-        let set = first.as_ref().unwrap_or(&self.known);
-        let Some(last) = set.get(&key).filter(|last| last.pod.metadata.uid == gone.pod.metadata.uid) else {
-            return Ok(());
-        };
-        let was_forced = last.pod.metadata.deletion_timestamp.is_none();
-        if let (Meaning::Wanted(pod, tokens), true, true) = (&last.meaning, was_forced, first.is_none()) {
-            // Nobody waits for its end any more: it gets a moment, and not its grace period.
-            let mut pod = DesiredPod::clone(pod);
-            pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
-            pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
-            let meaning = Meaning::Wanted(Arc::new(pod), tokens.clone());
-            let forced = Read { meaning, ..last.clone() };
-            self.known.insert(key.clone(), forced);
-            self.sync()?;
-        }
-        first.as_mut().unwrap_or(&mut self.known).remove(&key);
-        Ok(())
-    }
-
-    fn read(&self, value: &Value) -> Result<(PodKey, Read), ApiError> {
-        let part = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = PodKey { namespace: part("/metadata/namespace"), name: part("/metadata/name") };
-        let read = decode::read(value, &self.parts.acceptor, &self.server, self.known.get(&key));
-        // Without it no set is complete.
-        let read =
-            read.ok_or_else(|| ApiError::BadAnswer("the server has a pod without a name".to_owned()))?;
-        Ok((key, read))
-    }
-
-    fn replace(&mut self, fresh: BTreeMap<PodKey, Read>) -> Result<(), Stopped> {
-        self.known = fresh;
-        self.restored = None;
-        self.sync()?;
-        self.answered()
-    }
-
     /// The server is there again, although nothing has changed.
     fn answered(&mut self) -> Result<(), Stopped> {
         if !std::mem::take(&mut self.failed) {
@@ -405,7 +354,7 @@ impl Actor {
         let now = self.now();
         let store = self.parts.store.as_ref().and_then(|store| store.due(now));
         let objects = self.objects.all().next().map(|_| self.objects_due);
-        let due = [store, objects, self.objects.due(), self.retry].into_iter().flatten().min();
+        let due = [store, objects, self.objects.due(), self.retry, self.relist].into_iter().flatten().min();
         let most = limits::API_WATCH_MIN;
         due.map_or(most, |due| due.since(now).clamp(limits::API_COALESCE, most))
     }

@@ -19,6 +19,7 @@ use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
 use crate::pod::placement::NodeAtServer;
+use crate::pod::problem::{Problem, Severity};
 use crate::pod::{Origin, Source};
 use crate::source::accept::Acceptor;
 
@@ -44,6 +45,8 @@ pub struct Objects {
     refused: BTreeMap<ObjectKey, u32>,
     /// Those that were asked for last without an answer about them.
     failed: BTreeMap<ObjectKey, Failed>,
+    /// Objects of services that the server does not give, and why.
+    without: BTreeMap<ObjectKey, String>,
     /// Claims without a volume: when they are asked for again, and how long that was waited for.
     unbound: BTreeMap<ObjectKey, (Mono, Duration)>,
 }
@@ -97,6 +100,7 @@ impl Objects {
         self.refused.retain(|key, _| wanted(key));
         self.failed.retain(|key, _| wanted(key));
         self.unbound.retain(|key, _| wanted(key));
+        self.without.retain(|key, _| wanted(key));
     }
 
     /// Whether it may be asked for: one whose reading hangs is waited for more and more rarely.
@@ -180,13 +184,12 @@ impl Objects {
         let Asker { client, acceptor, server, .. } = asker;
         let asked = match (key.kind, services::of(key)) {
             (ObjectKind::PersistentVolumeClaim, _) => return self.look_up_claim(asker, key, now),
-            (_, Some(wanted)) => services_of(client, key, wanted),
-            (ObjectKind::ConfigMap, None) => get(client, key, "configmaps").map(Some),
-            (ObjectKind::Secret, None) => get(client, key, "secrets").map(Some),
+            (_, Some(wanted)) => self.services_of(client, key, wanted),
+            (ObjectKind::ConfigMap, None) => get(client, key, "configmaps"),
+            (ObjectKind::Secret, None) => get(client, key, "secrets"),
         };
         let known = match asked {
-            Ok(None) => Known::Missing,
-            Ok(Some(value)) => match decode::object(&value, key.kind, acceptor, server) {
+            Ok(value) => match decode::object(&value, key.kind, acceptor, server) {
                 Ok(object) => {
                     let text = decode::own_object(&value, key.kind).to_string();
                     if !self.fits(key, &text) {
@@ -219,6 +222,40 @@ impl Objects {
         self.refused.remove(key);
         self.known.insert(key.clone(), known);
         Ok(())
+    }
+
+    /// What an operator should hear of them.
+    pub fn problems(&self, server: &str) -> impl Iterator<Item = Problem> {
+        self.without.iter().map(move |(key, why)| Problem {
+            severity: Severity::Warning,
+            path: format!("{server}/api/v1/namespaces/{}/services", key.namespace),
+            at: None,
+            pod: None,
+            field: None,
+            message: format!(
+                "containers of namespace {} start without the environment variables of Services: {why}",
+                key.namespace
+            ),
+        })
+    }
+
+    /// The services of a server that has none, or lets this node read none, are none: no pod waits for them.
+    fn services_of(&mut self, client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Value, ApiError> {
+        match services_of(client, key, wanted) {
+            Err(error) if error.code() == Some(404) || error.is_forbidden() => {
+                let why = error.to_string();
+                if error.is_forbidden() {
+                    self.refuse(key, error)?;
+                }
+                self.without.insert(key.clone(), why);
+                Ok(services::object(key, wanted, &[]))
+            }
+            other => {
+                let object = other?;
+                self.without.remove(key);
+                Ok(object)
+            }
+        }
     }
 
     /// The server says that this node may not read an object.
@@ -356,7 +393,7 @@ fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
 
 /// The object of the services that a pod is told of. One call lists those of its namespace, and another one gets the
 /// API server's: a watch of all services of a cluster would cost a connection, and more memory than a node has.
-fn services_of(client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Option<Value>, ApiError> {
+fn services_of(client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Value, ApiError> {
     let call = |path: String| client.call(&Request::get(path), limits::API_OBJECT_CALL);
     let (namespace, name) = MASTER;
     let mut all = match wanted {
@@ -373,5 +410,5 @@ fn services_of(client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Optio
             Err(error) => return Err(error),
         }
     }
-    Ok(Some(services::object(key, wanted, &all)))
+    Ok(services::object(key, wanted, &all))
 }

@@ -101,6 +101,11 @@ impl Reflector {
         self.back_off(now, luck)
     }
 
+    /// All pods are asked for again, although nothing has failed.
+    pub fn anew(&mut self) {
+        self.phase = Phase::Listing;
+    }
+
     /// What was asked for failed. Returns how long to wait.
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;

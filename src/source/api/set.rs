@@ -18,7 +18,14 @@ use crate::source::last_good::{Remembered, Saver};
 
 impl Actor {
     pub(super) fn set(&self) -> PodSet {
-        let mut set = PodSet { problems: self.waiting.values().cloned().collect(), ..PodSet::default() };
+        let problems = self.left_out.problem(&self.server).into_iter();
+        let problems =
+            problems.chain(self.objects.problems(&self.server)).chain(self.waiting.values().cloned());
+        let mut set = PodSet {
+            problems: problems.collect(),
+            broken: self.left_out.paths(&self.server),
+            ..PodSet::default()
+        };
         for read in self.known.values() {
             if let Some(problem) = &read.unread {
                 set.broken.push(problem.path.clone());

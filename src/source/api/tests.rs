@@ -122,9 +122,10 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
     assert_eq!(set.broken.len(), 1, "what runs of it is left alone: {:?}", set.broken);
     assert!(set.broken[0].ends_with("/api/v1/namespaces/shop/pods/maybe"), "{:?}", set.broken);
     let told: Vec<String> = set.problems.iter().map(|it| it.message.clone()).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("the token of service account default") && told[0].contains("404"), "{told:?}");
-    assert!(told[1].contains("Secret shop/broken") && told[1].contains("500"), "{told:?}");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].contains("without the environment variables of Services"), "{told:?}");
+    assert!(told[1].contains("the token of service account default") && told[1].contains("404"), "{told:?}");
+    assert!(told[2].contains("Secret shop/broken") && told[2].contains("500"), "{told:?}");
     // The same words again are no news.
     assert!(rig.heard.recv_timeout(Duration::from_secs(5)).is_err());
 }
@@ -182,11 +183,64 @@ fn a_pod_that_cannot_be_read_is_kept_as_it_was_and_told() {
     };
     let rig = start("api-strange", Box::new(serve));
     let first = rig.set("the first set", |_| true);
-    assert_eq!((names(&first), first.problems.len()), (vec!["good"], 1));
-    let set = rig.set("the second set", |set| set.problems.len() == 2);
+    assert_eq!((names(&first), first.problems.len()), (vec!["good"], 2), "one is about Services");
+    let set = rig.set("the second set", |set| set.problems.len() == 3);
     assert_eq!(names(&set), ["good"], "it was left out");
     assert_eq!(set.broken.len(), 2, "an earlier daemon may have started both");
     let told: Vec<String> = set.problems.iter().map(ToString::to_string).collect();
-    assert!(told[0].contains("shop/good") && told[0].contains("status"), "{told:?}");
-    assert!(told[1].contains("shop/other") && told[1].contains("status"), "{told:?}");
+    assert!(told[1].contains("shop/good") && told[1].contains("status"), "{told:?}");
+    assert!(told[2].contains("shop/other") && told[2].contains("status"), "{told:?}");
+}
+
+#[test]
+fn past_its_bound_pods_that_are_known_still_change_and_go() {
+    let (tell, go) = crossbeam_channel::bounded::<()>(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let large = json!({"message": "x".repeat(1 << 20)});
+        begin(out)?;
+        for n in 10..36 {
+            chunk(out, &event("ADDED", &pod(&format!("p{n}"), &json!({}), &large)))?;
+        }
+        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+            "annotations": {"k8s.io/initial-events-end": "true"}}});
+        chunk(out, &event("BOOKMARK", &end))?;
+        go.recv().unwrap();
+        chunk(out, &event("DELETED", &pod("p10", &json!({}), &large)))?;
+        let mut leaves = pod("p11", &json!({}), &large);
+        leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        chunk(out, &event("MODIFIED", &leaves))?;
+        chunk(out, &event("ADDED", &pod("q", &json!({}), &json!({}))))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = start("api-bound", Box::new(serve));
+    let first = rig.set("the first set", |_| true);
+    // 24 MiB, and each takes a little more than one.
+    assert_eq!((first.pods.len(), first.broken.len()), (23, 3), "{:?}", first.broken);
+    let message = "at most 4000, of 24 MiB; left out: 3, shop/p33 first";
+    assert!(first.problems[0].message.contains(message), "{:?}", first.problems);
+    tell.send(()).unwrap();
+    let set = rig.set("a new one is there", |set| names(set).contains(&"q"));
+    assert_eq!(set.pods.len(), 23);
+    let leaves = set.pods.iter().find(|pod| pod.key.name == "p11").unwrap();
+    assert!(leaves.metadata.deletion_timestamp.is_some() && !names(&set).contains(&"p10"));
+    assert!(set.problems[0].message.contains(message));
+}
+
+#[test]
+fn a_server_without_services_holds_no_pod_up() {
+    let rig = with("api-no-services", vec![pod("p", &json!({}), &json!({}))], |_, out| {
+        out.write_all(
+            b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nnone",
+        )?;
+        Ok(true)
+    });
+    let set = rig.set("the first set", |_| true);
+    assert_eq!((names(&set), set.objects.len()), (vec!["p"], 1));
+    let told = &set.problems[0].message;
+    assert!(told.contains("namespace shop start without the environment variables of Services"), "{told}");
 }

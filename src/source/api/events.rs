@@ -1,0 +1,204 @@
+//! What the server tells of its pods becomes the set that is known of them.
+//!
+//! Never here: what is asked, or looked up. Where there is no room for a pod, those that are known stay known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::decode::{self, Meaning, Read};
+use super::{Actor, Fault, Stopped, checks};
+use crate::api_client::{ApiError, Kind, WatchEvent};
+use crate::base::limits;
+use crate::pod::problem::{Problem, Severity};
+use crate::pod::{DesiredPod, PodKey};
+
+/// A set that is not complete yet.
+#[derive(Debug, Default)]
+pub(super) struct Fresh {
+    pods: BTreeMap<PodKey, Read>,
+    left_out: LeftOut,
+}
+
+/// Pods for which there is no room.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    some: BTreeSet<PodKey>,
+    /// There are more.
+    more: bool,
+}
+
+impl LeftOut {
+    fn note(&mut self, key: PodKey) {
+        if self.some.len() < limits::API_LEFT_OUT {
+            self.some.insert(key);
+        } else {
+            self.more |= !self.some.contains(&key);
+        }
+    }
+
+    fn forget(&mut self, key: &PodKey) {
+        self.some.remove(key);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.some.is_empty() && !self.more
+    }
+
+    /// Paths of which what runs is left alone.
+    pub(super) fn paths(&self, server: &str) -> Vec<String> {
+        let some = self.some.iter().map(|key| decode::path_of(server, key));
+        let all = self.more.then(|| format!("{server}/api/v1/namespaces/"));
+        some.chain(all).collect()
+    }
+
+    /// What an operator hears.
+    pub(super) fn problem(&self, server: &str) -> Option<Problem> {
+        if self.is_empty() {
+            return None;
+        }
+        let count = self.some.len();
+        let count = if self.more { format!("more than {count}") } else { count.to_string() };
+        let first = self.some.first().map(|key| format!(", {key} first")).unwrap_or_default();
+        Some(Problem {
+            severity: Severity::Error,
+            path: server.to_owned(),
+            at: None,
+            pod: None,
+            field: None,
+            message: format!(
+                "{}; left out: {count}{first}. What runs of them is left alone, and they come when others have gone",
+                checks::no_room()
+            ),
+        })
+    }
+}
+
+impl Actor {
+    /// Takes an event over; returns whether the set may be another one. `first` gathers the pods of a stream's first
+    /// part.
+    pub(super) fn hear(&mut self, event: WatchEvent, first: &mut Option<Fresh>) -> Result<bool, Fault> {
+        match event.kind {
+            Kind::Bookmark { is_initial_end: true } => {
+                let Some(fresh) = first.take() else { return Ok(false) };
+                self.reflector.complete(event.version());
+                self.replace(fresh)?;
+                return Ok(false);
+            }
+            Kind::Bookmark { .. } => {}
+            Kind::Added | Kind::Modified => {
+                let (key, read) = self.read(&event.object)?;
+                self.take(key, read, &mut first.as_mut());
+            }
+            Kind::Deleted => self.deleted(&event, first)?,
+        }
+        self.reflector.heard(event.version());
+        Ok(first.is_none() && !matches!(event.kind, Kind::Bookmark { .. }))
+    }
+
+    fn deleted(&mut self, event: &WatchEvent, first: &mut Option<Fresh>) -> Result<(), Fault> {
+        let (key, gone) = self.read(&event.object)?;
+        let left_out = first.as_mut().map_or(&mut self.left_out, |fresh| &mut fresh.left_out);
+        left_out.forget(&key);
+        if !self.left_out.is_empty() {
+            let due = self.now().after(limits::API_OBJECTS_EVERY);
+            self.relist.get_or_insert(due);
+        }
+        let set = first.as_ref().map_or(&self.known, |fresh| &fresh.pods);
+        let Some(last) = set.get(&key).filter(|last| last.pod.metadata.uid == gone.pod.metadata.uid) else {
+            return Ok(());
+        };
+        let was_forced = last.pod.metadata.deletion_timestamp.is_none();
+        if let (Meaning::Wanted(pod, tokens), true, true) = (&last.meaning, was_forced, first.is_none()) {
+            // Nobody waits for its end any more: it gets a moment, and not its grace period.
+            let mut pod = DesiredPod::clone(pod);
+            pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
+            pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
+            let meaning = Meaning::Wanted(Arc::new(pod), tokens.clone());
+            let forced = Read { meaning, ..last.clone() };
+            self.known.insert(key.clone(), forced);
+            self.sync()?;
+        }
+        first.as_mut().map_or(&mut self.known, |fresh| &mut fresh.pods).remove(&key);
+        Ok(())
+    }
+
+    pub(super) fn read(&self, value: &Value) -> Result<(PodKey, Read), ApiError> {
+        let part = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let key = PodKey { namespace: part("/metadata/namespace"), name: part("/metadata/name") };
+        let read = decode::read(value, &self.parts.acceptor, &self.server, self.known.get(&key));
+        // Without it no set is complete.
+        let read =
+            read.ok_or_else(|| ApiError::BadAnswer("the server has a pod without a name".to_owned()))?;
+        Ok((key, read))
+    }
+
+    /// Takes a pod over, or a change of one, where there is room for it.
+    pub(super) fn take(&mut self, key: PodKey, read: Read, first: &mut Option<&mut Fresh>) {
+        let (known, none) = (&self.known, BTreeMap::new());
+        let (set, rest) = match first {
+            Some(fresh) => (&fresh.pods, known),
+            None => (known, &none),
+        };
+        let of_uid = |before: &&Read| before.pod.metadata.uid == read.pod.metadata.uid;
+        let before = set.get(&key).or_else(|| rest.get(&key)).filter(of_uid);
+        let others = || set.iter().filter(|(other, _)| **other != key).map(|(_, read)| read);
+        // Those that are known come first. To count some of them twice is quicker, and mostly good enough.
+        let and_more = || rest.iter().filter(|(other, _)| **other != key && !set.contains_key(*other));
+        let fits = checks::fits(&read, before, others().chain(rest.values()))
+            || checks::fits(&read, before, others().chain(and_more().map(|(_, read)| read)));
+        let kept = match (fits, before) {
+            (true, _) => Some(read),
+            (false, Some(before)) => {
+                let unread = Some(decode::wrong(&self.server, &key, "", checks::no_room()));
+                Some(Read { unread, ..before.clone() })
+            }
+            (false, None) => None,
+        };
+        let (set, left_out) = match first {
+            Some(fresh) => (&mut fresh.pods, &mut fresh.left_out),
+            None => (&mut self.known, &mut self.left_out),
+        };
+        match kept {
+            Some(read) => {
+                left_out.forget(&key);
+                set.insert(key, read);
+            }
+            None => {
+                // It is another one than that of this name which was known.
+                set.remove(&key);
+                left_out.note(key);
+            }
+        }
+    }
+
+    pub(super) fn replace(&mut self, fresh: Fresh) -> Result<(), Stopped> {
+        (self.known, self.left_out) = (fresh.pods, fresh.left_out);
+        self.restored = None;
+        self.sync()?;
+        self.answered()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_that_are_left_out_are_told_and_counted() {
+        let key = |n: usize| PodKey { namespace: "shop".to_owned(), name: format!("p{n:04}") };
+        let mut left = LeftOut::default();
+        assert_eq!((left.problem("s"), left.paths("s")), (None, Vec::new()));
+        left.note(key(1));
+        left.note(key(1));
+        assert_eq!(left.paths("s"), ["s/api/v1/namespaces/shop/pods/p0001"]);
+        let told = left.problem("s").unwrap().message;
+        assert!(told.contains("at most 4000, of 24 MiB; left out: 1, shop/p0001 first"), "{told}");
+        left.forget(&key(1));
+        assert!(left.is_empty());
+        (0..=limits::API_LEFT_OUT).for_each(|n| left.note(key(n)));
+        assert_eq!(left.paths("s").last().unwrap(), "s/api/v1/namespaces/");
+        assert!(left.problem("s").unwrap().message.contains("left out: more than 1000, shop/p0000 first"));
+    }
+}
