@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::path::{Path, Report, required};
 use super::{Context, hash, node};
-use crate::node::devices;
+use crate::node::{devices, runtimes};
 use crate::pod::Source;
 use crate::pod::qos;
 
@@ -64,7 +64,8 @@ pub(crate) fn apply(
     // It is another cluster's, or invented.
     meta.creation_timestamp = None;
     let annotations = meta.annotations.get_or_insert_default();
-    for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED] {
+    let own = [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED];
+    for key in own.into_iter().chain([runtimes::HANDLER, runtimes::RUNTIME]) {
         if annotations.remove(key).is_some() {
             let path = metadata.field("annotations");
             report.warning(&path.key(key), "is ignored: podkeeper sets this annotation itself");

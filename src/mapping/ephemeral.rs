@@ -121,6 +121,7 @@ pub fn body(
             cgroup_parent: wanted.place.cgroup_parent.clone(),
             pids_limit: wanted.place.pids_limit,
             log_config: Some(logs.config(&pod.key, &container.name)),
+            runtime: sandbox_labels.get(labels::RUNTIME).cloned().unwrap_or_default(),
             mounts: hosts.into_iter().collect(),
             ..HostConfig::default()
         },

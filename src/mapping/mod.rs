@@ -32,7 +32,7 @@ use crate::mapping::logs::LogSettings;
 use crate::mapping::mounts::Mounts;
 use crate::mapping::needs::{Create, Needs};
 use crate::network::{NetworkConfig, files};
-use crate::node::devices;
+use crate::node::{devices, runtimes};
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
@@ -68,6 +68,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
         security_opt: vec!["no-new-privileges".into()],
         privileged: pod.containers().any(|(_, c)| privileged(c)),
         log_config: Some(config.logs.config(&pod.key, labels::SANDBOX_NAME)),
+        runtime: runtimes::written(pod).unwrap_or_default().to_owned(),
         ..HostConfig::default()
     };
     resources::apply_sandbox(&mut host, config.oom_floor);
@@ -124,6 +125,7 @@ pub fn container(
         network_mode: joined,
         privileged: privileged(spec),
         log_config: Some(config.logs.config(&pod.key, &spec.name)),
+        runtime: runtimes::written(pod).unwrap_or_default().to_owned(),
         ..HostConfig::default()
     };
     resources::apply(&mut host, pod, kind, spec, config.node_memory, config.oom_floor);
@@ -212,8 +214,9 @@ fn no_healthcheck() -> Healthcheck {
 /// of a container with each of its events and in every list, so long ones are left out.
 fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMap<String, String> {
     let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
-    // For this key only the annotation counts, which podkeeper writes.
-    let theirs = theirs.filter(|(key, _)| key != labels::ASSIGNED_DEVICES);
+    // For these keys only the annotations count, which podkeeper writes.
+    let theirs =
+        theirs.filter(|(key, _)| ![labels::ASSIGNED_DEVICES, labels::RUNTIME].contains(&key.as_str()));
     let notes = pod.metadata.annotations.iter().flatten();
     let notes = notes.map(|(key, value)| (format!("{}{key}", labels::ANNOTATION), value.clone()));
     let mut room = limits::LABELS_COPIED;
@@ -230,6 +233,9 @@ fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMa
     put(&mut all, labels::HOST_NETWORK, pod.host_network().to_string());
     let devices = pod.metadata.annotations.as_ref().and_then(|all| all.get(devices::ASSIGNED));
     put(&mut all, labels::ASSIGNED_DEVICES, devices.cloned().unwrap_or_default());
+    if let Some(runtime) = runtimes::written(pod) {
+        put(&mut all, labels::RUNTIME, runtime);
+    }
     let seen = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SEEN));
     put(&mut all, labels::SEEN, seen.cloned().unwrap_or_default());
     pod_labels(&mut all, pod, config);

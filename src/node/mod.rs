@@ -6,6 +6,7 @@ pub mod facts;
 pub mod host;
 pub mod kernel;
 pub mod pressure;
+pub mod runtimes;
 pub mod sys;
 pub mod sysctl;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use crate::base::quantity;
 use crate::node::devices::Pools;
 use crate::node::host::Host;
+use crate::node::runtimes::Runtimes;
 use crate::pod::allocatable::Allocatable;
 
 /// Default of `--max-pods`.
@@ -46,6 +48,8 @@ pub struct Node {
     pub app_armor: bool,
     /// `--device`.
     pub devices: Pools,
+    /// `--runtime-class`.
+    pub runtimes: Runtimes,
     /// `--kube-reserved`.
     pub kube_reserved: Allocatable,
     /// `--system-reserved`.
@@ -71,6 +75,7 @@ impl Default for Node {
             sysctls: sysctl::Allowed::default(),
             app_armor: false,
             devices: Pools::default(),
+            runtimes: Runtimes::default(),
             kube_reserved: Allocatable::default(),
             system_reserved: Allocatable::default(),
             host: Host::default(),
@@ -90,6 +95,7 @@ pub struct Options {
     pub cgroup_root: String,
     pub allowed_unsafe_sysctls: Vec<String>,
     pub devices: Pools,
+    pub runtimes: Runtimes,
     pub host: Host,
 }
 
@@ -104,6 +110,7 @@ impl Default for Options {
             cgroup_root: String::new(),
             allowed_unsafe_sysctls: Vec::new(),
             devices: Pools::default(),
+            runtimes: Runtimes::default(),
             host: Host::default(),
         }
     }
@@ -161,6 +168,7 @@ impl Node {
             sysctls: sysctl::Allowed::new(options.allowed_unsafe_sysctls.clone(), &kernel),
             app_armor,
             devices: options.devices.clone(),
+            runtimes: options.runtimes.clone(),
             kube_reserved: kube,
             system_reserved: system,
             host: options.host.clone(),

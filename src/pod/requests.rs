@@ -15,10 +15,19 @@ pub const HUGE_PAGES: &str = "hugepages-";
 /// The pod's request in thousandths of a CPU, bytes or pieces.
 #[must_use]
 pub fn request(spec: &PodSpec, resource: &str) -> i64 {
-    match pod_level(spec, resource) {
+    let requested = match pod_level(spec, resource) {
         Some(pod) => qos::request(Some(pod), resource),
         None => containers_request(spec, resource),
-    }
+    };
+    requested.saturating_add(overhead(spec, resource))
+}
+
+/// What the pod takes beside its containers, by its runtime class.
+fn overhead(spec: &PodSpec, resource: &str) -> i64 {
+    let Some(overhead) = &spec.overhead else { return 0 };
+    let as_requests =
+        ResourceRequirements { requests: Some(overhead.clone()), ..ResourceRequirements::default() };
+    qos::request(Some(&as_requests), resource)
 }
 
 /// The request of its containers alone.
@@ -36,8 +45,8 @@ pub fn of_container(container: &Container, resource: &str) -> i64 {
 /// What the pod requests itself, beside its containers.
 #[must_use]
 pub fn own(spec: &PodSpec, resource: &str) -> Option<i64> {
-    let requests = pod_level(spec, resource)?.requests.as_ref()?;
-    requests.contains_key(resource).then(|| request(spec, resource))
+    let pod = pod_level(spec, resource)?;
+    pod.requests.as_ref()?.contains_key(resource).then(|| qos::request(Some(pod), resource))
 }
 
 /// The limit of the pod as a whole; `None` when a container has none.
@@ -46,12 +55,12 @@ pub fn limit(spec: &PodSpec, resource: &str) -> Option<i64> {
     if let Some(pod) = pod_level(spec, resource) {
         let limit = qos::limit(Some(pod), resource);
         if limit > 0 {
-            return Some(limit);
+            return Some(limit.saturating_add(overhead(spec, resource)));
         }
     }
     let of = |container: &Container| qos::limit(container.resources.as_ref(), resource);
     let all = spec.init_containers.iter().flatten().chain(&spec.containers).all(|c| of(c) > 0);
-    all.then(|| aggregate(spec, of))
+    all.then(|| aggregate(spec, of).saturating_add(overhead(spec, resource)))
 }
 
 /// The sum of the limits that are written, whether or not every container has one: what `kubectl describe node` shows.
@@ -144,6 +153,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!((own(&spec, "cpu"), own(&spec, "memory")), (Some(2000), None));
+        // A runtime's overhead counts as requested, and is added to limits that there are.
+        let over = r#""overhead":{"cpu":"250m"}"#;
+        check(&format!(r#"{{"containers":[{}],{over}}}"#, c("1", "2")), 1250, Some(2250));
+        check(&format!(r#"{{"containers":[{}],{over}}}"#, c("1", "")), 1250, None);
         // The pod's own resources take precedence.
         let pod = r#""resources":{"requests":{"cpu":"2"},"limits":{"cpu":"4"}}"#;
         check(&format!(r#"{{"containers":[{{"name":"c"}}],{pod}}}"#), 2000, Some(4000));

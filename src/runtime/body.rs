@@ -93,6 +93,8 @@ pub struct Healthcheck {
 #[allow(missing_docs, reason = "Docker's own names, documented by its API")]
 pub struct HostConfig {
     #[serde(skip_serializing_if = "String::is_empty")]
+    pub runtime: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub network_mode: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ipc_mode: String,

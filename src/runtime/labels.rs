@@ -57,6 +57,9 @@ pub const SHAPE: &str = "podkeeper.dev/shape";
 /// On the sandbox: units of devices that the pod was given. It is an annotation of the pod that podkeeper
 /// itself writes.
 pub const ASSIGNED_DEVICES: &str = "annotation.podkeeper.dev/assigned-devices";
+/// On the sandbox: the runtime of Docker for all containers of the pod, where that is not the default. It is such an
+/// annotation, too.
+pub const RUNTIME: &str = "annotation.podkeeper.dev/runtime";
 /// On the sandbox: attempt, decimal (also the last part of its name).
 pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
 /// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
@@ -113,6 +116,7 @@ pub const OURS: &[&str] = &[
     HOST_NETWORK,
     ACTIVE_SINCE,
     ASSIGNED_DEVICES,
+    RUNTIME,
     SEEN,
     SEALED,
 ];

@@ -121,6 +121,14 @@ pub static SECTION: Section = Section {
             help: "Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated",
             ..RUN_CHECK
         },
+        Flag {
+            name: "runtime-class",
+            field: "runtimeClasses",
+            takes: Text("NAME=RUNTIME", |o, text| o.node.gives.runtimes.add(text)),
+            in_file: InFile::Pairs('='),
+            help: "Runtime of Docker for pods whose runtime class has this handler; may be repeated",
+            ..RUN_CHECK
+        },
     ],
 };
 
@@ -146,6 +154,7 @@ mod tests {
                 ("pod-max-pids", "64", |o| o.node.gives.pod_max_pids == 64),
                 ("cgroups-per-qos", "false", |o| !o.node.gives.cgroups_per_qos),
                 ("cgroup-root", "/edge", |o| o.node.gives.cgroup_root == "/edge"),
+                ("runtime-class", "a=runc", |o| o.node.gives.runtimes != Default::default()),
                 ("device", "a=/dev/null", |o| o.node.gives.devices.count("podkeeper.dev/a") == 1),
             ],
         );

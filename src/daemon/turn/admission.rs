@@ -41,6 +41,8 @@ pub enum Reason {
     NodePorts,
     /// The node has no AppArmor.
     AppArmor,
+    /// The node has no runtime for its runtime class.
+    Runtime,
     /// Its source may not have such a pod.
     Forbidden,
 }
@@ -60,6 +62,8 @@ impl fmt::Display for Reason {
             Reason::NodeName => "NodeName",
             Reason::NodePorts => "NodePorts",
             Reason::AppArmor => "AppArmor",
+            // As of other features that the node has not.
+            Reason::Runtime => "PodFeatureUnsupported",
             Reason::Forbidden => "Forbidden",
         })
     }
@@ -92,6 +96,7 @@ impl Rejection {
             | Reason::NodeName
             | Reason::NodePorts
             | Reason::AppArmor
+            | Reason::Runtime
             | Reason::Forbidden => false,
         }
     }
@@ -141,6 +146,9 @@ pub fn admit<'a>(
     if !node.app_armor && security::needs_app_armor(pod) {
         let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
         return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
+    }
+    if let Err(why) = node.runtimes.of(pod, matches!(chosen, Chosen::ByCluster(_))) {
+        return refuse(Reason::Runtime, "spec.runtimeClassName", why);
     }
     fits::devices(pod, config)?;
     permissions(pod, config)

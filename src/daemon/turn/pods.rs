@@ -116,7 +116,7 @@ impl Turn {
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
         self.names_due = true;
-        let pod = self.with_devices(pod);
+        let pod = self.with_runtime(self.with_devices(pod));
         let pod = self.with_names(pod);
         self.block(&pod.key, None);
         let entry = self.entries.get_or_default(pod.key.clone());

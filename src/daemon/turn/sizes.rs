@@ -14,8 +14,10 @@ use super::Turn;
 use super::admission::{Rejection, fits};
 use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
+use crate::daemon::config::ApiSource;
 use crate::node::devices::ASSIGNED;
-use crate::pod::DesiredPod;
+use crate::node::runtimes::{self, RUNTIME};
+use crate::pod::{DesiredPod, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
@@ -57,6 +59,19 @@ impl Turn {
                 Arc::new(pod)
             }
         }
+    }
+
+    /// The pod with the runtime of Docker written on it that its class stands for. It was admitted, so there is one.
+    pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
+        let in_cluster =
+            pod.source == Source::Api && matches!(self.config.api_source, Some(ApiSource::Cluster(_)));
+        let runtime = self.config.node.runtimes.of(&pod, in_cluster).ok().flatten();
+        let Some(runtime) = runtime.filter(|runtime| runtimes::written(&pod) != Some(runtime)) else {
+            return pod;
+        };
+        let mut pod = Arc::unwrap_or_clone(pod);
+        pod.metadata.annotations.get_or_insert_default().insert(RUNTIME.to_owned(), runtime.to_owned());
+        Arc::new(pod)
     }
 
     /// Returns true when the refused pod is a resize of a running one: the pod runs on with its old sizes,

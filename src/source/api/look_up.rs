@@ -13,6 +13,7 @@ use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Request};
 use crate::base::clock::Mono;
 use crate::base::{limits, order};
+use crate::node::runtimes;
 use crate::pod::object::ObjectKey;
 use crate::pod::object::refs::references;
 use crate::pod::placement::{self, NodeAtServer};
@@ -48,6 +49,7 @@ impl Actor {
         self.objects.retain(|key| keys.contains(key));
         let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
         self.ready.retain(|uid| uids.contains(uid));
+        self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))));
         let all_due = self.objects_due <= now;
         if all_due {
             let more = self.luck() % limits::API_OBJECTS_JITTER.as_secs().max(1);
@@ -81,6 +83,16 @@ impl Actor {
     /// Looks up what is due of one pod; returns what it waits for.
     fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
         let is_new = !self.ready.contains(&pod.uid);
+        if self.classes.is_due(pod, is_new) && !round.is_gone {
+            let found = self.classes.look_up(&self.parts.client, pod);
+            round.is_gone = matches!(found, Err(ApiError::Unreachable(_) | ApiError::Closed));
+            if let Err(error) = found {
+                return Some(format!("waits for its RuntimeClass: {error}"));
+            }
+        }
+        if !self.classes.is_known(pod) {
+            return Some("waits for its RuntimeClass".to_owned());
+        }
         for key in order::set(references(pod).into_iter().map(|reference| reference.key)) {
             let token = tokens.iter().find(|token| token.key == key);
             let is_due = match token {
@@ -131,7 +143,8 @@ impl Actor {
             _ => None,
         });
         let must = pods
-            .filter(|pod| references(pod).iter().all(|it| !it.optional || self.objects.is_known(&it.key)));
+            .filter(|pod| references(pod).iter().all(|it| !it.optional || self.objects.is_known(&it.key)))
+            .filter(|pod| self.classes.is_known(pod));
         let uids: Vec<String> = must.map(|pod| pod.uid.clone()).collect();
         self.ready.extend(uids);
     }

@@ -9,6 +9,7 @@
 
 mod checks;
 mod claims;
+mod classes;
 pub mod decode;
 mod events;
 mod look_up;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use serde_json::Value;
 
+use self::classes::Classes;
 use self::decode::Read;
 use self::events::{Fresh, LeftOut};
 use self::objects::Objects;
@@ -103,6 +105,7 @@ impl ApiSource {
             sent: None,
             restored: None,
             failed: false,
+            classes: Classes::default(),
             left_out: LeftOut::default(),
             relist: None,
             node: None,
@@ -177,6 +180,8 @@ struct Actor {
     restored: Option<PodSet>,
     /// The last word was `Failed`.
     failed: bool,
+    /// Handlers of runtime classes.
+    classes: Classes,
     /// Pods for which there is no room.
     left_out: LeftOut,
     /// When all pods are asked for again, for some have gone since.

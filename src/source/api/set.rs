@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::claims;
 use super::decode::{self, Meaning};
 use super::look_up::is_deleted;
 use super::{Actor, REMEMBERED, Stopped};
+use super::{claims, classes};
 use crate::base::concealed::Concealed;
 use crate::base::limits;
 use crate::pod::object::ObjectKind;
@@ -33,7 +33,7 @@ impl Actor {
             }
             match &read.meaning {
                 Meaning::Wanted(pod, _) if self.ready.contains(&pod.uid) || is_deleted(pod) => {
-                    set.pods.push(Arc::clone(pod));
+                    set.pods.push(self.classes.write(pod));
                 }
                 Meaning::Finished(pod) => set.pods.push(Arc::clone(pod)),
                 // An earlier daemon may have started it.
@@ -67,6 +67,10 @@ impl Actor {
             let kind = match item.get("kind").and_then(Value::as_str) {
                 Some("ConfigMap") => ObjectKind::ConfigMap,
                 Some("Secret") => ObjectKind::Secret,
+                Some(classes::KIND) => {
+                    self.classes.remember(item);
+                    continue;
+                }
                 Some("PersistentVolumeClaim") => {
                     if let Some(object) = claims::recalled(item, &self.server) {
                         self.objects.remember(Arc::clone(&object), item.to_string());
@@ -84,6 +88,11 @@ impl Actor {
                 set.objects.push(object);
             }
         }
+        // What runs of one without its handler is left alone.
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            set.pods.into_iter().partition(|pod| self.classes.is_known(pod));
+        set.pods = known.iter().map(|pod| self.classes.write(pod)).collect();
+        set.broken = unknown.iter().map(|pod| pod.origin.path.clone()).collect();
         self.remembered = (version, String::from_utf8_lossy(&bytes).into_owned());
         self.restored = Some(set);
     }
@@ -95,7 +104,9 @@ impl Actor {
         let forgotten = store.was_forgotten(true);
         if self.sent.is_some() {
             let pods = self.known.values().filter(|read| matches!(read.meaning, Meaning::Wanted(..)));
-            let items: Vec<&str> = pods.map(|read| read.text.as_str()).chain(self.objects.texts()).collect();
+            let classes: Vec<String> = self.classes.texts().collect();
+            let items = pods.map(|read| read.text.as_str()).chain(self.objects.texts());
+            let items: Vec<&str> = items.chain(classes.iter().map(String::as_str)).collect();
             let text = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(","));
             if text != self.remembered.1 || forgotten {
                 let version = self.remembered.0.saturating_add(1);

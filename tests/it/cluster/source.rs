@@ -75,3 +75,44 @@ fn pods_run_on_without_the_server_and_over_a_restart_without_it() {
     plane.says(&["delete", "pod", &first, &second, "--force", "--grace-period=0", "--wait=false"]);
     node.wait_until("both are gone", || ids(&node, &first).is_empty() && ids(&node, &second).is_empty());
 }
+
+#[test]
+fn a_runtime_class_is_a_runtime_of_docker() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let mut options = without_files();
+    options.flags.push("--runtime-class=plain=io.containerd.runc.v2".to_owned());
+    let way = Way::to(plane.port());
+    let node = node(plane, Some(&way), options);
+    let (class, other) = (format!("class-{}", node.name), format!("other-{}", node.name));
+    for (class, handler) in [(&class, "plain"), (&other, "unknown")] {
+        plane.apply(&json!({
+            "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": class},
+            "handler": handler, "overhead": {"podFixed": {"memory": "8Mi"}},
+        }));
+    }
+    let of = |class: &str| json!({"runtimeClassName": class, "automountServiceAccountToken": false});
+    plane.apply(&pod(&class, &node, &of(&class)));
+    plane.apply(&pod(&other, &node, &of(&other)));
+    node.wait_until("the pod runs", || phase(&node, &class) == "Running");
+    let all = node.containers().into_iter().filter(|it| it.pod == class);
+    let runtimes: Vec<serde_json::Value> =
+        all.map(|it| node.docker.inspect(&it.id)["HostConfig"]["Runtime"].clone()).collect();
+    assert_eq!(runtimes, ["io.containerd.runc.v2", "io.containerd.runc.v2"]);
+    let at_server = |name: &str| plane.object(&format!("/api/v1/namespaces/default/pods/{name}")).unwrap();
+    node.wait_until("the server hears that the other one is refused", || {
+        let status = at_server(&other)["status"].clone();
+        let message = status["message"].as_str().unwrap_or_default();
+        status["reason"] == "PodFeatureUnsupported"
+            && message.contains("RuntimeHandler \"unknown\" not supported")
+    });
+    // What the class means is remembered with the pod.
+    let before = ids(&node, &class);
+    way.set_open(false);
+    node.restart();
+    node.wait_until("the pod is known again", || phase(&node, &class) == "Running");
+    assert_eq!(ids(&node, &class), before, "its container is another one");
+    way.set_open(true);
+    plane.says(&["delete", "pod", &class, &other, "--force", "--grace-period=0", "--wait=false"]);
+    plane.says(&["delete", "runtimeclass", &class, &other, "--wait=false"]);
+    node.wait_until("it is gone", || ids(&node, &class).is_empty());
+}

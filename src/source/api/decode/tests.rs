@@ -84,10 +84,10 @@ fn pods_that_are_not_started() {
     // One that this daemon has seen run is kept, for its logs.
     let before = read(&pod("{}"), &acceptor(), SERVER, None);
     assert!(matches!(meaning(over, before.as_ref()), Meaning::Wanted(..)));
-    let Meaning::Refused(refused) = meaning(r#"{"/spec/runtimeClassName":"gvisor"}"#, None) else {
+    let Meaning::Refused(refused) = meaning(r#"{"/spec/hostUsers":false}"#, None) else {
         panic!("it is taken")
     };
-    assert!(refused.message.contains("runtimeClassName"), "{}", refused.message);
+    assert!(refused.message.contains("hostUsers"), "{}", refused.message);
     assert_eq!((refused.reason.as_str(), refused.pod.uid.as_str()), ("PodFeatureUnsupported", "u-1"));
     assert!(read(&json!({}), &acceptor(), SERVER, None).is_none());
 }

@@ -1,0 +1,119 @@
+//! Docker's runtimes for pods with a `runtimeClassName`: flags map the handler of a class to one of them. Pure: whether
+//! Docker has it shows when a container is created.
+//!
+//! The handler of a cluster's class, and the runtime that was chosen, are annotations that podkeeper writes: nobody else's
+//! count.
+
+use std::collections::BTreeMap;
+
+use crate::pod::DesiredPod;
+
+/// Annotation that the source writes: the handler of the pod's class in a cluster.
+pub const HANDLER: &str = "podkeeper.dev/runtime-handler";
+/// Annotation that the main loop writes: Docker's runtime for the pod's containers.
+pub const RUNTIME: &str = "podkeeper.dev/runtime";
+
+/// Docker's runtimes by handler.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Runtimes(BTreeMap<String, String>);
+
+impl Runtimes {
+    /// Adds one: `NAME=RUNTIME`, the syntax of `--runtime-class`.
+    ///
+    /// # Errors
+    /// The problem with the text.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        let (name, runtime) = text.split_once('=').ok_or("must be NAME=RUNTIME")?;
+        let of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte != b'-' && of_name(byte));
+        let bytes = || name.bytes();
+        if name.len() > 63 || !bytes().all(of_name) || !is_end(bytes().next()) || !is_end(bytes().next_back())
+        {
+            return Err(format!("{name:?} cannot be the name of a handler"));
+        }
+        let of_runtime = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+        if runtime.is_empty() || !runtime.bytes().all(of_runtime) {
+            return Err(format!("{runtime:?} cannot be the name of a runtime of Docker"));
+        }
+        match self.0.insert(name.to_owned(), runtime.to_owned()) {
+            Some(other) if other != runtime => Err(format!("{name} is {other} already")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The runtime of Docker for a pod; `None` for Docker's default. `in_cluster`: the class is an object of an API
+    /// server; else it is the handler itself.
+    ///
+    /// # Errors
+    /// There is none, in the kubelet's words.
+    pub fn of(&self, pod: &DesiredPod, in_cluster: bool) -> Result<Option<&str>, String> {
+        let Some(class) = class(pod) else { return Ok(None) };
+        let handler = if in_cluster {
+            annotation(pod, HANDLER).ok_or_else(|| {
+                format!(
+                    "failed to get runtime handler for RuntimeClass {class:?}: runtimeclass.node.k8s.io {class:?} not found"
+                )
+            })?
+        } else {
+            class
+        };
+        let found = self.0.get(handler).map(String::as_str);
+        found.map(Some).ok_or_else(|| {
+            format!(
+                "RuntimeHandler {handler:?} not supported: this node has no --runtime-class {handler}=RUNTIME"
+            )
+        })
+    }
+}
+
+/// The class that a pod names.
+#[must_use]
+pub fn class(pod: &DesiredPod) -> Option<&str> {
+    pod.spec.runtime_class_name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// The runtime that the main loop has written on the pod.
+#[must_use]
+pub fn written(pod: &DesiredPod) -> Option<&str> {
+    class(pod).and_then(|_| annotation(pod, RUNTIME))
+}
+
+fn annotation<'p>(pod: &'p DesiredPod, key: &str) -> Option<&'p str> {
+    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::testing::pod;
+
+    fn runtimes(all: &[&str]) -> Result<Runtimes, String> {
+        let mut runtimes = Runtimes::default();
+        all.iter().try_for_each(|text| runtimes.add(text)).map(|()| runtimes)
+    }
+
+    #[test]
+    fn what_flags_say() {
+        assert!(runtimes(&["kata=io.containerd.kata.v2", "gvisor=runsc", "gvisor=runsc"]).is_ok());
+        for bad in ["kata", "=runsc", "Kata=runsc", "-a=runsc", "a=", "a=b c", "a=--x y"] {
+            assert!(runtimes(&[bad]).is_err(), "{bad}");
+        }
+        assert_eq!(runtimes(&["a=b", "a=c"]), Err("a is b already".to_owned()));
+    }
+
+    #[test]
+    fn the_runtime_of_a_pod() {
+        let all = runtimes(&["gvisor=runsc"]).unwrap();
+        let spec = |class: &str| pod(&format!("{{runtimeClassName: {class}, containers: [{{name: a}}]}}"));
+        assert_eq!(all.of(&pod("{containers: [{name: a}]}"), true), Ok(None));
+        assert_eq!(all.of(&spec("gvisor"), false), Ok(Some("runsc")));
+        assert!(
+            all.of(&spec("kata"), false).unwrap_err().starts_with("RuntimeHandler \"kata\" not supported")
+        );
+        // A cluster's class has a handler of any name.
+        let mut safe = spec("safe");
+        assert!(all.of(&safe, true).unwrap_err().contains("runtimeclass.node.k8s.io \"safe\" not found"));
+        safe.metadata.annotations.get_or_insert_default().insert(HANDLER.to_owned(), "gvisor".to_owned());
+        assert_eq!(all.of(&safe, true), Ok(Some("runsc")));
+    }
+}
