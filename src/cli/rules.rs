@@ -36,6 +36,12 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
         let why = "--bootstrap-kubeconfig needs --kubeconfig: where the node's own credentials are written";
         wrong.push(why.to_owned());
     }
+    if o.sources.runs_once && (o.sources.kubeconfig.is_some() || o.server.api_address.is_some()) {
+        wrong.push(
+            "--runonce is for the pods of files and a URL: it excludes --kubeconfig and --api-address"
+                .to_owned(),
+        );
+    }
     if o.cluster.asks_serving && o.server.cert_file.is_some() {
         wrong.push("--rotate-server-certificates and --tls-cert-file exclude each other".to_owned());
     }

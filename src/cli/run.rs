@@ -70,7 +70,11 @@ pub fn run(options: &Options, arguments: Vec<OsString>) -> Exit {
     let config = Arc::new(config);
     let settings = reload::reader(arguments, options, &config, host);
     match main_loop::run(config, restore, settings) {
-        Ok(()) => Exit::Ok,
+        Ok(None) => Exit::Ok,
+        Ok(Some(report)) => {
+            let told = super::print(&report.lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+            if report.is_good { told } else { fail("runonce failed: not all pods run") }
+        }
         Err(error) => fail(&error.to_string()),
     }
 }
@@ -117,6 +121,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         manifest_url: manifest_url(options, &full)?,
         api_source: api_source(options, &full)?,
         sync_frequency: options.sources.sync_frequency,
+        runs_once: options.sources.runs_once,
         infra_image: options.docker.infra_image.clone(),
         policy: Arc::new(options.policy.policies().map_err(refuse)?),
         pull_pace: Pace {

@@ -61,6 +61,8 @@ pub struct Config {
     pub api_source: Option<ApiSource>,
     /// `--sync-frequency`: the safety net's period.
     pub sync_frequency: Duration,
+    /// `--runonce`.
+    pub runs_once: bool,
     /// `--pod-infra-container-image`; `None` for the built-in one.
     pub infra_image: Option<String>,
     /// What pods of each source may do and see: `--source-policy` over the flags for all sources.

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Mono};
 use crate::base::pulse::Pulses;
 use crate::base::table::Table;
 use crate::base::{limits, logging};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
+use crate::daemon::once::{self, Report};
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, Turn};
@@ -33,23 +34,28 @@ use crate::status::file;
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
-/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory
-/// and its lock anew when they were removed; `settings` reads the settings anew at SIGHUP.
+/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running, or with `--runonce` until all pods run; then
+/// that is reported. `restore` makes the run directory and its lock anew when they were removed; `settings` reads the
+/// settings anew at SIGHUP.
 ///
 /// # Errors
 /// A thread could not be started.
-pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<(), RunError> {
+pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<Option<Report>, RunError> {
     let signals = signals::catch(&config.root_dir, settings).map_err(cannot("signals cannot be handled"))?;
     // The kernel gives a signal to the first thread of the process, and no other one hears of it while that one waits
     // for a disk: so the first thread does nothing but wait.
     let keep = move || keep(config, signals, restore);
     let main = thread::Builder::new().name("main".to_owned()).spawn(keep);
     let main = main.map_err(cannot("the main thread could not be started"))?;
-    main.join().unwrap_or(Ok(()))
+    main.join().unwrap_or(Ok(None))
 }
 
 /// The main thread.
-fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Result<(), RunError> {
+fn keep(
+    config: Arc<Config>,
+    signals: Receiver<Signal>,
+    restore: Restore,
+) -> Result<Option<Report>, RunError> {
     sys::raise_open_files();
     if let Err(error) = sys::protect_from_oom_killer() {
         log::debug!("this process's oom_score_adj stays as it is: {error}");
@@ -76,11 +82,9 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
     if let Some(told) = &actors.told {
         told.tell_events(turn.events());
     }
-    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
-    if main.begin().is_continue() {
-        main.run();
-    }
-    Ok(())
+    let once = config.runs_once.then(|| actors.tools.clock.now().mono);
+    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, once };
+    Ok(if main.begin().is_continue() { main.run() } else { None })
 }
 
 /// What comes while the marker of a drained node is not read yet.
@@ -146,6 +150,8 @@ struct MainLoop {
     // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the end.
     events: Receiver<Event>,
     actors: Actors,
+    /// `--runonce`: since when it runs.
+    once: Option<Mono>,
 }
 
 /// The threads that send live as long as this one.
@@ -188,18 +194,23 @@ impl MainLoop {
         }
     }
 
-    fn run(&mut self) {
+    /// Returns what `--runonce` has come to; `None` when a signal has ended it.
+    fn run(&mut self) -> Option<Report> {
         let mut unpublished = 0;
         loop {
             // Many events in a row become one published state, but not for ever.
             if self.events.is_empty() || unpublished >= limits::EVENT_QUEUE {
                 self.publish();
                 unpublished = 0;
+                if let Some(report) = self.report() {
+                    self.actors.watch.stopping();
+                    return Some(report);
+                }
             }
             unpublished = unpublished.saturating_add(1);
             let message = self.next_message();
             if self.handle(message).is_break() {
-                return;
+                return None;
             }
         }
     }
@@ -209,10 +220,16 @@ impl MainLoop {
     }
 
     fn due(&self) -> Receiver<Instant> {
-        match self.turn.next_due() {
-            None => never(),
-            Some(at) => after(at.since(self.actors.tools.clock.now().mono)),
-        }
+        let now = self.actors.tools.clock.now().mono;
+        let of_turn = self.turn.next_due().map(|at| at.since(now));
+        let of_once = self.once.map(|begun| once::due(now.since(begun)));
+        [of_turn, of_once].into_iter().flatten().min().map_or(never(), after)
+    }
+
+    fn report(&self) -> Option<Report> {
+        let begun = self.once?;
+        let now = self.actors.tools.clock.now();
+        once::report(&self.turn.snapshot(&now), now.mono.since(begun))
     }
 
     fn handle(&mut self, message: Message) -> ControlFlow<()> {
@@ -341,7 +358,7 @@ mod tests {
         let actors =
             wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default(), Vec::new()).unwrap();
         let turn = Turn::new(Arc::clone(&config));
-        let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
+        let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, once: None };
         // Much later than any machine needs; the loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();
@@ -363,7 +380,7 @@ mod tests {
         assert_eq!(main.workers.keys().map(ToString::to_string).collect::<Vec<_>>(), ["default/web-n1"]);
         main.publish();
         signal.send(Signal::End(15)).unwrap();
-        main.run();
+        assert_eq!(main.run(), None);
         drop((over, main));
         watches.join().unwrap();
         // A thread that ends may still write.

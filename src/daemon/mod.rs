@@ -12,6 +12,7 @@ pub mod keeper;
 pub mod kmsg;
 pub mod main_loop;
 mod notify;
+pub mod once;
 pub mod reload;
 pub mod signals;
 pub mod turn;

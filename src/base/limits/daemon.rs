@@ -66,3 +66,10 @@ pub const HELPER_LOOK_MAX: Duration = Duration::from_millis(250);
 pub const HELPER_WORDS: u64 = 1024;
 /// Bytes read of a file of the node (its hosts, its resolver settings).
 pub const NODE_FILE: usize = 1024 * 1024;
+
+/// `--runonce`: a source has so long for its first set (the kubelet's `runOnceManifestDelay` is 1 s, and its URL is asked
+/// later).
+pub const RUN_ONCE_SETS: Duration = Duration::from_secs(10);
+/// `--runonce`: all pods run after this time, or it has failed. It is the sum of the kubelet's ten waits, of 1 s, doubled
+/// each time (`runOnceRetryDelay`, `runOnceMaxRetries`).
+pub const RUN_ONCE_PODS: Duration = Duration::from_secs(1023);

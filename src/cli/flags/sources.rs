@@ -36,6 +36,7 @@ pub struct Values {
     pub kubeconfig: Option<PathBuf>,
     pub api_last_good: bool,
     pub sync_frequency: time::Duration,
+    pub runs_once: bool,
 }
 
 pub static SECTION: Section = Section {
@@ -195,6 +196,13 @@ pub static SECTION: Section = Section {
             rule: |o| value::too_short(o.sources.sync_frequency),
             ..RUN
         },
+        Flag {
+            name: "runonce",
+            field: "runOnce",
+            takes: Switch(|o, on| o.sources.runs_once = on),
+            help: "Run the pods of files and URL, report, and end; they go on running",
+            ..RUN
+        },
     ],
 };
 
@@ -234,6 +242,7 @@ mod tests {
                 ("kubeconfig", "/k", |o| o.sources.kubeconfig == Some("/k".into())),
                 ("api-last-good", "false", |o| !o.sources.api_last_good),
                 ("sync-frequency", "3s", |o| o.sources.sync_frequency == SECONDS),
+                ("runonce", "true", |o| o.sources.runs_once),
             ],
         );
     }

@@ -96,7 +96,7 @@ fn a_runtime_class_is_a_runtime_of_docker() {
     node.wait_until("the pod runs", || phase(&node, &class) == "Running");
     let all = node.containers().into_iter().filter(|it| it.pod == class);
     let runtimes: Vec<serde_json::Value> =
-        all.map(|it| node.docker.inspect(&it.id)["HostConfig"]["Runtime"].clone()).collect();
+        all.map(|it| node.inspect(&it.id)["HostConfig"]["Runtime"].clone()).collect();
     assert_eq!(runtimes, ["io.containerd.runc.v2", "io.containerd.runc.v2"]);
     let at_server = |name: &str| plane.object(&format!("/api/v1/namespaces/default/pods/{name}")).unwrap();
     node.wait_until("the server hears that the other one is refused", || {

@@ -4,4 +4,5 @@ mod away;
 mod commands;
 mod examples;
 mod live;
+mod once;
 mod streams;

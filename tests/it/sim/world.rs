@@ -238,6 +238,7 @@ pub fn config() -> Config {
         manifest_url: None,
         api_source: None,
         sync_frequency: RELIST,
+        runs_once: false,
         infra_image: None,
         policy: Default::default(),
         pull_pace: Default::default(),

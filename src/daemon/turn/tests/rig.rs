@@ -44,6 +44,7 @@ pub(crate) fn config() -> Config {
         manifest_url: None,
         api_source: None,
         sync_frequency: Duration::from_secs(60),
+        runs_once: false,
         infra_image: None,
         policy: Arc::new(
             Policies::all(SourcePolicy { host_network: false, ..SourcePolicy::default() })
