@@ -116,7 +116,6 @@ pub const OURS: &[&str] = &[
     HOST_NETWORK,
     ACTIVE_SINCE,
     ASSIGNED_DEVICES,
-    RUNTIME,
     SEEN,
     SEALED,
 ];

@@ -126,7 +126,7 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("podCIDR", Without(Text, "--docker-network-cidr says it for --docker-network")),
     ("podPidsLimit", Pointer("pod-max-pids")),
     ("resolvConf", Pointer("resolv-conf")),
-    ("runOnce", Only("false", "Runonce mode has been deprecated and should not be set")),
+    ("runOnce", Flag("runonce")),
     ("cpuCFSQuota", Without(Bool, "limits of CPU always hold")),
     ("cpuCFSQuotaPeriod", Without(Text, "the period is 100ms")),
     ("nodeStatusMaxImages", Pointer("node-status-max-images")),

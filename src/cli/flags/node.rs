@@ -154,8 +154,8 @@ mod tests {
                 ("pod-max-pids", "64", |o| o.node.gives.pod_max_pids == 64),
                 ("cgroups-per-qos", "false", |o| !o.node.gives.cgroups_per_qos),
                 ("cgroup-root", "/edge", |o| o.node.gives.cgroup_root == "/edge"),
-                ("runtime-class", "a=runc", |o| o.node.gives.runtimes != Default::default()),
                 ("device", "a=/dev/null", |o| o.node.gives.devices.count("podkeeper.dev/a") == 1),
+                ("runtime-class", "a=runc", |o| o.node.gives.runtimes != Default::default()),
             ],
         );
     }

@@ -72,6 +72,7 @@ _podkeeper() {
                 '*--kubeconfig=[The API server whose pods with this node'\''s name are run, and who this node is to it]:FILE:_files' \
                 '*--api-last-good[Remember the pods of the API server, sealed, for a start without it]' \
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
+                '*--runonce[Run the pods of files and URL, report, and end; they go on running]' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
                 '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
                 '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
@@ -85,6 +86,7 @@ _podkeeper() {
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--runtime-class=[Runtime of Docker for pods whose runtime class has this handler; may be repeated]:NAME=RUNTIME:' \
                 '*--bootstrap-kubeconfig=[Credentials that ask for the node'\''s own, while the file of --kubeconfig has none that hold]:FILE:_files' \
                 '*--rotate-certificates[Renew the client certificate that the API server has signed before it ends]' \
                 '*--rotate-server-certificates[Have the API server sign the certificate of the kubelet'\''s server, and renew it in time]' \
@@ -181,6 +183,7 @@ _podkeeper() {
                 '*--system-reserved=[The same for everything else on the node]:RESOURCE=N,...:' \
                 '*--max-pods=[Most pods on this node]:N:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--runtime-class=[Runtime of Docker for pods whose runtime class has this handler; may be repeated]:NAME=RUNTIME:' \
                 '*--host-network-sources=[Sources whose pods may use the host'\''s network\: file, http, api, or * for all]:LIST:' \
                 '*--allow-privileged[Let containers ask for privileged mode]' \
                 '*--allowed-unsafe-sysctls=[Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*]:LIST:' \
@@ -435,6 +438,7 @@ _podkeeper() {
                 '*--kubeconfig=[The API server whose pods with this node'\''s name are run, and who this node is to it]:FILE:_files' \
                 '*--api-last-good[Remember the pods of the API server, sealed, for a start without it]' \
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
+                '*--runonce[Run the pods of files and URL, report, and end; they go on running]' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
                 '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
                 '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
@@ -448,6 +452,7 @@ _podkeeper() {
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup in which those of the pods are made, below kubepods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
+                '*--runtime-class=[Runtime of Docker for pods whose runtime class has this handler; may be repeated]:NAME=RUNTIME:' \
                 '*--bootstrap-kubeconfig=[Credentials that ask for the node'\''s own, while the file of --kubeconfig has none that hold]:FILE:_files' \
                 '*--rotate-certificates[Renew the client certificate that the API server has signed before it ends]' \
                 '*--rotate-server-certificates[Have the API server sign the certificate of the kubelet'\''s server, and renew it in time]' \

@@ -103,7 +103,6 @@ fn what_would_mean_something_else_is_refused_with_its_place() {
         ("authentication: {x509: {clientCA: a}}\n", "3:25: unknown field \"authentication.x509.clientCA\""),
         ("authentication: true\n", "3:17: authentication: a map is wanted, not a boolean"),
         ("enableServer: false\n", "3:15: enableServer: must be true: nothing listens"),
-        ("runOnce: true\n", "runOnce: must be false: Runonce mode has been deprecated"),
         ("mergeDefaultEvictionSettings: true\n", "mergeDefaultEvictionSettings: must be false"),
         ("maxPods: many\n", "3:10: maxPods: parsing \"many\""),
         ("failSwapOn: 'no'\n", "3:13: failSwapOn: true or false is wanted, not a string"),
