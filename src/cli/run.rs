@@ -82,8 +82,7 @@ pub fn run(options: &Options, arguments: Vec<OsString>) -> Exit {
 /// Flags -> configuration. `host` is the host's own name.
 pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
     let refuse = |message: String| UsageError { message, verb: Some(Verb::Run), exit: Exit::Usage };
-    let given = options.node.hostname_override.as_deref();
-    let node_name = given.unwrap_or(host).trim().to_lowercase();
+    let node_name = options.node.hostname_override.as_deref().unwrap_or(host).trim().to_lowercase();
     if !value::is_dns_subdomain(&node_name) {
         let why = "is not an RFC 1123 subdomain: give this node a name with --hostname-override";
         return Err(refuse(format!("the host's name {host:?} {why}")));
@@ -96,8 +95,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         .map(|v| v.at_least(options.sources.manifest_min_version))
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     let eviction = options.eviction.settings().map_err(refuse)?;
-    let machine = sys::machine(&full(&options.directories.root)?);
     let root_dir = full(&options.directories.root)?;
+    let machine = sys::machine(&root_dir);
     let directory = options.server.directory(&root_dir, &full)?;
     let certificates = options.certificates(&node_name, &directory, &full)?;
     let mut server =

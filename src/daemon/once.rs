@@ -29,6 +29,9 @@ enum Became {
 /// How it went, when that is known or `waited` is long enough; `None` to wait on.
 #[must_use]
 pub fn report(snapshot: &Snapshot, waited: Duration) -> Option<Report> {
+    if waited < limits::RUN_ONCE_REST {
+        return None;
+    }
     let no_set = |it: &&crate::status::snapshot::SourceView| !it.ready;
     let silent: Vec<_> = snapshot.sources.iter().filter(no_set).collect();
     if !silent.is_empty() && waited < limits::RUN_ONCE_SETS {
@@ -87,7 +90,9 @@ pub fn report(snapshot: &Snapshot, waited: Duration) -> Option<Report> {
 /// When something is to be decided that nothing else wakes anybody for, after `waited`.
 #[must_use]
 pub fn due(waited: Duration) -> Duration {
-    let next = [limits::RUN_ONCE_SETS, limits::RUN_ONCE_PODS].into_iter().find(|due| *due > waited);
+    let next = [limits::RUN_ONCE_REST, limits::RUN_ONCE_SETS, limits::RUN_ONCE_PODS]
+        .into_iter()
+        .find(|due| *due > waited);
     next.unwrap_or(waited).saturating_sub(waited)
 }
 
@@ -115,12 +120,12 @@ fn became(view: &PodView) -> Became {
         return Became::Started;
     };
     let init = status.init_container_statuses.iter().flatten();
-    let waits = init.chain(all).filter_map(|status| {
+    let mut waits = init.chain(all).filter_map(|status| {
         let waiting = status.state.as_ref()?.waiting.as_ref()?;
         let why = words(waiting.reason.as_ref(), waiting.message.as_ref());
         Some(format!("container {}: {why}", status.name))
     });
-    Became::NotYet(waits.last().unwrap_or_else(|| format!("container {} does not run", missing.name)))
+    Became::NotYet(waits.next_back().unwrap_or_else(|| format!("container {} does not run", missing.name)))
 }
 
 #[cfg(test)]
@@ -168,17 +173,18 @@ mod tests {
             let told = told.as_ref().map(|it| (it.is_good, it.lines.last().map_or("", String::as_str)));
             assert_eq!(told, expected, "{snapshot:?}");
         };
-        check(&snapshot(true, Vec::new()), 0, Some((true, "")));
+        check(&snapshot(true, Vec::new()), 0, None);
+        check(&snapshot(true, Vec::new()), 2, Some((true, "")));
         check(&snapshot(false, Vec::new()), 1, None);
         let silent = "no pod manifest update of source file after 10 s: it has not answered";
         check(&snapshot(false, Vec::new()), 10, Some((false, silent)));
         let key = view(json!({})).pod.key.to_string();
         let started = format!("started pod {key}");
-        check(&snapshot(true, vec![view(state(json!({"running": {}})))]), 1, Some((true, &started)));
-        check(&snapshot(true, vec![view(json!({"phase": "Succeeded"}))]), 1, Some((true, &started)));
+        check(&snapshot(true, vec![view(state(json!({"running": {}})))]), 2, Some((true, &started)));
+        check(&snapshot(true, vec![view(json!({"phase": "Succeeded"}))]), 2, Some((true, &started)));
         let refused = view(json!({"phase": "Failed", "reason": "NodePorts", "message": "no port"}));
         let failed = format!("unable to start pod {key}: NodePorts: no port");
-        check(&snapshot(true, vec![refused]), 1, Some((false, &failed)));
+        check(&snapshot(true, vec![refused]), 2, Some((false, &failed)));
         let waits = || view(state(json!({"waiting": {"reason": "ImagePullBackOff", "message": "no image"}})));
         check(&snapshot(true, vec![waits()]), 1000, None);
         let late = format!(
@@ -198,7 +204,7 @@ mod tests {
     #[test]
     fn it_wakes_when_its_patience_ends() {
         let seconds = Duration::from_secs;
-        assert_eq!(due(seconds(4)), seconds(6));
+        assert_eq!((due(seconds(0)), due(seconds(4))), (seconds(2), seconds(6)));
         assert_eq!(due(seconds(10)), seconds(1013));
         assert_eq!(due(seconds(2000)), Duration::ZERO);
     }

@@ -67,6 +67,8 @@ pub const HELPER_WORDS: u64 = 1024;
 /// Bytes read of a file of the node (its hosts, its resolver settings).
 pub const NODE_FILE: usize = 1024 * 1024;
 
+/// `--runonce`: nothing is decided earlier: a manifest that was written just now is read when it has rested.
+pub const RUN_ONCE_REST: Duration = Duration::from_secs(2);
 /// `--runonce`: a source has so long for its first set (the kubelet's `runOnceManifestDelay` is 1 s, and its URL is asked
 /// later).
 pub const RUN_ONCE_SETS: Duration = Duration::from_secs(10);
