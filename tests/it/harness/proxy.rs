@@ -65,6 +65,8 @@ pub enum Verdict {
     Kill(Moment),
     /// Never answered, never forwarded.
     Hold,
+    /// Never forwarded; the connection ends after so long.
+    Drop(Duration),
     /// The proxy's own answer: status and `message`.
     Answer(u16, String),
     /// Forwarded; half the reply comes back, then the connection ends.
@@ -107,6 +109,7 @@ impl fmt::Display for Verdict {
         match self {
             Verdict::Kill(moment) => write!(f, "kill {moment:?}"),
             Verdict::Hold => f.write_str("hold"),
+            Verdict::Drop(_) => f.write_str("drop"),
             Verdict::Answer(status, _) => write!(f, "answer {status}"),
             Verdict::CutReply => f.write_str("cut reply"),
             Verdict::Late(_) => f.write_str("late"),
@@ -273,6 +276,10 @@ impl Shared {
                 Some(Verdict::Hold) => {
                     // Until the client gives up.
                     _ = from_client.read(&mut [0]);
+                    return Ok(());
+                }
+                Some(Verdict::Drop(while_)) => {
+                    thread::sleep(*while_);
                     return Ok(());
                 }
                 Some(Verdict::Answer(status, message)) => {
