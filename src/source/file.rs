@@ -150,6 +150,9 @@ impl Actor {
                 Woken::Stop => return,
                 Woken::Go { asked } => {
                     hints.look |= asked;
+                    if asked {
+                        self.store.await_back();
+                    }
                     if self.store.was_forgotten(asked) {
                         log::info!(
                             "source file: what was remembered is forgotten; the manifests are read again"

@@ -96,6 +96,8 @@ pub const LAST_GOOD_FILE: usize = 16 * 1024 * 1024;
 pub const LAST_GOOD_RETRY_MIN: Duration = Duration::from_secs(5);
 /// Longest wait before a manifest that could not be remembered is written again.
 pub const LAST_GOOD_RETRY_MAX: Duration = Duration::from_secs(600);
+/// How long a source waits for its store where an operator's word wants it looked at.
+pub const LAST_GOOD_ASKED: Duration = Duration::from_millis(500);
 /// How soon it is looked whether what a source said was written; doubles to [`LAST_GOOD_LOOK_MAX`].
 pub const LAST_GOOD_LOOK_MIN: Duration = Duration::from_millis(20);
 /// How rarely it is looked whether a disk answers again that is to remember what a source said.

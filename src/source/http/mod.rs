@@ -289,6 +289,9 @@ impl Actor {
 
     /// A word came: the operator may have taken away what is remembered.
     fn look_for_forget(&mut self, asked: bool) -> bool {
+        if asked {
+            self.store.await_back();
+        }
         let forgotten = self.store.was_forgotten(asked);
         if forgotten {
             log::info!("source http: what was remembered is forgotten; the URL is asked again");

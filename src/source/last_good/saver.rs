@@ -2,7 +2,7 @@
 //! `pk-last-good`, to which the store is lent: a dead disk keeps nobody from reading manifests. What is said meanwhile is
 //! kept here, the newest of each path alone, and told to the store when it is back.
 //!
-//! Never here: a wait for the disk or for that thread.
+//! Never here: a wait for the disk or for that thread, but for a moment where an operator asks, and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -131,6 +131,15 @@ impl Saver {
         away.board.put(away.source, &away.record);
     }
 
+    /// Waits a moment for the store, where an operator's word wants it looked at.
+    pub fn await_back(&mut self) {
+        let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::LAST_GOOD_ASKED));
+        if let Some(Ok(store)) = back {
+            self.here = Some(store);
+            self.catch_up();
+        }
+    }
+
     /// As [`LastGood::was_forgotten`], when it was asked for; while the store is lent, when it is back.
     pub fn was_forgotten(&mut self, asked: bool) -> bool {
         self.asked |= asked;
@@ -224,6 +233,22 @@ impl Saver {
     }
 }
 
+impl Drop for Saver {
+    /// What was said last is still written. The handle of the source waits for that, and not for long.
+    fn drop(&mut self) {
+        let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::SOURCE_END));
+        if let Some(Ok(store)) = back {
+            self.here = Some(store);
+            self.catch_up();
+        }
+        if let Some(store) = &mut self.here {
+            let wanted = Arc::new(());
+            // What failed is not tried again.
+            (self.write)(store, Mono::default(), &Arc::downgrade(&wanted));
+        }
+    }
+}
+
 fn write(store: &mut LastGood, now: Mono, is_wanted: &Weak<()>) {
     while is_wanted.strong_count() > 0 && store.is_behind(now) {
         store.save_some(now);
@@ -247,7 +272,9 @@ pub(in crate::source) mod tests {
             }
             super::write(store, now, is_wanted);
         };
-        Saver { write, ..Saver::from(LastGood::new(root, None, Source::File)) }
+        let mut saver = Saver::from(LastGood::new(root, None, Source::File));
+        saver.write = write;
+        saver
     }
 
     fn content(path: &str, version: Version, text: &str) -> Remembered {
@@ -290,5 +317,19 @@ pub(in crate::source) mod tests {
             .map(|it| format!("{}#{}={:?}", it.path, it.version, it.bytes == "newest".into()))
             .collect();
         assert_eq!(found, ["a#3=true", "b#1=false"]);
+    }
+
+    #[test]
+    fn what_was_said_last_is_written_at_the_end() {
+        let temp = TempDir::new();
+        let root = temp.path("");
+        let mut saver = Saver::from(LastGood::new(&root, None, Source::File));
+        saver.here().unwrap().load();
+        saver.remember(content("a", 1, "one"), &[1]);
+        saver.save(Mono::default());
+        saver.remember(content("a", 2, "two"), &[2]);
+        drop(saver);
+        let found = LastGood::new(&root, None, Source::File).load();
+        assert_eq!(found.iter().map(|it| (it.path.as_str(), it.version)).collect::<Vec<_>>(), [("a", 2)]);
     }
 }

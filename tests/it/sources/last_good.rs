@@ -26,7 +26,14 @@ fn ending(node: &Node, suffix: &str) -> Vec<PathBuf> {
 }
 
 fn wait_remembered(node: &Node, count: usize) {
-    node.wait_until("all is remembered", || good(node).len() == count && ending(node, ".tmp").is_empty());
+    // One content of each: an older one may be there beside the newer for a moment.
+    let of =
+        |path: &PathBuf| path.file_name().unwrap().to_string_lossy().split('-').next().unwrap().to_owned();
+    node.wait_until("all is remembered", || {
+        let all = good(node);
+        let distinct: std::collections::BTreeSet<String> = all.iter().map(of).collect();
+        (all.len(), distinct.len()) == (count, count) && ending(node, ".tmp").is_empty()
+    });
 }
 
 /// A node that ran `web` and then lost its power and its containers.
