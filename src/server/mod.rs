@@ -48,6 +48,8 @@ pub struct Settings {
     pub read_only: Option<SocketAddr>,
     /// `--healthz-bind-address` and `--healthz-port`.
     pub healthz: Option<SocketAddr>,
+    /// `--address` and `--cadvisor-port`.
+    pub cadvisor: Option<SocketAddr>,
     /// Certificates of the kubelet's server.
     pub tls: tls::Settings,
     /// Who may use it.
@@ -65,6 +67,7 @@ impl Default for Settings {
             main: None,
             read_only: None,
             healthz: None,
+            cadvisor: None,
             tls: tls::Settings::default(),
             auth: auth::Settings::default(),
             configz: "{}".into(),
@@ -83,7 +86,7 @@ impl Settings {
     /// Whether any server listens.
     #[must_use]
     pub fn listens(&self) -> bool {
-        self.main.is_some() || self.read_only.is_some() || self.healthz.is_some()
+        [self.main, self.read_only, self.healthz, self.cadvisor].iter().any(Option::is_some)
     }
 }
 
@@ -158,6 +161,7 @@ fn ports(settings: &Settings, node: &Arc<kubelet::Node>, server: Option<Client>)
     let plain = [
         ("the read-only server", settings.read_only, Scope::ReadOnly),
         ("the server of health checks", settings.healthz, Scope::Healthz),
+        ("cAdvisor's server", settings.cadvisor, Scope::Cadvisor),
     ];
     for (name, address, scope) in plain {
         let Some(address) = address else { continue };

@@ -34,6 +34,7 @@ pub struct Values {
     pub read_only_port: u16,
     pub healthz_address: Option<IpAddr>,
     pub healthz_port: u16,
+    pub cadvisor_port: u16,
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
     pub cert_dir: Option<PathBuf>,
@@ -79,6 +80,13 @@ pub static SECTION: Section = Section {
             takes: Text("PORT", |o, text| put(&mut o.server.read_only_port, value::port(text))),
             default: "0",
             help: "HTTP port that shows pods and figures to whoever asks; 0 for none",
+            ..RUN
+        },
+        Flag {
+            name: "cadvisor-port",
+            takes: Text("PORT", |o, text| put(&mut o.server.cadvisor_port, value::port(text))),
+            default: "0",
+            help: "HTTP port that shows figures as cAdvisor does, 4194 for old kubelets; 0 for none",
             ..RUN
         },
         Flag {
@@ -232,6 +240,7 @@ impl Values {
             main: server::address(any, self.port),
             read_only: server::address(any, self.read_only_port),
             healthz: server::address(local, self.healthz_port),
+            cadvisor: server::address(any, self.cadvisor_port),
             tls: tls::Settings {
                 given,
                 signed: None,
@@ -289,7 +298,7 @@ impl Values {
     /// What is wrong with the values together.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
-        let ports = [self.port, self.read_only_port, self.healthz_port];
+        let ports = [self.port, self.read_only_port, self.healthz_port, self.cadvisor_port];
         let twice = |port: &u16| *port != 0 && ports.iter().filter(|other| *other == port).count() > 1;
         if self.cert_file.is_some() != self.key_file.is_some() {
             return Some("--tls-cert-file and --tls-private-key-file go together");
@@ -299,7 +308,7 @@ impl Values {
                 "--port is of no use to anybody: give --client-ca-file with the authorities of its clients",
             );
         }
-        ports.iter().any(twice).then_some("--port, --read-only-port and --healthz-port must differ")
+        ports.iter().any(twice).then_some("--port, --read-only-port, --healthz-port and --cadvisor-port must differ")
     }
 }
 
@@ -317,6 +326,7 @@ mod tests {
                 ("port", "10250", |o| o.server.port == 10250),
                 ("address", "::1", |o| o.server.address == Some("::1".parse().unwrap())),
                 ("read-only-port", "10255", |o| o.server.read_only_port == 10255),
+                ("cadvisor-port", "4194", |o| o.server.cadvisor_port == 4194),
                 ("healthz-port", "10248", |o| o.server.healthz_port == 10248),
                 ("healthz-bind-address", "::1", |o| o.server.healthz_address == Some("::1".parse().unwrap())),
                 ("tls-cert-file", "/c", |o| o.server.cert_file.is_some()),

@@ -43,6 +43,7 @@ pub fn verb(method: Method) -> &'static str {
 pub fn subresources(path: &str) -> Vec<&'static str> {
     match path {
         _ if is_below(path, "/stats") => vec!["stats"],
+        _ if is_below(path, "/spec") => vec!["spec"],
         _ if is_below(path, "/metrics") => vec!["metrics"],
         _ if is_below(path, "/logs") => vec!["log"],
         _ if is_below(path, "/checkpoint") => vec!["checkpoint"],

@@ -2,6 +2,7 @@
 //!
 //! Never here: who may ask; that is `auth`'s.
 
+mod cadvisor;
 pub mod container_logs;
 pub mod figures;
 pub mod healthz;
@@ -55,6 +56,8 @@ pub enum Scope {
     ReadOnly,
     /// Health checks.
     Healthz,
+    /// cAdvisor's own paths.
+    Cadvisor,
 }
 
 /// Groups of endpoints that flags turn off.
@@ -83,8 +86,14 @@ impl Service for Kubelet {
         if self.scope == Scope::Main && DEBUGGING.contains(&first) && !self.switches.debugging {
             return Answer::text(405, "Debug endpoints are disabled.").into();
         }
+        let is_old = match (first, rest) {
+            ("stats", rest) => rest != "summary" && (request.is_get() || request.method == Method::Post),
+            _ => false,
+        };
         let looked = match self.scope {
             Scope::Healthz => self.healthz(first, request),
+            Scope::Cadvisor => request.is_get().then(|| cadvisor::answer(&self.node, path)),
+            Scope::Main | Scope::ReadOnly if is_old => Some(cadvisor::stats(&self.node, rest, asked)),
             Scope::Main | Scope::ReadOnly => self.looks(first, rest, request),
         };
         match looked {
@@ -109,6 +118,7 @@ impl Kubelet {
             ("healthz", _) => self.healthz(first, request),
             ("pods", "") => Some(pods::desired(&self.node)),
             ("stats", "summary") => Some(figures::summary(&self.node, &request.query)),
+            ("spec", "") => Some(cadvisor::machine(&self.node)),
             ("metrics", page) => metrics::answer(&self.node, page),
             _ => None,
         }

@@ -19,18 +19,18 @@ use crate::status::snapshot::{PodView, Snapshot};
 use k8s_openapi::api::core::v1::Pod;
 
 /// One cgroup, and what it is of: empty where it is of no container or no pod.
-struct Row {
-    id: String,
-    container: String,
-    image: String,
-    name: String,
-    namespace: String,
-    pod: String,
-    started: Option<Timestamp>,
-    figures: Figures,
-    details: Details,
-    counted: Counted,
-    interfaces: Vec<Interface>,
+pub struct Row {
+    pub id: String,
+    pub container: String,
+    pub image: String,
+    pub name: String,
+    pub namespace: String,
+    pub pod: String,
+    pub started: Option<Timestamp>,
+    pub figures: Figures,
+    pub details: Details,
+    pub counted: Counted,
+    pub interfaces: Vec<Interface>,
 }
 
 /// The page.
@@ -118,6 +118,23 @@ fn now_seconds() -> f64 {
 }
 
 impl Row {
+    /// A cgroup of nothing, of which nothing is known.
+    pub fn of(id: &str) -> Row {
+        Row {
+            id: id.to_owned(),
+            container: String::new(),
+            image: String::new(),
+            name: String::new(),
+            namespace: String::new(),
+            pod: String::new(),
+            started: None,
+            figures: Figures::default(),
+            details: Details::default(),
+            counted: Counted::default(),
+            interfaces: Vec::new(),
+        }
+    }
+
     fn labels(&self) -> Vec<(&str, &str)> {
         vec![
             ("container", &self.container),
@@ -172,20 +189,13 @@ fn of_machine(page: &mut Page) {
 }
 
 /// The machine, the pods' own cgroups, and their containers.
-fn rows(snapshot: &Snapshot, hierarchies: &Hierarchies, proc: &Path) -> Vec<Row> {
+pub fn rows(snapshot: &Snapshot, hierarchies: &Hierarchies, proc: &Path) -> Vec<Row> {
     let found = places::containers(hierarchies);
     let row = |path: &Path| Row {
-        id: format!("/{}", path.display()),
-        container: String::new(),
-        image: String::new(),
-        name: String::new(),
-        namespace: String::new(),
-        pod: String::new(),
-        started: None,
         figures: hierarchies.read(path),
         details: hierarchies.details(path),
         counted: counted::read(hierarchies, path),
-        interfaces: Vec::new(),
+        ..Row::of(&format!("/{}", path.display()))
     };
     let mut rows = vec![row(Path::new(""))];
     for view in &snapshot.pods {

@@ -1,7 +1,7 @@
 //! The pages of metrics. Names, types and labels are the kubelet's and cAdvisor's: dashboards and alerts that exist go on
 //! working. What the kernel does not tell is left out, never 0.
 
-mod cadvisor;
+pub mod cadvisor;
 mod node;
 mod probes;
 mod resource;
