@@ -308,7 +308,10 @@ impl Values {
                 "--port is of no use to anybody: give --client-ca-file with the authorities of its clients",
             );
         }
-        ports.iter().any(twice).then_some("--port, --read-only-port, --healthz-port and --cadvisor-port must differ")
+        ports
+            .iter()
+            .any(twice)
+            .then_some("--port, --read-only-port, --healthz-port and --cadvisor-port must differ")
     }
 }
 

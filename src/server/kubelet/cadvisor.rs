@@ -177,7 +177,8 @@ fn info(row: &Row, rows: &[Row]) -> Value {
     let inside = if row.id == "/" { row.id.clone() } else { format!("{}/", row.id) };
     let is_child = |other: &&Row| other.id.starts_with(&inside) && other.id != row.id;
     let children: Vec<Value> = rows.iter().filter(is_child).map(|other| json!({"name": other.id})).collect();
-    let mut all = json!({"name": row.id, "spec": spec(row), "stats": [stat(row, System::start().now().wall)]});
+    let mut all =
+        json!({"name": row.id, "spec": spec(row), "stats": [stat(row, System::start().now().wall)]});
     if !children.is_empty() {
         put(&mut all, "subcontainers", Some(children));
     }
@@ -232,7 +233,8 @@ fn stat(row: &Row, now: Timestamp) -> Value {
     put(&mut faults, "pgfault", details.page_faults);
     put(&mut faults, "pgmajfault", details.major_page_faults);
     put(&mut memory, "hierarchical_data", Some(faults));
-    let mut stat = json!({"timestamp": now.to_string(), "cpu": {"usage": usage, "cfs": cfs}, "memory": memory});
+    let mut stat =
+        json!({"timestamp": now.to_string(), "cpu": {"usage": usage, "cfs": cfs}, "memory": memory});
     put(&mut stat, "diskio", disk(row));
     let interfaces: Vec<Value> = row.interfaces.iter().map(interface).collect();
     if let Some(first) = interfaces.first().cloned() {
@@ -248,7 +250,9 @@ fn disk(row: &Row) -> Option<Value> {
     let io = row.counted.io;
     let one = |read: Option<u64>, write: Option<u64>| json!([{"device": "", "stats": {"Read": read, "Write": write}}]);
     io.reads?;
-    Some(json!({"io_service_bytes": one(io.read_bytes, io.written_bytes), "io_serviced": one(io.reads, io.writes)}))
+    Some(
+        json!({"io_service_bytes": one(io.read_bytes, io.written_bytes), "io_serviced": one(io.reads, io.writes)}),
+    )
 }
 
 fn interface(it: &Interface) -> Value {
@@ -285,7 +289,8 @@ mod tests {
     fn an_answer_is_in_cadvisors_shape() {
         let rows = [row("/", ""), row("/kubepods/pod1", ""), row("/kubepods/pod1/abc", "app")];
         let root = of_cgroup(&rows, "/").unwrap();
-        let names: Vec<_> = root["subcontainers"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+        let names: Vec<_> =
+            root["subcontainers"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
         assert_eq!(names, ["/kubepods/pod1", "/kubepods/pod1/abc"]);
         let app = of_container(&rows, "a", "web", "app").unwrap();
         assert_eq!(app["aliases"], json!(["k8s_app_web", "abc"]));
@@ -293,7 +298,10 @@ mod tests {
         assert_eq!(app["stats"][0]["memory"]["usage"], json!(4096));
         assert_eq!(app["stats"][0]["diskio"]["io_serviced"][0]["stats"]["Read"], json!(3));
         assert_eq!(app["spec"]["has_network"], json!(false));
-        assert!(of_container(&rows, "a", "web", "none").is_none() && of_container(&rows, "b", "web", "app").is_none());
+        assert!(
+            of_container(&rows, "a", "web", "none").is_none()
+                && of_container(&rows, "b", "web", "app").is_none()
+        );
         assert!(of_container(&rows, "a", "web", "").is_none());
         let wanted = |name: &str, subcontainers| Wanted { container_name: name.to_owned(), subcontainers };
         let names = |wanted: &Wanted| {

@@ -146,6 +146,7 @@ _podkeeper() {
                 '*--port=[HTTPS port of the kubelet'\''s server, 10250 for the kubelet; 0 for none]:PORT:' \
                 '*--address=[Where the kubelet'\''s server and the read-only one listen]:IP:' \
                 '*--read-only-port=[HTTP port that shows pods and figures to whoever asks; 0 for none]:PORT:' \
+                '*--cadvisor-port=[HTTP port that shows figures as cAdvisor does, 4194 for old kubelets; 0 for none]:PORT:' \
                 '*--healthz-port=[HTTP port of the health checks, 10248 for the kubelet; 0 for none]:PORT:' \
                 '*--healthz-bind-address=[Where the health checks listen]:IP:' \
                 '*--tls-cert-file=[Certificate of the kubelet'\''s server, PEM; one is made when not given]:FILE:_files' \
@@ -512,6 +513,7 @@ _podkeeper() {
                 '*--port=[HTTPS port of the kubelet'\''s server, 10250 for the kubelet; 0 for none]:PORT:' \
                 '*--address=[Where the kubelet'\''s server and the read-only one listen]:IP:' \
                 '*--read-only-port=[HTTP port that shows pods and figures to whoever asks; 0 for none]:PORT:' \
+                '*--cadvisor-port=[HTTP port that shows figures as cAdvisor does, 4194 for old kubelets; 0 for none]:PORT:' \
                 '*--healthz-port=[HTTP port of the health checks, 10248 for the kubelet; 0 for none]:PORT:' \
                 '*--healthz-bind-address=[Where the health checks listen]:IP:' \
                 '*--tls-cert-file=[Certificate of the kubelet'\''s server, PEM; one is made when not given]:FILE:_files' \

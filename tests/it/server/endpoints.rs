@@ -11,12 +11,13 @@ use serde_json::Value;
 use crate::harness::pods::{Pod, free_port};
 use crate::harness::{Node, Options};
 
-/// A node with all three servers.
+/// A node with all four servers.
 struct Served {
     node: Node,
     port: u16,
     read_only: u16,
     healthz: u16,
+    cadvisor: u16,
 }
 
 /// Nobody, or a user of a group.
@@ -33,11 +34,12 @@ const CLIENTS: [Client; 4] = [Client::Nobody, Client::Forger, Client::View, Clie
 
 impl Served {
     fn start(more: &[&str]) -> Served {
-        let (port, read_only, healthz) = (free_port(), free_port(), free_port());
+        let [port, read_only, healthz, cadvisor] = [(); 4].map(|()| free_port());
         let ports = [
             format!("--port={port}"),
             format!("--read-only-port={read_only}"),
             format!("--healthz-port={healthz}"),
+            format!("--cadvisor-port={cadvisor}"),
             "--address=127.0.0.1".to_owned(),
         ];
         let mut flags: Vec<&str> = ports.iter().map(String::as_str).collect();
@@ -71,7 +73,7 @@ impl Served {
             .flags
             .push(format!("--client-ca-file={}", node.base.join("ca.pem").display()));
         node.launch();
-        let served = Served { node, port, read_only, healthz };
+        let served = Served { node, port, read_only, healthz, cadvisor };
         served.node.wait_until("the servers listen", || served.plain(served.healthz, "/healthz").0 == 200);
         served.node.wait_until("the kubelet's too", || served.get(Client::Nobody, "/healthz").0 == 401);
         served
@@ -128,7 +130,12 @@ const PATHS: &[(&str, bool)] = &[
     ("/pods", true),
     ("/pods/", true),
     ("/runningpods/", true),
+    ("/stats/", true),
+    ("/stats/container", true),
     ("/stats/summary", true),
+    ("/stats/none/app", true),
+    ("/stats/default/none/0/app", true),
+    ("/spec/", true),
     ("/metrics", true),
     ("/metrics/cadvisor", true),
     ("/metrics/resource", true),
@@ -169,7 +176,7 @@ fn nobody_without_a_good_certificate_gets_anything_but_401_on_any_path_by_any_me
             for client in CLIENTS {
                 let status = asks(client, method);
                 let is_get =
-                    method == "GET" || method == "HEAD" || method == "POST" && *path == "/stats/summary";
+                    method == "GET" || method == "HEAD" || method == "POST" && path.starts_with("/stats/");
                 let is_right = match client {
                     Client::Nobody | Client::Forger => status == 401,
                     Client::View if *may_view && is_get => status != 401 && status != 403 && status != 0,
@@ -304,6 +311,8 @@ fn what_the_servers_tell_is_what_is() {
     assert_eq!(of(&own, "kubelet_running_containers", "running"), 1.0);
     assert!(of(&own, "process_resident_memory_bytes", "") > 0.0);
 
+    old_paths(&served, &full, &app.id);
+
     // Ports show what they are for.
     assert_eq!(served.plain(served.read_only, "/metrics/resource").0, 200);
     for path in ["/containerLogs/default/x/y", "/runningpods/", "/exec/default/x/y", "/logs/"] {
@@ -319,6 +328,47 @@ fn what_the_servers_tell_is_what_is() {
     let followed = ends.wait_with_output().unwrap();
     assert!(followed.status.success(), "{followed:?}");
     assert_eq!(String::from_utf8(followed.stdout).unwrap().lines().count(), 2, "both lines, once");
+}
+
+/// What kubelets until 1.20 and cAdvisor's port tell of a container, which has another id for each.
+fn old_paths(served: &Served, full: &str, id: &str) {
+    let json = |(status, body): (u16, String)| -> Value {
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let list = json(served.get(Client::View, "/pods"));
+    let uid = list["items"][0]["metadata"]["uid"].as_str().unwrap();
+    let spec = json(served.get(Client::View, "/spec/"));
+    assert!(spec["num_cores"].as_u64() > Some(0) && spec["memory_capacity"].as_u64() > Some(0), "{spec}");
+    let one = json(served.get(Client::View, &format!("/stats/{full}/app")));
+    assert!(one["stats"][0]["cpu"]["usage"]["total"].as_u64() > Some(0), "{one}");
+    assert!(one["stats"][0]["memory"]["usage"].as_u64() > Some(0), "{one}");
+    assert_eq!(one["labels"]["io.kubernetes.pod.name"], full);
+    let by_uid = json(served.plain(served.read_only, &format!("/stats/default/{full}/{uid}/app")));
+    assert_eq!((&by_uid["name"], &by_uid["aliases"]), (&one["name"], &one["aliases"]));
+    let other = served.get(Client::View, &format!("/stats/default/{full}/another/app"));
+    assert_eq!(other.0, 404, "{}", other.1);
+    let root = json(served.get(Client::View, "/stats/"));
+    assert_eq!(root["name"], "/");
+    let wanted = r#"{"containerName": "/", "subcontainers": true, "num_stats": 1}"#;
+    let credentials = served.credentials(Client::View);
+    let mut arguments: Vec<&str> = credentials.iter().map(String::as_str).collect();
+    arguments.extend(["--data", wanted]);
+    let all = json(served.ask(&arguments, &format!("https://127.0.0.1:{}/stats/container", served.port)));
+    assert!(all.as_object().unwrap().contains_key(one["name"].as_str().unwrap()), "{all}");
+
+    let cadvisor = |path: &str| served.plain(served.cadvisor, path);
+    assert_eq!(json(cadvisor("/api/v1.3/machine"))["boot_id"], spec["boot_id"]);
+    let named = json(cadvisor(&format!("/api/v1.3/docker/{id}")));
+    assert_eq!(named.as_object().unwrap().len(), 1, "{named}");
+    let below = json(cadvisor(&format!("/api/v1.0/containers{}", one["name"].as_str().unwrap())));
+    assert_eq!(below["name"], one["name"]);
+    assert!(json(cadvisor("/api/v1.2/subcontainers/")).as_array().unwrap().len() > 1);
+    assert!(cadvisor("/metrics").1.contains("container_cpu_usage_seconds_total"));
+    assert_eq!(
+        (cadvisor("/api/v2.0/machine").0, cadvisor("/pods").0, cadvisor("/exec/a/b/c").0),
+        (400, 404, 404)
+    );
 }
 
 #[test]
