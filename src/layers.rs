@@ -158,3 +158,14 @@ fn no_file_and_no_folder_is_too_large() {
     }
     assert!(large.is_empty(), "split by idea:\n{}", large.join("\n"));
 }
+
+#[test]
+fn no_type_is_decoded_by_its_trait_which_hides_the_deserializer() {
+    let mut found = Vec::new();
+    for file in sources().values().flatten() {
+        if code(&fs::read_to_string(file).unwrap()).contains("::deserialize(") {
+            found.push(file.display().to_string());
+        }
+    }
+    assert!(found.is_empty(), "use `base::json::read` or `serde_json::from_…`: {found:?}");
+}

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kinds::Resource;
 use super::value::{part, place};
 use crate::base::clock::Timestamp;
 use crate::base::human;
+use crate::base::json;
 use crate::status::columns::Row;
 
 /// What of the object stands beside a row.
@@ -213,7 +213,7 @@ fn cells(resource: Resource, object: &Value, now: Timestamp) -> Value {
 }
 
 fn pod(object: &Value, created: Value, now: Timestamp) -> Vec<Value> {
-    let Ok(pod) = Pod::deserialize(object) else { return Vec::new() };
+    let Ok(pod) = json::read::<Pod>(object) else { return Vec::new() };
     let cells = Row::of(&pod).cells(true, false, now);
     // AGE is the object's, as in a cluster.
     let with_age = |(at, cell): (usize, String)| if at == 4 { created.clone() } else { cell.into() };

@@ -1,8 +1,18 @@
-//! Kubernetes types to JSON, always through [`serde_json::Value`]: each further serializer would compile
-//! another copy of the types' code into the binary, a hundred KiB. podkeeper's own types don't need this
-//! room.
+//! Kubernetes types to JSON and back, always through an owned [`serde_json::Value`]: each further serializer or
+//! deserializer (one for `&Value` is another) would compile another copy of the types' code into the binary, hundreds of
+//! KiB. podkeeper's own types don't need this room.
 
+use serde::de::DeserializeOwned;
 use serde::ser::{Error, Serialize, Serializer};
+use serde_json::Value;
+
+/// What a value holds that somebody else keeps.
+///
+/// # Errors
+/// It is no such thing.
+pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    serde_json::from_value(value.clone())
+}
 
 /// The value as JSON in one line; empty when it cannot be serialized, which does not happen with the API's
 /// types.

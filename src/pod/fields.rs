@@ -41,7 +41,6 @@ pub fn value<'a>(pod: &'a Pod, name: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
@@ -56,7 +55,7 @@ mod tests {
             "status": {"phase": "status.phase", "podIP": "status.podIP",
                        "nominatedNodeName": "status.nominatedNodeName"},
         });
-        let pod = Pod::deserialize(pod).unwrap();
+        let pod: Pod = serde_json::from_value(pod).unwrap();
         for name in NAMES {
             let expected = if *name == "spec.hostNetwork" { "true" } else { name };
             assert_eq!(value(&pod, name), expected);

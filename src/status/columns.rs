@@ -209,7 +209,6 @@ fn condition(status: &PodStatus, kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
     use serde_json::{Value, json};
 
     const NOW: &str = "2026-01-02T03:10:00Z";
@@ -220,7 +219,8 @@ mod tests {
     }
 
     fn check_with(metadata: &Value, spec: &Value, status: &Value, expected: [&str; 3]) {
-        let pod = Pod::deserialize(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap();
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap();
         let cells = Row::of(&pod).cells(false, false, NOW.parse().unwrap());
         assert_eq!(cells[1..4], expected, "{status}");
     }

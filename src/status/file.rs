@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
 use k8s_openapi::api::core::v1::{HostIP, PodIP, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::snapshot::{
@@ -312,7 +312,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, String> {
         }
     }
     let pods = value.get("pods").and_then(Value::as_array).cloned().unwrap_or_default();
-    let file = StatusFile::deserialize(value).map_err(|e| format!("damaged: {e}"))?;
+    let file = serde_json::from_value::<StatusFile>(value).map_err(|e| format!("damaged: {e}"))?;
     Ok(Status { file, pods })
 }
 

@@ -4,10 +4,10 @@
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::base::clock::Timestamp;
+use crate::base::json;
 use crate::base::{limits, quantity};
 use crate::pod::problem::Severity;
 use crate::pod::{ContainerKind, init_kind};
@@ -40,7 +40,7 @@ const ON_ITS_WAY: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 /// A pod; `None` for what is none.
 #[must_use]
 pub fn pod(object: &Value, now: Timestamp) -> Option<Value> {
-    let pod = Pod::deserialize(object).ok()?;
+    let pod = json::read::<Pod>(object).ok()?;
     let (none, no_spec) = (PodStatus::default(), PodSpec::default());
     let (status, spec) = (pod.status.as_ref().unwrap_or(&none), pod.spec.as_ref().unwrap_or(&no_spec));
     let mut cells = Row::of(&pod).cells(false, false, now).into_iter().skip(1);

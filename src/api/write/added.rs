@@ -11,13 +11,13 @@ use std::thread;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource, of};
 use crate::api::told::{Added, Told};
 use crate::api::value::{part, place};
+use crate::base::json;
 use crate::base::limits;
 use crate::image::fetch;
 use crate::image::node_keys::NodeKeys;
@@ -131,7 +131,7 @@ pub fn news(live: &Value, wanted: &Value) -> Result<Vec<EphemeralContainer>, Fai
             return Err(invalid(format!("{FIELD}[{at}].name: Duplicate value: {:?}", name(one))));
         }
         all.push(
-            EphemeralContainer::deserialize(one).map_err(|why| invalid(format!("{FIELD}[{at}]: {why}")))?,
+            json::read::<EphemeralContainer>(one).map_err(|why| invalid(format!("{FIELD}[{at}]: {why}")))?,
         );
     }
     Ok(all)
@@ -208,7 +208,7 @@ impl Maker {
     /// # Errors
     /// The pod does not run or may not have them, or too many are being made.
     pub fn add(&self, live: &Value, new: &[EphemeralContainer], snapshot: &Snapshot) -> Result<(), Failure> {
-        let pod: Pod = Pod::deserialize(live).map_err(|why| Failure::new(500, why.to_string()))?;
+        let pod: Pod = json::read(live).map_err(|why| Failure::new(500, why.to_string()))?;
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let view = snapshot.pods.iter().find(|view| view.pod.uid == uid);
         let source = view.map(|view| view.pod.source);

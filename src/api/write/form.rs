@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::managed;
 use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource};
 use crate::api::value::{is_deeper, part, place};
+use crate::base::json;
 use crate::base::limits;
 use crate::manifest::base64;
 
@@ -81,13 +81,13 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
     let Value::Object(fields) = object else { return Err(wrong(&"it is no object")) };
     let mut typed = Map::new();
     if kind.resource == Resource::Pods {
-        let pod = Pod::deserialize(object).map_err(|error| wrong(&error))?;
+        let pod = json::read::<Pod>(object).map_err(|error| wrong(&error))?;
         if let Ok(Value::Object(all)) = serde_json::to_value(&pod) {
             typed = all;
         }
     } else {
         let metadata = fields.get("metadata").cloned().unwrap_or_else(|| json!({}));
-        let metadata = ObjectMeta::deserialize(metadata).map_err(|error| wrong(&error))?;
+        let metadata = serde_json::from_value::<ObjectMeta>(metadata).map_err(|error| wrong(&error))?;
         typed.insert("metadata".to_owned(), serde_json::to_value(&metadata).unwrap_or_default());
         if kind.resource == Resource::Secrets {
             texts_of_secret(fields).map_err(|why| wrong(&why))?;
@@ -169,7 +169,7 @@ pub fn check_depth(object: &Value) -> Result<(), Failure> {
 /// Field and message of what is wrong with the parts of metadata that no manifest has.
 #[must_use]
 pub fn metadata_errors(kind: &Kind, value: &Value) -> Vec<(String, String)> {
-    let metadata = ObjectMeta::deserialize(part(value, "/metadata")).unwrap_or_default();
+    let metadata = json::read::<ObjectMeta>(part(value, "/metadata")).unwrap_or_default();
     let mut errors = crate::manifest::stored_metadata(&metadata, kind.resource == Resource::Namespaces);
     if managed::is_too_large(part(value, "/metadata/managedFields")) {
         let why = format!("Too long: may not be more than {} bytes", limits::API_OWNERS);

@@ -2,10 +2,10 @@
 //! `podResizeStrategy`; `pkg/apis/core/validation/validation.go`, `ValidatePodResize`). Pure.
 
 use k8s_openapi::api::core::v1::PodSpec;
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::api::value::{part, place};
+use crate::base::json;
 use crate::pod::qos;
 
 /// What a resize may change of a container.
@@ -47,7 +47,7 @@ pub fn resized(live: &Value, wanted: &Value) -> Result<Value, String> {
             }
         }
     }
-    let class = |pod: &Value| PodSpec::deserialize(part(pod, "/spec")).ok().map(|spec| qos::class(&spec));
+    let class = |pod: &Value| json::read::<PodSpec>(part(pod, "/spec")).ok().map(|spec| qos::class(&spec));
     match (class(live), class(&new)) {
         (Some(before), Some(after)) if before == after => Ok(new),
         (_, None) => Err("spec: Invalid value: it is no spec of a pod".to_owned()),

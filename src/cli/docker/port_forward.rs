@@ -185,7 +185,6 @@ fn carry(client: &TcpStream, of_pod: &TcpStream) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
@@ -195,7 +194,7 @@ mod tests {
         let ports = json!([{"name": "http", "containerPort": 80}]);
         let pod =
             json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "ports": ports}]}});
-        let pod = Pod::deserialize(pod).unwrap();
+        let pod: Pod = serde_json::from_value(pod).unwrap();
         let pair = |text| Pair::parse(text, &pod).map(|pair| (pair.local, pair.remote));
         for (text, expected) in [
             ("80", (80, 80)),

@@ -7,11 +7,11 @@ use std::fmt::Display;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::Read;
+use crate::base::json;
 use crate::base::limits;
 use crate::pod::object::ObjectKind;
 use crate::pod::object::refs::references;
@@ -31,7 +31,7 @@ pub const NOTE: usize = 2048;
 /// # Errors
 /// The field that is no such thing, empty when it is not known, and why.
 pub fn pod_of(value: &Value) -> Result<Pod, (&'static str, String)> {
-    match Pod::deserialize(value) {
+    match json::read::<Pod>(value) {
         Ok(mut pod) => {
             pod.metadata.managed_fields = None;
             Ok(pod)
@@ -48,7 +48,7 @@ pub fn pod_of(value: &Value) -> Result<Pod, (&'static str, String)> {
 }
 
 fn why_not<T: DeserializeOwned>(part: &Value) -> Option<String> {
-    T::deserialize(part).err().filter(|_| !part.is_null()).map(|error| words(&error))
+    json::read::<T>(part).err().filter(|_| !part.is_null()).map(|error| words(&error))
 }
 
 /// Of bounded length: an error quotes values.
