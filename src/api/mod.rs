@@ -38,7 +38,6 @@ pub mod write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -47,7 +46,9 @@ use crate::network::address;
 use crate::server::auth;
 use crate::server::kubelet::Node;
 use crate::server::listen::Port;
+use crate::server::pool::Count;
 use crate::server::tls::{self, Certificates};
+use crate::worker::pulls::Pulls;
 use holdings::Holdings;
 use serve::Api;
 use told::Told;
@@ -79,8 +80,7 @@ pub struct Parts {
     pub node_name: String,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
-    /// `--image-pull-progress-deadline`.
-    pub pull_deadline: Duration,
+    pub pulls: Pulls,
 }
 
 /// Where the daemon leaves the API's certificate, and where it listens, below the run directory.
@@ -89,14 +89,15 @@ const DIRECTORY: &str = "api";
 /// The API's port. Reads and writes below the directories.
 #[must_use]
 pub fn port(settings: &Settings, parts: Parts) -> Port {
-    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pull_deadline } = parts;
+    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pulls } = parts;
     let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
     let names = pki::names(&node_name, settings.address.ip(), &address::of_node(&node_ips));
     let maker = Maker {
         docker: node.docker.clone(),
         told: told.clone(),
         root_dir: root_dir.clone(),
-        patience: pull_deadline,
+        pulls,
+        at_once: Count::new(limits::API_ADDED_AT_ONCE),
     };
     let world = Arc::new(World::new(told, node_ips, epoch(&root_dir)));
     let api = Api {

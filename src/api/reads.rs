@@ -88,6 +88,18 @@ pub fn list(
     })
 }
 
+/// The text of a list of these objects, whole; made of one after the other, for they may be large.
+pub fn list_of(kind: &Kind, version: &str, objects: &[Arc<Object>]) -> String {
+    let head = json!({"resourceVersion": version});
+    let items: Vec<String> = objects.iter().map(|object| without_kind(&object.value).to_string()).collect();
+    format!(
+        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{head},\"items\":[{}]}}",
+        kind.kind,
+        kind.api_version(),
+        items.join(",")
+    )
+}
+
 /// Items of a list do not repeat what they are, as upstream.
 fn without_kind(value: &Value) -> Value {
     let mut value = value.clone();

@@ -203,7 +203,11 @@ impl Api {
             ("patch", Some(name), None) => {
                 let content = request.header("content-type");
                 if content.is_some_and(|content| content.starts_with("application/apply-patch+yaml")) {
-                    let body = proto::object(Some("application/yaml"), &self.bytes(asked)?)?;
+                    let body = proto::object(
+                        Some("application/yaml"),
+                        &self.bytes(asked)?,
+                        limits::API_BODY_VALUES,
+                    )?;
                     return self.writes()?.apply(target, name, &request.query, body).map(done);
                 }
                 patch::Kind::of(content)?;
@@ -215,8 +219,7 @@ impl Api {
                 self.writes()?.delete(target, name, &request.query, &options).map(done)
             }
             ("create", None, None) => {
-                let body = Api::read(asked, limits::API_SMALL_BODY)?;
-                let body = proto::object(request.header("content-type"), &body)?;
+                let body = self.review(asked)?;
                 Ok(json(201, &identity::review(target.kind, &body, &self.auth, user)))
             }
             _ => Err(Failure::not_allowed()),
@@ -247,7 +250,13 @@ impl Api {
         let options = self.body(asked)?;
         let query = &asked.request.query;
         let wanted = Wanted::read(target.kind, None, query)?;
-        Ok(json(200, &self.writes()?.delete_all(target, &wanted, query, &options)?))
+        let gone = self.writes()?.delete_all(target, &wanted, query, &options)?;
+        let version = self.world.now().version().to_string();
+        // What is done is done, also when there is no room to tell of each.
+        let done = |_| {
+            Ok(json(200, &serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})))
+        };
+        self.room.answer(|| Ok(reads::list_of(target.kind, &version, &gone))).or_else(done)
     }
 
     fn patch_body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
@@ -278,7 +287,19 @@ impl Api {
     /// The object that was sent.
     fn body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
         let bytes = self.bytes(asked)?;
-        proto::object(asked.request.header("content-type"), &bytes)
+        proto::object(asked.request.header("content-type"), &bytes, limits::API_BODY_VALUES)
+    }
+
+    /// A review, which anybody who is known may send: small, and of few values.
+    fn review(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
+        let bytes = Api::read(asked, limits::API_SMALL_BODY)?;
+        let content = asked.request.header("content-type");
+        // YAML has a line for each value, or commas as JSON.
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        if crate::base::json::values(&bytes).saturating_add(lines) > limits::API_REVIEW_VALUES {
+            return Err(Failure::new(413, "the body of the request has too many values"));
+        }
+        proto::object(content, &bytes, limits::API_REVIEW_VALUES)
     }
 
     fn is_measured(target: &Target<'_>) -> bool {

@@ -62,6 +62,17 @@ pub fn load(run_dir: &Path) -> Result<Status, String> {
     Ok(status)
 }
 
+/// Fails where nobody would do what is asked for.
+///
+/// # Errors
+/// No daemon runs, or it does not answer; for a user.
+pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
+    if locks::is_alive(run_dir) && silent_since(run_dir, file).is_none() {
+        return Ok(());
+    }
+    Err("podkeeper does not run, or does not answer: nobody would start again what is stopped".to_owned())
+}
+
 /// That the node is drained. Without a daemon its last word may be old: `drain` and `resume` work on the marker, and
 /// that is what the next one reads.
 fn drained(file: &StatusFile, alive: bool) -> Option<String> {

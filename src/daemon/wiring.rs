@@ -136,7 +136,7 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let (servers, store, told) = parts.serve(pods.clone(), prober.clone())?;
+    let (servers, store, told) = parts.serve(pods.clone(), prober.clone(), pulls.clone())?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
     let limits =

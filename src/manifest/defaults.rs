@@ -59,8 +59,10 @@ fn container(container: &mut Container, host_network: bool) {
     container.resources.iter_mut().for_each(requests);
 }
 
-/// An image with tag `latest`, or without tag and digest, is always pulled.
-fn pull_policy(image: &str) -> &'static str {
+/// The `imagePullPolicy` of a container that has none: an image with tag `latest`, or without tag and digest, is always
+/// pulled.
+#[must_use]
+pub fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),
         None => (image, false),

@@ -41,6 +41,7 @@ use crate::pod::problem::Problem;
 use crate::pod::problem::Refused;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
+pub use defaults::pull_policy;
 use node::{Node, Place};
 use path::{Path, Report, quoted};
 pub use validate::stored_metadata;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, PodStatus};
 
 use super::needs;
 use crate::layout;
@@ -18,7 +18,7 @@ use crate::mapping::security::{self, User};
 use crate::network::files;
 use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::policy::Told;
+use crate::policy::{Refusal, Told};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerSummary, DockerError, DockerState, RefusalKind, Reply, labels, names};
 
@@ -33,26 +33,30 @@ pub struct Wanted<'a> {
     pub root_dir: &'a str,
     /// What pods of each source may do.
     pub policies: &'a BTreeMap<String, Told>,
+    /// The source of who asks; `None` for who is root of the node. It may be another one than the pod's: both must allow
+    /// what is added.
+    pub asked_by: Option<Source>,
 }
 
-/// Makes the container, and returns its id: it is not started. `pull` is asked for the image if Docker does not have it.
+/// Makes the container, and returns its id: it is not started. `bring` is asked for the image before it is used, and told
+/// whether Docker has it.
 ///
 /// # Errors
 /// The pod does not run, may not have the container, or Docker refused; for a user.
 pub fn make(
     docker: &Docker,
     wanted: &Wanted<'_>,
-    pull: &mut dyn FnMut(&str) -> Result<(), String>,
+    bring: &mut dyn FnMut(&str, bool) -> Result<(), String>,
     warn: &mut dyn FnMut(&str),
 ) -> Result<String, String> {
     let (key, uid) = identity(wanted.pod);
     let sandbox = sandbox(docker, &key, &uid, wanted.root_dir)?;
     let mut whole = with_it(wanted.pod, &sandbox.labels, wanted.container);
     let policy = wanted.policies.get(whole.source.as_str());
-    judge(&whole, policy)?;
+    judge(&whole, wanted.policies, wanted.asked_by)?;
     whole.ceiling = policy.and_then(|policy| policy.max_priority).unwrap_or(i32::MAX);
     let container = ephemeral::as_container(wanted.container);
-    let (user, image) = whom(docker, &whole, &container, pull)?;
+    let (user, image) = whom(docker, &whole, &container, bring)?;
     let ephemeral = Ephemeral {
         pod: &whole,
         container: &container,
@@ -138,12 +142,13 @@ fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
     }
 }
 
-/// The pod with the container in it. `labels` are those of its sandbox.
+/// The pod with the container in it, without others that were added to it: they were judged before. `labels` are those of
+/// its sandbox.
 #[must_use]
 pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &EphemeralContainer) -> DesiredPod {
     let (key, uid) = identity(pod);
     let mut spec = pod.spec.clone().unwrap_or_default();
-    spec.ephemeral_containers.get_or_insert_default().push(container.clone());
+    spec.ephemeral_containers = Some(vec![container.clone()]);
     let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
     DesiredPod {
         key,
@@ -160,20 +165,45 @@ pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &Ephemer
     }
 }
 
-/// Whether a pod of its source may have such a container.
+/// Whether a pod may have such a container: by what pods of its source may do, and by what those may of the source that asks
+/// for it, where only that counts which the container brings.
 ///
 /// # Errors
 /// It may not, and why.
-pub fn judge(pod: &DesiredPod, policy: Option<&Told>) -> Result<(), String> {
-    let source = pod.source;
-    let Some(policy) = policy else {
+pub fn judge(
+    pod: &DesiredPod,
+    policies: &BTreeMap<String, Told>,
+    asked_by: Option<Source>,
+) -> Result<(), String> {
+    refused(pod.source, refusals(pod, &pod.spec, policies, pod.source)?)?;
+    let Some(asking) = asked_by.filter(|asking| *asking != pod.source) else { return Ok(()) };
+    let mut without = PodSpec::clone(&pod.spec);
+    without.ephemeral_containers = None;
+    let before = refusals(pod, &without, policies, asking)?;
+    let mut brought = refusals(pod, &pod.spec, policies, asking)?;
+    brought
+        .retain(|one| !before.iter().any(|old| (&old.reason, &old.message) == (&one.reason, &one.message)));
+    refused(asking, brought)
+}
+
+/// What pods of a source may not do of this.
+fn refusals(
+    pod: &DesiredPod,
+    spec: &PodSpec,
+    policies: &BTreeMap<String, Told>,
+    source: Source,
+) -> Result<Vec<Refusal>, String> {
+    let Some(policy) = policies.get(source.as_str()) else {
         return Err(format!(
             "the daemon does not tell what pods of source {source} may do: nothing is added"
         ));
     };
-    let refusals = policy.refusals(&pod.metadata, &pod.spec).map_err(|why| {
+    policy.refusals(&pod.metadata, spec).map_err(|why| {
         format!("what pods of source {source} may do is not understood (another version?): {why}")
-    })?;
+    })
+}
+
+fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), String> {
     if refusals.is_empty() {
         return Ok(());
     }
@@ -181,24 +211,22 @@ pub fn judge(pod: &DesiredPod, policy: Option<&Told>) -> Result<(), String> {
     Err(format!("{FORBIDDEN} {source} may not have it: {}", all.join("; ")))
 }
 
-/// As whom it runs, by the pod, its own context and its image, which is pulled when it is missing. Where its image has
-/// a say, the image that was asked is the one to be used, by its id: the tag may be moved meanwhile.
+/// As whom it runs, by the pod, its own context and its image, which is brought first. Where its image has a say, the image that was asked is the one to be used, by its id: the tag may be moved meanwhile.
 fn whom(
     docker: &Docker,
     pod: &DesiredPod,
     container: &Container,
-    pull: &mut dyn FnMut(&str) -> Result<(), String>,
+    bring: &mut dyn FnMut(&str, bool) -> Result<(), String>,
 ) -> Result<(Option<String>, Option<String>), String> {
     let image = container.image.clone().unwrap_or_default();
     let inspect = || docker.call(&Call::ImageInspect { image: image.clone() });
-    let found = match inspect() {
-        Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
-            pull(&image)?;
-            inspect()
-        }
-        other => other,
+    let is_here = match inspect() {
+        Ok(_) => true,
+        Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => false,
+        Err(error) => return Err(error.to_string()),
     };
-    let detail = match found.map_err(|error| error.to_string())? {
+    bring(&image, is_here)?;
+    let detail = match inspect().map_err(|error| error.to_string())? {
         Reply::Image(detail) => detail,
         _ => return Err(surprise("image inspect").to_string()),
     };
@@ -212,9 +240,46 @@ fn whom(
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::SecurityContext;
+
     use super::*;
     use crate::base::clock::{Clock as _, System};
     use crate::runtime::fake::Fake;
+
+    #[test]
+    fn who_asks_from_another_source_brings_nothing_that_pods_of_that_source_may_not_have() {
+        let pod = |host_network: bool| Pod {
+            spec: Some(PodSpec { host_network: Some(host_network), ..PodSpec::default() }),
+            ..Pod::default()
+        };
+        let labels: BTreeMap<String, String> = [(labels::SOURCE.to_owned(), "file".to_owned())].into();
+        let told = |level: &str, allow_privileged| Told {
+            pod_security: Some(level.to_owned()),
+            allow_privileged,
+            ..Told::default()
+        };
+        let policies = BTreeMap::from([
+            ("file".to_owned(), told("privileged", true)),
+            ("api".to_owned(), told("baseline", false)),
+        ]);
+        let added = |host_network, privileged, asked_by| {
+            let container = EphemeralContainer {
+                name: "look".into(),
+                security_context: Some(SecurityContext {
+                    privileged: Some(privileged),
+                    ..Default::default()
+                }),
+                ..EphemeralContainer::default()
+            };
+            judge(&with_it(&pod(host_network), &labels, &container), &policies, asked_by)
+        };
+        assert_eq!(added(false, true, None), Ok(()), "root of the node");
+        assert_eq!(added(false, true, Some(Source::File)), Ok(()));
+        let why = added(false, true, Some(Source::Api)).unwrap_err();
+        assert!(why.contains("for pods of source api") && why.contains("\"look\""), "{why}");
+        assert_eq!(added(true, false, Some(Source::Api)), Ok(()), "what the pod has is not what it brings");
+        assert!(added(true, true, Some(Source::Api)).is_err());
+    }
 
     #[test]
     fn the_sandbox_is_that_of_the_daemon_that_is_asked() {

@@ -20,6 +20,7 @@ use crate::image::node_keys::NodeKeys;
 use crate::image::rate::Bucket;
 use crate::image::reference;
 use crate::machine::{PullOutcome, PullRequest, Pulled};
+use crate::manifest::pull_policy;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::Progress;
@@ -49,6 +50,26 @@ impl Default for Pace {
     /// The kubelet's.
     fn default() -> Pace {
         Pace { deadline: Duration::from_secs(60), at_once: 1, rate: 5, burst: 10 }
+    }
+}
+
+/// `imagePullPolicy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+impl PullPolicy {
+    /// As written, or the default for this image.
+    #[must_use]
+    pub fn of(written: Option<&str>, image: Option<&str>) -> PullPolicy {
+        match written.unwrap_or_else(|| pull_policy(image.unwrap_or_default())) {
+            "Always" => PullPolicy::Always,
+            "Never" => PullPolicy::Never,
+            _ => PullPolicy::IfNotPresent,
+        }
     }
 }
 
@@ -163,6 +184,34 @@ impl Pulls {
     }
 }
 
+impl Pulls {
+    /// Brings an image for a container that is added to a pod, and returns when it is here: at the node's rate, with its
+    /// credentials, and by the record of whose images are whose; `is_here` as Docker tells. Not in the queue: who calls
+    /// bounds how many are brought at once.
+    ///
+    /// # Errors
+    /// Why it cannot be had; for a user.
+    pub fn bring(&self, image: &str, policy: PullPolicy, is_here: bool) -> Result<(), String> {
+        let shared = &self.shared;
+        if is_here && policy != PullPolicy::Always && shared.grants.allows(image, &[]) {
+            return Ok(());
+        }
+        if policy == PullPolicy::Never {
+            let why = if is_here { "came with the secret of another pod" } else { "is not on this node" };
+            return Err(format!("ErrImageNeverPull: image {image:?} {why}, and may not be pulled"));
+        }
+        let request = PullRequest {
+            image: image.to_owned(),
+            builtin: false,
+            local_copy_will_do: false,
+            credentials: Vec::new(),
+        };
+        let result = shared.fetch(&request, is_here && shared.grants.allows(image, &[]), &mut |_| {});
+        _ = shared.learn(&request, &result);
+        result.map(drop).map_err(|error| format!("ErrImagePull: image {image:?}: {error}"))
+    }
+}
+
 /// With how long the pull took, and the image's bytes.
 fn reply(
     request: &PullRequest,
@@ -272,8 +321,17 @@ impl Shared {
 
     /// `here`: there is a copy, and a pod that asks may use it.
     fn pull(&self, job: &Job, here: bool) -> Result<With, PullError> {
+        self.fetch(&job.request, here, &mut |words| self.tell(job, words))
+    }
+
+    /// See [`Shared::pull`]. `tell` is given the progress, now and then.
+    fn fetch(
+        &self,
+        request: &PullRequest,
+        here: bool,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<With, PullError> {
         let wait = Wait::at_most(self.deadline);
-        let request = &job.request;
         let registry = reference::registry(&request.image);
         if here && self.registries().is_silent(registry, self.clock.now().mono) {
             let why = format!("registry {registry} has not answered lately and is not asked again so soon");
@@ -305,7 +363,7 @@ impl Shared {
             progress.take(message);
             if told.elapsed() >= limits::PULL_PROGRESS {
                 told = Instant::now();
-                self.tell(job, &progress.moment().words());
+                tell(&progress.moment().words());
             }
         })
     }

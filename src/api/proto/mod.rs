@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 mod pod;
 mod wire;
 
-use wire::{Fields, Wire};
+use wire::{Left, Wire};
 
 use crate::api::failure::Failure;
 use crate::base::clock::Timestamp;
@@ -125,14 +125,14 @@ fn message(kind: &str) -> Option<&'static Message> {
 /// The object of a body; null for an empty one.
 ///
 /// # Errors
-/// It cannot be read, or is of a type that is not known.
-pub fn object(content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Failure> {
+/// It cannot be read, has more values than that, or is of a type that is not known.
+pub fn object(content_type: Option<&str>, bytes: &[u8], values: usize) -> Result<Value, Failure> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     let media = content_type.unwrap_or("application/json").split(';').next().unwrap_or_default().trim();
     match media {
-        "application/vnd.kubernetes.protobuf" => protobuf(bytes),
+        "application/vnd.kubernetes.protobuf" => protobuf(bytes, &Left::new(values)),
         "application/json" => serde_json::from_slice(bytes)
             .map_err(|error| Failure::new(400, format!("the body of the request is no JSON: {error}"))),
         "application/yaml" => crate::manifest::yaml_value(bytes).map_err(|why| Failure::new(400, why)),
@@ -146,14 +146,17 @@ pub fn object(content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Failure
     }
 }
 
-fn protobuf(bytes: &[u8]) -> Result<Value, Failure> {
-    let broken = || Failure::new(400, "the body of the request is no protobuf of Kubernetes");
+fn protobuf(bytes: &[u8], left: &Left) -> Result<Value, Failure> {
+    let broken = || match left.is_used_up() {
+        true => Failure::new(413, "the body of the request has too many values"),
+        false => Failure::new(400, "the body of the request is no protobuf of Kubernetes"),
+    };
     let envelope = bytes.strip_prefix(MAGIC).ok_or_else(broken)?;
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    for field in Fields(envelope) {
+    for field in left.fields(envelope) {
         match field.ok_or_else(broken)? {
             (1, Wire::Bytes(inner)) => {
-                for field in Fields(inner) {
+                for field in left.fields(inner) {
                     match field.ok_or_else(broken)? {
                         (1, Wire::Bytes(text)) => version = String::from_utf8_lossy(text).into_owned(),
                         (2, Wire::Bytes(text)) => kind = String::from_utf8_lossy(text).into_owned(),
@@ -166,8 +169,8 @@ fn protobuf(bytes: &[u8]) -> Result<Value, Failure> {
         }
     }
     let read = match (kind.as_str(), message(&kind)) {
-        ("Pod", _) => pod::decode(raw),
-        (_, Some(fields)) => decode(raw, fields, DEPTH),
+        ("Pod", _) => pod::decode(raw, left),
+        (_, Some(fields)) => decode(raw, fields, left, DEPTH),
         (_, None) => {
             let why = format!("objects of kind {kind:?} are taken as JSON or YAML here, not as protobuf");
             return Err(Failure::new(415, why));
@@ -179,10 +182,10 @@ fn protobuf(bytes: &[u8]) -> Result<Value, Failure> {
     Ok(Value::Object(object))
 }
 
-fn decode(bytes: &[u8], fields: &'static Message, depth: usize) -> Option<Map<String, Value>> {
+fn decode(bytes: &[u8], fields: &'static Message, left: &Left, depth: usize) -> Option<Map<String, Value>> {
     let depth = depth.checked_sub(1)?;
     let mut object = Map::new();
-    for field in Fields(bytes) {
+    for field in left.fields(bytes) {
         let (number, wire) = field?;
         let Some((_, name, holds)) = fields.iter().find(|(known, ..)| *known == number) else { continue };
         let name = (*name).to_owned();
@@ -192,16 +195,16 @@ fn decode(bytes: &[u8], fields: &'static Message, depth: usize) -> Option<Map<St
             // Go writes texts that are empty.
             (Text, Wire::Bytes([])) => {}
             (Text, Wire::Bytes(text)) => _ = object.insert(name, utf8(text)?),
-            (Time, Wire::Bytes(inner)) => object.extend(time(inner)?.map(|time| (name, time))),
+            (Time, Wire::Bytes(inner)) => object.extend(time(inner, left)?.map(|time| (name, time))),
             (One(message), Wire::Bytes(inner)) => {
-                _ = object.insert(name, Value::Object(decode(inner, message, depth)?));
+                _ = object.insert(name, Value::Object(decode(inner, message, left, depth)?));
             }
             (Texts, Wire::Bytes(text)) => push(&mut object, name, utf8(text)?),
             (Many(message), Wire::Bytes(inner)) => {
-                push(&mut object, name, Value::Object(decode(inner, message, depth)?));
+                push(&mut object, name, Value::Object(decode(inner, message, left, depth)?));
             }
             (TextMap | BytesMap, Wire::Bytes(inner)) => {
-                let (key, value) = entry(inner, matches!(holds, BytesMap))?;
+                let (key, value) = entry(inner, matches!(holds, BytesMap), left)?;
                 let map = object.entry(name).or_insert_with(|| json!({}));
                 map.as_object_mut()?.insert(key, value);
             }
@@ -222,9 +225,9 @@ fn push(object: &mut Map<String, Value>, name: String, value: Value) {
 }
 
 /// One entry of a map.
-fn entry(bytes: &[u8], is_bytes: bool) -> Option<(String, Value)> {
+fn entry(bytes: &[u8], is_bytes: bool, left: &Left) -> Option<(String, Value)> {
     let (mut key, mut value) = (String::new(), Value::from(""));
-    for field in Fields(bytes) {
+    for field in left.fields(bytes) {
         match field? {
             (1, Wire::Bytes(text)) => key = std::str::from_utf8(text).ok()?.to_owned(),
             (2, Wire::Bytes(bytes)) if is_bytes => value = base64::encode(bytes).into(),
@@ -236,9 +239,9 @@ fn entry(bytes: &[u8], is_bytes: bool) -> Option<(String, Value)> {
 }
 
 /// A time; none at all for the zero of Go.
-fn time(bytes: &[u8]) -> Option<Option<Value>> {
+fn time(bytes: &[u8], left: &Left) -> Option<Option<Value>> {
     let mut seconds = None;
-    for field in Fields(bytes) {
+    for field in left.fields(bytes) {
         if let (1, Wire::Number(value)) = field? {
             seconds = Some(value.cast_signed());
         }
@@ -270,18 +273,32 @@ mod tests {
         let raw = [field(1, &meta), field(2, &entry), field(3, &binary)].concat();
         let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}, "binaryData": {"b": "/w=="},
                               "metadata": {"name": "c", "namespace": "default"}});
-        assert_eq!(object(TYPE, &envelope("ConfigMap", &raw)), Ok(expected));
+        assert_eq!(object(TYPE, &envelope("ConfigMap", &raw), 100), Ok(expected));
+    }
+
+    #[test]
+    fn a_body_of_very_many_small_fields_is_refused_before_it_is_large() {
+        let empty = field(2, &field(2, &[0x7a, 2, 0x0a, 0]));
+        let code = |count: usize| {
+            let raw = empty.repeat(count);
+            let meta = field(2, b"Pod");
+            let length =
+                [u8::try_from(raw.len() & 0x7f).unwrap() | 0x80, u8::try_from(raw.len() >> 7).unwrap()];
+            let bytes = [MAGIC, &field(1, &meta), &[2 << 3 | 2], &length, &raw].concat();
+            object(TYPE, &bytes, 1000).map(drop).map_err(|failure| failure.code)
+        };
+        assert_eq!((code(20), code(900)), (Ok(()), Err(413)));
     }
 
     #[test]
     fn what_is_no_message_is_refused() {
-        let code = |kind, bytes: &[u8]| object(kind, bytes).unwrap_err().code;
+        let code = |kind, bytes: &[u8]| object(kind, bytes, 100).unwrap_err().code;
         assert_eq!(code(TYPE, b"k8s"), 400);
         assert_eq!(code(TYPE, &envelope("Deployment", b"")), 415);
         assert_eq!(code(TYPE, &envelope("Secret", &[0x0a, 0x7f])), 400);
         assert_eq!(code(TYPE, &envelope("Secret", &[0xff; 12])), 400);
         assert_eq!(code(Some("text/plain"), b"x"), 415);
         assert_eq!(code(Some("application/json"), b"{"), 400);
-        assert_eq!(object(TYPE, b""), Ok(Value::Null));
+        assert_eq!(object(TYPE, b"", 100), Ok(Value::Null));
     }
 }

@@ -1,9 +1,12 @@
 //! Pods in protobuf, by a table of numbers (`api/core/v1/generated.proto`); the types of the fields are those of
 //! [`fields`]. Pure.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use serde_json::{Map, Number, Value, json};
 
-use super::wire::{Fields, Wire};
+use super::wire::{Left, Wire};
 use super::{DEPTH, time, utf8};
 use crate::manifest::fields;
 
@@ -12,67 +15,99 @@ use crate::manifest::fields;
 const NUMBERS: &str = include_str!("pod.txt");
 
 /// Reads a pod without its status; `None` if it is none.
-pub fn decode(bytes: &[u8]) -> Option<Map<String, Value>> {
+pub fn decode(bytes: &[u8], left: &Left) -> Option<Map<String, Value>> {
     let mut pod = Map::new();
-    message(bytes, "Pod", "Pod", &mut pod, DEPTH)?;
+    message(bytes, ("Pod", "Pod"), &mut pod, left, DEPTH)?;
     Some(pod)
 }
 
+/// Fields by number.
+type Numbers = BTreeMap<u64, &'static str>;
+
 /// The fields of a message by number.
-fn numbers(of: &str) -> Option<Vec<(u64, &'static str)>> {
-    let mut lines = NUMBERS.lines().filter_map(|line| line.split_once(' '));
-    let (_, fields) = lines.find(|(name, _)| *name == of)?;
-    let mut words = fields.split(' ');
-    let mut all = Vec::new();
+fn numbers(of: &str) -> Option<&'static Numbers> {
+    // Read once: a body may have a hundred thousand messages.
+    static TABLE: OnceLock<BTreeMap<&'static str, Numbers>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let lines = NUMBERS.lines().filter_map(|line| line.split_once(' '));
+        lines.map(|(name, fields)| (name, fields_of(fields))).collect()
+    });
+    table.get(of)
+}
+
+/// The type of a field in JSON.
+fn kind_of(kind: &str, field: &str) -> Option<&'static str> {
+    static TABLE: OnceLock<BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let names = NUMBERS.lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name);
+        let fields = |name| fields::of(name).map(|field| (field.name, field.kind)).collect();
+        names.map(|name| (name, fields(name))).collect()
+    });
+    table.get(kind)?.get(field).copied()
+}
+
+fn fields_of(line: &'static str) -> Numbers {
+    let mut words = line.split(' ');
+    let mut all = Numbers::new();
     while let (Some(number), Some(name)) = (words.next(), words.next()) {
-        all.push((number.parse().ok()?, name));
+        all.extend(number.parse().map(|number: u64| (number, name)));
     }
-    Some(all)
+    all
 }
 
 /// Reads a message into an object. `kind` is the type whose fields they are in JSON.
-fn message(bytes: &[u8], of: &str, kind: &str, object: &mut Map<String, Value>, depth: usize) -> Option<()> {
+fn message(
+    bytes: &[u8],
+    (of, kind): (&str, &str),
+    object: &mut Map<String, Value>,
+    left: &Left,
+    depth: usize,
+) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     // What this node knows no fields of is shown to be there, and so is refused.
     let Some(known) = numbers(of) else { return Some(()) };
-    let mut kinds: Option<Vec<fields::Field>> = None;
-    for field in Fields(bytes) {
+    for field in left.fields(bytes) {
         let (number, wire) = field?;
-        let Some((_, name)) = known.iter().find(|(known, _)| *known == number) else { continue };
+        let Some(name) = known.get(&number) else { continue };
         if let (Some(inner), Wire::Bytes(bytes)) = (name.strip_prefix('+'), &wire) {
-            message(bytes, inner, kind, object, depth)?;
+            message(bytes, (inner, kind), object, left, depth)?;
             continue;
         }
-        let kinds = kinds.get_or_insert_with(|| fields::of(kind).collect());
-        let own = kinds.iter().find(|known| known.name == *name).map(|known| known.kind);
+        let own = kind_of(kind, name);
         // The only field that a container of a spec does not have.
         let own = own.unwrap_or(if *name == "targetContainerName" { "string" } else { "Object" });
-        put(object, name, own, wire, depth)?;
+        put(object, (name, own), wire, left, depth)?;
     }
     Some(())
 }
 
-fn put(object: &mut Map<String, Value>, name: &str, kind: &str, wire: Wire<'_>, depth: usize) -> Option<()> {
+fn put(
+    object: &mut Map<String, Value>,
+    (name, kind): (&str, &str),
+    wire: Wire<'_>,
+    left: &Left,
+    depth: usize,
+) -> Option<()> {
     if let Some(item) = kind.strip_prefix("[]") {
         let list = object.entry(name).or_insert_with(|| json!([])).as_array_mut()?;
-        list.extend(value(item, wire, depth)?);
+        list.extend(value(item, wire, left, depth)?);
         return Some(());
     }
     if let Some(item) = kind.strip_prefix("map[string]") {
         let Wire::Bytes(entry) = wire else { return None };
         let map = object.entry(name).or_insert_with(|| json!({})).as_object_mut()?;
         let (mut key, mut found) = (String::new(), None);
-        for field in Fields(entry) {
+        for field in left.fields(entry) {
             match field? {
                 (1, Wire::Bytes(text)) => key = std::str::from_utf8(text).ok()?.to_owned(),
-                (2, wire) => found = value(item, wire, depth)?,
+                (2, wire) => found = value(item, wire, left, depth)?,
                 _ => {}
             }
         }
         map.insert(key, found.unwrap_or_else(|| "".into()));
         return Some(());
     }
-    if let Some(value) = value(kind, wire, depth)? {
+    if let Some(value) = value(kind, wire, left, depth)? {
         // Go writes texts that are empty.
         if value != "" {
             object.insert(name.to_owned(), value);
@@ -82,34 +117,34 @@ fn put(object: &mut Map<String, Value>, name: &str, kind: &str, wire: Wire<'_>, 
 }
 
 /// A value; an inner `None` for one that says nothing.
-fn value(kind: &str, wire: Wire<'_>, depth: usize) -> Option<Option<Value>> {
+fn value(kind: &str, wire: Wire<'_>, left: &Left, depth: usize) -> Option<Option<Value>> {
     Some(Some(match (kind, wire) {
         ("integer", Wire::Number(number)) => Value::Number(Number::from(number.cast_signed())),
         ("boolean", Wire::Number(number)) => Value::Bool(number != 0),
         ("string", Wire::Bytes(text)) => utf8(text)?,
-        ("Time" | "MicroTime", Wire::Bytes(inner)) => return time(inner),
+        ("Time" | "MicroTime", Wire::Bytes(inner)) => return time(inner, left),
         ("Quantity", Wire::Bytes(inner)) => {
             let mut text = Value::from("0");
-            for field in Fields(inner) {
+            for field in left.fields(inner) {
                 if let (1, Wire::Bytes(bytes)) = field? {
                     text = utf8(bytes)?;
                 }
             }
             text
         }
-        ("IntOrString", Wire::Bytes(inner)) => int_or_string(inner)?,
+        ("IntOrString", Wire::Bytes(inner)) => int_or_string(inner, left)?,
         (kind, Wire::Bytes(inner)) if !["integer", "boolean", "number"].contains(&kind) => {
             let mut object = Map::new();
-            message(inner, kind, kind, &mut object, depth)?;
+            message(inner, (kind, kind), &mut object, left, depth)?;
             Value::Object(object)
         }
         _ => return None,
     }))
 }
 
-fn int_or_string(bytes: &[u8]) -> Option<Value> {
+fn int_or_string(bytes: &[u8], left: &Left) -> Option<Value> {
     let (mut is_text, mut number, mut text) = (false, 0, Value::from(""));
-    for field in Fields(bytes) {
+    for field in left.fields(bytes) {
         match field? {
             (1, Wire::Number(kind)) => is_text = kind == 1,
             (2, Wire::Number(value)) => number = value.cast_signed(),
@@ -135,9 +170,9 @@ mod tests {
         for line in NUMBERS.lines() {
             let (name, _) = line.split_once(' ').unwrap();
             let numbers = numbers(name).unwrap();
-            assert!(!numbers.is_empty() && numbers.is_sorted(), "{name}");
+            assert!(!numbers.is_empty(), "{name}");
             let is_inner = NUMBERS.contains(&format!("+{name}"));
-            for (_, field) in numbers.iter().filter(|(_, field)| !field.starts_with('+')) {
+            for field in numbers.values().filter(|field| !field.starts_with('+')) {
                 let of_type = fields::of(name).any(|known| known.name == *field);
                 assert!(is_inner || of_type || *field == "targetContainerName", "{name}.{field}");
             }
@@ -156,7 +191,8 @@ mod tests {
         let meta =
             [field(1, b"p"), field(8, b""), field(11, &[field(1, b"k"), field(2, b"v")].concat())].concat();
         let spec = [field(1, &volume), field(2, &container), vec![32, 7], vec![88, 1]].concat();
-        let pod = decode(&[field(1, &meta), field(2, &spec), field(3, b"")].concat()).unwrap();
+        let pod =
+            decode(&[field(1, &meta), field(2, &spec), field(3, b"")].concat(), &Left::new(1000)).unwrap();
         let expected = json!({
             "metadata": {"name": "p", "labels": {"k": "v"}},
             "spec": {
@@ -169,6 +205,6 @@ mod tests {
             },
         });
         assert_eq!(Value::Object(pod), expected);
-        assert!(decode(&field(2, &[0xff])).is_none());
+        assert!(decode(&field(2, &[0xff]), &Left::new(1000)).is_none());
     }
 }

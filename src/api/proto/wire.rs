@@ -1,5 +1,7 @@
 //! The fields of a message of protobuf, as they stand on the wire. Pure, and each field is a client's.
 
+use std::cell::Cell;
+
 /// What a field holds on the wire.
 pub enum Wire<'a> {
     Number(u64),
@@ -7,19 +9,45 @@ pub enum Wire<'a> {
     Other,
 }
 
-/// The fields of a message; `None` for bytes that are none, after which nothing comes.
-pub struct Fields<'a>(pub &'a [u8]);
+/// How many more fields may be read. A field of two bytes becomes a value of hundreds.
+#[derive(Debug)]
+pub struct Left(Cell<usize>);
+
+impl Left {
+    /// So many.
+    pub fn new(fields: usize) -> Left {
+        Left(Cell::new(fields))
+    }
+
+    /// None is left, for there were more.
+    pub fn is_used_up(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// The fields of a message that is read.
+    pub fn fields<'a>(&'a self, message: &'a [u8]) -> Fields<'a> {
+        Fields { bytes: message, left: self }
+    }
+}
+
+/// The fields of a message; `None` for bytes that are none or too many fields, after which nothing comes.
+pub struct Fields<'a> {
+    bytes: &'a [u8],
+    left: &'a Left,
+}
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Option<(u64, Wire<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
+        if self.bytes.is_empty() {
             return None;
         }
-        let field = self.field();
+        let left = self.left.0.get();
+        self.left.0.set(left.saturating_sub(1));
+        let field = if left > 1 { self.field() } else { None };
         if field.is_none() {
-            self.0 = &[];
+            self.bytes = &[];
         }
         Some(field)
     }
@@ -44,8 +72,8 @@ impl<'a> Fields<'a> {
     fn number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first()?;
-            self.0 = rest;
+            let (byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Some(number);
@@ -55,8 +83,8 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(length)?;
+        self.bytes = rest;
         Some(taken)
     }
 }

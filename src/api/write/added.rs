@@ -5,10 +5,8 @@
 //! pulled. What was asked for is remembered as long as the daemon runs; after that the pod's status tells of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 use serde_json::{Value, json};
@@ -19,15 +17,14 @@ use crate::api::told::{Added, Told};
 use crate::api::value::{part, place};
 use crate::base::json;
 use crate::base::limits;
-use crate::image::fetch;
-use crate::image::node_keys::NodeKeys;
+use crate::pod::Source;
 use crate::policy;
 use crate::runtime::Call;
-use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
-use crate::runtime::pull::Patience;
+use crate::server::pool::Count;
 use crate::status::snapshot::Snapshot;
 use crate::worker::added::{self, Wanted};
+use crate::worker::pulls::{PullPolicy, Pulls};
 
 /// Fields of an added container that are carried out.
 const CARRIED_OUT: &[&str] = &[
@@ -188,8 +185,9 @@ pub struct Maker {
     pub told: Told,
     /// `--root-dir`.
     pub root_dir: std::path::PathBuf,
-    /// `--image-pull-progress-deadline`.
-    pub patience: Duration,
+    pub pulls: Pulls,
+    /// Requests that are being carried out.
+    pub at_once: Count,
 }
 
 /// A pod that gets containers.
@@ -208,6 +206,9 @@ impl Maker {
     /// # Errors
     /// The pod does not run or may not have them, or too many are being made.
     pub fn add(&self, live: &Value, new: &[EphemeralContainer], snapshot: &Snapshot) -> Result<(), Failure> {
+        let busy =
+            || Failure::new(429, "too many containers are being added to pods of this node: try again");
+        let place = self.at_once.take().ok_or_else(busy)?;
         let pod: Pod = json::read(live).map_err(|why| Failure::new(500, why.to_string()))?;
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let view = snapshot.pods.iter().find(|view| view.pod.uid == uid);
@@ -216,6 +217,10 @@ impl Maker {
             let why = format!("pod {} does not run", name(part(live, "/metadata")));
             return Err(Failure::new(409, why));
         };
+        if pod.metadata.deletion_timestamp.is_some() {
+            let why = format!("pod {} is being deleted", name(part(live, "/metadata")));
+            return Err(Failure::new(409, why));
+        }
         let (pod, policies) = (Arc::new(pod), Arc::new(snapshot.policies.clone()));
         let mut jobs = Vec::new();
         for container in new {
@@ -223,7 +228,7 @@ impl Maker {
                 .into_iter()
                 .collect();
             let whole = added::with_it(&pod, &labels, container);
-            added::judge(&whole, policies.get(source.as_str())).map_err(|why| Failure::new(403, why))?;
+            added::judge(&whole, &policies, Some(Source::Api)).map_err(|why| Failure::new(403, why))?;
             let target = container.target_container_name.as_deref().filter(|target| !target.is_empty());
             let target = target.map(|target| running(live, target)).transpose()?;
             let (pod, policies) = (Arc::clone(&pod), Arc::clone(&policies));
@@ -243,7 +248,10 @@ impl Maker {
         });
         let this = self.clone();
         let made = thread::Builder::new().name("pk-added".to_owned()).stack_size(limits::SERVER_STACK);
-        let made = made.spawn(move || jobs.iter().for_each(|job| this.make(job)));
+        let made = made.spawn(move || {
+            let _place = place;
+            jobs.iter().for_each(|job| this.make(job));
+        });
         made.map(|_| ()).map_err(|why| Failure::new(500, format!("no thread can be started: {why}")))
     }
 
@@ -254,9 +262,13 @@ impl Maker {
             target: job.target.as_deref(),
             root_dir: self.root_dir.to_str().unwrap_or_default(),
             policies: &job.policies,
+            asked_by: Some(Source::Api),
         };
+        let policy =
+            PullPolicy::of(job.container.image_pull_policy.as_deref(), job.container.image.as_deref());
+        let mut bring = |image: &str, is_here: bool| self.pulls.bring(image, policy, is_here);
         let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
-        let made = added::make(&self.docker, &wanted, &mut |image| self.pull(image), &mut warn);
+        let made = added::make(&self.docker, &wanted, &mut bring, &mut warn);
         let started = made.and_then(|id| {
             self.docker.call(&Call::Start { id }).map(|_| ()).map_err(|error| error.to_string())
         });
@@ -271,13 +283,6 @@ impl Maker {
                 one.failure = Some(why.clone());
             }
         });
-    }
-
-    fn pull(&self, image: &str) -> Result<(), String> {
-        let keys = NodeKeys::of_process(Path::new(&self.root_dir));
-        let patience = Patience::of(Wait::at_most(self.patience));
-        let pulled = fetch::pull(&self.docker, image, [], &keys, &patience, &mut |_| {});
-        pulled.map(|_| ()).map_err(|error| format!("image {image:?}: {error}"))
     }
 }
 

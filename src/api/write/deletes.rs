@@ -61,8 +61,8 @@ impl Writes {
         Ok(done)
     }
 
-    /// Deletes the objects of a collection that are asked for, all or none: what comes from a file or the URL is not
-    /// deleted, and then nothing is.
+    /// Deletes the objects of a collection that are asked for, all or none, and returns them as they were: what comes from
+    /// a file or the URL is not deleted, and then nothing is.
     ///
     /// # Errors
     /// Why not.
@@ -72,18 +72,20 @@ impl Writes {
         wanted: &Wanted,
         query: &Query,
         options: &Value,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Vec<Arc<Object>>, Failure> {
         let mut how = How::read(query)?;
         how.dry |= options.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
         let (kind, mut change) = (target.kind, self.holdings.begin()?);
         let found: Vec<(Id, Arc<Object>)> = {
             let state = self.world.now();
             let all = state.list(kind.resource, target.namespace);
-            let all = all.filter(|(_, object)| wanted.selects(&object.value));
+            let most = if wanted.limit == 0 { usize::MAX } else { wanted.limit };
+            let all = all.filter(|(_, object)| wanted.selects(&object.value)).take(most);
             all.map(|(key, object)| ((kind.resource, key.clone()), Arc::clone(object))).collect()
         };
         let is_leaving = |object: &Object| object.value.pointer("/metadata/deletionTimestamp").is_some();
         for (id, object) in &found {
+            preconditions(kind, &id.1.1, options, &object.value)?;
             if change.get(id).is_none() && (!is_leaving(object) || object.value.pointer(SOURCE).is_some()) {
                 return Err(elsewhere(kind, &id.1.1, &object.value, &self.world));
             }
@@ -94,14 +96,7 @@ impl Writes {
                 self.take_away(&mut change, kind, id, object, grace, how)?;
             }
         }
-        let mut items: Vec<Value> = found.iter().map(|(_, object)| object.value.clone()).collect();
-        for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            item.remove("kind");
-            item.remove("apiVersion");
-        }
-        let version = self.world.now().version().to_string();
-        Ok(json!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(),
-                  "metadata": {"resourceVersion": version}, "items": items}))
+        Ok(found.into_iter().map(|(_, object)| object).collect())
     }
 
     fn take_away(

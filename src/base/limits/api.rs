@@ -54,6 +54,11 @@ pub const API_WARNINGS: usize = 32;
 pub const API_WARNING: usize = 512;
 /// Containers that are added to one pod over the API.
 pub const API_ADDED_OF_POD: usize = 32;
+/// Requests for containers to be added to pods that are being carried out at once: each has a thread, and may wait for a
+/// registry.
+pub const API_ADDED_AT_ONCE: usize = 4;
+/// Values of the body of a review; a full one has a dozen. Whoever is known may send reviews.
+pub const API_REVIEW_VALUES: usize = 256;
 
 // --- The page ----------------------------------------------------------------------------------------
 

@@ -39,12 +39,16 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         target: target.as_deref(),
         root_dir: &status.file.root_dir,
         policies: &status.file.policies,
+        asked_by: None,
     };
-    let mut pull = |image: &str| match images::pull(&docker_options, &[image.to_owned()])? {
-        Exit::Ok => Ok(()),
-        _ => Err(format!("image {image:?} cannot be had")),
+    let mut bring = |image: &str, is_here: bool| match is_here {
+        true => Ok(()),
+        false => match images::pull(&docker_options, &[image.to_owned()])? {
+            Exit::Ok => Ok(()),
+            _ => Err(format!("image {image:?} cannot be had")),
+        },
     };
-    let id = added::make(&docker, &wanted, &mut pull, &mut |warning| say(&format!("warning: {warning}")));
+    let id = added::make(&docker, &wanted, &mut bring, &mut |warning| say(&format!("warning: {warning}")));
     let id =
         id.map_err(
             |why| if why.starts_with(added::FORBIDDEN) { format!("{why}; see --profile") } else { why },
@@ -173,7 +177,7 @@ mod tests {
             let policy = Told { pod_security: Some(level.to_owned()), ..Told::default() };
             let whole = with_it(pod, &labels, &container);
             assert_eq!(whole.source, Source::Http);
-            judge(&whole, Some(&policy)).map_err(|why| {
+            judge(&whole, &BTreeMap::from([("http".to_owned(), policy)]), None).map_err(|why| {
                 assert!(why.contains("\"look\""), "{why}");
             })
         };
@@ -186,6 +190,8 @@ mod tests {
         ] {
             assert_eq!(added(profile, "baseline").is_ok(), baseline, "{profile}");
         }
-        assert!(judge(&with_it(pod, &labels, &EphemeralContainer::default()), None).is_err());
+        assert!(
+            judge(&with_it(pod, &labels, &EphemeralContainer::default()), &BTreeMap::new(), None).is_err()
+        );
     }
 }

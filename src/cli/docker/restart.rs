@@ -22,6 +22,7 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     if let Some(drain) = &status.file.drain {
         return Err(format!("the node is drained since {}: no pod of it is started", drain.since));
     }
+    pods::must_answer(&options.directories.run, &status.file)?;
     let docker = engine::docker(&crate::cli::flags::endpoint(&status.file.docker.endpoint)?)?;
     let (key, uid) = added::identity(pod);
     let sandbox = added::sandbox(&docker, &key, &uid, &status.file.root_dir)?;

@@ -79,8 +79,9 @@ impl Turn {
     pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
         let node = &self.config.node;
         let Some(entry) = self.entries.get(&pod.key) else { return false };
-        let resized =
-            |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape.is_some() && old.shape == pod.shape;
+        // A pod with a UID of its own has no shape, and its server lets nothing change that a node would refuse but
+        // sizes; the kubelet admits a pod once.
+        let resized = |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape == pod.shape;
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
         }

@@ -15,15 +15,16 @@ use crate::probe::Prober;
 use crate::server::kubelet;
 use crate::server::{Others, Servers};
 use crate::status::snapshot::Latest;
+use crate::worker::pulls::Pulls;
 
 /// The servers, the thread that reads the API's store, and where the API is told what is new.
 type Serving = (Option<Servers>, Option<Reading>, Option<Told>);
 
 impl Parts<'_> {
-    pub(super) fn serve(&self, pods: Latest, prober: Prober) -> Result<Serving, RunError> {
+    pub(super) fn serve(&self, pods: Latest, prober: Prober, pulls: Pulls) -> Result<Serving, RunError> {
         let told = Told::default();
         let (holdings, reading) = self.holdings(&told)?.unzip();
-        let servers = self.servers(pods, prober, told.clone(), holdings)?;
+        let servers = self.servers(pods, prober, pulls, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
@@ -50,6 +51,7 @@ impl Parts<'_> {
         &self,
         pods: Latest,
         prober: Prober,
+        pulls: Pulls,
         told: Told,
         holdings: Option<Holdings>,
     ) -> Result<Option<Servers>, RunError> {
@@ -74,7 +76,7 @@ impl Parts<'_> {
                 run_dir: config.run_dir.clone(),
                 node_name: config.node_name.clone(),
                 node_ips: config.network.node_ips.clone(),
-                pull_deadline: config.pull_pace.deadline,
+                pulls,
             };
             Box::new(move || vec![api::port(&settings, parts)]) as Others
         });

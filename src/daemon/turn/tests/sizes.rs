@@ -9,8 +9,8 @@ use crate::daemon::turn::{Effect, Event, RuntimeEvent};
 use crate::machine::Wish;
 use crate::node::Node;
 use crate::node::devices::{ASSIGNED, DEVICE, Pools};
-use crate::pod::DesiredPod;
 use crate::pod::allocatable::Allocatable;
+use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::labels;
 
@@ -246,6 +246,24 @@ fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
     done.extend(acts(rig.gone("b")));
     assert!(done.contains(&"run a/a-1".to_owned()), "{done:?}");
     assert_eq!(pending(&rig), None);
+}
+
+#[test]
+fn a_pod_of_a_server_that_does_not_fit_any_more_runs_on() {
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    // Its UID is the server's, and it has no shape.
+    let one = |asks_for: &str| {
+        let mut pod = DesiredPod::clone(&asks("a", asks_for));
+        (pod.source, pod.shape) = (Source::Api, None);
+        Arc::new(pod)
+    };
+    let first = one("cpu: 1");
+    rig.want(std::slice::from_ref(&first));
+    rig.status(&first, "Running", false);
+    assert_eq!(acts(rig.want(&[one("cpu: 5")])), [""; 0]);
+    assert!(shows_resize(&rig));
+    assert_eq!(rig.shown(), "a Running");
 }
 
 #[test]
