@@ -12,11 +12,13 @@ use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 use serde_json::{Value, json};
 
 use crate::api::failure::Failure;
+use crate::api::holdings::problems;
 use crate::api::kinds::{Kind, Resource, of};
 use crate::api::told::{Added, Told};
 use crate::api::value::{part, place};
 use crate::base::json;
 use crate::base::limits;
+use crate::manifest::{self, Context};
 use crate::pod::Source;
 use crate::policy;
 use crate::runtime::Call;
@@ -171,11 +173,33 @@ fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
             "{at}.env: Forbidden: the variables of a container that is added are plain values"
         ));
     }
+    if one.to_string().len() > limits::API_ADDED_BYTES {
+        let most = limits::API_ADDED_BYTES;
+        return Err(format!("{at}: Too long: as JSON it may not have more than {most} bytes"));
+    }
+    as_one_of_a_manifest(at, one)?;
     let target = one.get("targetContainerName").and_then(Value::as_str).unwrap_or_default();
     if !target.is_empty() && !containers.iter().any(|known| known == target) {
         return Err(format!("{at}.targetContainerName: Not found: {target:?}"));
     }
     Ok(())
+}
+
+/// Fails for what a container of a manifest may not have either.
+fn as_one_of_a_manifest(at: &str, one: &Value) -> Result<(), String> {
+    let mut container = one.clone();
+    if let Value::Object(fields) = &mut container {
+        fields.remove("targetContainerName");
+    }
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "added", "uid": "added"},
+                     "spec": {"containers": [container]}});
+    let context = Context { node_name: "node", source: Source::Api, path: "added" };
+    let decoded = manifest::decode(pod.to_string().as_bytes(), &context);
+    let (errors, _) = problems(&decoded);
+    match errors.first() {
+        None => Ok(()),
+        Some((field, why)) => Err(format!("{}: {why}", field.replace("spec.containers[0]", at))),
+    }
 }
 
 /// What makes them.
@@ -242,10 +266,20 @@ impl Maker {
                 failure: None,
             })
             .collect();
+        let bytes = |one: &Added| one.container.to_string().len();
+        let mut has_room = true;
         self.told.tell_added(|all| {
             all.retain(|uid, _| is_there(uid));
-            all.entry(uid.clone()).or_default().extend(told);
+            let taken: usize = all.values().flatten().chain(&told).map(bytes).sum();
+            has_room = taken <= limits::API_ADDED_OF_NODE;
+            if has_room {
+                all.entry(uid.clone()).or_default().extend(told);
+            }
         });
+        if !has_room {
+            let why = "the containers that were added to pods of this node are too large together: delete such pods";
+            return Err(Failure::new(403, why));
+        }
         let this = self.clone();
         let made = thread::Builder::new().name("pk-added".to_owned()).stack_size(limits::SERVER_STACK);
         let made = made.spawn(move || {
@@ -325,6 +359,20 @@ mod tests {
             (json!([old, {"name": "B", "image": "y"}]), "[1].name: Invalid value"),
             (json!([old, {"name": "b", "image": "y", "targetContainerName": "c"}]), "Not found: \"c\""),
             (json!([old, {"name": "b", "image": "y", "ports": [{}]}]), "[1].ports: Forbidden"),
+            (
+                json!([old, {"name": "b", "image": "y", "command": ["x".repeat(limits::API_ADDED_BYTES)]}]),
+                "Too long",
+            ),
+            (
+                json!([old, {"name": "b", "image": "y", "securityContext": {"appArmorProfile":
+                    {"type": "Localhost", "localhostProfile": "unconfined"}}}]),
+                "[1].securityContext.appArmorProfile",
+            ),
+            (
+                json!([old, {"name": "b", "image": "y", "securityContext": {"runAsUser": -1}}]),
+                "[1].securityContext.runAsUser",
+            ),
+            (json!([old, {"name": "b", "image": "y", "env": [{"name": "a=b"}]}]), "[1].env[0].name"),
             (json!([old, {"name": "b", "image": "y", "resources": {"limits": {"cpu": "1"}}}]), "Ephemeral"),
             (json!([old, {"name": "b", "image": "y", "env": [{"name": "a", "valueFrom": {}}]}]), "plain"),
         ] {

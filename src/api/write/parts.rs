@@ -6,8 +6,10 @@ use super::added;
 use super::patch;
 use super::resize;
 use super::writes::{Done, How, Origin, Writes};
+use super::written::preconditions;
 use crate::api::failure::Failure;
 use crate::api::path::Target;
+use crate::api::value::part;
 use crate::api::world::Object;
 use crate::server::http::query::Query;
 
@@ -37,7 +39,10 @@ impl Writes {
         };
         if target.part.is_some_and(|part| part.name == "ephemeralcontainers") {
             let live = self.found(target, name)?;
-            let new = added::news(&live.value, &wanted(&live)?)?;
+            let wanted = wanted(&live)?;
+            let meant = serde_json::json!({"preconditions": part(&wanted, "/metadata")});
+            preconditions(target.kind, name, &meant, &live.value)?;
+            let new = added::news(&live.value, &wanted)?;
             if !new.is_empty() && !How::read(query)?.dry {
                 self.maker.add(&live.value, &new, &self.world.told().get().snapshot)?;
             }

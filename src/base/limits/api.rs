@@ -54,6 +54,10 @@ pub const API_WARNINGS: usize = 32;
 pub const API_WARNING: usize = 512;
 /// Containers that are added to one pod over the API.
 pub const API_ADDED_OF_POD: usize = 32;
+/// Bytes of a container that is added, as JSON: it is remembered as long as its pod is there.
+pub const API_ADDED_BYTES: usize = 16 * 1024;
+/// Bytes of all of them.
+pub const API_ADDED_OF_NODE: usize = 1024 * 1024;
 /// Requests for containers to be added to pods that are being carried out at once: each has a thread, and may wait for a
 /// registry.
 pub const API_ADDED_AT_ONCE: usize = 4;

@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let [choice, bytes @ ..] = bytes else { return };
     let choice = usize::from(*choice) % 12;
     if let Some(kind) = BODIES.get(choice) {
-        let _ = object(Some(kind), bytes);
+        let _ = object(Some(kind), bytes, 100_000);
         return;
     }
     if choice < 6 {
