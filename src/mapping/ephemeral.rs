@@ -98,6 +98,10 @@ pub fn body(
     super::put(&mut all, labels::CONTAINER_NAME, &*container.name);
     super::put(&mut all, labels::KIND, format!("{}.0", super::kind_word(ContainerKind::Ephemeral)));
     super::put(&mut all, labels::RESTART_COUNT, "0");
+    // For a daemon that finds it without its pod.
+    if let Some(seconds) = pod.spec.termination_grace_period_seconds {
+        super::put(&mut all, labels::TERMINATION_GRACE, seconds.to_string());
+    }
     super::seal(&mut all);
     let hosts =
         wanted.hosts.clone().map(|source| Mount::bind(source, crate::network::hosts::TARGET.to_owned()));

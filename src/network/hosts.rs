@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, HostAlias};
 
+use crate::layout;
 use crate::pod::DesiredPod;
 
 /// Path of the file in a container.
@@ -63,17 +64,31 @@ fn aliases(aliases: &[HostAlias], text: &mut String) {
 /// Whether the container gets the managed file: it does unless it mounts its own there.
 #[must_use]
 pub fn is_managed(container: &Container) -> bool {
-    !container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == TARGET)
+    !container.volume_mounts.iter().flatten().any(|mount| layout::target(&mount.mount_path) == TARGET)
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::VolumeMount;
+
     use super::*;
     use crate::plan::testing::pod;
 
     fn check(spec: &str, ips: &[&str], domain: &str, expected: &str) {
         let ips: Vec<String> = ips.iter().map(|ip| (*ip).to_owned()).collect();
         assert_eq!(file(&pod(spec), &ips, "web", domain).text, expected, "{spec}");
+    }
+
+    #[test]
+    fn a_mount_of_ones_own_is_found_however_its_path_is_written() {
+        let container = |path: &str| Container {
+            volume_mounts: Some(vec![VolumeMount { mount_path: path.to_owned(), ..VolumeMount::default() }]),
+            ..Container::default()
+        };
+        for path in ["/etc/hosts", "/etc/hosts/", "/etc//hosts", "//etc/./hosts", "/etc/x/../hosts", "etc/hosts"] {
+            assert!(!is_managed(&container(path)), "{path}");
+        }
+        assert!(is_managed(&container("/etc/hosts.d")));
     }
 
     #[test]
