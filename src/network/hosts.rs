@@ -85,7 +85,9 @@ mod tests {
             volume_mounts: Some(vec![VolumeMount { mount_path: path.to_owned(), ..VolumeMount::default() }]),
             ..Container::default()
         };
-        for path in ["/etc/hosts", "/etc/hosts/", "/etc//hosts", "//etc/./hosts", "/etc/x/../hosts", "etc/hosts"] {
+        for path in
+            ["/etc/hosts", "/etc/hosts/", "/etc//hosts", "//etc/./hosts", "/etc/x/../hosts", "etc/hosts"]
+        {
             assert!(!is_managed(&container(path)), "{path}");
         }
         assert!(is_managed(&container("/etc/hosts.d")));
