@@ -200,20 +200,7 @@ impl Api {
                 let body = self.body(asked)?;
                 self.writes()?.replace(target, name, &request.query, manager(request), body).map(done)
             }
-            ("patch", Some(name), None) => {
-                let content = request.header("content-type");
-                if content.is_some_and(|content| content.starts_with("application/apply-patch+yaml")) {
-                    let body = proto::object(
-                        Some("application/yaml"),
-                        &self.bytes(asked)?,
-                        limits::API_BODY_VALUES,
-                    )?;
-                    return self.writes()?.apply(target, name, &request.query, body).map(done);
-                }
-                patch::Kind::of(content)?;
-                let body = self.patch_body(asked)?;
-                self.writes()?.patch(target, name, &request.query, content, manager(request), &body).map(done)
-            }
+            ("patch", Some(name), None) => self.patch(target, name, asked),
             ("delete", Some(name), None) => {
                 let options = self.body(asked)?;
                 self.writes()?.delete(target, name, &request.query, &options).map(done)
@@ -224,6 +211,19 @@ impl Api {
             }
             _ => Err(Failure::not_allowed()),
         }
+    }
+
+    fn patch(&self, target: Target<'_>, name: &str, asked: &mut Asked<'_>) -> Result<Reply, Failure> {
+        let request = asked.request;
+        let (query, content) = (&request.query, request.header("content-type"));
+        if content.is_some_and(|content| content.starts_with("application/apply-patch+yaml")) {
+            let bytes = self.bytes(asked)?;
+            let body = proto::object(Some("application/yaml"), &bytes, limits::API_BODY_VALUES)?;
+            return self.writes()?.apply(target, name, query, body).map(done);
+        }
+        patch::Kind::of(content)?;
+        let body = self.patch_body(asked)?;
+        self.writes()?.patch(target, name, query, content, manager(request), &body).map(done)
     }
 
     fn change_part(
