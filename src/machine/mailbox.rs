@@ -98,18 +98,8 @@ pub struct Inbox {
     pub run: Option<Arc<DesiredPod>>,
     /// Local objects, all that the wanted pod refers to: they are known before it runs.
     pub objects: Option<Arc<Objects>>,
-    /// Look at everything.
-    pub look_all: bool,
-    /// Look at these, which were made.
-    pub made: BTreeSet<String>,
-    /// Look at these, which started.
-    pub started: BTreeSet<String>,
-    /// Look at these.
-    pub changed: BTreeSet<String>,
-    /// In these a process was killed for want of memory.
-    pub out_of_memory: BTreeSet<String>,
-    /// These are gone.
-    pub removed: BTreeSet<String>,
+    /// Containers to look at.
+    pub looks: Looks,
     /// Pulls that ended.
     pub pulled: Vec<Pulled>,
     /// Pulls that go on: image as requested, and how far it is.
@@ -134,6 +124,46 @@ pub struct Inbox {
     pub closed: bool,
 }
 
+/// The containers that a worker is told to look at, by what is known to have happened to them.
+#[derive(Debug, Default, PartialEq)]
+pub struct Looks {
+    /// Look at everything.
+    pub all: bool,
+    /// Look at these, which were made.
+    pub made: BTreeSet<String>,
+    /// Look at these, which started.
+    pub started: BTreeSet<String>,
+    /// Look at these.
+    pub changed: BTreeSet<String>,
+    /// In these a process was killed for want of memory.
+    pub out_of_memory: BTreeSet<String>,
+    /// These are gone.
+    pub removed: BTreeSet<String>,
+}
+
+impl Looks {
+    /// Looks at everything instead of at many containers one by one. That a process was killed stays: no look
+    /// brings it back.
+    fn bound(&mut self) {
+        self.all |= self.len() > limits::MAILBOX_HINTS;
+        if self.all {
+            self.made.clear();
+            self.started.clear();
+            self.changed.clear();
+            self.removed.clear();
+        }
+    }
+
+    /// Containers to look at, counted once for each reason.
+    fn len(&self) -> usize {
+        self.made.len()
+            + self.started.len()
+            + self.changed.len()
+            + self.out_of_memory.len()
+            + self.removed.len()
+    }
+}
+
 impl Inbox {
     /// What the machine is told of it, in the order in which it counts: a stop before what runs then, and the local
     /// objects of a pod before the pod.
@@ -147,12 +177,12 @@ impl Inbox {
         }));
         all.extend(self.objects.map(Input::Objects));
         all.extend(self.run.map(|pod| Input::Wish(Wish::Run(pod))));
-        all.extend(self.look_all.then_some(Input::Hint(Hint::All)));
-        all.extend(hints(self.made, Hint::Made));
-        all.extend(hints(self.started, Hint::Started));
-        all.extend(hints(self.out_of_memory, Hint::OutOfMemory));
-        all.extend(hints(self.changed, Hint::Changed));
-        all.extend(hints(self.removed, Hint::Removed));
+        all.extend(self.looks.all.then_some(Input::Hint(Hint::All)));
+        all.extend(hints(self.looks.made, Hint::Made));
+        all.extend(hints(self.looks.started, Hint::Started));
+        all.extend(hints(self.looks.out_of_memory, Hint::OutOfMemory));
+        all.extend(hints(self.looks.changed, Hint::Changed));
+        all.extend(hints(self.looks.removed, Hint::Removed));
         all.extend(self.pulling.into_iter().map(|(image, words)| Input::Pulling { image, words }));
         all.extend(self.news.into_iter().map(Input::News));
         all.extend(self.pulled.into_iter().map(Input::Pulled));
@@ -163,15 +193,6 @@ impl Inbox {
         all.extend(self.dead.map(|allowed| Input::Hint(Hint::Dead(allowed))));
         all.extend(self.retry.then_some(Input::Hint(Hint::Retry)));
         all.into_iter()
-    }
-
-    /// Containers to look at, counted once for each reason.
-    fn hints(&self) -> usize {
-        self.made.len()
-            + self.started.len()
-            + self.changed.len()
-            + self.out_of_memory.len()
-            + self.removed.len()
     }
 }
 
@@ -206,32 +227,23 @@ impl Slot {
     /// Adds a hint. Past [`limits::MAILBOX_HINTS`] single ones it becomes "look at everything".
     pub fn hint(&mut self, hint: Hint) {
         match hint {
-            Hint::All => self.unread.look_all = true,
-            Hint::Made(id) => _ = self.unread.made.insert(id),
-            Hint::Started(id) => _ = self.unread.started.insert(id),
-            Hint::Changed(id) => _ = self.unread.changed.insert(id),
+            Hint::All => self.unread.looks.all = true,
+            Hint::Made(id) => _ = self.unread.looks.made.insert(id),
+            Hint::Started(id) => _ = self.unread.looks.started.insert(id),
+            Hint::Changed(id) => _ = self.unread.looks.changed.insert(id),
             // No look brings this back: it outlives "look at everything", and so many are not killed at a time.
             Hint::OutOfMemory(id) => {
-                if self.unread.out_of_memory.len() < limits::MAILBOX_HINTS {
-                    self.unread.out_of_memory.insert(id);
+                if self.unread.looks.out_of_memory.len() < limits::MAILBOX_HINTS {
+                    self.unread.looks.out_of_memory.insert(id);
                 }
             }
-            Hint::Removed(id) => _ = self.unread.removed.insert(id),
+            Hint::Removed(id) => _ = self.unread.looks.removed.insert(id),
             // As many as the preload directory can bring.
             Hint::Images(names) => self.unread.images.extend(names),
             Hint::Dead(allowed) => self.unread.dead = Some(allowed),
             Hint::Retry => self.unread.retry = true,
         }
-        let unread = &mut self.unread;
-        if unread.hints() > limits::MAILBOX_HINTS {
-            unread.look_all = true;
-        }
-        if unread.look_all {
-            unread.made.clear();
-            unread.started.clear();
-            unread.changed.clear();
-            unread.removed.clear();
-        }
+        self.unread.looks.bound();
     }
 
     /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.

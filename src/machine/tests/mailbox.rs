@@ -65,23 +65,23 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
     assert_eq!(inbox.wishes, owed.wishes);
     for hint in &owed.hints {
         let told = match hint {
-            Hint::All => inbox.look_all,
-            Hint::Made(id) => inbox.made.contains(id),
-            Hint::Started(id) => inbox.started.contains(id),
-            Hint::Changed(id) => inbox.changed.contains(id),
-            Hint::Removed(id) => inbox.removed.contains(id),
-            Hint::OutOfMemory(id) => inbox.out_of_memory.contains(id),
+            Hint::All => inbox.looks.all,
+            Hint::Made(id) => inbox.looks.made.contains(id),
+            Hint::Started(id) => inbox.looks.started.contains(id),
+            Hint::Changed(id) => inbox.looks.changed.contains(id),
+            Hint::Removed(id) => inbox.looks.removed.contains(id),
+            Hint::OutOfMemory(id) => inbox.looks.out_of_memory.contains(id),
             Hint::Images(names) => names.iter().all(|name| inbox.images.contains(name)),
             Hint::Retry => inbox.retry,
             Hint::Dead(_) => inbox.dead.is_some(),
         };
-        assert!(told || inbox.look_all, "{hint:?} is lost");
+        assert!(told || inbox.looks.all, "{hint:?} is lost");
     }
-    let single = inbox.made.len()
-        + inbox.started.len()
-        + inbox.changed.len()
-        + inbox.out_of_memory.len()
-        + inbox.removed.len();
+    let single = inbox.looks.made.len()
+        + inbox.looks.started.len()
+        + inbox.looks.changed.len()
+        + inbox.looks.out_of_memory.len()
+        + inbox.looks.removed.len();
     assert!(single <= limits::MAILBOX_HINTS);
     assert_eq!(inbox.pulled.len(), owed.pulled.len());
     let wishes = owed.wishes;
