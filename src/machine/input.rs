@@ -78,7 +78,7 @@ impl Machine {
             Input::Hint(Hint::OutOfMemory(id)) => self.hint_out_of_memory(&id),
             Input::Hint(Hint::Removed(id)) => self.hint_removed(&id),
             Input::Hint(Hint::Images(images)) => self.images_came(&images),
-            Input::Hint(Hint::Dead(allowed)) => self.dead_allowed = Some(allowed),
+            Input::Hint(Hint::Dead(allowed)) => self.containers.dead_allowed = Some(allowed),
             Input::Hint(Hint::Retry) => self.try_images_again(),
             Input::Pulling { image, words } => self.pull_progress(&image, &words),
             Input::Pulled(pulled) => self.pulled(pulled, now),

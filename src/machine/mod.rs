@@ -91,8 +91,6 @@ pub struct Machine {
     deadline: Deadline,
     /// What is asked of running containers.
     watched: Watched,
-    /// How many dead instances of each container the node allows for now; `None` for as many as usual.
-    dead_allowed: Option<usize>,
     told: Told,
     out: Out,
 }
@@ -120,7 +118,6 @@ impl Machine {
             network: Network::default(),
             deadline: Deadline::default(),
             watched: Watched::default(),
-            dead_allowed: None,
             told: Told::default(),
             out: Out::default(),
         }

@@ -16,7 +16,7 @@ impl Machine {
     /// newest dead of each name (kubernetes/kubernetes#23881), or of as many as the node keeps.
     pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
         let mut policy = self.settings.dead;
-        if let Some(allowed) = self.dead_allowed {
+        if let Some(allowed) = self.containers.dead_allowed {
             policy.per_container = Some(policy.per_container.map_or(allowed, |own| own.min(allowed)));
         }
         let mut ids = plan::surplus(pod, self.containers.current(), &policy, now.mono);

@@ -112,6 +112,8 @@ pub(super) struct Containers {
     current: Row,
     /// The dead of an earlier life of this identity: they only wait for removal.
     earlier: Row,
+    /// How many dead instances of each name the node allows for now; `None` for as many as usual.
+    pub dead_allowed: Option<usize>,
 }
 
 impl Containers {

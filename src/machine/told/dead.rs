@@ -21,8 +21,8 @@ impl Machine {
         }
         let dead: Vec<u32> = by_name.into_values().collect();
         let is_within = |allowed: usize| dead.iter().all(|n| usize::try_from(*n).is_ok_and(|n| n <= allowed));
-        if self.dead_allowed.is_some_and(is_within) {
-            self.dead_allowed = None;
+        if self.containers.dead_allowed.is_some_and(is_within) {
+            self.containers.dead_allowed = None;
         }
         if dead != self.told.dead {
             self.told.dead.clone_from(&dead);
