@@ -84,12 +84,7 @@ pub fn body(
     sandbox_labels: &BTreeMap<String, String>,
 ) -> (CreateBody, Needs) {
     let Ephemeral { pod, container, .. } = *wanted;
-    let joined = format!("container:{sandbox}");
     let logs = LogSettings { driver: wanted.place.log_driver, ..LOGS };
-    let pid_mode = match wanted.target {
-        Some(target) => format!("container:{target}"),
-        None => super::pid_mode(pod, &joined),
-    };
     let of_pod = OF_POD.iter().filter_map(|key| Some(((*key).to_owned(), sandbox_labels.get(*key)?.clone())));
     let mut all = order::map(of_pod);
     super::put(&mut all, labels::TYPE, labels::TYPE_CONTAINER);
@@ -117,10 +112,7 @@ pub fn body(
         labels: all,
         healthcheck: Some(super::no_healthcheck()),
         host_config: HostConfig {
-            uts_mode: if pod.host_network() { "host".into() } else { String::new() },
-            pid_mode,
-            ipc_mode: joined.clone(),
-            network_mode: joined,
+            namespaces: super::joined(pod, sandbox, wanted.target),
             privileged: super::privileged(container),
             cgroup_parent: wanted.place.cgroup_parent.clone(),
             pids_limit: wanted.place.pids_limit,

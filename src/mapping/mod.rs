@@ -36,7 +36,9 @@ use crate::node::{devices, runtimes};
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
-use crate::runtime::{CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, labels, names, resources};
+use crate::runtime::{
+    CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, Namespaces, labels, names, resources,
+};
 use crate::termination::{self, LogFile};
 
 /// Settings of the node that the mapping needs.
@@ -63,8 +65,11 @@ pub struct MapConfig {
 #[must_use]
 pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
     let mut host = HostConfig {
-        ipc_mode: if flag(pod.spec.host_ipc) { "host".into() } else { "shareable".into() },
-        pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
+        namespaces: Namespaces {
+            ipc_mode: if flag(pod.spec.host_ipc) { "host".into() } else { "shareable".into() },
+            pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
+            ..Namespaces::default()
+        },
         security_opt: vec!["no-new-privileges".into()],
         privileged: pod.containers().any(|(_, c)| privileged(c)),
         log_config: Some(config.logs.config(&pod.key, labels::SANDBOX_NAME)),
@@ -117,12 +122,8 @@ pub fn container(
         // `podkeeper debug` creates these.
         ContainerKind::Ephemeral => return None,
     };
-    let joined = format!("container:{sandbox_id}");
     let mut host = HostConfig {
-        uts_mode: if pod.host_network() { "host".into() } else { String::new() },
-        pid_mode: pid_mode(pod, &joined),
-        ipc_mode: joined.clone(),
-        network_mode: joined,
+        namespaces: joined(pod, sandbox_id, None),
         privileged: privileged(spec),
         log_config: Some(config.logs.config(&pod.key, &spec.name)),
         runtime: runtimes::written(pod).unwrap_or_default().to_owned(),
@@ -195,13 +196,20 @@ fn privileged(container: &Container) -> bool {
     container.security_context.as_ref().is_some_and(|context| flag(context.privileged))
 }
 
-fn pid_mode(pod: &DesiredPod, joined: &str) -> String {
-    if flag(pod.spec.host_pid) {
-        "host".into()
-    } else if flag(pod.spec.share_process_namespace) {
-        joined.into()
-    } else {
-        String::new()
+/// The namespaces of a container that joins a sandbox; with `target`, it sees the processes of this container.
+fn joined(pod: &DesiredPod, sandbox: &str, target: Option<&str>) -> Namespaces {
+    let joined = format!("container:{sandbox}");
+    let pid_mode = match target {
+        Some(target) => format!("container:{target}"),
+        None if flag(pod.spec.host_pid) => "host".into(),
+        None if flag(pod.spec.share_process_namespace) => joined.clone(),
+        None => String::new(),
+    };
+    Namespaces {
+        uts_mode: if pod.host_network() { "host".into() } else { String::new() },
+        pid_mode,
+        ipc_mode: joined.clone(),
+        network_mode: joined,
     }
 }
 

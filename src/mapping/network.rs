@@ -54,7 +54,7 @@ pub fn kernel_name(pod: &DesiredPod, config: &NetworkConfig) -> Result<String, S
 pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Wanted {
     let own = !pod.host_network();
     let network = config.docker_network.as_ref().filter(|_| own);
-    body.host_config.network_mode = match network {
+    body.host_config.namespaces.network_mode = match network {
         Some(network) => network.name.clone(),
         None if own => String::new(),
         None => "host".to_owned(),

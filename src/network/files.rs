@@ -69,10 +69,11 @@ impl NodeFiles {
             return Ok(Vec::new());
         }
         let Resolver { servers, searches, options } = formed.resolver;
-        host_config.dns = servers.into_iter().filter(|s| s.parse::<std::net::IpAddr>().is_ok()).collect();
+        host_config.resolver.dns =
+            servers.into_iter().filter(|s| s.parse::<std::net::IpAddr>().is_ok()).collect();
         // With an empty list Docker would take the node's; `.` means none.
-        host_config.dns_search = if searches.is_empty() { vec![".".to_owned()] } else { searches };
-        host_config.dns_options = options;
+        host_config.resolver.dns_search = if searches.is_empty() { vec![".".to_owned()] } else { searches };
+        host_config.resolver.dns_options = options;
         let mut told: Vec<Words> = formed.omitted.into_iter().map(words::dns_config).collect();
         if let Some(explicit) = formed.missing_cluster_dns {
             if !self.said.swap(true, Ordering::Relaxed) {
@@ -272,7 +273,7 @@ mod tests {
             let resolver = resolver::Asked::of(&pod);
             let told = files.prepare(&Wanted { resolver, hosts, sandbox, names }, &mut body).unwrap();
             let targets: Vec<String> = body.host_config.mounts.iter().map(|m| m.target.clone()).collect();
-            let HostConfig { dns, dns_search, dns_options, .. } = body.host_config;
+            let crate::runtime::Dns { dns, dns_search, dns_options } = body.host_config.resolver;
             (dns.join(" "), dns_search.join(" "), dns_options.join(" "), targets.join(" "), told)
         };
         let full = "nameserver 192.0.2.1\nnameserver fe80::1%eth0\nsearch a b\noptions rotate\n";

@@ -94,22 +94,12 @@ pub struct Healthcheck {
 pub struct HostConfig {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runtime: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub network_mode: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub ipc_mode: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub pid_mode: String,
-    #[serde(rename = "UTSMode", skip_serializing_if = "String::is_empty")]
-    pub uts_mode: String,
+    #[serde(flatten)]
+    pub namespaces: Namespaces,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub port_bindings: BTreeMap<String, Vec<PortBinding>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dns: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dns_search: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dns_options: Vec<String>,
+    #[serde(flatten)]
+    pub resolver: Dns,
     pub restart_policy: RestartPolicyBody,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
@@ -133,16 +123,8 @@ pub struct HostConfig {
     pub pids_limit: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_score_adj: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_shares: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_period: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_quota: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_swap: Option<i64>,
+    #[serde(flatten)]
+    pub resources: Resources,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cgroup_parent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -245,18 +227,32 @@ pub struct BindOptions {
     pub read_only_force_recursive: bool,
 }
 
-impl HostConfig {
-    /// The fields that an update can change.
-    #[must_use]
-    pub fn resources(&self) -> Resources {
-        Resources {
-            cpu_shares: self.cpu_shares,
-            cpu_period: self.cpu_period,
-            cpu_quota: self.cpu_quota,
-            memory: self.memory,
-            memory_swap: self.memory_swap,
-        }
-    }
+/// Whose namespaces a container has: `host`, `container:ID`, or one of its own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[allow(missing_docs, reason = "Docker's own names, documented by its API")]
+pub struct Namespaces {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub network_mode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ipc_mode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pid_mode: String,
+    #[serde(rename = "UTSMode", skip_serializing_if = "String::is_empty")]
+    pub uts_mode: String,
+}
+
+/// What Docker writes into the resolver file of a container.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[allow(missing_docs, reason = "Docker's own names, documented by its API")]
+pub struct Dns {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns_search: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns_options: Vec<String>,
 }
 
 /// Devices that a device driver of the engine provides.

@@ -33,36 +33,28 @@ pub fn apply(
     node_memory: i64,
     oom_floor: i32,
 ) {
-    apply_sizes(host, container);
+    host.resources = sizes(container);
     host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
 }
 
 /// The resources that may change while the container runs.
 #[must_use]
 pub fn sizes(container: &Container) -> Resources {
-    let mut host = HostConfig::default();
-    apply_sizes(&mut host, container);
-    host.resources()
-}
-
-fn apply_sizes(host: &mut HostConfig, container: &Container) {
-    let cpu_limit = limit(container, "cpu");
-    host.cpu_shares = Some(cpu_shares(request(container, "cpu")));
-    if cpu_limit > 0 {
-        host.cpu_period = Some(CPU_PERIOD);
-        host.cpu_quota = Some(cpu_quota(cpu_limit));
-    }
-    let memory = limit(container, "memory");
-    if memory > 0 {
-        host.memory = Some(memory);
+    let cpu = Some(limit(container, "cpu")).filter(|milli| *milli > 0);
+    let memory = Some(limit(container, "memory")).filter(|bytes| *bytes > 0);
+    Resources {
+        cpu_shares: Some(cpu_shares(request(container, "cpu"))),
+        cpu_period: cpu.map(|_| CPU_PERIOD),
+        cpu_quota: cpu.map(cpu_quota),
+        memory,
         // Equal to the memory limit means no swap; absent would allow as much swap again.
-        host.memory_swap = Some(memory);
+        memory_swap: memory,
     }
 }
 
 /// Sets a sandbox's resource fields: minimal CPU weight, no limits, killed last.
 pub fn apply_sandbox(host: &mut HostConfig, oom_floor: i32) {
-    host.cpu_shares = Some(CPU_SHARES_MIN);
+    host.resources.cpu_shares = Some(CPU_SHARES_MIN);
     host.oom_score_adj = Some(OOM_SANDBOX.max(oom_floor));
 }
 

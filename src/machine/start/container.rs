@@ -139,7 +139,7 @@ impl Machine {
             sandbox: sandbox.to_owned(),
             role,
             crash_key: backoff::crash_key(container),
-            size: body.host_config.resources(),
+            size: body.host_config.resources,
         };
         self.create(job, Create { name: docker_name, body, needs });
         true

@@ -161,5 +161,5 @@ fn that_memory_ran_out_outlives_a_look_at_everything() {
     slot.hint(Hint::All);
     slot.hint(Hint::OutOfMemory("a".into()));
     slot.hint(Hint::All);
-    assert!(slot.take().out_of_memory.contains("a"));
+    assert!(slot.take().looks.out_of_memory.contains("a"));
 }

@@ -86,7 +86,7 @@ impl State {
             },
             created: c.created.as_second(),
             ips: (!self.dropped.contains(&Field::Ips)).then(|| c.address().into_iter().collect()),
-            networks: match c.body.host_config.network_mode.as_str() {
+            networks: match c.body.host_config.namespaces.network_mode.as_str() {
                 "" => vec!["bridge".to_owned()],
                 mode if mode.starts_with("container:") => Vec::new(),
                 mode => vec![mode.to_owned()],
@@ -98,7 +98,7 @@ impl State {
         let kept = |field: Field| !self.dropped.contains(&field);
         let text = |field: Field, value: &str| if kept(field) { value.to_string() } else { String::new() };
         let wall = |field: Field, at: Option<Now>| at.map(|at| at.wall).filter(|_| kept(field));
-        let mode = &c.body.host_config.network_mode;
+        let mode = &c.body.host_config.namespaces.network_mode;
         ContainerDetail {
             id: c.id.clone(),
             name: c.name.clone(),
@@ -126,7 +126,7 @@ impl State {
                 .as_ref()
                 .map(|logs| logs.driver.clone())
                 .unwrap_or_default(),
-            resources: c.body.host_config.resources(),
+            resources: c.body.host_config.resources,
             cgroup_parent: c.body.host_config.cgroup_parent.clone(),
             start_unfinished: false,
             pids_limit: c.body.host_config.pids_limit,

@@ -75,7 +75,7 @@ impl State {
     fn create(&mut self, name: &str, body: &CreateBody, now: Now) -> Answer {
         let bad = |why: String| Err(refused(Kind::BadRequest, 400, why));
         let host = &body.host_config;
-        if Container::joined(&host.network_mode).is_some() {
+        if Container::joined(&host.namespaces.network_mode).is_some() {
             let conflict = match () {
                 () if body.hostname.is_some() => "hostname and the network mode",
                 () if !host.port_bindings.is_empty() => "port publishing and the container type network mode",
@@ -86,13 +86,14 @@ impl State {
                 return bad(format!("conflicting options: {conflict}"));
             }
         }
-        if host.memory.is_some_and(|m| (1..6 << 20).contains(&m)) {
+        if host.resources.memory.is_some_and(|m| (1..6 << 20).contains(&m)) {
             return bad("Minimum memory limit allowed is 6MB".into());
         }
-        if matches!((host.memory, host.memory_swap), (Some(m), Some(s)) if s > 0 && s < m) {
+        if matches!((host.resources.memory, host.resources.memory_swap), (Some(m), Some(s)) if s > 0 && s < m)
+        {
             return bad("Minimum memoryswap limit should be larger than memory limit, see usage".into());
         }
-        if host.cpu_quota.is_some_and(|q| (1..1000).contains(&q)) {
+        if host.resources.cpu_quota.is_some_and(|q| (1..1000).contains(&q)) {
             return bad("CPU cfs quota can not be less than 1ms (i.e. 1000)".into());
         }
         let ports = host.port_bindings.values().flatten().map(|b| &b.host_port);
@@ -120,7 +121,7 @@ impl State {
         if let Some(holder) = hidden.or_else(|| Some(&self.containers.iter().find(|c| c.name == name)?.id)) {
             return Err(name_in_use(name, holder));
         }
-        for mode in [&host.ipc_mode, &host.pid_mode] {
+        for mode in [&host.namespaces.ipc_mode, &host.namespaces.pid_mode] {
             if let Some(of) = Container::joined(mode).filter(|of| self.get(of).is_none()) {
                 return bad(format!("No such container: {of}"));
             }
@@ -129,7 +130,7 @@ impl State {
             return bad(why);
         }
         let id = self.insert(name, &image_id, body.clone(), now);
-        let discarded = host.network_mode == "host" && !host.port_bindings.is_empty();
+        let discarded = host.namespaces.network_mode == "host" && !host.port_bindings.is_empty();
         let warning = "Published ports are discarded when using host network mode";
         Ok(Reply::Created { id, warnings: discarded.then(|| warning.to_string()).into_iter().collect() })
     }
@@ -179,7 +180,7 @@ impl State {
     fn can_start(&self, c: &Container) -> Result<Behaviour, DockerError> {
         self.network_is_there(c)?;
         let host = &c.body.host_config;
-        if let Some(of) = Container::joined(&host.network_mode) {
+        if let Some(of) = Container::joined(&host.namespaces.network_mode) {
             let donor = self.get(of).ok_or_else(|| no_container("", of))?;
             if donor.state != DockerState::Running {
                 let why = format!("cannot join network of a non running container: {}", donor.id);
@@ -197,8 +198,10 @@ impl State {
             let on = format!("driver failed programming external connectivity on endpoint {}", c.name);
             return Err(refused(Kind::PortInUse, 500, format!("{on} ({ENDPOINT}): {why}")));
         }
-        if let Some(of) = Container::joined(&host.ipc_mode) {
-            let shared = |c: &Container| matches!(c.body.host_config.ipc_mode.as_str(), "shareable" | "host");
+        if let Some(of) = Container::joined(&host.namespaces.ipc_mode) {
+            let shared = |c: &Container| {
+                matches!(c.body.host_config.namespaces.ipc_mode.as_str(), "shareable" | "host")
+            };
             let (kind, why) = match self.get(of) {
                 None => (Kind::Server, format!("No such container: {of}")),
                 Some(donor) if donor.state != DockerState::Running => {
@@ -214,7 +217,7 @@ impl State {
                 return Err(refused(kind, 500, format!("can't join IPC of container {of}: {why}")));
             }
         }
-        if let Some(of) = Container::joined(&host.pid_mode) {
+        if let Some(of) = Container::joined(&host.namespaces.pid_mode) {
             let donor = self.get(of).ok_or_else(|| no_container("", of))?;
             if donor.state != DockerState::Running {
                 return Err(refused(Kind::NotRunning, 500, format!("container {} is not running", donor.id)));
@@ -321,11 +324,11 @@ impl State {
         let c = self.get_mut(key).ok_or_else(|| no_container("", key))?;
         let host = &mut c.body.host_config;
         let set = |old: &mut Option<i64>, new: Option<i64>| *old = new.or(*old);
-        set(&mut host.cpu_shares, new.cpu_shares);
-        set(&mut host.cpu_period, new.cpu_period);
-        set(&mut host.cpu_quota, new.cpu_quota);
-        set(&mut host.memory, new.memory);
-        set(&mut host.memory_swap, new.memory_swap);
+        set(&mut host.resources.cpu_shares, new.cpu_shares);
+        set(&mut host.resources.cpu_period, new.cpu_period);
+        set(&mut host.resources.cpu_quota, new.cpu_quota);
+        set(&mut host.resources.memory, new.memory);
+        set(&mut host.resources.memory_swap, new.memory_swap);
         let id = c.id.clone();
         self.publish_of(&id, "update", &[], now);
         Ok(Reply::Done)

@@ -47,7 +47,7 @@ impl State {
 
     /// Checks that the network a container starts in exists.
     pub(super) fn network_is_there(&self, container: &Container) -> Result<(), DockerError> {
-        let mode = container.body.host_config.network_mode.as_str();
+        let mode = container.body.host_config.namespaces.network_mode.as_str();
         let known = matches!(mode, "" | "default" | "bridge" | "host" | "none")
             || Container::joined(mode).is_some()
             || self.networks.iter().any(|n| n.name == mode);

@@ -56,7 +56,7 @@ impl Container {
 
     /// False for a container that joined another one's network, and for one that was disconnected.
     pub(super) fn is_on_a_network(&self) -> bool {
-        let mode = self.body.host_config.network_mode.as_str();
+        let mode = self.body.host_config.namespaces.network_mode.as_str();
         let own = matches!(mode, "" | "default" | "bridge");
         let cut = own && self.ip.is_none() && self.state == DockerState::Running;
         Container::joined(mode).is_none() && !cut
@@ -66,7 +66,7 @@ impl Container {
     /// as in Docker.
     pub(super) fn ports(&self) -> Vec<(&str, &str, &str)> {
         let host = &self.body.host_config;
-        if host.network_mode == "host" {
+        if host.namespaces.network_mode == "host" {
             return Vec::new();
         }
         let exposed = host.port_bindings.iter().filter(|(key, _)| self.body.exposed_ports.contains_key(*key));
@@ -307,7 +307,8 @@ impl State {
         c.error.clear();
         c.starts = c.starts.saturating_add(1);
         c.started = Some(now);
-        c.ip = matches!(c.body.host_config.network_mode.as_str(), "" | "default" | "bridge").then_some(ip);
+        c.ip = matches!(c.body.host_config.namespaces.network_mode.as_str(), "" | "default" | "bridge")
+            .then_some(ip);
         let end = match behaviour.run {
             Run::Exit { after, code } => Some((after, code, false)),
             Run::Oom { after } => Some((after, KILLED, true)),
@@ -359,7 +360,8 @@ impl State {
         let die = c.event("die", &[("exitCode", code.to_string())]);
         // The kernel kills the other processes of the namespace before it reports the end of their PID 1.
         let shares = |c: &&Container| {
-            Container::joined(&c.body.host_config.pid_mode).is_some_and(|of| id == of || name == of)
+            Container::joined(&c.body.host_config.namespaces.pid_mode)
+                .is_some_and(|of| id == of || name == of)
         };
         let members: Vec<String> = self.containers.iter().filter(shares).map(|c| c.id.clone()).collect();
         for member in members {

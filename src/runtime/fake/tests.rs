@@ -48,7 +48,7 @@ fn body(command: &str) -> CreateBody {
 
 fn joining(mode: &str) -> CreateBody {
     let mut body = body("sleep 1000");
-    body.host_config.network_mode = mode.into();
+    body.host_config.namespaces.network_mode = mode.into();
     body
 }
 

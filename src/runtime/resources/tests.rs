@@ -21,9 +21,12 @@ fn applied(resources: &str, node_memory: i64, floor: i32) -> HostConfig {
 fn cpu() {
     let check = |resources: &str, shares: i64, quota: Option<i64>| {
         let host = applied(resources, GIB, -1000);
-        assert_eq!((resources, host.cpu_shares, host.cpu_quota), (resources, Some(shares), quota));
         assert_eq!(
-            host.cpu_period,
+            (resources, host.resources.cpu_shares, host.resources.cpu_quota),
+            (resources, Some(shares), quota)
+        );
+        assert_eq!(
+            host.resources.cpu_period,
             quota.map(|_| 100_000),
             "a quota needs its period, and only a quota does"
         );
@@ -47,7 +50,7 @@ fn cpu() {
 fn memory() {
     let check = |resources: &str, bytes: Option<i64>| {
         let host = applied(resources, GIB, -1000);
-        assert_eq!((resources, host.memory, host.memory_swap), (resources, bytes, bytes));
+        assert_eq!((resources, host.resources.memory, host.resources.memory_swap), (resources, bytes, bytes));
     };
     check("{}", None);
     check(r#"{"requests":{"memory":"64Mi"}}"#, None);

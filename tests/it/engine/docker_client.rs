@@ -15,8 +15,8 @@ use podkeeper::testing::runtime::pull::Patience;
 use podkeeper::testing::runtime::request::{AttachOptions, LogOptions};
 use podkeeper::testing::runtime::stream::{Output, OutputStream};
 use podkeeper::testing::runtime::{
-    Call, ContainerDetail, CreateBody, DockerError, DockerState, Empty, ExecBody, HostConfig, PortBinding,
-    RefusalKind, Reply,
+    Call, ContainerDetail, CreateBody, DockerError, DockerState, Empty, ExecBody, HostConfig, Namespaces,
+    PortBinding, RefusalKind, Reply,
 };
 
 use crate::harness::{ask_docker, tag_image, untag_image};
@@ -57,7 +57,10 @@ fn body(label: &str, command: &[&str]) -> CreateBody {
         image: IMAGE.to_owned(),
         cmd: Some(command.iter().map(|&word| word.to_owned()).collect()),
         labels: BTreeMap::from([(LABEL.to_owned(), label.to_owned())]),
-        host_config: HostConfig { network_mode: "none".to_owned(), ..HostConfig::default() },
+        host_config: HostConfig {
+            namespaces: Namespaces { network_mode: "none".to_owned(), ..Namespaces::default() },
+            ..HostConfig::default()
+        },
         ..CreateBody::default()
     }
 }
@@ -223,7 +226,7 @@ fn creates_and_starts_that_are_refused() {
     assert_eq!(refusal(create(missing)), RefusalKind::NoSuchImage);
     let mut clash = body(&name, &["true"]);
     clash.hostname = Some("x".to_owned());
-    clash.host_config.network_mode = "container:x".to_owned();
+    clash.host_config.namespaces.network_mode = "container:x".to_owned();
     assert_eq!(refusal(create(clash)), RefusalKind::BadRequest);
 
     let nothing = Container::create(&name, body(&name, &["/no/such/program"]));
@@ -240,7 +243,7 @@ fn creates_and_starts_that_are_refused() {
 
     let other = unique();
     let mut join = body(&other, &["true"]);
-    join.host_config.network_mode = format!("container:{}", nothing.id);
+    join.host_config.namespaces.network_mode = format!("container:{}", nothing.id);
     let join = Container::create(&other, join);
     assert_eq!(refusal(join.start()), RefusalKind::SandboxNotRunning);
 }
@@ -254,7 +257,7 @@ fn a_host_port_that_is_taken() {
     let publish = || {
         let name = unique();
         let mut published = body(&name, &["sleep", "600"]);
-        published.host_config.network_mode = String::new();
+        published.host_config.namespaces.network_mode = String::new();
         published.exposed_ports = BTreeMap::from([("80/tcp".to_owned(), Empty {})]);
         let binding = PortBinding { host_ip: String::new(), host_port: port.clone() };
         published.host_config.port_bindings = BTreeMap::from([("80/tcp".to_owned(), vec![binding])]);

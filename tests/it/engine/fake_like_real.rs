@@ -58,9 +58,9 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
         let (what, call) = match step {
             Step::Create(name, mut body) => {
                 for mode in [
-                    &mut body.host_config.network_mode,
-                    &mut body.host_config.ipc_mode,
-                    &mut body.host_config.pid_mode,
+                    &mut body.host_config.namespaces.network_mode,
+                    &mut body.host_config.namespaces.ipc_mode,
+                    &mut body.host_config.namespaces.pid_mode,
                 ] {
                     if let Some(of) = mode.strip_prefix("container:$") {
                         *mode = format!("container:{}", id(of));

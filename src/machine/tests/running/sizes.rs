@@ -79,7 +79,7 @@ fn sizes_change_in_place_and_the_pods_cgroup_has_room_first() {
     assert_eq!(rig.take_acts(), ["update app#0"]);
     let host = &rig.engine.get(&rig.id("app#0")).unwrap().body.host_config;
     assert_eq!(
-        (host.cpu_shares, host.memory, host.memory_swap),
+        (host.resources.cpu_shares, host.resources.memory, host.resources.memory_swap),
         (Some(512), Some(128 << 20), Some(128 << 20))
     );
     assert!(rig.logged(log::Level::Info).iter().any(|line| line.contains("ResizeCompleted")));
@@ -106,7 +106,7 @@ fn a_restart_where_it_is_asked_for() {
     rig.run(&sized("2", "32Mi", policy));
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), ["kill app#0 SIGTERM", "create app#1", "start app#1"]);
-    assert_eq!(rig.engine.get(&rig.id("app#1")).unwrap().body.host_config.memory, Some(32 << 20));
+    assert_eq!(rig.engine.get(&rig.id("app#1")).unwrap().body.host_config.resources.memory, Some(32 << 20));
 }
 
 /// The rows of `kuberuntime_manager_test.go` in which a policy asks for a restart.
@@ -160,7 +160,7 @@ fn an_update_without_an_answer_is_made_again_after_a_look() {
     rig.hurt("update", 1, Hurt::DoneBut(timeout()));
     rig.run(&sized("1", "32Mi", ""));
     rig.pass(s(120));
-    let memory = rig.engine.get(&rig.id("app#0")).unwrap().body.host_config.memory;
+    let memory = rig.engine.get(&rig.id("app#0")).unwrap().body.host_config.resources.memory;
     assert_eq!(memory, Some(32 << 20));
     assert_eq!(rig.running().len(), 2);
     assert!(rig.take_acts().iter().all(|act| act == "update app#0"));

@@ -19,13 +19,23 @@ fn create_refuses_what_docker_refuses() {
     check(&mut s, "x2", &|b| (b.image, b.cmd) = ("pause:1".into(), None), Ok(()));
     let bad_name = "Invalid container name (-x), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed";
     check(&mut s, "-x", &|_| {}, Err(bad_name));
-    check(&mut s, "x3", &|b| b.host_config.memory = Some(1000), Err("Minimum memory limit allowed is 6MB"));
+    check(
+        &mut s,
+        "x3",
+        &|b| b.host_config.resources.memory = Some(1000),
+        Err("Minimum memory limit allowed is 6MB"),
+    );
     let quota = "CPU cfs quota can not be less than 1ms (i.e. 1000)";
-    check(&mut s, "x3", &|b| b.host_config.cpu_quota = Some(10), Err(quota));
+    check(&mut s, "x3", &|b| b.host_config.resources.cpu_quota = Some(10), Err(quota));
     check(&mut s, "x3", &|b| b.stop_signal = Some("SIGFOO".into()), Err("Invalid signal: SIGFOO"));
     check(&mut s, "x3", &|b| *b = binding("", "99999"), Err("invalid port specification: \"99999\""));
-    check(&mut s, "x3", &|b| b.host_config.pid_mode = "container:no".into(), Err("No such container: no"));
-    check(&mut s, "x3", &|b| b.host_config.network_mode = "container:no".into(), Ok(()));
+    check(
+        &mut s,
+        "x3",
+        &|b| b.host_config.namespaces.pid_mode = "container:no".into(),
+        Err("No such container: no"),
+    );
+    check(&mut s, "x3", &|b| b.host_config.namespaces.network_mode = "container:no".into(), Ok(()));
     let hostname = "conflicting options: hostname and the network mode";
     check(
         &mut s,
@@ -118,16 +128,16 @@ fn a_start_that_fails_leaves_it_created() {
 fn a_sandbox_that_does_not_run_cannot_be_joined() {
     let mut s = sim();
     let mut donor = body("x");
-    donor.host_config.ipc_mode = "shareable".into();
+    donor.host_config.namespaces.ipc_mode = "shareable".into();
     let sandbox = s.up("s1", donor);
     let a = s.up("a1", joining(&format!("container:{sandbox}")));
     assert_eq!(s.inspect(&a).unwrap().ips, Vec::<String>::new());
     let b = s.made("b1", joining(&format!("container:{sandbox}")));
     let mut ipc = body("sleep 9");
-    ipc.host_config.ipc_mode = format!("container:{sandbox}");
+    ipc.host_config.namespaces.ipc_mode = format!("container:{sandbox}");
     let c = s.made("c1", ipc);
     let mut pid = body("sleep 9");
-    pid.host_config.pid_mode = format!("container:{sandbox}");
+    pid.host_config.namespaces.pid_mode = format!("container:{sandbox}");
     let p = s.up("p1", pid);
     assert_eq!(s.kill(&sandbox, "SIGTERM"), Ok(Reply::Done));
     assert_eq!(s.inspect(&a).unwrap().state, DockerState::Running, "its network's owner is dead, it is not");
@@ -175,7 +185,7 @@ fn host_ports_are_held_from_start_to_death() {
     unexposed.exposed_ports.clear();
     s.up("d1", unexposed);
     let mut host = binding("", "8080");
-    host.host_config.network_mode = "host".into();
+    host.host_config.namespaces.network_mode = "host".into();
     s.up("e1", host);
     s.kill(&a, "KILL").unwrap();
     assert_eq!(s.start(&b), Ok(Reply::Done));

@@ -56,9 +56,9 @@ pub(super) fn script() -> Vec<Step> {
     let sleep: &[&str] = &["sleep", "1000"];
     let joins = |net: &str, ipc: &str, pid: &str| {
         with(sleep, |b| {
-            b.host_config.network_mode = net.into();
-            b.host_config.ipc_mode = ipc.into();
-            b.host_config.pid_mode = pid.into();
+            b.host_config.namespaces.network_mode = net.into();
+            b.host_config.namespaces.ipc_mode = ipc.into();
+            b.host_config.namespaces.pid_mode = pid.into();
         })
     };
     let limited = |change: fn(&mut CreateBody)| with(sleep, change);
@@ -69,10 +69,10 @@ pub(super) fn script() -> Vec<Step> {
         Create("x", with(sleep, |b| b.image = "nope".into())),
         Create("x", with(sleep, |b| b.image = "nope:1".into())),
         Create("x", limited(|b| b.cmd = None)),
-        Create("x", limited(|b| b.host_config.memory = Some(1000))),
-        Create("x", limited(|b| b.host_config.cpu_quota = Some(10))),
+        Create("x", limited(|b| b.host_config.resources.memory = Some(1000))),
+        Create("x", limited(|b| b.host_config.resources.cpu_quota = Some(10))),
         Create("x", limited(|b| b.stop_signal = Some("SIGFOO".into()))),
-        Create("x", limited(|b| b.host_config.pid_mode = "container:none".into())),
+        Create("x", limited(|b| b.host_config.namespaces.pid_mode = "container:none".into())),
         Create("!x", body(sleep)),
         // One life.
         Kill("a", "SIGTERM"),
@@ -130,7 +130,7 @@ pub(super) fn script() -> Vec<Step> {
         Kill("f", "KILL"),
         Remove("d", false),
         // A sandbox, and who joins it.
-        Create("s", with(sleep, |b| b.host_config.ipc_mode = "shareable".into())),
+        Create("s", with(sleep, |b| b.host_config.namespaces.ipc_mode = "shareable".into())),
         Create("t", body(sleep)),
         Start("s"),
         Start("t"),
@@ -142,7 +142,7 @@ pub(super) fn script() -> Vec<Step> {
         Create(
             "x",
             with(sleep, |b| {
-                b.host_config.network_mode = "container:$s".into();
+                b.host_config.namespaces.network_mode = "container:$s".into();
                 b.hostname = Some("h".into());
             }),
         ),
@@ -150,7 +150,7 @@ pub(super) fn script() -> Vec<Step> {
             "x",
             with(sleep, |b| {
                 b.host_config = port("").host_config;
-                b.host_config.network_mode = "container:$s".into();
+                b.host_config.namespaces.network_mode = "container:$s".into();
             }),
         ),
         Start("k"),
@@ -181,7 +181,7 @@ pub(super) fn script() -> Vec<Step> {
             "v",
             with(sleep, |b| {
                 *b = *port("");
-                b.host_config.network_mode = "host".into();
+                b.host_config.namespaces.network_mode = "host".into();
             }),
         ),
         Start("p"),
