@@ -67,7 +67,7 @@ pub mod cgroup {
 
 pub mod daemon {
     pub mod config {
-        pub use crate::daemon::config::Config;
+        pub use crate::daemon::config::{Config, Sources};
     }
     pub mod drain {
         pub use crate::daemon::drain::Drain;

@@ -194,7 +194,7 @@ impl Report {
             return;
         }
         // What cannot be read is no signature.
-        let beside = self.config.verifier.as_ref().map(|_| signature::beside(path));
+        let beside = self.config.sources.verifier.as_ref().map(|_| signature::beside(path));
         let most = limits::SIGNATURE_BYTES.saturating_add(1);
         let signature = beside.and_then(|path| regular::read_start(&path, most).ok());
         match regular::open(path) {
@@ -212,7 +212,7 @@ impl Report {
     }
 
     fn decode(&mut self, bytes: &[u8], path: &str, signature: Option<&[u8]>) {
-        if let Some(Err(why)) = self.config.verifier.as_ref().map(|v| v.verify(bytes, signature)) {
+        if let Some(Err(why)) = self.config.sources.verifier.as_ref().map(|v| v.verify(bytes, signature)) {
             return self.of_file(Severity::Error, Path::new(path), why.to_string());
         }
         let node_name = self.config.node_name.clone();

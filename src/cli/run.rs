@@ -15,7 +15,7 @@ use super::{configz, fail, lock, reload, say, value};
 use crate::base::{limits, logging};
 use crate::certificates::files::Place;
 use crate::certificates::request::Kind;
-use crate::daemon::config::{ApiSource, Config};
+use crate::daemon::config::{ApiSource, Config, Images, Sources};
 use crate::daemon::main_loop;
 use crate::eviction;
 use crate::mapping::logs::LogSettings;
@@ -113,24 +113,28 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         root_dir,
         run_dir: full(&options.directories.run)?,
         docker: options.docker.endpoint.clone(),
-        manifest_path: options.sources.manifest_path.as_deref().map(full).transpose()?,
-        verifier,
-        last_good_key_file: options.sources.last_good_key_file.as_deref().map(full).transpose()?,
-        file_check_frequency: options.sources.file_check_frequency,
-        manifest_url: manifest_url(options, &full)?,
-        api_source: api_source(options, &full)?,
+        sources: Sources {
+            manifest_path: options.sources.manifest_path.as_deref().map(full).transpose()?,
+            file_check_frequency: options.sources.file_check_frequency,
+            manifest_url: manifest_url(options, &full)?,
+            api: api_source(options, &full)?,
+            verifier,
+            last_good_key_file: options.sources.last_good_key_file.as_deref().map(full).transpose()?,
+        },
         sync_frequency: options.sources.sync_frequency,
         runs_once: options.sources.runs_once,
-        infra_image: options.docker.infra_image.clone(),
         policy: Arc::new(options.policy.policies().map_err(refuse)?),
-        pull_pace: Pace {
-            deadline: options.docker.pull_progress_deadline,
-            at_once: pulls_at_once(options),
-            rate: options.docker.registry_qps,
-            burst: options.docker.registry_burst,
+        images: Images {
+            infra: options.docker.infra_image.clone(),
+            pulls: Pace {
+                deadline: options.docker.pull_progress_deadline,
+                at_once: pulls_at_once(options),
+                rate: options.docker.registry_qps,
+                burst: options.docker.registry_burst,
+            },
+            preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
+            garbage: options.garbage.images(),
         },
-        image_preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
-        image_garbage: options.garbage.images(),
         pod_logs_dir: options.directories.pod_logs.clone(),
         network: network(options),
         dead: DeadPolicy {
@@ -252,10 +256,10 @@ pub(crate) mod tests {
     fn configuration_from_flags() {
         let config = configure(&options("run --pod-manifest-path m/ --node-labels a=b"), "Node1").unwrap();
         assert_eq!(config.node_name, "node1");
-        assert!(config.manifest_path.clone().unwrap().is_absolute());
+        assert!(config.sources.manifest_path.clone().unwrap().is_absolute());
         assert_eq!(config.node_labels.get("kubernetes.io/hostname").map(String::as_str), Some("node1"));
         assert_eq!(config.node_labels.get("a").map(String::as_str), Some("b"));
-        assert_eq!(config.sources().len(), 1);
+        assert_eq!(config.declared().len(), 1);
         let config =
             configure(&options("run --pod-manifest-path m --hostname-override EDGE-7 "), "my_host").unwrap();
         assert_eq!(config.node_name, "edge-7");

@@ -47,34 +47,16 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// `--docker-endpoint`.
     pub docker: Endpoint,
-    /// `--pod-manifest-path`, absolute.
-    pub manifest_path: Option<PathBuf>,
-    /// Keys of `--manifest-verify-key`; `None` when no manifest has to be signed.
-    pub verifier: Option<Arc<Verifier>>,
-    /// `--last-good-key-file`, absolute; `None` for the one below the root directory.
-    pub last_good_key_file: Option<PathBuf>,
-    /// `--file-check-frequency`.
-    pub file_check_frequency: Duration,
-    /// `--manifest-url` and all that belongs to it.
-    pub manifest_url: Option<http::Settings>,
-    /// `--kubeconfig` and all that belongs to it.
-    pub api_source: Option<ApiSource>,
+    /// Where pods come from.
+    pub sources: Sources,
     /// `--sync-frequency`: the safety net's period.
     pub sync_frequency: Duration,
     /// `--runonce`.
     pub runs_once: bool,
-    /// `--pod-infra-container-image`; `None` for the built-in one.
-    pub infra_image: Option<String>,
     /// What pods of each source may do and see: `--source-policy` over the flags for all sources.
     pub policy: Arc<Policies>,
-    /// `--image-pull-progress-deadline`, `--serialize-image-pulls`, `--max-parallel-image-pulls`,
-    /// `--registry-qps`, `--registry-burst`.
-    pub pull_pace: Pace,
-    /// `--image-preload-dir`, absolute; `None` for none.
-    pub image_preload_dir: Option<PathBuf>,
-    /// `--image-gc-high-threshold`, `--image-gc-low-threshold`, `--minimum-image-ttl-duration`,
-    /// `--image-maximum-gc-age`, `--pinned-images`.
-    pub image_garbage: images::Policy,
+    /// Where images come from, and when they go.
+    pub images: Images,
     /// `--pod-logs-dir`: absolute and normalized, and not `/`.
     pub pod_logs_dir: PathBuf,
     /// `--minimum-container-ttl-duration`, `--maximum-dead-containers-per-container`,
@@ -99,14 +81,46 @@ pub struct Config {
     pub api: Option<api::Settings>,
 }
 
+/// Where pods come from.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sources {
+    /// `--pod-manifest-path`, absolute.
+    pub manifest_path: Option<PathBuf>,
+    /// `--file-check-frequency`.
+    pub file_check_frequency: Duration,
+    /// `--manifest-url` and all that belongs to it.
+    pub manifest_url: Option<http::Settings>,
+    /// `--kubeconfig` and all that belongs to it, or `--api-address`.
+    pub api: Option<ApiSource>,
+    /// Keys of `--manifest-verify-key`; `None` when no manifest has to be signed.
+    pub verifier: Option<Arc<Verifier>>,
+    /// `--last-good-key-file`, absolute; `None` for the one below the root directory.
+    pub last_good_key_file: Option<PathBuf>,
+}
+
+/// Where images come from, and when they go.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Images {
+    /// `--pod-infra-container-image`; `None` for the built-in one.
+    pub infra: Option<String>,
+    /// `--image-pull-progress-deadline`, `--serialize-image-pulls`, `--max-parallel-image-pulls`,
+    /// `--registry-qps`, `--registry-burst`.
+    pub pulls: Pace,
+    /// `--image-preload-dir`, absolute; `None` for none.
+    pub preload_dir: Option<PathBuf>,
+    /// `--image-gc-high-threshold`, `--image-gc-low-threshold`, `--minimum-image-ttl-duration`,
+    /// `--image-maximum-gc-age`, `--pinned-images`.
+    pub garbage: images::Policy,
+}
+
 impl Config {
     /// The sources this configuration declares. One that is not declared does not exist: it delays
     /// nothing and owns nothing (kubernetes/kubernetes#59275).
     #[must_use]
-    pub fn sources(&self) -> Vec<Source> {
-        let file = self.manifest_path.as_ref().map(|_| Source::File);
-        let http = self.manifest_url.as_ref().map(|_| Source::Http);
-        let api = self.api_source.as_ref().map(|_| Source::Api);
+    pub fn declared(&self) -> Vec<Source> {
+        let file = self.sources.manifest_path.as_ref().map(|_| Source::File);
+        let http = self.sources.manifest_url.as_ref().map(|_| Source::Http);
+        let api = self.sources.api.as_ref().map(|_| Source::Api);
         file.into_iter().chain(http).chain(api).collect()
     }
 
@@ -120,10 +134,11 @@ impl Config {
     /// Path or URL of a source; a URL without its query, which may hold a secret.
     #[must_use]
     pub fn location(&self, source: Source) -> String {
+        let Sources { manifest_path, manifest_url, api, .. } = &self.sources;
         match source {
-            Source::File => self.manifest_path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
-            Source::Http => self.manifest_url.as_ref().map(|s| s.url.to_string()).unwrap_or_default(),
-            Source::Api => match &self.api_source {
+            Source::File => manifest_path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+            Source::Http => manifest_url.as_ref().map(|s| s.url.to_string()).unwrap_or_default(),
+            Source::Api => match api {
                 Some(ApiSource::Cluster(settings)) => settings.kubeconfig.display().to_string(),
                 Some(ApiSource::Store) => store::directory(&self.root_dir).display().to_string(),
                 None => String::new(),

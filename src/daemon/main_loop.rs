@@ -347,11 +347,10 @@ mod tests {
                    spec: {containers: [{name: app, image: busybox}]}}";
         fs::write(within("manifests/web.yaml"), pod).unwrap();
         let config = Arc::new(Config {
-            manifest_path: Some(within("manifests")),
             root_dir: within("root"),
             run_dir: within("run"),
             pod_logs_dir: within("pods"),
-            ..rig::config()
+            ..rig::config_with(|it| it.manifest_path = Some(within("manifests")))
         });
         let (signal, signals) = bounded(2);
         let (events_in, events) = bounded(limits::EVENT_QUEUE);

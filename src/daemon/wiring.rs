@@ -231,11 +231,11 @@ impl Parts<'_> {
 
     fn preload(&self) -> Result<Option<Preload>, RunError> {
         let config = self.config;
-        let Some(dir) = config.image_preload_dir.clone() else { return Ok(None) };
+        let Some(dir) = config.images.preload_dir.clone() else { return Ok(None) };
         let out = self.events.clone();
         let came = Box::new(move |names| out.send(Event::ImagesCame(names)).is_ok());
         let docker = self.docker.clone();
-        Preload::start(dir, &config.root_dir, config.file_check_frequency, docker, came)
+        Preload::start(dir, &config.root_dir, config.sources.file_check_frequency, docker, came)
             .map(Some)
             .map_err(cannot("the preload thread could not be started"))
     }
@@ -247,7 +247,7 @@ impl Parts<'_> {
             }
         });
         let keys = NodeKeys::of_process(&self.config.root_dir);
-        Pulls::new(self.docker.clone(), self.clock, self.config.pull_pace, keys, grants, on_missing)
+        Pulls::new(self.docker.clone(), self.clock, self.config.images.pulls, keys, grants, on_missing)
     }
 
     fn garbage(&self, preload: Option<Preload>, pods: Latest) -> Collector {
@@ -258,8 +258,8 @@ impl Parts<'_> {
             clock: Arc::new(self.clock),
             boot: self.clock.boot(),
             root_dir: config.root_dir.clone(),
-            policy: config.image_garbage.clone(),
-            sandbox: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
+            policy: config.images.garbage.clone(),
+            sandbox: config.images.infra.clone().unwrap_or_else(sandbox_image::image_name),
             preloaded: Box::new(preloaded),
             pods,
         })
@@ -289,7 +289,7 @@ impl Parts<'_> {
             map: MapConfig {
                 root_dir: self.root_dir.clone(),
                 oom_floor,
-                infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
+                infra_image: config.images.infra.clone().unwrap_or_else(sandbox_image::image_name),
                 node_memory: sys::total_memory(),
                 logs: config.logs,
                 node_name: config.node_name.clone(),
@@ -298,7 +298,7 @@ impl Parts<'_> {
             },
             allocatable: config.node.allocatable,
             boot: self.clock.boot(),
-            builtin_sandbox: config.infra_image.is_none(),
+            builtin_sandbox: config.images.infra.is_none(),
             cgroups: cgroups.parents.clone(),
             recursive_mounts: Arc::default(),
             grants,
@@ -357,7 +357,7 @@ impl Parts<'_> {
         let out = self.events.clone();
         // Without a main loop the trouble is not reported.
         let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
-        let claims = Arc::new(Claims::new(config.root_dir.clone(), config.sources(), tell));
+        let claims = Arc::new(Claims::new(config.root_dir.clone(), config.declared(), tell));
         Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;
         let settings = manager::Settings {
             root: config.root_dir.clone(),

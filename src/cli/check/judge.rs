@@ -74,7 +74,8 @@ fn only(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Config {
     let mut config = config.clone();
     // Only that there is one counts.
     let url = || ManifestUrl::parse("https://localhost/").ok().map(Settings::new);
-    config.manifest_path = Some("/".into()).filter(|_| sets.contains_key(&Source::File));
-    config.manifest_url = config.manifest_url.or_else(url).filter(|_| sets.contains_key(&Source::Http));
+    config.sources.manifest_path = Some("/".into()).filter(|_| sets.contains_key(&Source::File));
+    config.sources.manifest_url =
+        config.sources.manifest_url.or_else(url).filter(|_| sets.contains_key(&Source::Http));
     config
 }

@@ -241,7 +241,7 @@ impl Turn {
     /// The state at the daemon's start.
     #[must_use]
     pub fn new(config: Arc<Config>) -> Turn {
-        let declared = config.sources();
+        let declared = config.declared();
         Turn {
             merge: Versioned::new(Merge::new(&declared).under(Arc::clone(&config.policy))),
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),

@@ -208,7 +208,7 @@ impl Turn {
             || self.found.get(&pod.key).is_some_and(|all| !all.is_empty());
         let none = Pressures::new();
         let pressures = if is_there { &none } else { self.node.pressures() };
-        let chosen = match (&self.config.api_source, pod.source) {
+        let chosen = match (&self.config.sources.api, pod.source) {
             (Some(ApiSource::Cluster(_)), Source::Api) => {
                 let node = self.sources.get(&Source::Api).and_then(|state| state.node.as_ref());
                 Chosen::ByCluster(node.filter(|_| !is_there))

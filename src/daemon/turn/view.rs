@@ -223,13 +223,13 @@ impl Turn {
     /// `problems` are those of all sources.
     fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
         let url = self.config.location(Source::Http);
-        let stored = match self.config.api_source {
+        let stored = match self.config.sources.api {
             Some(ApiSource::Store) => Some(self.config.location(Source::Api)),
             Some(ApiSource::Cluster(_)) | None => None,
         };
         let of_api = |p: &Problem| match &stored {
             Some(place) => Path::new(&p.path).starts_with(place),
-            None => self.config.api_source.is_some() && p.path.contains("/api/v1/namespaces/"),
+            None => self.config.sources.api.is_some() && p.path.contains("/api/v1/namespaces/"),
         };
         let is_ours = |p: &&Problem| match source {
             Source::File => (p.path != url || url.is_empty()) && !of_api(p),

@@ -31,7 +31,7 @@ impl Parts<'_> {
     /// What is written over the API, and the thread that reads it.
     fn holdings(&self, told: &Told) -> Result<Option<(Holdings, Reading)>, RunError> {
         let config = self.config;
-        match &config.api_source {
+        match &config.sources.api {
             // Writes go to the cluster then.
             None | Some(ApiSource::Cluster(_)) => return Ok(None),
             Some(ApiSource::Store) => {}
@@ -41,7 +41,7 @@ impl Parts<'_> {
         let mut acceptor = self.acceptor(Source::Api);
         // Who may write is known by its certificate.
         acceptor.verifier = None;
-        let key_file = config.last_good_key_file.clone();
+        let key_file = config.sources.last_good_key_file.clone();
         let holdings = Holdings::new(config.root_dir.clone(), key_file, acceptor, told.clone(), send);
         let reading = holdings.read().map_err(cannot("the store of the API could not be read"))?;
         Ok(Some((holdings, reading)))
@@ -81,7 +81,7 @@ impl Parts<'_> {
             Box::new(move || vec![api::port(&settings, parts)]) as Others
         });
         // A client of its own: a flood of tokens takes no call from the node's own work.
-        let server = match &config.api_source {
+        let server = match &config.sources.api {
             Some(ApiSource::Cluster(settings)) if config.server.asks() => {
                 Some(Client::awaiting(settings.kubeconfig.clone()))
             }

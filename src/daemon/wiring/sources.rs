@@ -46,8 +46,8 @@ impl Parts<'_> {
     /// Starts all sources that are declared.
     pub(super) fn sources(&self) -> Result<Sources, RunError> {
         let config = self.config;
-        let key_file = config.last_good_key_file.as_deref();
-        if !config.sources().is_empty()
+        let key_file = config.sources.last_good_key_file.as_deref();
+        if !config.declared().is_empty()
             && let Err(why) = LastGood::prepare(&config.root_dir, key_file)
         {
             log::debug!("what sources say cannot be remembered yet: {why}");
@@ -58,9 +58,9 @@ impl Parts<'_> {
             Saver::new(store, self.pulses.clone())
         };
         // Both stores are made before either source starts: each judges by what the other has seen.
-        let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
-        let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
-        let (api, server) = match &config.api_source {
+        let file = config.sources.manifest_path.clone().map(|path| (path, store(Source::File)));
+        let http = config.sources.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
+        let (api, server) = match &config.sources.api {
             None | Some(ApiSource::Store) => (None, None),
             Some(ApiSource::Cluster(settings)) => {
                 let is_awaited = config.certificates.as_ref().is_some_and(|it| it.bootstrap.is_some());
@@ -80,7 +80,7 @@ impl Parts<'_> {
     }
 
     fn file_source(&self, path: PathBuf, store: Saver) -> Result<FileSource, RunError> {
-        let every = self.config.file_check_frequency;
+        let every = self.config.sources.file_check_frequency;
         FileSource::start(path, every, self.acceptor(Source::File), store, self.sink(), self.pulses.clone())
             .map_err(cannot("the file source could not be started"))
     }
@@ -111,7 +111,7 @@ impl Parts<'_> {
     /// What decides which content of a source is accepted.
     pub(super) fn acceptor(&self, source: Source) -> Acceptor {
         let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
-        acceptor.verifier.clone_from(&self.config.verifier);
+        acceptor.verifier.clone_from(&self.config.sources.verifier);
         acceptor.policy = Arc::clone(&self.config.policy);
         acceptor
     }

@@ -203,7 +203,7 @@ fn an_edit_of_the_network_mode_gives_one_sandbox_in_the_new_mode() {
             c.state == DockerState::Running
                 && c.body.labels.get(labels::TYPE).is_some_and(|t| t == labels::TYPE_SANDBOX)
         });
-        assert_eq!(mode.map(|c| c.body.host_config.network_mode == "host"), Some(host));
+        assert_eq!(mode.map(|c| c.body.host_config.namespaces.network_mode == "host"), Some(host));
     });
 }
 

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use podkeeper::testing::base::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::testing::base::limits;
 use podkeeper::testing::cgroup::{self, Driver, Naming, Parents};
-use podkeeper::testing::daemon::config::Config;
+use podkeeper::testing::daemon::config::{Config, Sources};
 use podkeeper::testing::daemon::drain::Drain;
 use podkeeper::testing::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::testing::machine::{
@@ -231,19 +231,15 @@ pub fn config() -> Config {
         root_dir: ROOT.into(),
         run_dir: "/run/podkeeper".into(),
         docker: Endpoint::Fake,
-        manifest_path: Some("/m".into()),
-        verifier: None,
-        last_good_key_file: None,
-        file_check_frequency: Duration::from_secs(20),
-        manifest_url: None,
-        api_source: None,
+        sources: Sources {
+            manifest_path: Some("/m".into()),
+            file_check_frequency: Duration::from_secs(20),
+            ..Sources::default()
+        },
         sync_frequency: RELIST,
         runs_once: false,
-        infra_image: None,
         policy: Default::default(),
-        pull_pace: Default::default(),
-        image_preload_dir: None,
-        image_garbage: Default::default(),
+        images: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
         dead: Default::default(),
@@ -352,7 +348,7 @@ impl World {
             dead: Default::default(),
         });
         let mut config = config();
-        config.manifest_url = self.hub.as_ref().map(|_| sources::settings());
+        config.sources.manifest_url = self.hub.as_ref().map(|_| sources::settings());
         self.daemon = Some(Daemon {
             turn: Turn::new(Arc::new(config)),
             workers: BTreeMap::new(),

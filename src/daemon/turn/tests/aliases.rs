@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, config, key, pod, pod_of};
+use super::rig::{Rig, acts, config_with, key, pod, pod_of};
 use crate::daemon::config::Config;
 use crate::daemon::turn::Event;
 use crate::network::{DockerNetwork, NetworkConfig};
@@ -16,7 +16,7 @@ fn node(containers: &[&str]) -> Rig {
     let docker_network = Some(DockerNetwork { name: "pods".into(), cidrs: Vec::new() });
     let network = NetworkConfig { docker_network, ..NetworkConfig::default() };
     let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
-    let mut rig = Rig::with(Config { manifest_url: Some(url), network, ..config() });
+    let mut rig = Rig::with(Config { network, ..config_with(|it| it.manifest_url = Some(url)) });
     rig.list(containers);
     rig
 }
@@ -160,7 +160,7 @@ fn pods_of_one_source_share_names_and_without_a_network_there_are_none() {
     http(&mut rig, &both);
     assert_eq!((lacks(&rig, "a-n1"), lacks(&rig, "b-n1")), (String::new(), String::new()));
     let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
-    let mut rig = Rig::with(Config { manifest_url: Some(url), ..config() });
+    let mut rig = Rig::with(config_with(|it| it.manifest_url = Some(url)));
     rig.list(&[]);
     rig.want(&both[..1]);
     http(&mut rig, &both[1..]);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::rig::{Rig, acts, config, pod, pod_of};
+use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::base::clock::Timestamp;
-use crate::daemon::config::{ApiSource, Config};
+use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::machine::Report;
 use crate::pod::placement::NodeAtServer;
@@ -18,7 +18,10 @@ use crate::source::{FromSource, PodSet, SourceUpdate};
 
 fn rig() -> Rig {
     let settings = Settings { kubeconfig: PathBuf::from("/k"), remembers: true };
-    Rig::with(Config { manifest_path: None, api_source: Some(ApiSource::Cluster(settings)), ..config() })
+    Rig::with(config_with(|it| {
+        it.manifest_path = None;
+        it.api = Some(ApiSource::Cluster(settings));
+    }))
 }
 
 /// A pod of the server.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, config, pod, pod_of};
+use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::daemon::config::Config;
 use crate::daemon::turn::Event;
 use crate::pod::object::LocalObject;
@@ -70,7 +70,8 @@ fn an_edited_pod_gets_what_it_refers_to_now() {
 fn two(policy: SourcePolicy, objects: &str) -> Rig {
     let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
     let policies = Policies::default().with(Source::Http, policy);
-    let mut rig = Rig::with(Config { manifest_url: Some(url), policy: Arc::new(policies), ..config() });
+    let mut rig =
+        Rig::with(Config { policy: Arc::new(policies), ..config_with(|it| it.manifest_url = Some(url)) });
     rig.list(&[]);
     rig.want_objects(&[], objects);
     rig

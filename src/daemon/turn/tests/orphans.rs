@@ -1,6 +1,6 @@
 //! Podkeeper's containers that no manifest names.
 
-use super::rig::{Rig, acts, config, container, pod, with_port};
+use super::rig::{Rig, acts, config_with, container, pod, with_port};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::runtime::labels;
 
@@ -104,7 +104,7 @@ fn of_a_source_that_is_not_configured_they_go_when_all_others_have_spoken() {
     assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0]);
     assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
     // Without any source there is none to wait for.
-    let mut rig = Rig::with(crate::daemon::config::Config { manifest_path: None, ..config() });
+    let mut rig = Rig::with(config_with(|it| it.manifest_path = None));
     assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
 }
 
@@ -169,7 +169,7 @@ fn given_up_before_the_other_source_was_heard() {
     };
     let began = || {
         let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
-        let mut rig = Rig::with(crate::daemon::config::Config { manifest_url: Some(url), ..config() });
+        let mut rig = Rig::with(config_with(|it| it.manifest_url = Some(url)));
         rig.list(&[WEB]);
         rig.want(&[web.clone().into()]);
         assert_eq!(acts(rig.want(&[])), [""; 0], "the server was not heard");

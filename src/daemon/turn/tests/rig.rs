@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::clock::{Mono, Now, Timestamp};
-use crate::daemon::config::Config;
+use crate::daemon::config::{Config, Sources};
 use crate::daemon::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
 use crate::machine::{Report, StopOrder, Wish};
 use crate::plan::testing;
@@ -37,22 +37,18 @@ pub(crate) fn config() -> Config {
         root_dir: ROOT.into(),
         run_dir: "/run/podkeeper".into(),
         docker: Endpoint::Fake,
-        manifest_path: Some("/m".into()),
-        verifier: None,
-        last_good_key_file: None,
-        file_check_frequency: Duration::from_secs(20),
-        manifest_url: None,
-        api_source: None,
+        sources: Sources {
+            manifest_path: Some("/m".into()),
+            file_check_frequency: Duration::from_secs(20),
+            ..Sources::default()
+        },
         sync_frequency: Duration::from_secs(60),
         runs_once: false,
-        infra_image: None,
         policy: Arc::new(
             Policies::all(SourcePolicy { host_network: false, ..SourcePolicy::default() })
                 .with(Source::File, SourcePolicy::default()),
         ),
-        pull_pace: Default::default(),
-        image_preload_dir: None,
-        image_garbage: Default::default(),
+        images: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
         dead: Default::default(),
@@ -64,6 +60,13 @@ pub(crate) fn config() -> Config {
         server: crate::server::Settings::default(),
         api: None,
     }
+}
+
+/// The same with other sources.
+pub(crate) fn config_with(change: impl FnOnce(&mut Sources)) -> Config {
+    let mut config = config();
+    change(&mut config.sources);
+    config
 }
 
 pub(super) fn key(name: &str) -> PodKey {

@@ -112,7 +112,7 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
 fn two(containers: &[&str]) -> Rig {
     let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
     let settings = Some(crate::source::http::Settings::new(url));
-    let mut rig = Rig::with(crate::daemon::config::Config { manifest_url: settings, ..super::rig::config() });
+    let mut rig = Rig::with(super::rig::config_with(|it| it.manifest_url = settings));
     rig.list(containers);
     rig
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, config, pod, pod_of};
+use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::daemon::turn::Event;
 use crate::pod::{DesiredPod, Source};
 use crate::source::http::Settings;
@@ -12,7 +12,7 @@ use crate::source::{FromSource, PodSet, SourceUpdate};
 /// A node with two sources, Docker listed.
 fn two(containers: &[&str]) -> Rig {
     let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
-    let mut rig = Rig::with(crate::daemon::config::Config { manifest_url: Some(url), ..config() });
+    let mut rig = Rig::with(config_with(|it| it.manifest_url = Some(url)));
     rig.list(containers);
     rig
 }
