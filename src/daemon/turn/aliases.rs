@@ -23,10 +23,21 @@ use crate::recorder::{ObjectEvent, words};
 /// Names in lower case that a pod asks for and does not get, and the pod that each belongs to.
 pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
 
+/// What is known of names.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Pods have changed: other names may be taken now.
+    pub(super) due: bool,
+    index: Index,
+    /// How often the names of a pod were looked at.
+    #[cfg(test)]
+    pub(super) looked: std::cell::Cell<usize>,
+}
+
 /// Which pods a name in lower case may belong to: all that have it, and perhaps some that had it. Without it every
 /// pod of one source would be compared with every pod of another.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+struct Index {
     /// What it was made of, by versions; `None`: of nothing yet. Past them pods may have come that it lacks.
     of: Option<(u64, u64)>,
     by: BTreeMap<String, BTreeSet<(Source, PodKey)>>,
@@ -88,7 +99,7 @@ impl Turn {
     fn taken(&mut self, pod: &DesiredPod) -> Taken {
         let asked = order::set(self.names(pod).iter().map(|name| network::folded(name)));
         if !asked.is_empty() && !self.names_index_is_fresh() {
-            self.names_index = self.index();
+            self.names.index = self.index();
         }
         let owned = |name: String| {
             let owner = self.owner(&name, pod)?;
@@ -110,35 +121,35 @@ impl Turn {
             active.find(|other| has(other)).map(|other| other.source)
         };
         let found = |key: &PodKey| {
-            let all = self.found.get(key).filter(|_| self.merge.get(key).is_none())?;
+            let all = self.docker.found.get(key).filter(|_| self.merge.get(key).is_none())?;
             sources(all).find(|source| {
                 let theirs = || network::names_of_key(key, *source, &self.config.node_name);
                 precedes(*source) && theirs().iter().any(|theirs| network::folded(theirs) == name)
             })
         };
-        let all = || self.names_index.having(name, pod);
+        let all = || self.names.index.having(name, pod);
         let find = |source_of: &dyn Fn(&PodKey) -> Option<Source>| {
             all().find_map(|key| Some((source_of(key)?, key.clone())))
         };
         find(&wanted).or_else(|| find(&active)).or_else(|| find(&found))
     }
 
-    /// What every pod is called that is wanted, is not gone yet, or runs unclaimed.
     /// Of what the index is made.
     fn versions(&self) -> (u64, u64) {
-        (self.merge.version(), self.found.version())
+        (self.merge.version(), self.docker.found.version())
     }
 
     fn names_index_is_fresh(&self) -> bool {
-        self.names_index.of == Some(self.versions())
+        self.names.index.of == Some(self.versions())
     }
 
+    /// What every pod is called that is wanted, is not gone yet, or runs unclaimed.
     fn index(&self) -> Index {
         let mut index = Index { of: Some(self.versions()), by: BTreeMap::new() };
         for pod in self.merge.pods().chain(self.entries.values().flat_map(Entry::active)) {
             index.add(self.names(pod), pod.source, &pod.key);
         }
-        for (key, all) in self.found.iter() {
+        for (key, all) in self.docker.found.iter() {
             // Of these only the names that follow from the identity are known.
             for source in sources(all) {
                 index.add(network::names_of_key(key, source, &self.config.node_name), source, key);
@@ -150,14 +161,14 @@ impl Turn {
     /// A worker told of this version of its pod, which may be one that nobody wants any more.
     pub(super) fn note_name(&mut self, pod: &DesiredPod) {
         if self.names_index_is_fresh() {
-            self.names_index.add(self.names(pod), pod.source, &pod.key);
+            self.names.index.add(self.names(pod), pod.source, &pod.key);
         }
     }
 
     /// The names that a pod asks for on the pods' Docker network.
     fn names(&self, pod: &DesiredPod) -> Vec<String> {
         #[cfg(test)]
-        self.named.set(self.named.get() + 1);
+        self.names.looked.set(self.names.looked.get() + 1);
         let network = &self.config.network;
         if network.docker_network.is_none() || pod.host_network() {
             return Vec::new();

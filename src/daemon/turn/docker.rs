@@ -1,10 +1,13 @@
 //! How the loop handles Docker's events and lists: workers get hints, and the first list tells which pod
 //! holds which name.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::entry::Entry;
+use super::networks::Elsewhere;
 use super::orphans::Sweep;
+use super::versioned::Versioned;
 use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
@@ -16,28 +19,61 @@ use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
+use crate::status::snapshot::DockerView;
+
+/// The problem with a Docker that was not asked yet.
+pub(super) const NOT_ASKED: &str = "not asked yet";
+
+/// What is known of Docker and of the containers that it holds.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// As the status shows it.
+    pub(super) view: DockerView,
+    /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
+    pub(super) listed: bool,
+    /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
+    pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
+    /// Identities without a worker of which an event came after that list.
+    changed: BTreeSet<PodKey>,
+    /// Sandboxes in that list that are not on the network of [`Config::network`](crate::daemon::config::Config).
+    pub(super) elsewhere: Table<PodKey, Elsewhere>,
+}
+
+impl Known {
+    /// Before it is asked.
+    pub(super) fn nothing(endpoint: String) -> Known {
+        let problem = Some(NOT_ASKED.to_owned());
+        Known {
+            view: DockerView { endpoint, reachable: false, version: None, problem },
+            listed: false,
+            found: Versioned::default(),
+            changed: BTreeSet::new(),
+            elsewhere: Table::new(),
+        }
+    }
+}
 
 impl Turn {
     pub(super) fn runtime(&mut self, event: RuntimeEvent, now: &Now) {
         match event {
             RuntimeEvent::Changed { key, hint } => self.hint(&key, hint),
             RuntimeEvent::Lost(why) => {
-                if self.docker.reachable || self.docker.problem.as_ref() != Some(&why) {
+                if self.docker.view.reachable || self.docker.view.problem.as_ref() != Some(&why) {
                     self.changed = true;
                     self.log(
                         log::Level::Error,
                         format!("{why}; what runs stays, podkeeper waits for Docker"),
                     );
                 }
-                self.docker.reachable = false;
-                self.docker.problem = Some(why);
+                self.docker.view.reachable = false;
+                self.docker.view.problem = Some(why);
             }
             RuntimeEvent::Listed { containers, version } => self.listed(&containers, version, now),
         }
     }
 
     fn listed(&mut self, containers: &[ContainerSummary], version: Option<String>, now: &Now) {
-        let back = !self.docker.reachable;
+        let back = !self.docker.view.reachable;
         if back {
             self.changed = true;
             let version = version.as_deref().unwrap_or("of unknown version");
@@ -49,9 +85,9 @@ impl Turn {
                 },
             );
         }
-        self.docker.reachable = true;
-        self.docker.problem = None;
-        self.docker.version = version.or(self.docker.version.take());
+        self.docker.view.reachable = true;
+        self.docker.view.problem = None;
+        self.docker.view.version = version.or(self.docker.view.version.take());
         let root = self.config.root_dir.to_string_lossy().into_owned();
         if back {
             self.tell_strange(containers, &root);
@@ -59,19 +95,19 @@ impl Turn {
         if self.sweep == Sweep::AtNextList {
             self.sweep = Sweep::Due;
         }
-        self.found.change().clear();
-        self.found_changed.clear();
+        self.docker.found.change().clear();
+        self.docker.changed.clear();
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
-            self.found.change().get_or_default(owned.key.clone()).push(owned);
+            self.docker.found.change().get_or_default(owned.key.clone()).push(owned);
         }
         self.note_networks(containers);
         self.forget_uids();
-        self.names_due = true;
-        if self.listed {
+        self.names.due = true;
+        if self.docker.listed {
             self.compare_with_workers(back);
             self.compare_addresses(containers);
         } else {
-            self.listed = true;
+            self.docker.listed = true;
             self.first_list(now);
         }
         self.housekeeping();
@@ -91,7 +127,7 @@ impl Turn {
     /// Before any decision: learns which pod holds which name, so that a restart of the daemon restarts no
     /// pod (invariant 5).
     fn first_list(&mut self, now: &Now) {
-        let running = self.found.iter().filter_map(|(key, all)| {
+        let running = self.docker.found.iter().filter_map(|(key, all)| {
             let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
@@ -120,7 +156,7 @@ impl Turn {
     fn compare_with_workers(&mut self, back: bool) {
         let differing = self.entries.iter().filter_map(|(key, entry)| {
             let worker = entry.worker.as_ref()?;
-            let listed = self.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            let listed = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
             (back || !agree(&worker.seen, listed)).then(|| Effect::Hint(key.clone(), Hint::All))
         });
         let differing: Vec<Effect> = differing.collect();
@@ -136,7 +172,7 @@ impl Turn {
         for (key, entry) in &self.entries {
             let Some(known) = entry.status().filter(|known| !known.pod.host_network()) else { continue };
             let Some(ip) = &known.status.pod_ip else { continue };
-            let sandboxes = self.found.get(key).into_iter().flatten();
+            let sandboxes = self.docker.found.get(key).into_iter().flatten();
             let sandboxes = sandboxes.filter(|c| c.is_sandbox() && c.uid == known.pod.uid);
             let other = sandboxes.filter(|c| told.get(c.id.as_str()).is_some_and(|ips| !ips.contains(ip)));
             hints.extend(other.map(|c| Effect::Hint(key.clone(), Hint::Changed(c.id.clone()))));
@@ -177,11 +213,11 @@ impl Turn {
         if self.entries.get(key).is_some_and(|e| e.worker.is_some()) {
             self.out.push(Effect::Hint(key.clone(), hint));
         } else {
-            let found = self.found.get(key);
+            let found = self.docker.found.get(key);
             let is_known = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
             // What was removed and is in no list changes nothing: a worker that has gone removed it.
             if !matches!(&hint, Hint::Removed(id) if !is_known(id)) {
-                self.found_changed.insert(key.clone());
+                self.docker.changed.insert(key.clone());
             }
         }
     }
@@ -189,8 +225,9 @@ impl Turn {
     /// What Docker holds under this identity, as the last list has it. `None` where that is not certain any more: a
     /// worker that begins lists for itself then.
     pub(super) fn found_of(&self, key: &PodKey) -> Option<Vec<Owned>> {
-        let is_certain = self.listed && self.docker.reachable && !self.found_changed.contains(key);
-        is_certain.then(|| self.found.get(key).cloned().unwrap_or_default())
+        let is_certain =
+            self.docker.listed && self.docker.view.reachable && !self.docker.changed.contains(key);
+        is_certain.then(|| self.docker.found.get(key).cloned().unwrap_or_default())
     }
 }
 

@@ -80,7 +80,7 @@ impl Turn {
                     self.due.replace(deadlines.regular, Due::Shutdown);
                 }
                 self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false, shutdown });
-                if self.listed {
+                if self.docker.listed {
                     // Pods that admission refused stay refused, and pods that have ended are not touched.
                     let refused = |e: &Entry| e.rejected().is_some() || e.is_over();
                     let held = all.into_iter().filter(|p| !self.entries.get(&p.key).is_some_and(refused));
@@ -91,7 +91,7 @@ impl Turn {
             None => {
                 self.log(log::Level::Info, "the node is resumed: its pods are started".to_owned());
                 self.draining = None;
-                if self.listed {
+                if self.docker.listed {
                     self.additions(all, now);
                     self.housekeeping();
                 }
@@ -102,7 +102,7 @@ impl Turn {
     /// Tells the pods of the lowest priority to stop; at a shutdown with a time of its own all that are not critical, and
     /// the others when those have ended or their time is over.
     pub(super) fn drain_on(&mut self, now: &Now) {
-        if self.draining.is_none() || !self.listed {
+        if self.draining.is_none() || !self.docker.listed {
             return;
         }
         let alive = self.alive();
@@ -148,7 +148,7 @@ impl Turn {
             }
         };
         let entries = self.entries.iter().filter(|(_, entry)| runs(entry)).map(|(key, _)| key);
-        let found = self.found.iter().filter(|(key, all)| {
+        let found = self.docker.found.iter().filter(|(key, all)| {
             let unattended = self.entries.get(*key).is_none_or(|e| e.worker.is_none());
             unattended && all.iter().any(|c| c.state.is_running())
         });
@@ -171,7 +171,7 @@ impl Turn {
     fn own_grace(&self, key: &PodKey) -> u32 {
         let of_spec = self.version(key).and_then(|p| p.spec.termination_grace_period_seconds);
         let of_spec = of_spec.and_then(duration::grace);
-        let written = self.found.get(key).into_iter().flatten().filter_map(|c| c.grace).max();
+        let written = self.docker.found.get(key).into_iter().flatten().filter_map(|c| c.grace).max();
         of_spec.or(written).unwrap_or(limits::GRACE_DEFAULT)
     }
 
@@ -181,7 +181,7 @@ impl Turn {
         Some(DrainView {
             since: draining.drain.since,
             grace_seconds: draining.drain.grace,
-            stopped: self.listed && left.is_empty(),
+            stopped: self.docker.listed && left.is_empty(),
             left,
         })
     }

@@ -168,7 +168,7 @@ impl Turn {
 
     /// Lets the next evicted pod return whose time has come.
     pub(super) fn return_evicted(&mut self, now: &Now) {
-        if !self.listed || self.draining.is_some() {
+        if !self.docker.listed || self.draining.is_some() {
             return;
         }
         let well = self.node.pressures().is_empty();

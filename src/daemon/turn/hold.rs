@@ -91,7 +91,7 @@ impl Turn {
     fn judge(&mut self, pod: &DesiredPod, after: &After, now: &Now) -> Verdict {
         #[cfg(test)]
         {
-            self.judged += 1;
+            self.waiting.judged += 1;
         }
         let since = self.waits_since(pod, now);
         after::decide(after, |dependency| self.standing(dependency), since, now.mono)
@@ -152,13 +152,13 @@ impl Turn {
         if let Some(Held { pod, why: Why::After(_), .. }) = self.entries.get(key).and_then(Entry::held) {
             self.waiting.add(pod, node);
         }
-        self.cycles_due = true;
+        self.waiting.cycles_due = true;
     }
 
     /// Judges again the pods that wait for the changed ones, and those that would have closed a cycle: the
     /// cycle may be open now.
     pub(super) fn release(&mut self, changed: &[PodKey], now: &Now) {
-        if !self.listed || self.draining.is_some() {
+        if !self.docker.listed || self.draining.is_some() {
             return;
         }
         let waiters = order::set(changed.iter().flat_map(|key| self.waiting.on(key)).cloned());
@@ -172,7 +172,7 @@ impl Turn {
                 Verdict::Start | Verdict::StartAnyway(_) => ready.push(pod),
             }
         }
-        if std::mem::take(&mut self.cycles_due) {
+        if std::mem::take(&mut self.waiting.cycles_due) {
             let held = self.entries.values().filter_map(Entry::held);
             let closed = held.filter(|h| h.why == Why::Cycle).map(|h| Arc::clone(&h.pod));
             ready.extend(closed.collect::<Vec<_>>());

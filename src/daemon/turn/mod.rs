@@ -50,20 +50,17 @@ use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
-use crate::status::snapshot::{DockerView, EvictionView};
+use crate::status::snapshot::EvictionView;
 
-use aliases::Index;
+use aliases::Names;
+use docker::Known;
 use drain::Draining;
 use due::{Due, DueHeap};
 use entry::{Entry, WorkerStatus};
-use networks::Elsewhere;
 use node::NodeState;
 use orphans::Sweep;
 use sources::{Early, SourceState};
 use waiting::Waiting;
-
-/// The problem with a Docker that was not asked yet.
-const NOT_ASKED: &str = "not asked yet";
 
 /// Every event of the main loop. Closed: a new kind of event is a new variant.
 #[derive(Debug)]
@@ -196,45 +193,34 @@ pub struct Turn {
     entries: Table<PodKey, Entry>,
     /// The last status of pods that their source has deleted and that have ended here, as long as the source has them.
     ended: Table<PodKey, WorkerStatus>,
-    /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
-    found: Versioned<Table<PodKey, Vec<Owned>>>,
-    /// Sandboxes in that list that are not on the network of [`Config::network`].
-    elsewhere: Table<PodKey, Elsewhere>,
-    /// Identities without a worker of which an event came after that list.
-    found_changed: BTreeSet<PodKey>,
-    /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
-    listed: bool,
-    docker: DockerView,
+    docker: Known,
     node: NodeState,
     due: DueHeap,
     /// Held pods, by what they wait for.
     waiting: Waiting,
-    /// The set of accepted pods has changed: a cycle of waiting may be open now.
-    cycles_due: bool,
-    /// Pods have changed: other names on the pods' network may be taken now.
-    names_due: bool,
-    names_index: Index,
-    /// How often a held pod was judged.
-    #[cfg(test)]
-    judged: usize,
-    /// How often the names of a pod were looked at.
-    #[cfg(test)]
-    named: std::cell::Cell<usize>,
+    /// Names on the pods' network.
+    names: Names,
     /// The drain of the node, if any.
     draining: Option<Draining>,
     /// The problem with the claims of an earlier version of podkeeper.
     claims: Option<String>,
     /// Threads that hang.
     stuck: Vec<String>,
-    /// Manifests and objects that are not taken beside the others; already logged.
-    told_refused: Vec<Problem>,
-    /// Pods left alone because their manifest cannot be read, and its path; already logged.
-    told_kept: Table<PodKey, String>,
+    logged: Logged,
     sweep: Sweep,
     early: Early,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
+}
+
+/// What stays as it is and has been logged: not again.
+#[derive(Debug, Default)]
+struct Logged {
+    /// Manifests and objects that are not taken beside the others.
+    refused: Vec<Problem>,
+    /// Pods left alone because their manifest cannot be read, and its path.
+    kept: Table<PodKey, String>,
 }
 
 impl Turn {
@@ -247,31 +233,15 @@ impl Turn {
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
             ended: Table::new(),
-            found: Versioned::default(),
-            elsewhere: Table::new(),
-            found_changed: BTreeSet::new(),
-            listed: false,
-            docker: DockerView {
-                endpoint: config.docker.to_string(),
-                reachable: false,
-                version: None,
-                problem: Some(NOT_ASKED.to_owned()),
-            },
+            docker: Known::nothing(config.docker.to_string()),
             node: NodeState::default(),
             due: DueHeap::default(),
             waiting: Waiting::default(),
-            cycles_due: false,
-            names_due: false,
-            names_index: Index::default(),
-            #[cfg(test)]
-            judged: 0,
-            #[cfg(test)]
-            named: std::cell::Cell::default(),
+            names: Names::default(),
             draining: None,
             claims: None,
             stuck: Vec::new(),
-            told_refused: Vec::new(),
-            told_kept: Table::new(),
+            logged: Logged::default(),
             sweep: Sweep::default(),
             early: Early::default(),
             changed: true,
@@ -306,7 +276,7 @@ impl Turn {
             Event::Drain(drain) => self.set_drain(drain, now),
         }
         // The pods of a drained node are considered again when the node is resumed.
-        if self.draining.is_none() && std::mem::take(&mut self.names_due) {
+        if self.draining.is_none() && std::mem::take(&mut self.names.due) {
             self.settle_names(now);
             self.settle_networks(now);
         }
@@ -424,7 +394,7 @@ impl Turn {
         if let Some(pod) = entry.desired.clone() {
             self.wish(key, Wish::Run(pod));
         } else if entry.rejected().is_some() || entry.evicted().is_some() {
-            if self.found.contains_key(key) {
+            if self.docker.found.contains_key(key) {
                 self.wish(key, Wish::Stop(pods::REJECTED));
             }
         } else {

@@ -30,7 +30,7 @@ impl Turn {
             Some(name) => network == name,
             None => DEFAULT.contains(&network),
         };
-        let elsewhere = self.found.iter().filter_map(|(key, all)| {
+        let elsewhere = self.docker.found.iter().filter_map(|(key, all)| {
             let sandbox = all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
             // Somebody may have connected it to others, too.
             let all =
@@ -38,7 +38,7 @@ impl Turn {
             let (id, uid, network) = (sandbox.id.clone(), sandbox.uid.clone(), all.first()?.clone());
             Some((key.clone(), Elsewhere { id, uid, network }))
         });
-        self.elsewhere = elsewhere.collect();
+        self.docker.elsewhere = elsewhere.collect();
     }
 
     fn network_name(&self) -> Option<&str> {
@@ -50,7 +50,7 @@ impl Turn {
         let mut news = Vec::new();
         for (key, entry) in &mut self.entries {
             let Some(pod) = entry.desired.as_ref().filter(|pod| !pod.host_network()) else { continue };
-            let elsewhere = self.elsewhere.get(key).filter(|other| other.uid == pod.uid);
+            let elsewhere = self.docker.elsewhere.get(key).filter(|other| other.uid == pod.uid);
             if entry.elsewhere.as_ref() != elsewhere {
                 entry.elsewhere = elsewhere.cloned();
                 news.push((pod.key.clone(), pod.uid.clone(), elsewhere.cloned()));

@@ -88,7 +88,7 @@ impl Turn {
     /// Compares the conditions with what was told last.
     pub(super) fn note_node(&mut self, now: &Now) {
         self.node.started.get_or_insert(now.wall);
-        let ready = match (&self.docker.problem, self.docker.reachable) {
+        let ready = match (&self.docker.view.problem, self.docker.view.reachable) {
             (_, true) => None,
             (Some(why), false) => Some(format!("container runtime is down: {why}")),
             (None, false) => Some("container runtime is down".to_owned()),

@@ -33,37 +33,38 @@ pub(super) enum Verdict {
 impl Turn {
     /// Sweeps, and stops the orphans whose time has come.
     pub(super) fn housekeeping(&mut self) {
-        if !self.listed {
+        if !self.docker.listed {
             return;
         }
         self.sweep();
         let unclaimed: Vec<PodKey> = self
+            .docker
             .found
             .keys()
             .filter(|key| self.merge.get(key).is_none())
             .filter(|key| self.entries.get(key).is_none_or(|e| e.worker.is_none()))
             .cloned()
             .collect();
-        self.told_kept.retain(|key, _| unclaimed.contains(key));
+        self.logged.kept.retain(|key, _| unclaimed.contains(key));
         for key in unclaimed {
-            let Some(verdict) = self.found.get(&key).map(|all| self.verdict(all)) else { continue };
+            let Some(verdict) = self.docker.found.get(&key).map(|all| self.verdict(all)) else { continue };
             // The snapshot shows a pod without a manifest, and the reason.
             self.changed = true;
             match verdict {
                 Verdict::Wait(_) => {}
                 Verdict::Stop => {
-                    self.told_kept.remove(&key);
+                    self.logged.kept.remove(&key);
                     let order = StopOrder { grace: None, why: "no manifest names it" };
                     self.wish(&key, Wish::Stop(order));
                 }
                 Verdict::Keep(path) => {
                     // A file that is only not settled yet is not logged.
-                    if self.is_wrong(&path) && self.told_kept.get(&key) != Some(&path) {
+                    if self.is_wrong(&path) && self.logged.kept.get(&key) != Some(&path) {
                         let line = format!(
                             "pod {key} runs, but its manifest {path} is not accepted: it is left alone, and not restarted"
                         );
                         self.log(log::Level::Warn, line);
-                        self.told_kept.insert(key, path);
+                        self.logged.kept.insert(key, path);
                     }
                 }
             }
@@ -81,9 +82,9 @@ impl Turn {
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
         let mut pods = order::set(wanted.chain(known));
         let sure = pods.len();
-        pods.extend(self.found.values().flatten().map(|c| c.uid.clone()));
+        pods.extend(self.docker.found.values().flatten().map(|c| c.uid.clone()));
         self.sweep = if pods.len() > sure { Sweep::AtNextList } else { Sweep::Done };
-        let containers = order::set(self.found.values().flatten().map(|c| c.id.clone()));
+        let containers = order::set(self.docker.found.values().flatten().map(|c| c.id.clone()));
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
 

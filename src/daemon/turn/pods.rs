@@ -27,7 +27,7 @@ impl Turn {
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
         let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
         let touched: Vec<PodKey> = touched.collect();
-        self.names_due = true;
+        self.names.due = true;
         for Change { op, pods } in changes {
             match op {
                 Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
@@ -97,7 +97,7 @@ impl Turn {
         self.block(&pod.key, None);
         let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
         let order = StopOrder { grace, why: self.why_gone(pod.source) };
-        let is_found = self.found.contains_key(&pod.key);
+        let is_found = self.docker.found.contains_key(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else {
             // Its deletion began before this daemon did, which goes on with it. Without a list yet, the list will tell.
             if is_found && self.is_deleted(&pod.key, &pod.uid) {
@@ -115,7 +115,7 @@ impl Turn {
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
-        self.names_due = true;
+        self.names.due = true;
         let pod = self.with_runtime(self.with_devices(pod));
         let pod = self.with_names(pod);
         self.block(&pod.key, None);
@@ -169,7 +169,7 @@ impl Turn {
         }
         let words = words::rejected(&reason, message);
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
-        if running || self.found.contains_key(&pod.key) {
+        if running || self.docker.found.contains_key(&pod.key) {
             self.wish(&pod.key, Wish::Stop(REJECTED));
         }
     }
@@ -178,9 +178,9 @@ impl Turn {
     /// other component would retry them (a deliberate difference from the kubelet). `changed`: pods that
     /// others may wait for.
     pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
-        self.names_due = true;
+        self.names.due = true;
         // A drained node starts no pod, and refused pods may stay refused.
-        if !self.listed || self.draining.is_some() {
+        if !self.docker.listed || self.draining.is_some() {
             return;
         }
         let blocked = self.entries.values().filter_map(|entry| match &entry.blocked {
@@ -205,7 +205,7 @@ impl Turn {
         // anew, or the node was drained, comes back, or a disk that is always full would leave a node without pods.
         let was_drained = |entry: &Entry| entry.held().is_some_and(|held| held.why == Why::Drained);
         let is_there = self.entries.get(&pod.key).is_some_and(|e| e.desired.is_some() || was_drained(e))
-            || self.found.get(&pod.key).is_some_and(|all| !all.is_empty());
+            || self.docker.found.get(&pod.key).is_some_and(|all| !all.is_empty());
         let none = Pressures::new();
         let pressures = if is_there { &none } else { self.node.pressures() };
         let chosen = match (&self.config.sources.api, pod.source) {
@@ -220,7 +220,7 @@ impl Turn {
 
     /// A container of this UID ran at Docker's last list.
     pub(super) fn runs(&self, key: &PodKey, uid: &str) -> bool {
-        let found = self.found.get(key);
+        let found = self.docker.found.get(key);
         found.is_some_and(|all| all.iter().any(|c| c.uid == uid && c.state.is_running()))
     }
 
@@ -303,7 +303,7 @@ impl Turn {
             self.entries.remove(key);
         }
         self.changed = true;
-        self.found.change().remove(key);
+        self.docker.found.change().remove(key);
         if let Some(draining) = &mut self.draining {
             draining.forget(key);
         }

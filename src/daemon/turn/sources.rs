@@ -147,7 +147,7 @@ impl Turn {
             }
             SourceUpdate::Forgotten => self.forgotten(source, now),
         }
-        if first && self.listed {
+        if first && self.docker.listed {
             // Orphans may have waited for this source's first report.
             self.housekeeping();
         }
@@ -250,14 +250,14 @@ impl Turn {
         let changes = self.merge.change().full(source, set, now.wall);
         self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
         self.put_in_force(changes, &objects, now);
-        if self.listed {
+        if self.docker.listed {
             self.housekeeping();
         }
     }
 
     /// Before Docker's first list it is not known which pods run: that list starts what is wanted then.
     fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
-        if self.listed {
+        if self.docker.listed {
             self.tell_refused();
             self.apply(changes, now);
             self.send_changed_objects(objects_before);
@@ -269,10 +269,10 @@ impl Turn {
     pub(super) fn tell_refused(&mut self) {
         let mut refused = self.merge.problems();
         refused.retain(|problem| problem.severity == Severity::Error);
-        for problem in new_of(&refused, &self.told_refused) {
+        for problem in new_of(&refused, &self.logged.refused) {
             self.log(log::Level::Error, problem.to_string());
         }
-        self.told_refused = refused;
+        self.logged.refused = refused;
     }
 
     /// Shown with every source: the first claim of a pod of any source may wait for it.

@@ -92,7 +92,7 @@ impl Turn {
         let holder = others.find(|(_, entry)| entry.has_uid(&pod.uid)).map(|(key, _)| key);
         // Of two pods that run when the daemon starts, the one that is considered first stays.
         let holder = holder.or_else(|| {
-            let mut found = self.found.iter().filter(|(key, _)| **key != pod.key);
+            let mut found = self.docker.found.iter().filter(|(key, _)| **key != pod.key);
             let is = |all: &[Owned]| all.iter().any(|c| same_uid(&c.uid, &pod.uid));
             let other = found.find(|(_, all)| is(all)).map(|(key, _)| key);
             other.filter(|_| !self.runs(&pod.key, &pod.uid))
@@ -115,7 +115,7 @@ impl Turn {
         if let Some(told) = worker.and_then(|worker| worker.uids.get(&pod.uid)) {
             return !told.is(pod);
         }
-        let found = self.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
+        let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
         // After a move the containers of one pod may carry both sources.
         let told: Vec<Told> =
             found.filter_map(|c| Some(Told { source: c.source?, written: c.written.clone() })).collect();
@@ -126,7 +126,7 @@ impl Turn {
     pub(super) fn forget_uids(&mut self) {
         for (key, entry) in &mut self.entries {
             let desired = entry.desired.as_ref().map(|pod| pod.uid.clone());
-            let found = self.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
             let Some(worker) = &mut entry.worker else { continue };
             let shown = worker.status.as_ref().map(|status| status.pod.uid.clone());
             worker.uids.retain(|uid, _| {

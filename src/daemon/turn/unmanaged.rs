@@ -27,7 +27,7 @@ use crate::status::snapshot::{PodView, UNMANAGED};
 impl Turn {
     /// All found pods that no source wants.
     pub(super) fn unmanaged_views(&self) -> impl Iterator<Item = PodView> {
-        let unclaimed = self.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
+        let unclaimed = self.docker.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
         unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all))
     }
 

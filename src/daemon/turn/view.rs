@@ -53,7 +53,7 @@ impl Turn {
         problems.extend(self.merge.pods().filter_map(|pod| priority_problem(pod)));
         problems.extend(self.network_problems());
         problems.extend(self.object_problems());
-        problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
+        problems.extend(self.logged.kept.iter().map(|(key, path)| Problem {
             severity: Severity::Error,
             path: path.clone(),
             at: None,
@@ -65,7 +65,7 @@ impl Turn {
         Snapshot {
             node: self.config.node_name.clone(),
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
-            docker: self.docker.clone(),
+            docker: self.docker.view.clone(),
             drain: self.drain_view(),
             conditions: self.node.conditions().to_vec(),
             stuck: self.stuck.clone(),
@@ -82,7 +82,8 @@ impl Turn {
     /// Whether the daemon has begun its work: Docker was listed, or does not answer, and a source was read, or cannot be.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let asked = self.docker.reachable || self.docker.problem.as_deref() != Some(super::NOT_ASKED);
+        let asked = self.docker.view.reachable
+            || self.docker.view.problem.as_deref() != Some(super::docker::NOT_ASKED);
         asked && (self.sources.is_empty() || self.sources.values().any(|source| source.heard))
     }
 
@@ -164,8 +165,8 @@ impl Turn {
         let is_deleted = pod.metadata.deletion_timestamp.is_some();
         let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
         let is_stopped =
-            worker.map_or_else(|| !self.found.contains_key(&pod.key), |worker| worker.terminated);
-        is_deleted && is_stopped && self.listed && self.docker.reachable
+            worker.map_or_else(|| !self.docker.found.contains_key(&pod.key), |worker| worker.terminated);
+        is_deleted && is_stopped && self.docker.listed && self.docker.view.reachable
     }
 
     /// Pods that the policy refuses and that have no other wanted version: shown as failed.

@@ -11,6 +11,11 @@ use crate::pod::{DesiredPod, PodKey};
 pub(super) struct Waiting {
     /// By both identities that a name may mean.
     by: BTreeMap<PodKey, BTreeSet<PodKey>>,
+    /// The set of accepted pods has changed: a cycle of waiting may be open now.
+    pub(super) cycles_due: bool,
+    /// How often a held pod was judged.
+    #[cfg(test)]
+    pub(super) judged: usize,
 }
 
 impl Waiting {

@@ -175,9 +175,9 @@ fn the_names_of_a_pod_are_not_compared_with_those_of_each_other_pod() {
             (0..number).map(|n| pod(&format!("{prefix}-{n}"))).collect()
         };
         http(&mut rig, &pods("url"));
-        rig.turn.named.set(0);
+        rig.turn.names.looked.set(0);
         rig.want(&pods("file"));
-        rig.turn.named.get()
+        rig.turn.names.looked.get()
     };
     let (few, many) = (looked_at(50), looked_at(200));
     assert!(many <= few * 5, "{few} for 50 pods of each source, {many} for 200");

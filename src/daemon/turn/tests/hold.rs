@@ -167,22 +167,22 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     rig.list(&[]);
     let all: Vec<_> = waiters.iter().chain(&others).chain([&db]).cloned().collect();
     rig.want(&all);
-    let begun = rig.turn.judged;
+    let begun = rig.turn.waiting.judged;
     assert!(begun <= 2 * waiters.len(), "{begun} judgements");
     for (n, other) in others.iter().enumerate() {
         let phase = if n % 2 == 0 { "Running" } else { "Succeeded" };
         assert_eq!(acts(rig.status(other, "Pending", false)), [""; 0]);
         assert_eq!(acts(rig.status(other, phase, false)), [""; 0]);
     }
-    assert_eq!(rig.turn.judged, begun, "they wait for none of these");
+    assert_eq!(rig.turn.waiting.judged, begun, "they wait for none of these");
     // One more manifest concerns none of them.
     rig.want(&all.iter().cloned().chain([pod("more")]).collect::<Vec<_>>());
-    assert_eq!(rig.turn.judged, begun);
+    assert_eq!(rig.turn.waiting.judged, begun);
     rig.status(&db, "Pending", false);
-    let once = rig.turn.judged;
+    let once = rig.turn.waiting.judged;
     assert_eq!(once, begun + waiters.len());
     rig.status(&db, "Pending", false);
-    assert_eq!(rig.turn.judged, once, "it says the same");
+    assert_eq!(rig.turn.waiting.judged, once, "it says the same");
     // All are gone: no state stays.
     rig.want(&[]);
     assert!(rig.turn.waiting.is_empty());

@@ -114,7 +114,7 @@ fn nothing_grows() {
         rig.list(&[]);
     }
     let turn = &rig.turn;
-    assert_eq!((turn.entries.len(), turn.found.len(), turn.told_kept.len()), (0, 0, 0));
+    assert_eq!((turn.entries.len(), turn.docker.found.len(), turn.logged.kept.len()), (0, 0, 0));
     assert_eq!(turn.next_due(), None);
 }
 
