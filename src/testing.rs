@@ -194,8 +194,8 @@ pub mod recorder {
 pub mod runtime {
     pub use crate::runtime::{
         Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
-        ExecDetail, HostConfig, ImageDetail, ImageSummary, Mount, Namespaces, NetworkBody, PortBinding,
-        Refusal, RefusalKind, Reply, Resources,
+        ExecDetail, HostConfig, HostDetail, ImageDetail, ImageSummary, Mount, Namespaces, NetworkBody,
+        PortBinding, Refusal, RefusalKind, Reply, Resources,
     };
     pub mod client {
         pub use crate::runtime::client::Client;

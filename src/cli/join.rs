@@ -16,8 +16,8 @@ const AUTHORITIES: &str = "cluster-ca.crt";
 /// Finds the cluster of this server, and writes both files.
 pub fn run(options: &Options, server: &str) -> Outcome {
     let command = &options.command;
-    let token = command.token.as_ref().ok_or("--token is missing: kubeadm token create prints one")?;
-    if command.ca_cert_hashes.is_empty() && !command.skip_ca_check {
+    let token = command.join.token.as_ref().ok_or("--token is missing: kubeadm token create prints one")?;
+    if command.join.ca_cert_hashes.is_empty() && !command.join.skip_ca_check {
         return Err("--ca-cert-hash is missing: the digest of the cluster's authority, which \
                     'kubeadm token create --print-join-command' prints; whoever does without takes any server that \
                     knows the token for the cluster: --unsafe-skip-ca-verification"
@@ -26,7 +26,7 @@ pub fn run(options: &Options, server: &str) -> Outcome {
     let file = options.cluster.bootstrap.clone().unwrap_or_else(discovery::default_file);
     let file = absolute(&file).map_err(|error| error.to_string())?;
     let directory = file.parent().unwrap_or(Path::new("/"));
-    let cluster = discovery::find(server, token, &command.ca_cert_hashes)?;
+    let cluster = discovery::find(server, token, &command.join.ca_cert_hashes)?;
     let authorities = directory.join(AUTHORITIES);
     let write = |path: &Path, bytes: &[u8]| {
         durable::write(path, bytes).map_err(|error| format!("{} cannot be written: {error}", path.display()))

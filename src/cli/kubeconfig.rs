@@ -18,7 +18,7 @@ pub fn run(options: &Options) -> Outcome {
     };
     let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
     let authority = pki::Authority::open(&root_dir)?;
-    let (user, group) = (command.user.as_str(), format!("podkeeper:{}", command.group));
+    let (user, group) = (command.kubeconfig.user.as_str(), format!("podkeeper:{}", command.kubeconfig.group));
     let pair = authority.client(user, &group)?;
     Ok(print(&text(&server, user, &authority.certificate, &pair)))
 }

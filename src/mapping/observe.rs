@@ -10,7 +10,7 @@ use crate::base::clock::Timestamp;
 use crate::mapping;
 use crate::plan::Way;
 use crate::plan::restart::UNKNOWN_EXIT;
-use crate::plan::{Deadline, Exit, Link, Owned, PreStop, Role, RunState};
+use crate::plan::{Deadline, Exit, Kept, Link, Manifest, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, names};
@@ -54,7 +54,7 @@ pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned>
 #[must_use]
 pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     let ours = ParsedLabels::read(&detail.labels, &detail.name, root_dir)?;
-    let host_network = ours.host_network.unwrap_or(detail.network_mode == "host");
+    let host_network = ours.host_network.unwrap_or(detail.host_config.network_mode == "host");
     let ips = if host_network { Vec::new() } else { detail.ips.clone() };
     let link = match detail.networks {
         // Docker notes the time of a start when it is over. After its own end it finds a process that runs, and
@@ -81,7 +81,7 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
         stop_signal: detail.stop_signal.clone().filter(|signal| !signal.is_empty()),
         created: detail.created,
         log_path: detail.log_path.clone(),
-        resources: detail.resources,
+        resources: detail.host_config.resources,
         ..ours.owned(state, host_network, ips, link)
     })
 }
@@ -163,13 +163,13 @@ impl<'a> ParsedLabels<'a> {
         })
     }
 
+    /// Of a sandbox.
     fn deadline(&self) -> Option<Box<Deadline>> {
         let since = self.labels.get(labels::ACTIVE_SINCE).and_then(|text| {
             let (boot, up) = text.split_once('/').filter(|(boot, _)| !boot.is_empty())?;
             Some((boot.to_owned(), Duration::from_millis(up.parse().ok()?)))
         });
-        let is_sandbox = self.container == labels::SANDBOX_NAME;
-        (is_sandbox && (since.is_some() || self.past_deadline))
+        (since.is_some() || self.past_deadline)
             .then(|| Box::new(Deadline { since, passed: self.past_deadline }))
     }
 
@@ -184,7 +184,12 @@ impl<'a> ParsedLabels<'a> {
             || text(labels::SANDBOX_ID).is_some_and(|sandbox| text(labels::SEALED) == Some(sandbox));
         let ours = |key: &str| text(key).filter(|_| sealed);
         let role = if is_sandbox {
-            Role::Sandbox { host_network, ips, link }
+            let kept = Kept {
+                deadline: self.deadline(),
+                seen: text(labels::SEEN).and_then(|seen| seen.parse().ok()),
+                devices: ours(labels::ASSIGNED_DEVICES).map(str::to_owned),
+            };
+            Role::Sandbox { host_network, ips, link, kept }
         } else {
             // A damaged kind counts as regular: such a container stops first, and no other one waits for it.
             let (kind, index) = text(labels::KIND).and_then(kind).unwrap_or((ContainerKind::Regular, 0));
@@ -215,24 +220,23 @@ impl<'a> ParsedLabels<'a> {
             grace: grace(labels::DELETION_GRACE)
                 .filter(|_| sealed)
                 .or_else(|| grace(labels::TERMINATION_GRACE)),
-            source: text(labels::SOURCE).and_then(Source::parse),
-            origin: text(labels::ORIGIN).map(str::to_string),
-            written: ours(labels::WRITTEN).map(str::to_string),
-            shape: ours(labels::SHAPE).map(str::to_string),
+            manifest: Manifest {
+                source: text(labels::SOURCE).and_then(Source::parse),
+                origin: text(labels::ORIGIN).map(str::to_string),
+                written: ours(labels::WRITTEN).map(str::to_string),
+                shape: ours(labels::SHAPE).map(str::to_string),
+            },
             pre_stop: text(labels::PRE_STOP).map(|handler| {
                 let ports = text(labels::PORTS).unwrap_or_default().to_owned();
                 Box::new(PreStop { handler: handler.to_owned(), ports, sealed })
             }),
-            deadline: self.deadline(),
             message: Way::of(
                 text(labels::TERMINATION_MESSAGE_PATH),
                 text(labels::TERMINATION_MESSAGE_POLICY),
             ),
             stop_signal: None,
             created: None,
-            pod_seen: text(labels::SEEN).filter(|_| is_sandbox).and_then(|seen| seen.parse().ok()),
             log_path: String::new(),
-            devices: ours(labels::ASSIGNED_DEVICES).filter(|_| is_sandbox).map(str::to_owned),
             resources: Resources::default(),
         }
     }

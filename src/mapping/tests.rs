@@ -232,11 +232,11 @@ fn no_label_of_an_image_is_read() {
         };
         let owned = seen(all);
         assert_eq!(owned, seen(body.labels));
+        assert_eq!(owned.kept(), None);
         assert_eq!(
-            (owned.pre_stop.is_none(), owned.grace, owned.written, owned.shape),
+            (owned.pre_stop.is_none(), owned.grace, owned.manifest.written, owned.manifest.shape),
             (true, None, None, None)
         );
-        assert_eq!((owned.deadline, owned.devices), (None, None));
     }
 }
 
@@ -268,7 +268,8 @@ fn no_label_of_an_image_on_a_container_of_an_older_podkeeper_is_believed() {
             networks: Vec::new(),
         };
         let owned = observe::from_summary(&summary, &config().root_dir).unwrap();
-        assert_eq!((owned.grace, owned.written, owned.shape, owned.devices), (Some(9), None, None, None));
+        let crate::plan::Manifest { written, shape, .. } = owned.manifest.clone();
+        assert_eq!((owned.grace, written, shape, owned.kept()), (Some(9), None, None, None));
         assert_eq!(owned.pre_stop.map(|hook| hook.sealed), Some(false), "{said:?}");
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod tests;
 
 pub use actions::{Kill, KillReason, ProbeVerdict, Probes, SandboxAction, StartRef};
 pub use message::Way;
-pub use observed::{Deadline, Exit, Link, Observed, Owned, PreStop, Role, RunState};
+pub use observed::{Deadline, Exit, Kept, Link, Manifest, Observed, Owned, PreStop, Role, RunState};
 pub use past::is_past;
 pub use stop::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, stop_now};
 pub use surplus::{DeadPolicy, allowance, next_due, surplus};

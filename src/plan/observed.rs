@@ -36,36 +36,48 @@ pub struct Owned {
     pub image_id: String,
     /// Grace period from its labels, seconds.
     pub grace: Option<u32>,
-    /// Owning source from its labels.
-    pub source: Option<Source>,
-    /// Manifest path or URL from its labels.
-    pub origin: Option<String>,
-    /// [`crate::pod::DesiredPod::written`] of the pod it was made for.
-    pub written: Option<String>,
-    /// [`crate::pod::DesiredPod::shape`] of the pod it was made for.
-    pub shape: Option<String>,
+    /// The manifest it was made from.
+    pub manifest: Manifest,
     /// The preStop hook from its labels.
     pub pre_stop: Option<Box<PreStop>>,
-    /// Of a sandbox: its pod's deadline, if any.
-    pub deadline: Option<Box<Deadline>>,
     /// Sources of its termination message; none for a sandbox.
     pub message: Way,
     /// Signal to stop it; `None` for SIGTERM.
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.
     pub created: Option<Timestamp>,
-    /// Of a sandbox: when its pod was first seen, wall time, for printing.
-    pub pod_seen: Option<Timestamp>,
     /// File with its output; empty until inspected, and when there is none.
     pub log_path: String,
-    /// Of a sandbox: units of devices that its pod was given.
-    pub devices: Option<String>,
     /// Its limits; empty until inspected, and where the engine does not report them.
     pub resources: Resources,
 }
 
+/// What the labels of a container say of the manifest it was made from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Owning source.
+    pub source: Option<Source>,
+    /// Path or URL.
+    pub origin: Option<String>,
+    /// [`crate::pod::DesiredPod::written`] of the pod.
+    pub written: Option<String>,
+    /// [`crate::pod::DesiredPod::shape`] of the pod.
+    pub shape: Option<String>,
+}
+
+/// What the labels of a sandbox tell the next daemon of its pod.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Kept {
+    /// The pod's deadline, if any.
+    pub deadline: Option<Box<Deadline>>,
+    /// When the pod was first seen, wall time, for printing.
+    pub seen: Option<Timestamp>,
+    /// Units of devices that the pod was given.
+    pub devices: Option<String>,
+}
+
 /// A pod's activeDeadlineSeconds, from its sandbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deadline {
     /// Since when the pod is active: the boot id, and the uptime at that time.
     pub since: Option<(String, Duration)>,
@@ -115,6 +127,8 @@ pub enum Role {
         ips: Vec<String>,
         /// State of its network.
         link: Link,
+        /// What it keeps of its pod.
+        kept: Kept,
     },
     /// One of the pod's containers.
     Container {
@@ -204,6 +218,14 @@ impl Owned {
         match &self.role {
             Role::Sandbox { .. } => None,
             Role::Container { name, .. } => Some(name),
+        }
+    }
+    /// What it keeps of its pod; `None` for a container that is no sandbox.
+    #[must_use]
+    pub fn kept(&self) -> Option<&Kept> {
+        match &self.role {
+            Role::Sandbox { kept, .. } => Some(kept),
+            Role::Container { .. } => None,
         }
     }
     /// True when it was created as a container of this kind; false for a sandbox.

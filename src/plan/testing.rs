@@ -7,7 +7,9 @@ use crate::base::clock::{Mono, Timestamp};
 use crate::manifest::hash::container_hash;
 use crate::plan::actions::PodActions;
 use crate::plan::restart::UNKNOWN_EXIT;
-use crate::plan::{Exit, Link, Observed, Owned, ProbeVerdict, Probes, Role, RunState, SandboxAction};
+use crate::plan::{
+    Exit, Kept, Link, Manifest, Observed, Owned, ProbeVerdict, Probes, Role, RunState, SandboxAction,
+};
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
 
 /// UID of the pods made here.
@@ -100,7 +102,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
             () if has("unfinished") => Link::Unfinished,
             () => Link::Untold,
         };
-        Role::Sandbox { host_network: has("hostnet"), ips, link }
+        Role::Sandbox { host_network: has("hostnet"), ips, link, kept: Kept::default() }
     } else {
         let place = pod.containers().enumerate().find(|(_, (_, c))| c.name == name);
         let (kind, image) = place.map_or((ContainerKind::Regular, "busybox"), |(_, (kind, c))| {
@@ -135,18 +137,12 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         image: "busybox".into(),
         image_id: "sha256:feed".into(),
         grace: None,
-        source: Some(pod.source),
-        origin: None,
-        written: None,
-        shape: None,
+        manifest: Manifest { source: Some(pod.source), ..Manifest::default() },
         pre_stop: None,
-        deadline: None,
         message: Default::default(),
         stop_signal: None,
         created: Some(at(base)),
-        pod_seen: None,
         log_path: String::new(),
-        devices: None,
         resources: Default::default(),
     }
 }
@@ -234,7 +230,7 @@ pub(crate) fn carry_out(pod: &DesiredPod, seen: &mut Observed, actions: &PodActi
     }
     if let Some(sandbox) = seen.all.iter_mut().find(|c| c.id == sandbox) {
         sandbox.state = RunState::Running { started: Some(at(0)) };
-        if let Role::Sandbox { host_network: false, ips, link } = &mut sandbox.role {
+        if let Role::Sandbox { host_network: false, ips, link, .. } = &mut sandbox.role {
             (*ips, *link) = (vec!["10.0.0.9".into()], Link::Up);
         }
     }

@@ -14,7 +14,7 @@ use super::list::ListReader;
 use super::refusal::refusal;
 use super::types::{
     Call, ContainerDetail, ContainerFiles, ContainerSummary, DiskUsage, DockerError, DockerState, ExecDetail,
-    ImageDetail, ImageSummary, Info, NetworkDetail, Reply,
+    HostDetail, ImageDetail, ImageSummary, Info, NetworkDetail, Reply,
 };
 use crate::base::clock::Timestamp;
 use crate::base::order;
@@ -241,14 +241,16 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         image: text(&value, "/Config/Image"),
         stop_signal: some_text(&value, "/Config/StopSignal"),
         tty: flag("/Config/Tty").unwrap_or(false),
-        network_mode: text(&value, "/HostConfig/NetworkMode"),
         ips: ips(&value),
         networks: networks(&value).map(Map::len),
         log_path: text(&value, "/LogPath"),
-        log_driver: text(&value, "/HostConfig/LogConfig/Type"),
-        resources: resources(&value),
-        cgroup_parent: text(&value, "/HostConfig/CgroupParent"),
-        pids_limit: value.pointer("/HostConfig/PidsLimit").and_then(Value::as_i64).filter(|n| *n > 0),
+        host_config: HostDetail {
+            network_mode: text(&value, "/HostConfig/NetworkMode"),
+            log_driver: text(&value, "/HostConfig/LogConfig/Type"),
+            resources: resources(&value),
+            cgroup_parent: text(&value, "/HostConfig/CgroupParent"),
+            pids_limit: value.pointer("/HostConfig/PidsLimit").and_then(Value::as_i64).filter(|n| *n > 0),
+        },
         labels: labels(value.pointer_mut("/Config/Labels")),
     })
 }

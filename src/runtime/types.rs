@@ -10,7 +10,7 @@ mod container;
 mod error;
 mod images;
 
-pub use container::{ContainerDetail, ContainerFiles, ContainerSummary, DockerState};
+pub use container::{ContainerDetail, ContainerFiles, ContainerSummary, DockerState, HostDetail};
 pub use error::{DockerError, Refusal, RefusalKind};
 pub use images::{DiskUsage, ImageDetail, ImageSummary};
 

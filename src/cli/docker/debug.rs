@@ -29,8 +29,8 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
     let docker = engine::docker(&docker_options.docker.endpoint)?;
     let tty = options.command.tty && terminal::is_usable();
     let container = container(options, container_name(options, pod)?, command, tty);
-    let target = options.command.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
-    if let Some(name) = &options.command.target {
+    let target = options.command.debug.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
+    if let Some(name) = &options.command.debug.target {
         say(&format!("Targeting container {name:?}: its processes are seen in the added container."));
     }
     let wanted = Wanted {
@@ -61,12 +61,12 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
 fn container(options: &Options, name: String, command: &[String], tty: bool) -> EphemeralContainer {
     EphemeralContainer {
         name,
-        image: options.command.image.clone(),
+        image: options.command.debug.image.clone(),
         command: Some(command.to_vec()).filter(|words| !words.is_empty()),
         stdin: Some(options.command.stdin),
         tty: Some(tty),
-        security_context: options.command.profile.security_context(),
-        target_container_name: options.command.target.clone(),
+        security_context: options.command.debug.profile.security_context(),
+        target_container_name: options.command.debug.target.clone(),
         ..EphemeralContainer::default()
     }
 }

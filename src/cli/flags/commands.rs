@@ -43,25 +43,55 @@ pub struct Values {
     /// Name of a pod.
     pub for_pod: Option<String>,
     pub no_headers: bool,
-    pub containers: bool,
-    /// By name when not given.
-    pub sort_by: Option<SortBy>,
     pub container: Option<String>,
     pub stdin: bool,
     pub tty: bool,
     pub listen: Vec<IpAddr>,
+    pub recursive: bool,
+    /// URL of the API.
+    pub server: Option<String>,
+    pub top: Top,
+    pub debug: Debug,
+    pub prune: Prune,
+    pub kubeconfig: Kubeconfig,
+    pub join: Join,
+}
+
+/// Flags of `top` alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Top {
+    pub containers: bool,
+    /// By name when not given.
+    pub sort_by: Option<SortBy>,
+}
+
+/// Flags of `debug` alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Debug {
     pub image: Option<String>,
     pub target: Option<String>,
     pub profile: Profile,
-    pub recursive: bool,
+}
+
+/// Flags of `prune` alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Prune {
     pub dry_run: bool,
-    pub prune_build_cache: bool,
+    pub build_cache: bool,
+}
+
+/// Flags of `kubeconfig` alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Kubeconfig {
     /// Name of a user of the API.
     pub user: String,
     /// `view` or `admin`.
     pub group: String,
-    /// URL of the API.
-    pub server: Option<String>,
+}
+
+/// Flags of `join` alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Join {
     /// A bootstrap token.
     pub token: Option<Token>,
     pub ca_cert_hashes: Vec<Pin>,
@@ -81,34 +111,34 @@ pub static SECTION: Section = Section {
     flags: &[
         Flag {
             name: "token",
-            takes: Secret("TOKEN", |o, text| put(&mut o.command.token, Token::parse(text).map(Some))),
+            takes: Secret("TOKEN", |o, text| put(&mut o.command.join.token, Token::parse(text).map(Some))),
             help: "Bootstrap token of the cluster",
             ..JOIN
         },
         Flag {
             name: "ca-cert-hash",
             takes: Text("sha256:HEX", |o, text| {
-                Pin::parse(text).map(|pin| o.command.ca_cert_hashes.push(pin))
+                Pin::parse(text).map(|pin| o.command.join.ca_cert_hashes.push(pin))
             }),
             help: "Digest of the key of one of the cluster's authorities; may be given again",
             ..JOIN
         },
         Flag {
             name: "unsafe-skip-ca-verification",
-            takes: Switch(|o, on| o.command.skip_ca_check = on),
+            takes: Switch(|o, on| o.command.join.skip_ca_check = on),
             help: "Believe whatever is signed with the token: other nodes know it too",
             ..JOIN
         },
         Flag {
             name: "user",
-            takes: Text("NAME", |o, text| put(&mut o.command.user, user(text))),
+            takes: Text("NAME", |o, text| put(&mut o.command.kubeconfig.user, user(text))),
             default: "admin",
             help: "Whom the API calls the user",
             ..KUBECONFIG
         },
         Flag {
             name: "group",
-            takes: Text("GROUP", |o, text| put(&mut o.command.group, group(text))),
+            takes: Text("GROUP", |o, text| put(&mut o.command.kubeconfig.group, group(text))),
             default: "admin",
             help: "What the user may do: view (everything but Secrets is seen) or admin (everything)",
             ..KUBECONFIG
@@ -220,26 +250,26 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "dry-run",
-            takes: Switch(|o, on| o.command.dry_run = on),
+            takes: Switch(|o, on| o.command.prune.dry_run = on),
             help: "Remove nothing, and tell what would be removed",
             ..PRUNE
         },
         Flag {
             name: "prune-build-cache",
-            takes: Switch(|o, on| o.command.prune_build_cache = on),
+            takes: Switch(|o, on| o.command.prune.build_cache = on),
             help: "Remove Docker's build cache, too",
             ..PRUNE
         },
         Flag {
             name: "containers",
-            takes: Switch(|o, on| o.command.containers = on),
+            takes: Switch(|o, on| o.command.top.containers = on),
             help: "A line for each container",
             ..TOP
         },
         Flag {
             name: "sort-by",
             takes: Text("cpu|memory", |o, text| {
-                o.command.sort_by = Some(match text {
+                o.command.top.sort_by = Some(match text {
                     "cpu" => SortBy::Cpu,
                     "memory" => SortBy::Memory,
                     _ => return Err("allowed are: cpu,memory".to_owned()),
@@ -279,19 +309,19 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "image",
-            takes: Name("IMAGE", |o, image| o.command.image = image),
+            takes: Name("IMAGE", |o, image| o.command.debug.image = image),
             help: "Image of the container that is added",
             ..DEBUG
         },
         Flag {
             name: "target",
-            takes: Name("CONTAINER", |o, name| o.command.target = name),
+            takes: Name("CONTAINER", |o, name| o.command.debug.target = name),
             help: "Container of the pod whose processes the added one sees",
             ..DEBUG
         },
         Flag {
             name: "profile",
-            takes: Text("PROFILE", |o, text| put(&mut o.command.profile, Profile::parse(text))),
+            takes: Text("PROFILE", |o, text| put(&mut o.command.debug.profile, Profile::parse(text))),
             default: "general",
             help: "What it may do: legacy, general, baseline, restricted, netadmin or sysadmin",
             ..DEBUG
@@ -327,15 +357,15 @@ mod tests {
         sets(
             &SECTION,
             &[
-                ("token", "07401b.f395accd246ae52d", |o| o.command.token.is_some()),
+                ("token", "07401b.f395accd246ae52d", |o| o.command.join.token.is_some()),
                 (
                     "ca-cert-hash",
                     "sha256:0000000000000000000000000000000000000000000000000000000000000000",
-                    |o| o.command.ca_cert_hashes.len() == 1,
+                    |o| o.command.join.ca_cert_hashes.len() == 1,
                 ),
-                ("unsafe-skip-ca-verification", "true", |o| o.command.skip_ca_check),
-                ("user", "ann", |o| o.command.user == "ann"),
-                ("group", "view", |o| o.command.group == "view"),
+                ("unsafe-skip-ca-verification", "true", |o| o.command.join.skip_ca_check),
+                ("user", "ann", |o| o.command.kubeconfig.user == "ann"),
+                ("group", "view", |o| o.command.kubeconfig.group == "view"),
                 ("server", "https://n1:6443", |o| o.command.server.is_some()),
                 ("namespace", "kube-system", |o| o.command.namespace == "kube-system"),
                 ("all-namespaces", "true", |o| o.command.all_namespaces),
@@ -345,17 +375,17 @@ mod tests {
                 ("watch", "true", |o| o.command.watch),
                 ("for", "pod/web", |o| o.command.for_pod.as_deref() == Some("web")),
                 ("no-headers", "true", |o| o.command.no_headers),
-                ("dry-run", "true", |o| o.command.dry_run),
-                ("prune-build-cache", "true", |o| o.command.prune_build_cache),
-                ("containers", "true", |o| o.command.containers),
-                ("sort-by", "memory", |o| o.command.sort_by == Some(SortBy::Memory)),
+                ("dry-run", "true", |o| o.command.prune.dry_run),
+                ("prune-build-cache", "true", |o| o.command.prune.build_cache),
+                ("containers", "true", |o| o.command.top.containers),
+                ("sort-by", "memory", |o| o.command.top.sort_by == Some(SortBy::Memory)),
                 ("container", "app", |o| o.command.container.as_deref() == Some("app")),
                 ("stdin", "true", |o| o.command.stdin),
                 ("tty", "true", |o| o.command.tty),
                 ("listen", "127.0.0.2", |o| o.command.listen.len() == 1),
-                ("image", "a:1", |o| o.command.image.as_deref() == Some("a:1")),
-                ("target", "app", |o| o.command.target.as_deref() == Some("app")),
-                ("profile", "netadmin", |o| o.command.profile == Profile::Netadmin),
+                ("image", "a:1", |o| o.command.debug.image.as_deref() == Some("a:1")),
+                ("target", "app", |o| o.command.debug.target.as_deref() == Some("app")),
+                ("profile", "netadmin", |o| o.command.debug.profile == Profile::Netadmin),
                 ("recursive", "true", |o| o.command.recursive),
             ],
         );

@@ -102,7 +102,7 @@ pub(super) fn top(options: Box<Options>, words: Vec<OsString>) -> Result<Command
     };
     if NODES.contains(&kind.as_str()) {
         let command = &options.command;
-        if command.containers || command.all_namespaces || command.sort_by.is_some() {
+        if command.top.containers || command.all_namespaces || command.top.sort_by.is_some() {
             return usage(Verb::Top, "-A, --containers and --sort-by are of pods: podkeeper top pods");
         }
         return Ok(Command::TopNode(options, texts(Verb::Top, more)?));
@@ -179,7 +179,7 @@ pub(super) fn debug(
     command: Vec<OsString>,
 ) -> Result<Command, UsageError> {
     let pod = one_pod(Verb::Debug, words)?;
-    if options.command.image.is_none() {
+    if options.command.debug.image.is_none() {
         return usage(Verb::Debug, "you must specify --image");
     }
     if options.command.tty && !options.command.stdin {

@@ -162,7 +162,7 @@ fn policies_are_read() {
 fn a_container_is_added_with_or_without_a_command() {
     let debug = |line: &str| match words(line) {
         Ok(Command::Debug(options, pod, command)) => {
-            (options.command.image, options.command.target, pod, command.join(" "))
+            (options.command.debug.image, options.command.debug.target, pod, command.join(" "))
         }
         other => panic!("{line}: {other:?}"),
     };

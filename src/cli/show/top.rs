@@ -130,7 +130,7 @@ pub fn pods(options: &Options, names: &[String]) -> Outcome {
     } else if all.is_empty() {
         say(&nothing(&status.file, options, chosen.len()));
     }
-    sort(&mut all, options.command.sort_by);
+    sort(&mut all, options.command.top.sort_by);
     match print(&pod_table(options, &all)) {
         Exit::Ok => Ok(exit),
         other => Ok(other),
@@ -206,7 +206,7 @@ fn sort(pods: &mut [PodUse<'_>], by: Option<SortBy>) {
 
 fn pod_table(options: &Options, pods: &[PodUse<'_>]) -> String {
     let command = &options.command;
-    let names: &[&str] = if command.containers { &["POD", "NAME"] } else { &["NAME"] };
+    let names: &[&str] = if command.top.containers { &["POD", "NAME"] } else { &["NAME"] };
     let namespace: &[&str] = if command.all_namespaces { &["NAMESPACE"] } else { &[] };
     let headings = [namespace, names, &["CPU(cores)", "MEMORY(bytes)"]].concat();
     let row = |pod: &PodUse<'_>, container: Option<&str>, used: Used| -> Vec<String> {
@@ -214,7 +214,7 @@ fn pod_table(options: &Options, pods: &[PodUse<'_>]) -> String {
         let names = [namespace, Some(pod.name), container].into_iter().flatten().map(str::to_owned);
         names.chain(used.cells()).collect()
     };
-    let rows = pods.iter().flat_map(|pod| match command.containers {
+    let rows = pods.iter().flat_map(|pod| match command.top.containers {
         true => pod.containers.iter().map(|(name, used)| row(pod, Some(name), *used)).collect(),
         false => vec![row(pod, None, pod.sum())],
     });
@@ -269,7 +269,7 @@ mod tests {
         };
         let check = |line: &str, expected: &str| {
             let (options, mut pods) = (options(line), pods());
-            sort(&mut pods, options.command.sort_by);
+            sort(&mut pods, options.command.top.sort_by);
             assert_eq!(pod_table(&options, &pods), expected, "{line}");
         };
         check(

@@ -59,7 +59,7 @@ impl Index {
 
 /// Sources of the containers that run.
 fn sources(all: &[Owned]) -> impl Iterator<Item = Source> {
-    all.iter().filter(|c| c.state.is_running()).filter_map(|c| c.source)
+    all.iter().filter(|c| c.state.is_running()).filter_map(|c| c.manifest.source)
 }
 
 impl Turn {

@@ -132,13 +132,15 @@ impl Turn {
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
             let seen = first_seen(same.clone());
-            let places = order::set(same.clone().filter_map(|c| Some((c.source?, c.origin.clone()?))));
+            let places = order::set(
+                same.clone().filter_map(|c| Some((c.manifest.source?, c.manifest.origin.clone()?))),
+            );
             Some((
                 key.clone(),
                 Running {
                     uid: any.uid.clone(),
-                    written: same.clone().find_map(|c| c.written.clone()),
-                    shape: same.clone().find_map(|c| c.shape.clone()),
+                    written: same.clone().find_map(|c| c.manifest.written.clone()),
+                    shape: same.clone().find_map(|c| c.manifest.shape.clone()),
                     places,
                     seen,
                 },
@@ -233,8 +235,9 @@ impl Turn {
 
 /// When a pod was first seen: from its newest sandbox, else the creation time of its oldest container.
 pub(super) fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timestamp> {
-    let newest = all.clone().filter(|c| c.pod_seen.is_some()).max_by_key(|c| c.attempt);
-    newest.and_then(|c| c.pod_seen).or_else(|| all.filter_map(|c| c.created).min())
+    let seen = |c: &Owned| c.kept().and_then(|kept| kept.seen);
+    let newest = all.clone().filter(|c| seen(c).is_some()).max_by_key(|c| c.attempt);
+    newest.and_then(seen).or_else(|| all.filter_map(|c| c.created).min())
 }
 
 /// Whether a worker's view equals the list. A container whose start failed is `created` with most engines and

@@ -96,7 +96,7 @@ impl Turn {
 
     pub(super) fn verdict(&self, all: &[Owned]) -> Verdict {
         let owner = all.iter().max_by_key(|c| c.attempt);
-        let named = owner.and_then(|owner| owner.source);
+        let named = owner.and_then(|owner| owner.manifest.source);
         let Some(source) = named.filter(|s| self.sources.contains_key(s)) else {
             // Its source is not configured, so that no source speaks for it.
             return match self.sources.keys().find(|s| !self.merge.ready(**s)) {
@@ -110,7 +110,7 @@ impl Turn {
         if let Some(waited) = Some(&source).filter(|s| !self.merge.ready(**s)).or(silent) {
             return Verdict::Wait(*waited);
         }
-        match owner.and_then(|owner| owner.origin.as_deref()) {
+        match owner.and_then(|owner| owner.manifest.origin.as_deref()) {
             Some(path) if self.merge.may_be_wanted(source, path) => Verdict::Keep(path.to_owned()),
             _ => Verdict::Stop,
         }

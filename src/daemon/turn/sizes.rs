@@ -43,13 +43,13 @@ impl Turn {
         let mut found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
         let before = match desired.filter(|old| old.uid == pod.uid) {
             Some(old) => written(old),
-            None => found.find_map(|c| c.devices.clone()),
+            None => found.find_map(|c| c.kept()?.devices.clone()),
         };
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active()).filter_map(|pod| written(pod));
         // A running pod that its source has not claimed yet keeps its units.
         let found = self.docker.found.iter().filter(|(key, _)| **key != pod.key).flat_map(|(_, all)| all);
-        let found = found.filter(|c| c.state.is_running()).filter_map(|c| c.devices.clone());
+        let found = found.filter(|c| c.state.is_running()).filter_map(|c| c.kept()?.devices.clone());
         let taken: Vec<String> = others.chain(found).collect();
         match pools.assign(&pod, before.as_deref(), &taken) {
             None => pod,

@@ -117,8 +117,9 @@ impl Turn {
         }
         let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
         // After a move the containers of one pod may carry both sources.
-        let told: Vec<Told> =
-            found.filter_map(|c| Some(Told { source: c.source?, written: c.written.clone() })).collect();
+        let told: Vec<Told> = found
+            .filter_map(|c| Some(Told { source: c.manifest.source?, written: c.manifest.written.clone() }))
+            .collect();
         !told.is_empty() && !told.iter().any(|told| told.is(pod))
     }
 

@@ -65,19 +65,19 @@ impl Turn {
         let of_pod = all.iter().filter(|c| c.uid == newest.uid);
         status.start_time = first_seen(of_pod).map(seconds);
         status.container_statuses = Some(regular);
-        let source = newest.source.unwrap_or(Source::File);
+        let source = newest.manifest.source.unwrap_or(Source::File);
         let metadata = ObjectMeta {
             name: Some(key.name.clone()),
             namespace: Some(key.namespace.clone()),
             uid: Some(newest.uid.clone()),
-            annotations: newest.source.map(|s| [(CONFIG_SOURCE.to_owned(), s.to_string())].into()),
+            annotations: newest.manifest.source.map(|s| [(CONFIG_SOURCE.to_owned(), s.to_string())].into()),
             ..ObjectMeta::default()
         };
         let pod = DesiredPod {
             key: key.clone(),
             uid: newest.uid.clone(),
             source,
-            origin: Origin { path: newest.origin.clone().unwrap_or_default(), document: 0 },
+            origin: Origin { path: newest.manifest.origin.clone().unwrap_or_default(), document: 0 },
             metadata,
             spec: Arc::new(spec),
             status: PodStatus::default(),

@@ -16,7 +16,7 @@ use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
 use crate::machine::told::has_ended;
-use crate::plan::Owned;
+use crate::plan::{Owned, Role};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerError, Reply, names};
@@ -114,8 +114,9 @@ impl Machine {
         match answer {
             Ok(_) => {
                 if let Some((sandbox, _)) = self.containers.current_mut(id) {
-                    let since = sandbox.deadline.take().and_then(|told| told.since);
-                    sandbox.deadline = Some(Box::new(crate::plan::Deadline { since, passed: true }));
+                    if let Role::Sandbox { kept, .. } = &mut sandbox.role {
+                        kept.deadline.get_or_insert_default().passed = true;
+                    }
                     sandbox.docker_name = name;
                 }
             }
@@ -160,11 +161,11 @@ impl Machine {
             .current()
             .sandboxes(uid)
             .into_iter()
-            .filter_map(|c| c.deadline.as_ref()?.since.as_ref());
+            .filter_map(|c| c.kept()?.deadline.as_ref()?.since.as_ref());
         told.filter(|(boot, _)| *boot == self.settings.boot.id).map(|(_, since)| *since).min()
     }
 }
 
 fn is_marked(sandbox: &Owned) -> bool {
-    sandbox.deadline.as_ref().is_some_and(|told| told.passed)
+    sandbox.kept().and_then(|kept| kept.deadline.as_ref()).is_some_and(|told| told.passed)
 }

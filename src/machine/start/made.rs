@@ -13,7 +13,7 @@ use crate::machine::start::CONFIG_ERROR;
 use crate::machine::state::State;
 use crate::plan::Way;
 use crate::plan::backoff;
-use crate::plan::{Owned, PreStop, Role, RunState};
+use crate::plan::{Manifest, Owned, PreStop, Role, RunState};
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Reply, Resources, labels};
 
@@ -127,7 +127,6 @@ impl Machine {
         Owned {
             id,
             docker_name,
-            pod_seen: None,
             key: self.key.clone(),
             uid: pod.map(|p| p.uid.clone()).unwrap_or_default(),
             role,
@@ -138,17 +137,17 @@ impl Machine {
             image: String::new(),
             image_id: String::new(),
             grace: grace.and_then(crate::base::duration::grace),
-            source: pod.map(|p| p.source),
-            origin: pod.map(|p| p.origin.path.clone()),
-            written: pod.and_then(|p| p.written.clone()),
-            shape: pod.and_then(|p| p.shape.clone()),
+            manifest: Manifest {
+                source: pod.map(|p| p.source),
+                origin: pod.map(|p| p.origin.path.clone()),
+                written: pod.and_then(|p| p.written.clone()),
+                shape: pod.and_then(|p| p.shape.clone()),
+            },
             pre_stop,
-            deadline: None,
             message,
             stop_signal: None,
             created: None,
             log_path: String::new(),
-            devices: None,
             resources: Resources::default(),
         }
     }

@@ -9,7 +9,7 @@ use crate::machine::calls::{Job, Place, Retry};
 use crate::machine::state::State;
 use crate::mapping;
 use crate::mapping::needs::Create;
-use crate::plan::{Link, Role, RunState};
+use crate::plan::{Kept, Link, Role, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Reply, labels};
@@ -66,7 +66,12 @@ impl Machine {
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         self.place(&mut body, pod);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
-        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new(), link: Link::Untold };
+        let role = Role::Sandbox {
+            host_network: pod.host_network(),
+            ips: Vec::new(),
+            link: Link::Untold,
+            kept: Kept::default(),
+        };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
         self.create(job, Create { name, body, needs });
     }

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::mapping::tests::{config, pod};
 use crate::plan::StartRef;
+use crate::runtime::HostDetail;
 
 const ROOT: &str = "/var/lib/podkeeper";
 
@@ -41,15 +42,11 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
         labels: all.clone(),
         stop_signal: None,
         tty: false,
-        network_mode: "default".into(),
         ips: vec!["172.17.0.2".into()],
         networks: Some(1),
         log_path: String::new(),
-        log_driver: String::new(),
-        resources: Default::default(),
-        cgroup_parent: String::new(),
+        host_config: HostDetail { network_mode: "default".into(), ..HostDetail::default() },
         start_unfinished: false,
-        pids_limit: None,
     }
 }
 
@@ -85,7 +82,12 @@ fn what_is_mapped_is_read_back() {
         docker_name: "k8s_POD_web-n_shop_u-1_4".into(),
         key: key.clone(),
         uid: "u-1".into(),
-        role: Role::Sandbox { host_network: false, ips: vec!["172.17.0.2".into()], link: Link::Up },
+        role: Role::Sandbox {
+            host_network: false,
+            ips: vec!["172.17.0.2".into()],
+            link: Link::Up,
+            kept: Kept::default(),
+        },
         attempt: 4,
         state: RunState::Running { started: Timestamp::from_second(2).ok() },
         start_sent: false,
@@ -93,24 +95,22 @@ fn what_is_mapped_is_read_back() {
         image: "busybox:static".into(),
         image_id: "sha256:1".into(),
         grace: None,
-        source: Some(Source::File),
-        origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
-        written: None,
-        shape: None,
-        deadline: None,
+        manifest: Manifest {
+            source: Some(Source::File),
+            origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
+            ..Manifest::default()
+        },
         pre_stop: None,
         message: Default::default(),
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
-        pod_seen: None,
         log_path: String::new(),
-        devices: None,
         resources: Default::default(),
     };
     assert_eq!(sandbox, expected);
     let mut again = detail(&made[0].1.labels, &made[0].0);
     again.labels.insert(labels::SEEN.to_owned(), "1970-01-01T00:01:00.000000000Z".to_owned());
-    assert_eq!(from_detail(&again, ROOT).unwrap().pod_seen, Timestamp::from_second(60).ok());
+    assert_eq!(from_detail(&again, ROOT).unwrap().kept().unwrap().seen, Timestamp::from_second(60).ok());
     let main = Owned {
         docker_name: "k8s_main_web-n_shop_u-1_7".into(),
         role: Role::Container {
@@ -161,26 +161,40 @@ fn host_network_is_known_from_the_list() {
         let mut listed = summary(&name, &[]);
         listed.labels.clone_from(&body.labels);
         let role = from_summary(&listed, ROOT).unwrap().role;
-        assert_eq!(role, Role::Sandbox { host_network: expected, ips: Vec::new(), link: Link::Untold });
+        assert_eq!(
+            role,
+            Role::Sandbox {
+                host_network: expected,
+                ips: Vec::new(),
+                link: Link::Untold,
+                kept: Kept::default()
+            }
+        );
         // The network mode and addresses of inspect do not matter: engines word them differently.
         let role = from_detail(&detail(&body.labels, &name), ROOT).unwrap().role;
         let (ips, link) = match expected {
             true => (vec![], Link::Untold),
             false => (vec!["172.17.0.2".to_string()], Link::Up),
         };
-        assert_eq!(role, Role::Sandbox { host_network: expected, ips, link });
+        assert_eq!(role, Role::Sandbox { host_network: expected, ips, link, kept: Kept::default() });
     };
     check(r#""hostNetwork":true,"#, true);
     check("", false);
     // Without the label only inspect tells it.
     let mut bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_POD_p_default_u_0");
-    bare.network_mode = "host".into();
+    bare.host_config.network_mode = "host".into();
     let role = from_detail(&bare, ROOT).unwrap().role;
-    assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Untold });
+    assert_eq!(
+        role,
+        Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Untold, kept: Kept::default() }
+    );
     // Docker ended before the start was over.
     bare.start_unfinished = true;
     let role = from_detail(&bare, ROOT).unwrap().role;
-    assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Unfinished });
+    assert_eq!(
+        role,
+        Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Unfinished, kept: Kept::default() }
+    );
 }
 
 #[test]
@@ -229,7 +243,7 @@ fn k2062_damaged_labels_do_not_hide_a_container() {
         sandbox_id: String::new(),
         hash: None,
     };
-    assert_eq!((got.role, got.source, got.grace), (unknown, None, None));
+    assert_eq!((got.role, got.manifest.source, got.grace), (unknown, None, None));
     // Renamed by another client: the labels identify it.
     let renamed = from_detail(&detail(&body.labels, "holiday"), ROOT).unwrap();
     assert_eq!((renamed.container_name(), renamed.attempt), (Some("main"), 7));
@@ -381,13 +395,19 @@ fn a_sandbox_tells_of_its_pod_s_deadline() {
         }
         let read = from_detail(&detail(&body.labels, &name), ROOT).unwrap();
         assert_eq!(read.attempt, 4);
-        let told = read.deadline.map(|d| (d.since.map(|(boot, up)| (boot, up.as_millis())), d.passed));
+        let told = read
+            .kept()
+            .and_then(|kept| kept.deadline.clone())
+            .map(|d| (d.since.map(|(boot, up)| (boot, up.as_millis())), d.passed));
         let expected = expected
             .map(|(since, passed)| (since.map(|(boot, up)| (boot.to_owned(), u128::from(up))), passed));
         assert_eq!(told, expected, "{label:?}");
         let mut listed = summary(&name, &[]);
         listed.labels.clone_from(&body.labels);
-        assert_eq!(from_summary(&listed, ROOT).unwrap().deadline.is_some(), expected.is_some());
+        assert_eq!(
+            from_summary(&listed, ROOT).unwrap().kept().is_some_and(|kept| kept.deadline.is_some()),
+            expected.is_some()
+        );
     };
     check(None, false, None);
     check(Some("b-1/1500"), false, Some((Some(("b-1", 1500)), false)));

@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::hooks::Field;
 use super::state::{Container, State, refused};
 use crate::base::clock::Now;
-use crate::runtime::{ContainerDetail, ContainerSummary, DockerError, DockerState, RefusalKind as Kind};
+use crate::runtime::{
+    ContainerDetail, ContainerSummary, DockerError, DockerState, HostDetail, RefusalKind as Kind,
+};
 
 /// 404 about a container; `before` is the text that some calls put in front.
 pub(super) fn no_container(before: &str, key: &str) -> DockerError {
@@ -98,7 +100,8 @@ impl State {
         let kept = |field: Field| !self.dropped.contains(&field);
         let text = |field: Field, value: &str| if kept(field) { value.to_string() } else { String::new() };
         let wall = |field: Field, at: Option<Now>| at.map(|at| at.wall).filter(|_| kept(field));
-        let mode = &c.body.host_config.namespaces.network_mode;
+        let host = &c.body.host_config;
+        let mode = &host.namespaces.network_mode;
         ContainerDetail {
             id: c.id.clone(),
             name: c.name.clone(),
@@ -114,22 +117,18 @@ impl State {
             labels: c.body.labels.clone(),
             stop_signal: c.body.stop_signal.clone().filter(|_| kept(Field::StopSignal)),
             tty: c.body.tty,
-            network_mode: text(Field::NetworkMode, if mode.is_empty() { "default" } else { mode }),
             ips: c.address().into_iter().filter(|_| kept(Field::Ips)).collect(),
             networks: kept(Field::Ips).then(|| usize::from(c.is_on_a_network())),
             // There is no log file: logs come through the API.
             log_path: String::new(),
-            log_driver: c
-                .body
-                .host_config
-                .log_config
-                .as_ref()
-                .map(|logs| logs.driver.clone())
-                .unwrap_or_default(),
-            resources: c.body.host_config.resources,
-            cgroup_parent: c.body.host_config.cgroup_parent.clone(),
+            host_config: HostDetail {
+                network_mode: text(Field::NetworkMode, if mode.is_empty() { "default" } else { mode }),
+                log_driver: host.log_config.as_ref().map(|logs| logs.driver.clone()).unwrap_or_default(),
+                resources: host.resources,
+                cgroup_parent: host.cgroup_parent.clone(),
+                pids_limit: host.pids_limit,
+            },
             start_unfinished: false,
-            pids_limit: c.body.host_config.pids_limit,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Answers of real engines, and what is left of them when fields go missing.
 
 use super::*;
-use crate::runtime::labels;
+use crate::runtime::{HostDetail, labels};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -62,15 +62,15 @@ fn an_inspect() {
         labels: [("io.kubernetes.pod.name".to_owned(), "web".to_owned())].into(),
         stop_signal: Some("SIGUSR1".into()),
         tty: true,
-        network_mode: "default".into(),
         ips: vec!["172.17.0.2".into()],
         networks: Some(1),
         log_path: "/var/lib/docker/containers/d4/d4-json.log".into(),
-        log_driver: "json-file".into(),
-        resources: Default::default(),
-        cgroup_parent: String::new(),
+        host_config: HostDetail {
+            network_mode: "default".into(),
+            log_driver: "json-file".into(),
+            ..HostDetail::default()
+        },
         start_unfinished: false,
-        pids_limit: None,
     };
     assert_eq!(detail(&inspect()), expected);
 }

@@ -93,21 +93,28 @@ pub struct ContainerDetail {
     pub stop_signal: Option<String>,
     /// `Config.Tty`.
     pub tty: bool,
-    /// `HostConfig.NetworkMode`.
-    pub network_mode: String,
     /// IPv4 first, then IPv6; of the first network that has any. Empty under `host` and `container:`.
     pub ips: Vec<String>,
     /// Number of networks it is on; `None` when the engine leaves them out.
     pub networks: Option<usize>,
     /// `LogPath`; empty when the log driver keeps no file.
     pub log_path: String,
-    /// `HostConfig.LogConfig.Type`.
+    /// `HostConfig`.
+    pub host_config: HostDetail,
+}
+
+/// `HostConfig` of an inspect.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostDetail {
+    /// `NetworkMode`.
+    pub network_mode: String,
+    /// `LogConfig.Type`.
     pub log_driver: String,
-    /// Resources of `HostConfig`, as far as they are set.
+    /// Its resources, as far as they are set.
     pub resources: Resources,
-    /// `HostConfig.CgroupParent`; empty for Docker's own.
+    /// Empty for Docker's own.
     pub cgroup_parent: String,
-    /// `HostConfig.PidsLimit`; `None` for no limit.
+    /// `None` for no limit.
     pub pids_limit: Option<i64>,
 }
 

@@ -17,7 +17,7 @@ use podkeeper::testing::base::clock::{Clock, Mono, Now, Timestamp};
 use podkeeper::testing::runtime::fake::{Cursor, EventNext, Fake};
 use podkeeper::testing::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
-    ExecDetail, ImageDetail, ImageSummary, PortBinding, Refusal, RefusalKind, Reply, Resources,
+    ExecDetail, HostDetail, ImageDetail, ImageSummary, PortBinding, Refusal, RefusalKind, Reply, Resources,
 };
 use serde_json::{Value, json};
 
@@ -191,8 +191,14 @@ fn listed(c: &ContainerSummary) -> String {
 
 fn told(d: &ContainerDetail) -> impl std::fmt::Debug {
     let times = (d.created.is_some(), d.started_at.is_some(), d.finished_at.is_some());
-    let more =
-        (d.image.clone(), d.tty, d.network_mode.clone(), d.stop_signal.clone(), d.ips.len(), d.networks);
+    let more = (
+        d.image.clone(),
+        d.tty,
+        d.host_config.network_mode.clone(),
+        d.stop_signal.clone(),
+        d.ips.len(),
+        d.networks,
+    );
     (d.name.clone(), d.state, d.exit_code, d.oom_killed, d.error.clone(), times, more)
 }
 

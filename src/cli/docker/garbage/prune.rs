@@ -19,7 +19,7 @@ use crate::runtime::{Call, DockerError, Reply};
 /// Removes what nothing needs; with `--dry-run` only tells it.
 pub fn run(options: &Options) -> Outcome {
     let known = Known::read(options).map_err(|why| format!("{why}; nothing is removed"))?;
-    if !options.command.dry_run && !locks::is_alive(&known.run_dir) {
+    if !options.command.prune.dry_run && !locks::is_alive(&known.run_dir) {
         // Manifests may have come since, and a node without a network could not get their images again.
         return Err(
             "without a podkeeper that runs nobody knows what the manifests want by now: nothing is removed; \
@@ -27,7 +27,7 @@ pub fn run(options: &Options) -> Outcome {
                 .into(),
         );
     }
-    if !options.command.dry_run && known.is_mute {
+    if !options.command.prune.dry_run && known.is_mute {
         return Err(
             "podkeeper does not answer: what the manifests want by now is not known, and nothing is removed; \
                     --dry-run tells what it would have removed"
@@ -40,10 +40,10 @@ pub fn run(options: &Options) -> Outcome {
                 .into(),
         );
     }
-    let mut run = Prune { known, dry: options.command.dry_run, exit: Exit::Ok };
+    let mut run = Prune { known, dry: options.command.prune.dry_run, exit: Exit::Ok };
     run.containers().map_err(|error| error.to_string())?;
     run.images().map_err(|error| error.to_string())?;
-    run.build_cache(options.command.prune_build_cache);
+    run.build_cache(options.command.prune.build_cache);
     Ok(run.exit)
 }
 

@@ -197,7 +197,7 @@ fn k2062_fields_left_out_of_inspect() {
     ]);
     let mut expected = full.clone();
     (expected.created, expected.started_at, expected.stop_signal) = (None, None, None);
-    (expected.image, expected.image_id, expected.network_mode) = Default::default();
+    (expected.image, expected.image_id, expected.host_config.network_mode) = Default::default();
     expected.ips.clear();
     expected.networks = None;
     assert_eq!(s.inspect(&a).unwrap(), expected);

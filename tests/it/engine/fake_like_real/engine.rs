@@ -157,21 +157,23 @@ pub(super) fn detail(c: &Value) -> ContainerDetail {
         labels: labels(&c["Config"]["Labels"]),
         stop_signal: c["Config"]["StopSignal"].as_str().map(str::to_string),
         tty: c["Config"]["Tty"].as_bool().unwrap(),
-        network_mode: text(&c["HostConfig"]["NetworkMode"]),
         ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
         networks: c["NetworkSettings"]["Networks"].as_object().map(|all| all.len()),
         log_path: text(&c["LogPath"]),
-        log_driver: text(&c["HostConfig"]["LogConfig"]["Type"]),
-        resources: podkeeper::testing::runtime::Resources {
-            cpu_shares: limit(&c["HostConfig"]["CpuShares"]),
-            cpu_period: limit(&c["HostConfig"]["CpuPeriod"]),
-            cpu_quota: limit(&c["HostConfig"]["CpuQuota"]),
-            memory: limit(&c["HostConfig"]["Memory"]),
-            memory_swap: limit(&c["HostConfig"]["MemorySwap"]),
+        host_config: HostDetail {
+            network_mode: text(&c["HostConfig"]["NetworkMode"]),
+            log_driver: text(&c["HostConfig"]["LogConfig"]["Type"]),
+            resources: Resources {
+                cpu_shares: limit(&c["HostConfig"]["CpuShares"]),
+                cpu_period: limit(&c["HostConfig"]["CpuPeriod"]),
+                cpu_quota: limit(&c["HostConfig"]["CpuQuota"]),
+                memory: limit(&c["HostConfig"]["Memory"]),
+                memory_swap: limit(&c["HostConfig"]["MemorySwap"]),
+            },
+            cgroup_parent: text(&c["HostConfig"]["CgroupParent"]),
+            pids_limit: limit(&c["HostConfig"]["PidsLimit"]),
         },
-        cgroup_parent: text(&c["HostConfig"]["CgroupParent"]),
         start_unfinished: false,
-        pids_limit: limit(&c["HostConfig"]["PidsLimit"]),
     }
 }
 
