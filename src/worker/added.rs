@@ -20,7 +20,9 @@ use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Refusal, Told};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, ContainerSummary, DockerError, DockerState, RefusalKind, Reply, labels, names};
+use crate::runtime::{
+    Call, ContainerSummary, DockerError, DockerState, HostDetail, RefusalKind, Reply, labels, names,
+};
 
 /// What is added, and to what.
 #[derive(Debug)]
@@ -135,8 +137,9 @@ fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
 fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
     match docker.call(&Call::Inspect { id: sandbox.id.clone() }).map_err(|error| error.to_string())? {
         Reply::Container(detail) => {
-            let log_driver = LogDriver::parse(&detail.log_driver).unwrap_or_default();
-            Ok(Place { cgroup_parent: detail.cgroup_parent, pids_limit: detail.pids_limit, log_driver })
+            let HostDetail { cgroup_parent, pids_limit, log_driver, .. } = detail.host_config;
+            let log_driver = LogDriver::parse(&log_driver).unwrap_or_default();
+            Ok(Place { cgroup_parent, pids_limit, log_driver })
         }
         _ => Err(surprise("inspect").to_string()),
     }

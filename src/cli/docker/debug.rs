@@ -29,7 +29,8 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
     let docker = engine::docker(&docker_options.docker.endpoint)?;
     let tty = options.command.tty && terminal::is_usable();
     let container = container(options, container_name(options, pod)?, command, tty);
-    let target = options.command.debug.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
+    let target =
+        options.command.debug.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
     if let Some(name) = &options.command.debug.target {
         say(&format!("Targeting container {name:?}: its processes are seen in the added container."));
     }

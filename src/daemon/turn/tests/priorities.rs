@@ -17,7 +17,7 @@ fn two_sources(policies: &[&str]) -> Rig {
     let mut exceptions = Exceptions::default();
     policies.iter().for_each(|text| exceptions.add(text).unwrap());
     let mut config = config();
-    config.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(Settings::new);
+    config.sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(Settings::new);
     config.policy = Arc::new(Policies::all(SourcePolicy::default()).except(&exceptions).unwrap());
     Rig::listed_with(config)
 }
