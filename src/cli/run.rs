@@ -124,17 +124,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         sync_frequency: options.sources.sync_frequency,
         runs_once: options.sources.runs_once,
         policy: Arc::new(options.policy.policies().map_err(refuse)?),
-        images: Images {
-            infra: options.docker.infra_image.clone(),
-            pulls: Pace {
-                deadline: options.docker.pull_progress_deadline,
-                at_once: pulls_at_once(options),
-                rate: options.docker.registry_qps,
-                burst: options.docker.registry_burst,
-            },
-            preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
-            garbage: options.garbage.images(),
-        },
+        images: images(options, &full)?,
         pod_logs_dir: options.directories.pod_logs.clone(),
         network: network(options),
         dead: DeadPolicy {
@@ -155,6 +145,24 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         api: options.server.api(),
     }
     .settled())
+}
+
+/// Where images come from, and when they go.
+fn images(
+    options: &Options,
+    full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
+) -> Result<Images, UsageError> {
+    Ok(Images {
+        infra: options.docker.infra_image.clone(),
+        pulls: Pace {
+            deadline: options.docker.pull_progress_deadline,
+            at_once: pulls_at_once(options),
+            rate: options.docker.registry_qps,
+            burst: options.docker.registry_burst,
+        },
+        preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
+        garbage: options.garbage.images(),
+    })
 }
 
 /// The node's own labels, and those that flags add.
