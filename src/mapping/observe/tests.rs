@@ -77,17 +77,14 @@ fn what_is_mapped_is_read_back() {
     };
     let key = PodKey { namespace: "shop".into(), name: "web-n".into() };
     let sandbox = read(0);
+    let (ips, kept) = (vec!["172.17.0.2".into()], Kept::default());
+    let role = Role::Sandbox { host_network: false, ips, link: Link::Up, kept };
     let expected = Owned {
         id: "ab".repeat(32),
         docker_name: "k8s_POD_web-n_shop_u-1_4".into(),
         key: key.clone(),
         uid: "u-1".into(),
-        role: Role::Sandbox {
-            host_network: false,
-            ips: vec!["172.17.0.2".into()],
-            link: Link::Up,
-            kept: Kept::default(),
-        },
+        role,
         attempt: 4,
         state: RunState::Running { started: Timestamp::from_second(2).ok() },
         start_sent: false,
