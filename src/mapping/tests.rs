@@ -232,7 +232,7 @@ fn no_label_of_an_image_is_read() {
         };
         let owned = seen(all);
         assert_eq!(owned, seen(body.labels));
-        assert_eq!(owned.kept(), None);
+        assert_eq!(owned.kept().cloned().unwrap_or_default(), crate::plan::Kept::default());
         assert_eq!(
             (owned.pre_stop.is_none(), owned.grace, owned.manifest.written, owned.manifest.shape),
             (true, None, None, None)
