@@ -13,6 +13,9 @@ const OUTSIDE: &[&str] = &["main", "lib", "layers", "effects"];
 /// Lines that a file may have; tests too. One that comes near is split by idea.
 const FILE_LINES: usize = 450;
 
+/// Named fields that a struct may have; in tests too. What belongs together and changes together is a struct of its own.
+const TYPE_FIELDS: usize = 20;
+
 /// Files that a folder may hold, folders apart.
 const FOLDER_FILES: usize = 25;
 
@@ -134,26 +137,74 @@ fn rooms_import_only_from_rooms_below_them() {
     assert!(up.is_empty(), "imports that point up:\n{}", up.join("\n"));
 }
 
+/// Names of the structs in a text that is formatted as usual, and how many named fields each has.
+fn structs(text: &str) -> Vec<(&str, usize)> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let head = line.trim_start();
+        let indent = line.len() - head.len();
+        let head = head.strip_prefix("pub").map_or(head, |rest| {
+            rest.split_once(") ").filter(|_| rest.starts_with('(')).map_or(rest, |(_, rest)| rest)
+        });
+        let Some(name) = head.trim_start().strip_prefix("struct ").filter(|_| line.ends_with('{')) else {
+            continue;
+        };
+        let name = name.split(['<', ' ']).next().unwrap();
+        let body = lines
+            .by_ref()
+            .take_while(|line| line.len() - line.trim_start().len() > indent || line.is_empty());
+        let is_field = |line: &&str| {
+            let field = line.trim_start();
+            let is_inside = line.len() - field.len() == indent + 4;
+            let name = field.split_once(": ").map(|(name, _)| name.rsplit(' ').next().unwrap());
+            is_inside
+                && name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || "_#".contains(c)))
+        };
+        found.push((name, body.filter(|line| !line.trim_start().starts_with("//")).filter(is_field).count()));
+    }
+    found
+}
+
 #[test]
-fn no_file_and_no_folder_is_too_large() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut open, mut large) = (vec![root], Vec::new());
+fn fields_are_counted() {
+    let text = "pub(in crate::a) struct A<'a> {\n    /// Not: this.\n    pub b: C,\n\n    #[serde(rename = \"x: y\")]\n    \
+                r#type: D,\n}\nstruct E(F);\nstruct G;\nfn h() {\n    struct I {\n        j: fn(\n            k: u8,\n        \
+                ),\n    }\n    let l: u8 = 0;\n}\npub struct M {\n    n: O,\n}\n";
+    assert_eq!(structs(text), [("A", 2), ("I", 1), ("M", 1)]);
+}
+
+/// Each file of the program and of its tests, and each folder with the number of files in it.
+fn house() -> (Vec<PathBuf>, Vec<(PathBuf, usize)>) {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut open, mut files, mut folders) =
+        (vec![top.join("src"), top.join("tests/it")], Vec::new(), Vec::new());
     while let Some(directory) = open.pop() {
-        let mut files = 0;
+        let before = files.len();
         for entry in fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-                continue;
-            }
-            files += 1;
-            let lines = fs::read_to_string(&path).unwrap().lines().count();
-            if lines > FILE_LINES {
-                large.push(format!("{} has {lines} lines, and {FILE_LINES} are allowed", path.display()));
-            }
+            if path.is_dir() { open.push(path) } else { files.push(path) }
         }
-        if files > FOLDER_FILES {
-            large.push(format!("{} has {files} files, and {FOLDER_FILES} are allowed", directory.display()));
+        folders.push((directory, files.len() - before));
+    }
+    (files, folders)
+}
+
+#[test]
+fn no_file_no_folder_and_no_type_is_too_large() {
+    let (files, folders) = house();
+    let mut large = Vec::new();
+    for (path, files) in folders.iter().filter(|(_, files)| *files > FOLDER_FILES) {
+        large.push(format!("{} has {files} files, and {FOLDER_FILES} are allowed", path.display()));
+    }
+    for path in files {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let (path, lines) = (path.display(), text.lines().count());
+        if lines > FILE_LINES {
+            large.push(format!("{path} has {lines} lines, and {FILE_LINES} are allowed"));
+        }
+        for (name, fields) in structs(&text).into_iter().filter(|(_, fields)| *fields > TYPE_FIELDS) {
+            large.push(format!("{name} in {path} has {fields} fields, and {TYPE_FIELDS} are allowed"));
         }
     }
     assert!(large.is_empty(), "split by idea:\n{}", large.join("\n"));

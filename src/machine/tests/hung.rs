@@ -15,7 +15,7 @@ fn a_pod_is_stopped_while_a_part_of_a_volume_hangs() {
     let spec = "{containers: [{name: app}, {name: other, volumeMounts: [{name: v, mountPath: /v, subPath: p}]}], \
                 volumes: [{name: v, hostPath: {path: /srv}}]}";
     let mut rig = Rig::fresh();
-    rig.parts_hang = true;
+    rig.volumes.parts_hang = true;
     rig.run(&pod(spec));
     rig.pass(s(60));
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into());

@@ -275,7 +275,7 @@ fn what_an_earlier_daemon_made_and_cannot_be_removed_stops_nothing() {
 #[test]
 fn a_deaf_machine_starts_and_stops_all_the_same() {
     let mut rig = Rig::fresh();
-    rig.events = false;
+    rig.wire.events = false;
     rig.run(&app());
     rig.pass(s(10));
     assert_eq!(rig.status(), "Running, app: running");

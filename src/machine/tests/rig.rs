@@ -2,6 +2,7 @@
 //! made and its answer comes 1 ms later (a start takes 100 ms), so what is told at one time was made at
 //! one time. Containers are told by what they are: `POD#0` is the first sandbox, `app#1` the second `app`.
 
+mod around;
 mod look;
 mod step;
 
@@ -22,7 +23,6 @@ use crate::mapping::MapConfig;
 use crate::mapping::logs::{LogDriver, LogSettings};
 use crate::mapping::needs::Create;
 use crate::mapping::observe;
-use crate::network::hosts::HostsFile;
 use crate::plan::DeadPolicy;
 use crate::plan::{ProbeVerdict, testing};
 use crate::pod::object::Objects;
@@ -31,9 +31,11 @@ use crate::pod_logs::ContainerLogs;
 use crate::probe::prober::News;
 use crate::probe::{Kind, Watch};
 use crate::recorder::Ring;
-use crate::runtime::fake::{Cursor, EventNext, Restart, State as Engine};
+use crate::runtime::fake::{EventNext, Restart, State as Engine};
 use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
-use crate::volumes::{Failure, Order, Report as VolumeReport};
+use crate::volumes::{Order, Report as VolumeReport};
+
+use around::{Cgroups, Files, Volumes, Wire};
 
 /// Marks the containers of these tests.
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
@@ -83,49 +85,17 @@ pub(super) struct Rig {
     pub(super) watched: Vec<(Mono, Watch)>,
     /// Every set of logs that was told.
     pub(super) logs: Vec<ContainerLogs>,
-    /// What becomes of a cgroup that is asked for.
-    pub(super) cgroup_answer: Result<(), cgroup::NoCgroup>,
-    /// Its orders are not answered.
-    pub(super) cgroup_hangs: bool,
-    /// Every cgroup that was told, and each UID whose cgroup was dropped.
-    pub(super) cgroups: Vec<Result<crate::cgroup::PodCgroup, String>>,
     pub(super) reports: Vec<Report>,
-    /// What the files of containers say, by name.
-    pub(super) last_words: BTreeMap<String, Result<String, String>>,
-    /// Orders about volumes, in words.
-    pub(super) orders: Vec<(Mono, String)>,
-    /// What a set-up brings.
-    pub(super) broken: Vec<Failure>,
-    /// What a tear-down brings.
-    pub(super) busy: Result<(), String>,
-    /// Files that are of no more use.
-    pub(super) forgotten: Vec<String>,
-    /// The node's addresses.
-    pub(super) addresses: Vec<String>,
-    /// No hosts file can be written, for this reason.
-    pub(super) disk_full: Option<String>,
-    /// Parts of volumes are never bound, and what needs them is never sent.
-    pub(super) parts_hang: bool,
-    /// No order about volumes ends.
-    pub(super) volumes_hang: bool,
-    unsent: BTreeSet<Token>,
-    /// Every hosts file that was asked for.
-    pub(super) hosts: Vec<HostsFile>,
-    /// UIDs whose files are of no more use.
-    pub(super) files_forgotten: Vec<String>,
-    /// How often the network was asked for.
-    pub(super) networks_asked: u32,
-    /// Events reach the machine.
-    pub(super) events: bool,
+    pub(super) cgroups: Cgroups,
+    pub(super) volumes: Volumes,
+    pub(super) files: Files,
+    pub(super) wire: Wire,
     /// What the machine last asked to be woken at.
     pub(super) wake: Option<Mono>,
     /// Seconds the wall clock is off.
     pub(super) wall_offset: i64,
-    hurts: Vec<(String, u32, Hurt)>,
     coming: BTreeMap<(Mono, u64), Coming>,
     next: u64,
-    cursor: Cursor,
-    names: BTreeMap<String, String>,
 }
 
 /// Whole seconds.
@@ -266,31 +236,15 @@ impl Rig {
             ring: Ring::default(),
             watched: Vec::new(),
             logs: Vec::new(),
-            cgroup_answer: Ok(()),
-            cgroup_hangs: false,
-            cgroups: Vec::new(),
             reports: Vec::new(),
-            last_words: BTreeMap::new(),
-            orders: Vec::new(),
-            broken: Vec::new(),
-            busy: Ok(()),
-            forgotten: Vec::new(),
-            addresses: vec!["192.0.2.2".into()],
-            disk_full: None,
-            parts_hang: false,
-            volumes_hang: false,
-            unsent: BTreeSet::new(),
-            hosts: Vec::new(),
-            files_forgotten: Vec::new(),
-            networks_asked: 0,
-            events: true,
+            cgroups: Cgroups::default(),
+            volumes: Volumes::default(),
+            files: Files::default(),
+            wire: Wire::new(cursor),
             wake: None,
             wall_offset: 0,
-            hurts: Vec::new(),
             coming: BTreeMap::new(),
             next: 0,
-            cursor,
-            names: BTreeMap::new(),
         }
     }
 
@@ -304,7 +258,7 @@ impl Rig {
         self.reports.clear();
         self.watched.clear();
         self.pulls.clear();
-        self.hurts.clear();
+        self.wire.hurts.clear();
         self.wake = None;
         self
     }
@@ -341,12 +295,12 @@ impl Rig {
 
     /// A call whose words begin with `words` is hurt, `times` times.
     pub(super) fn hurt(&mut self, words: &str, times: u32, how: Hurt) {
-        self.hurts.push((words.into(), times, how));
+        self.wire.hurts.push((words.into(), times, how));
     }
 
     /// Nothing is hurt any more.
     pub(super) fn heal(&mut self) {
-        self.hurts.clear();
+        self.wire.hurts.clear();
     }
 
     pub(super) fn wish(&mut self, wish: Wish) {

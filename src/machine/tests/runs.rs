@@ -88,7 +88,7 @@ fn the_last_words_and_the_back_off_are_those_of_the_last_run() {
         rig.pass(s(2));
     };
     crash(&mut rig, "app#0");
-    rig.last_words.insert("app#1".into(), Ok("first".into()));
+    rig.files.last_words.insert("app#1".into(), Ok("first".into()));
     crash(&mut rig, "app#1");
     let told = |rig: &Rig| {
         let app = rig.last_status().container_statuses.unwrap().remove(0);
@@ -97,7 +97,7 @@ fn the_last_words_and_the_back_off_are_those_of_the_last_run() {
     assert_eq!(told(&rig), "first");
     rig.by_hand(&Call::Start { id: rig.id("app#1") });
     rig.pass(s(3));
-    rig.last_words.insert("app#1".into(), Ok("second".into()));
+    rig.files.last_words.insert("app#1".into(), Ok("second".into()));
     let ended = rig.now;
     crash(&mut rig, "app#1");
     assert_eq!(told(&rig), "second");

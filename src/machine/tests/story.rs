@@ -89,10 +89,10 @@ fn told(rig: Rig) -> Vec<String> {
     lines.extend(rig.pulls.iter().map(|(time, pull)| format!("{} {pull:?}", at(time))));
     lines.extend(rig.watched.iter().map(|(time, watch)| format!("{} {watch:?}", at(time))));
     lines.extend(rig.log.iter().map(|(time, _, line)| format!("{} {line}", at(time))));
-    lines.extend(rig.orders.iter().map(|(time, order)| format!("{} {order}", at(time))));
-    lines.extend(rig.hosts.iter().map(|hosts| hosts.text.clone()));
+    lines.extend(rig.volumes.orders.iter().map(|(time, order)| format!("{} {order}", at(time))));
+    lines.extend(rig.files.hosts.iter().map(|hosts| hosts.text.clone()));
     lines.extend(rig.logs.iter().map(|logs| format!("{logs:?}")));
-    lines.extend(rig.cgroups.iter().map(|cgroup| format!("{cgroup:?}")));
+    lines.extend(rig.cgroups.told.iter().map(|cgroup| format!("{cgroup:?}")));
     lines.extend(rig.reports.iter().filter_map(|report| match report {
         Report::Status { status, terminating, .. } => {
             Some(format!("{} {terminating}", crate::base::json::text(&**status)))

@@ -9,6 +9,8 @@ pub mod pods;
 pub mod private_engine;
 pub mod proxy;
 pub mod registry;
+mod status;
+mod wait;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -28,13 +30,11 @@ use podkeeper::testing::status::snapshot::StatusFile;
 use rustix::process::{Pid, Signal};
 
 pub use self::docker::{ask_docker, cgroups, docker_get, enter, remove_network, tag_image, untag_image};
+use self::wait::LOOK;
+pub use self::wait::PATIENCE;
 
 /// The engine of this machine.
 pub const SOCKET: &str = "/var/run/docker.sock";
-/// How long a condition may take to come true: far more than it takes, for machines that are busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at a condition.
-const LOOK: Duration = Duration::from_millis(20);
 /// Lines of the daemon's log that a failure shows.
 const LOG_TAIL: usize = 60;
 
@@ -317,55 +317,6 @@ impl Node {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The status file, once there is one.
-    pub fn status(&self) -> Option<StatusFile> {
-        let bytes = fs::read(self.run_dir().join("status.json")).ok()?;
-        Some(serde_json::from_slice(&bytes).unwrap())
-    }
-
-    /// A pod's name on this node.
-    pub fn full(&self, pod: &str) -> String {
-        format!("{pod}-{}", self.name)
-    }
-
-    /// A pod in the status file; `pod` is the name in the manifest.
-    pub fn pod(&self, pod: &str) -> Option<ApiPod> {
-        let name = self.full(pod);
-        self.status()?.pods.into_iter().find(|p| p.metadata.name.as_deref() == Some(&name))
-    }
-
-    /// Phase of a pod in the status file; empty for a pod that is not there.
-    pub fn phase(&self, pod: &str) -> String {
-        self.pod(pod).and_then(|p| p.status).and_then(|s| s.phase).unwrap_or_default()
-    }
-
-    /// Reason of a pod in the status file.
-    pub fn reason(&self, pod: &str) -> String {
-        self.pod(pod).and_then(|p| p.status).and_then(|s| s.reason).unwrap_or_default()
-    }
-
-    /// Status of a container of a pod, init and ephemeral containers too.
-    pub fn container_status(&self, pod: &str, container: &str) -> Option<ContainerStatus> {
-        let status = self.pod(pod)?.status?;
-        let all =
-            [status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses];
-        all.into_iter().flatten().flatten().find(|c| c.name == container)
-    }
-
-    /// Why a container waits, by the status file; empty when it does not.
-    pub fn waits_for(&self, pod: &str, container: &str) -> String {
-        let state = self.container_status(pod, container).and_then(|c| c.state);
-        state.and_then(|s| s.waiting).and_then(|w| w.reason).unwrap_or_default()
-    }
-
-    /// Waits until a pod's container runs (exactly once), and gives it.
-    pub fn wait_running(&self, pod: &str, container: &str) -> Container {
-        self.wait_for(&format!("{pod}/{container} runs"), || {
-            let mut running = self.running(pod, container);
-            if running.len() == 1 { running.pop() } else { None }
-        })
-    }
-
     /// What a shell command prints in a container: its output, or its errors where it failed. Docker tells that
     /// a container runs before the daemon has heard of it, and `exec` goes by what the daemon knows.
     pub fn inside(&self, pod: &str, container: &str, command: &str) -> String {
@@ -379,47 +330,6 @@ impl Node {
         let output = self.podkeeper(&["exec", pod, "-c", container, "--", "sh", "-c", command]);
         let text = if output.status.success() { output.stdout } else { output.stderr };
         String::from_utf8_lossy(&text).trim().to_owned()
-    }
-
-    /// Waits until nothing of a pod runs.
-    pub fn wait_gone(&self, pod: &str) {
-        self.wait_until(&format!("nothing of {pod} runs"), || !self.of(pod).iter().any(Container::runs));
-    }
-
-    /// Waits for a phase in the status file.
-    pub fn wait_phase(&self, pod: &str, phase: &str) {
-        self.wait_until(&format!("{pod} is {phase}"), || self.phase(pod) == phase);
-    }
-
-    /// Waits until the condition holds; when it does not in [`PATIENCE`], shows the node and fails.
-    pub fn wait_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        self.wait_for(what, || condition().then_some(()));
-    }
-
-    /// As [`Node::wait_until`], for a value.
-    pub fn wait_for<T>(&self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-        let begun = Instant::now();
-        loop {
-            if let Some(value) = condition() {
-                return value;
-            }
-            if begun.elapsed() > PATIENCE {
-                panic!("not in {} s: {what}\n{}", PATIENCE.as_secs(), self.picture());
-            }
-            thread::sleep(LOOK);
-        }
-    }
-
-    /// Whether the condition comes true in [`PATIENCE`].
-    pub fn comes_true(&self, mut condition: impl FnMut() -> bool) -> bool {
-        let begun = Instant::now();
-        while !condition() {
-            if begun.elapsed() > PATIENCE {
-                return false;
-            }
-            thread::sleep(LOOK);
-        }
-        true
     }
 
     /// Where something is mounted in this node's directories, in the order of mounting.

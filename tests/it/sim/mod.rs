@@ -88,7 +88,7 @@ fn churn(w: &mut World) {
     let chaos = Mono(seconds(60));
     let chance = [0, 50, 200, 600][usize::try_from(w.seed % 4).unwrap()];
     w.engine.faults = FaultPlan::all(w.seed, chance, chaos);
-    w.disk_fails = chaos;
+    w.disk.fails = chaos;
     let foreign = w.plant_foreign();
     w.some_files(1 + w.seed % 6);
     w.start_daemon();
@@ -104,11 +104,11 @@ fn churn(w: &mut World) {
     w.check_at_rest();
     w.check_foreign(&foreign);
     let before = w.running();
-    let kills = w.kills.len();
+    let kills = w.record.kills.len();
     let later = w.now.after(seconds(900));
     w.run_until(later);
     assert_eq!(before, w.running(), "something moves in peace");
-    assert_eq!(kills, w.kills.len(), "something is killed in peace");
+    assert_eq!(kills, w.record.kills.len(), "something is killed in peace");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn k134153_restarts_of_the_daemon_and_jumps_of_the_clock_restart_nothing() {
         let rest = w.now.after(seconds(60));
         w.run_until(rest);
         w.check_at_rest();
-        assert_eq!(w.kills, []);
+        assert_eq!(w.record.kills, []);
         let starts: Vec<(String, u32)> =
             w.engine.containers().filter(|c| c.starts > 1).map(|c| (c.name.clone(), c.starts)).collect();
         assert_eq!(starts, []);
@@ -179,7 +179,7 @@ fn k3355_an_unreadable_source_keeps_what_runs() {
             w.run_until(until);
         }
         assert_eq!(before, w.running());
-        assert_eq!(w.kills, []);
+        assert_eq!(w.record.kills, []);
     });
 }
 
@@ -197,7 +197,7 @@ fn k23881_a_crash_loop_leaves_one_dead_container() {
             .filter(|c| c.state == podkeeper::testing::runtime::DockerState::Exited)
             .count();
         assert!(dead <= 2, "{dead} dead");
-        let starts = w.counts.apps;
+        let starts = w.record.counts.apps;
         assert!((40..60).contains(&starts), "{starts} starts in four hours of back-off");
     });
 }

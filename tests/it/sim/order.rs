@@ -61,8 +61,8 @@ fn a_drain_goes_by_priority() {
             let number = name.split("_pod").nth(1).and_then(|rest| rest.chars().next()).unwrap();
             number.to_digit(10).unwrap() % 3
         };
-        let groups: Vec<u32> = w.kills.iter().map(|(_, name, _)| group(name)).collect();
-        assert!(groups.len() >= 12 && groups.is_sorted(), "{:?}", w.kills);
+        let groups: Vec<u32> = w.record.kills.iter().map(|(_, name, _)| group(name)).collect();
+        assert!(groups.len() >= 12 && groups.is_sorted(), "{:?}", w.record.kills);
         w.marker(None);
         w.let_pass(seconds(60));
         w.check_at_rest();
@@ -93,14 +93,14 @@ fn drains_under_churn() {
         w.drain(None);
         w.let_pass(seconds(1500));
         assert!(w.running().is_empty(), "{:?}", w.running());
-        let apps = w.counts.apps;
+        let apps = w.record.counts.apps;
         for _ in 0..3 {
             w.kill_daemon();
             w.start_daemon();
             w.let_pass(seconds(100));
         }
         assert!(w.running().is_empty(), "{:?}", w.running());
-        assert_eq!(w.counts.apps, apps, "something was made on a drained node");
+        assert_eq!(w.record.counts.apps, apps, "something was made on a drained node");
         w.check_foreign(&foreign);
         w.marker(None);
         w.let_pass(seconds(600));
@@ -136,6 +136,6 @@ fn k10859_pods_start_in_order_and_a_dead_end_ends() {
         assert!(w.has_run("c") && !w.has_run("x") && !w.has_run("y") && !w.has_run("z"));
         w.let_pass(seconds(150));
         assert!(w.has_run("x") && w.has_run("y") && !w.has_run("z"));
-        assert_eq!(w.kills, []);
+        assert_eq!(w.record.kills, []);
     });
 }

@@ -221,10 +221,10 @@ impl World {
         self.run_until(rest);
         self.check_at_rest();
         self.check_probed();
-        let (before, kills, given) = (self.running(), self.kills.len(), self.answers.given);
+        let (before, kills, given) = (self.running(), self.record.kills.len(), self.answers.given);
         let later = self.now.after(seconds(300));
         self.run_until(later);
-        assert_eq!((before, kills), (self.running(), self.kills.len()), "something moves in peace");
+        assert_eq!((before, kills), (self.running(), self.record.kills.len()), "something moves in peace");
         assert!(self.answers.given > given + 50, "they are still asked");
     }
 }
@@ -252,9 +252,9 @@ fn a_failed_probe_restarts_its_container_and_nothing_else() {
             }
         }
         w.in_the_end();
-        let killed: BTreeSet<&String> = w.kills.iter().map(|(_, _, id)| id).collect();
+        let killed: BTreeSet<&String> = w.record.kills.iter().map(|(_, _, id)| id).collect();
         let had_to: BTreeSet<&String> = w.answers.may_go.iter().collect();
-        assert!(killed.is_subset(&had_to), "killed without need: {:?}", w.kills);
+        assert!(killed.is_subset(&had_to), "killed without need: {:?}", w.record.kills);
         assert!(deaths > 0 || killed == had_to, "{} of {} are killed", killed.len(), had_to.len());
         // Once in some ten thousand seeds no probe fails often enough.
         assert!(!killed.is_empty() || had_to.is_empty(), "nothing happened");

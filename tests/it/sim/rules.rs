@@ -119,7 +119,7 @@ fn what_has_ended_stays_ended() {
             w.engine.containers().filter(|c| c.name.starts_with("k8s_app_")).map(|c| c.starts).sum();
         // One that an earlier daemon made and perhaps started is made anew, so more may be made than run.
         assert_eq!(starts, 2, "each ran once");
-        let made = w.counts.apps;
+        let made = w.record.counts.apps;
         for _ in 0..5 {
             w.restart_daemon();
             w.pass(seconds(300));
@@ -127,7 +127,7 @@ fn what_has_ended_stays_ended() {
         let now = w.now();
         w.engine.restart_engine(podkeeper::testing::runtime::fake::Restart::PowerCut, now);
         w.pass(seconds(300));
-        assert_eq!(w.counts.apps, made, "and nothing makes them again");
+        assert_eq!(w.record.counts.apps, made, "and nothing makes them again");
     });
 }
 
@@ -222,10 +222,10 @@ fn an_hour_of_peace_is_silent() {
         w.end_of_mischief();
         w.pass(seconds(1500));
         w.check_at_rest();
-        let before = w.counts;
+        let before = w.record.counts;
         w.pass(seconds(3600));
-        let lists = w.counts.lists - before.lists;
-        assert_eq!(w.counts, super::world::Counts { lists: before.lists + lists, ..before });
+        let lists = w.record.counts.lists - before.lists;
+        assert_eq!(w.record.counts, super::world::Counts { lists: before.lists + lists, ..before });
         assert!(lists <= 3600 / RELIST.as_secs() + 1, "{lists} lists");
     });
 }
@@ -239,13 +239,13 @@ fn a_daemon_that_begins_lists_once() {
         w.pass(seconds(60));
         w.kill_daemon();
         w.pass(seconds(60));
-        let (before, kills) = (w.counts, w.kills.len());
+        let (before, kills) = (w.record.counts, w.record.kills.len());
         w.start_daemon();
         w.pass(seconds(30));
         w.check_at_rest();
-        let after = w.counts;
+        let after = w.record.counts;
         assert_eq!((after.lists, after.worker_lists), (before.lists + 1, before.worker_lists));
-        assert_eq!(w.kills.len(), kills);
+        assert_eq!(w.record.kills.len(), kills);
     });
 }
 
@@ -256,7 +256,7 @@ fn an_hour_of_trouble_is_told_in_few_lines() {
         w.some_files(6);
         w.start_daemon();
         w.pass(seconds(60));
-        let before = w.counts.logged;
+        let before = w.record.counts.logged;
         let faults = w.seed % 2 == 1;
         let end = w.now.after(seconds(3600));
         if faults {
@@ -265,7 +265,7 @@ fn an_hour_of_trouble_is_told_in_few_lines() {
             w.engine.set_down(true);
         }
         w.run_until(end);
-        let lines = w.counts.logged - before;
+        let lines = w.record.counts.logged - before;
         w.note(|| format!("{lines} lines"));
         assert!(lines <= if faults { 200 } else { 10 }, "{lines} lines");
         w.engine.set_down(false);
@@ -291,15 +291,15 @@ fn each_start_is_an_event() {
         w.pass(seconds(1200));
         // A start that is just being answered is not told yet.
         let mut starts: u64 = 0;
-        while starts != w.starts.values().sum::<u64>() {
-            starts = w.starts.values().sum();
+        while starts != w.record.starts.values().sum::<u64>() {
+            starts = w.record.starts.values().sum();
             w.pass(seconds(1));
         }
         assert!(starts > 16, "{starts} starts");
         w.check_events(!faults);
-        let told: u64 = w.told.values().sum();
+        let told: u64 = w.record.told.values().sum();
         assert!(told > starts * 3, "{told} events");
-        let backs_off = w.told.iter().filter(|((_, _, reason), n)| reason == "BackOff" && **n > 2);
+        let backs_off = w.record.told.iter().filter(|((_, _, reason), n)| reason == "BackOff" && **n > 2);
         assert_eq!(backs_off.count(), 4);
         if !faults {
             let kept = w.check_ring();

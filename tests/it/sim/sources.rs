@@ -2,6 +2,9 @@
 //! scanner, the real state of the URL and the real replay of what is remembered; disk, server and store are
 //! in memory.
 
+mod disk;
+mod judge;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -31,66 +34,13 @@ use podkeeper::testing::source::last_good::replay::replay;
 use podkeeper::testing::source::scan::Scanner;
 use podkeeper::testing::source::{FromSource, PodSet, SourceUpdate};
 
+use self::disk::SimDisk;
 use super::scenes::with_volume;
 use super::world::{Deed, NODE, ROOT, World};
 use super::{seconds, seeds};
 
 const DIRECTORY: &str = "/m";
 const URL: &str = "https://fleet/pods";
-
-/// A directory of files in memory. Clones share it.
-#[derive(Clone, Default)]
-struct SimDisk(Arc<Mutex<Files>>);
-
-#[derive(Default)]
-struct Files {
-    files: BTreeMap<PathBuf, (String, Stamp)>,
-    inode: u64,
-    unreadable: bool,
-}
-
-impl SimDisk {
-    fn write(&self, path: &str, text: &str, now: &Now) {
-        let mut disk = self.0.lock().unwrap();
-        disk.inode += 1;
-        let changed = now.wall.as_nanosecond();
-        let size = text.len() as u64;
-        let stamp = Stamp { file: (1, disk.inode), size, modified: changed, changed };
-        disk.files.insert(path.into(), (text.to_owned(), stamp));
-    }
-
-    fn whole(&self) -> io::Result<std::sync::MutexGuard<'_, Files>> {
-        let disk = self.0.lock().unwrap();
-        if disk.unreadable { Err(io::ErrorKind::TimedOut.into()) } else { Ok(disk) }
-    }
-}
-
-impl Disk for SimDisk {
-    fn find(&self, path: &Path) -> io::Result<Found> {
-        let disk = self.whole()?;
-        match disk.files.get(path) {
-            Some((_, stamp)) => Ok(Found::File(*stamp)),
-            None if path == Path::new(DIRECTORY) || path.ends_with("..") => Ok(Found::Directory(1)),
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
-    }
-
-    fn is_link(&self, _path: &Path) -> bool {
-        false
-    }
-
-    fn names(&self, _directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {
-        self.whole()?.files.keys().filter_map(|path| path.file_name()).for_each(each);
-        Ok(())
-    }
-
-    fn read(&self, path: &Path, limit: usize) -> io::Result<Reading> {
-        let disk = self.whole()?;
-        let (text, stamp) = disk.files.get(path).ok_or(io::ErrorKind::NotFound)?;
-        assert!(text.len() <= limit);
-        Ok(Reading { content: text.clone().into_bytes().into(), stamp: Some(*stamp) })
-    }
-}
 
 /// What the server does when it is asked.
 #[derive(Clone, PartialEq)]
@@ -201,51 +151,6 @@ impl Hub {
 impl World {
     fn hub(&mut self) -> &mut Hub {
         self.hub.as_mut().expect("a world with both sources")
-    }
-
-    /// Each container of ours that could still run, with its pod's name and what was written.
-    fn lives(&self) -> Vec<(String, String, String, bool)> {
-        let ours = self.engine.containers().filter_map(|c| {
-            let label = |key: &str| c.body.labels.get(key).cloned();
-            (label(labels::ROOT_DIR)? == ROOT).then_some(())?;
-            let running = c.state == DockerState::Running;
-            Some((c.id.clone(), label(labels::POD_NAME)?, label(labels::WRITTEN)?, running))
-        });
-        ours.collect()
-    }
-
-    /// What a source made that has not answered since this daemon began: a daemon that died in the middle of
-    /// stopping it took the reason with it, and what is remembered may be older than what runs.
-    fn left_alone(&self) -> BTreeSet<String> {
-        let Some(daemon) = &self.daemon else { return BTreeSet::new() };
-        let sources = daemon.turn.snapshot(&self.now()).sources;
-        let is_silent = |source: &String| sources.iter().any(|s| s.name == *source && !s.ready);
-        let theirs =
-            self.engine.containers().filter(|c| c.body.labels.get(labels::SOURCE).is_some_and(is_silent));
-        theirs.map(|c| c.id.clone()).collect()
-    }
-
-    /// From now on these may be stopped: something else is wanted under their name, or nothing.
-    fn doom(&mut self) {
-        let wanted = self.hub().wanted();
-        for (id, name, written, _) in self.lives() {
-            if wanted.get(&name).is_none_or(|all| all.iter().any(|w| *w != written)) {
-                self.hub().doomed.insert(id);
-            }
-        }
-    }
-
-    /// Nothing may stop what a source wants that only failed.
-    pub fn judge_stop(&mut self, call: &Call) {
-        let (Call::Kill { id, .. } | Call::Remove { id, .. }) = call else { return };
-        if self.hub.is_none() {
-            return;
-        }
-        // Made while a removal waited for the other source.
-        self.doom();
-        let running = self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
-        let asked = self.hub().doomed.contains(id);
-        assert!(!running || asked, "{id} is stopped, and its source has not asked for it");
     }
 
     /// The file source looks.
@@ -418,64 +323,6 @@ impl World {
         }
     }
 
-    /// What was accepted last of each source is what it said last that was good.
-    fn check_accepted(&mut self) {
-        let hub = self.hub();
-        let is_good = |source, path: &str, text: &str| {
-            let decoded = acceptor(source).accept(path, text.as_bytes(), None, &Known::default());
-            decoded.is_good() && !text.trim_start().starts_with('<')
-        };
-        let disk = hub.disk.0.lock().unwrap();
-        if !disk.unreadable {
-            for (path, (text, _)) in &disk.files {
-                let path = path.to_str().unwrap();
-                let accepted = hub.accepted(Source::File, path);
-                if is_good(Source::File, path, text) {
-                    assert_eq!(accepted.as_ref(), Some(text), "{path}");
-                } else {
-                    assert!(accepted.is_none_or(|a| is_good(Source::File, path, &a)), "{path}");
-                }
-            }
-            for (source, path, _) in hub.store.keys() {
-                assert!(
-                    *source == Source::Http || disk.files.contains_key(Path::new(path)),
-                    "{path} is gone"
-                );
-            }
-        }
-        let accepted = hub.accepted(Source::Http, URL);
-        match &hub.server {
-            Says::Body(body) if is_good(Source::Http, URL, body) => assert_eq!(accepted.as_ref(), Some(body)),
-            _ => assert!(accepted.is_none_or(|a| is_good(Source::Http, URL, &a))),
-        }
-    }
-
-    /// Exactly the pods run that what was accepted last names, each once.
-    fn check_wanted_runs(&mut self) {
-        let wanted = self.hub().wanted();
-        let left_alone = self.left_alone();
-        let mut running: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (id, name, written, _) in self.lives().into_iter().filter(|(_, _, _, running)| *running) {
-            if wanted.contains_key(&name) || !left_alone.contains(&id) {
-                running.entry(name).or_default().insert(written);
-            }
-        }
-        // A broken manifest that this daemon never saw whole: its running containers are left alone.
-        let hub = self.hub();
-        let disk = hub.disk.0.lock().unwrap();
-        running.retain(|name, _| {
-            let path = format!("{DIRECTORY}/{}.yaml", name.trim_end_matches("-node1"));
-            let is_there = disk.unreadable || disk.files.contains_key(Path::new(&path));
-            wanted.contains_key(name) || !is_there || hub.accepted(Source::File, &path).is_some()
-        });
-        let names = |of: Vec<&String>| of.into_iter().cloned().collect::<BTreeSet<String>>();
-        assert_eq!(names(running.keys().collect()), names(wanted.keys().collect()), "which pods run");
-        for (name, written) in &running {
-            assert_eq!(written.len(), 1, "{name} runs twice");
-            assert!(wanted[name].iter().any(|w| written.contains(w)), "{name} runs as nobody wants it");
-        }
-    }
-
     fn pass_time(&mut self, time: Duration) {
         let until = self.now.after(time);
         self.run_until(until);
@@ -534,7 +381,7 @@ fn k4441_an_hour_of_404_stops_nothing() {
         }
         w.pass_time(seconds(60));
         assert_eq!(w.running(), before);
-        assert_eq!(w.kills, []);
+        assert_eq!(w.record.kills, []);
         w.kill_daemon();
         let now = w.now();
         w.engine.restart_engine(Restart::PowerCut, now);
@@ -572,6 +419,6 @@ fn a_pod_moves_between_the_sources_without_a_restart() {
             w.pass_time(seconds(60));
         }
         assert_eq!(w.running(), before);
-        assert_eq!((w.kills.len(), before.len()), (0, 4));
+        assert_eq!((w.record.kills.len(), before.len()), (0, 4));
     });
 }

@@ -14,10 +14,10 @@ impl Rig {
     pub(in crate::machine::tests) fn name_of(&mut self, id: &str) -> String {
         if let Some(c) = self.engine.get(id) {
             let words = name_words(&c.name);
-            self.names.insert(c.id.clone(), words.clone());
+            self.wire.names.insert(c.id.clone(), words.clone());
             return words;
         }
-        self.names.get(id).cloned().unwrap_or_else(|| name_words(id))
+        self.wire.names.get(id).cloned().unwrap_or_else(|| name_words(id))
     }
 
     pub(in crate::machine::tests) fn words(&mut self, call: &Call) -> String {

@@ -6,15 +6,15 @@ impl Rig {
     /// The events that came since.
     pub(super) fn hear(&mut self) {
         loop {
-            match self.engine.next_event(&mut self.cursor) {
+            match self.engine.next_event(&mut self.wire.cursor) {
                 EventNext::Idle => return,
                 EventNext::End(_) => match self.engine.subscribe(None) {
-                    Ok(cursor) => self.cursor = cursor,
+                    Ok(cursor) => self.wire.cursor = cursor,
                     Err(_) => return,
                 },
                 EventNext::Event(event) => {
                     let ours = event.labels.get(labels::ROOT_DIR).is_some_and(|root| root == ROOT);
-                    if !self.events || !ours {
+                    if !self.wire.events || !ours {
                         continue;
                     }
                     let hint = match event.action.as_str() {
@@ -40,8 +40,11 @@ impl Rig {
             }
             Coming::Arrive(token, call) => {
                 let words = self.words(&call);
-                let hurt =
-                    self.hurts.iter_mut().find(|(begin, times, _)| *times > 0 && words.starts_with(begin));
+                let hurt = self
+                    .wire
+                    .hurts
+                    .iter_mut()
+                    .find(|(begin, times, _)| *times > 0 && words.starts_with(begin));
                 let hurt = hurt.map(|(_, times, how)| {
                     *times -= 1;
                     how.clone()
@@ -105,7 +108,7 @@ impl Rig {
     }
 
     pub(super) fn cgroup_told(&mut self, report: cgroup::Report) {
-        if !self.cgroup_hangs {
+        if !self.cgroups.hang {
             self.slot.cgroup(report);
             self.later(Duration::ZERO, Coming::Read);
         }
@@ -122,16 +125,16 @@ impl Rig {
         for output in step.out {
             match output {
                 Output::Call(token, Call::Start { .. }) if unsent.contains(&token) => {
-                    let why = self.disk_full.clone().unwrap_or_default();
+                    let why = self.files.disk_full.clone().unwrap_or_default();
                     self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
                 }
                 Output::Create(token, Create { needs, .. })
-                    if self.parts_hang && !needs.sub_paths.is_empty() =>
+                    if self.volumes.parts_hang && !needs.sub_paths.is_empty() =>
                 {
-                    self.unsent.insert(token);
+                    self.volumes.unsent.insert(token);
                 }
                 Output::Withdraw(token) => {
-                    if self.unsent.remove(&token) {
+                    if self.volumes.unsent.remove(&token) {
                         self.machine.handle(Input::Withdrawn(token), &now);
                         self.later(Duration::ZERO, Coming::Read);
                     }
@@ -160,37 +163,40 @@ impl Rig {
                 Output::Missing(_) => {}
                 Output::ReadMessage { id, file } => {
                     let words = format!("{}#{}", file.container, file.attempt);
-                    let text = self.last_words.get(&words).cloned().unwrap_or(Ok(String::new()));
+                    let text = self.files.last_words.get(&words).cloned().unwrap_or(Ok(String::new()));
                     self.machine.handle(Input::Message { id, read: text }, &now);
                     self.later(Duration::ZERO, Coming::Read);
                 }
                 Output::ForgetMessage(file) => {
-                    self.forgotten.push(format!("{}#{}", file.container, file.attempt));
+                    self.files.messages_forgotten.push(format!("{}#{}", file.container, file.attempt));
                 }
                 Output::AskAddresses => {
-                    self.machine.handle(Input::Addresses(self.addresses.clone()), &now);
+                    self.machine.handle(Input::Addresses(self.files.addresses.clone()), &now);
                     self.later(Duration::ZERO, Coming::Read);
                 }
-                Output::Hosts(_, hosts) if self.disk_full.is_none() => self.hosts.push(hosts),
+                Output::Hosts(_, hosts) if self.files.disk_full.is_none() => self.files.hosts.push(hosts),
                 Output::Hosts(token, _) => _ = unsent.insert(token),
-                Output::ForgetPod(uid) => self.files_forgotten.push(uid),
-                Output::Network => self.networks_asked += 1,
+                Output::ForgetPod(uid) => self.files.forgotten.push(uid),
+                Output::Network => self.files.networks_asked += 1,
                 Output::Volumes(order) => {
-                    self.orders.push((self.now, volume_words(&order)));
+                    self.volumes.orders.push((self.now, volume_words(&order)));
                     let told = match order {
-                        Order::SetUp(order) => {
-                            VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: self.broken.clone() }
+                        Order::SetUp(order) => VolumeReport::SetUp {
+                            uid: order.pod.uid.clone(),
+                            failed: self.volumes.broken.clone(),
+                        },
+                        Order::TearDown { uid } => {
+                            VolumeReport::TornDown { uid, result: self.volumes.busy.clone() }
                         }
-                        Order::TearDown { uid } => VolumeReport::TornDown { uid, result: self.busy.clone() },
                     };
-                    if !self.volumes_hang {
+                    if !self.volumes.hang {
                         self.later(MS, Coming::Volumes(told));
                     }
                 }
                 Output::Logs(logs) => self.logs.push(logs),
                 Output::Cgroup(pod) => {
-                    self.cgroups.push(Ok((*pod).clone()));
-                    let result = self.cgroup_answer.clone();
+                    self.cgroups.told.push(Ok((*pod).clone()));
+                    let result = self.cgroups.answer.clone();
                     let parent = settings().cgroups.get().map(|naming| naming.parent(pod.qos, &pod.uid));
                     let is_inside = |c: &&crate::runtime::fake::state::Container| {
                         c.state == DockerState::Running
@@ -200,7 +206,7 @@ impl Rig {
                     self.cgroup_told(cgroup::Report::Ensured { pod, moved: None, inside, result });
                 }
                 Output::DropCgroup(uid) => {
-                    self.cgroups.push(Err(uid.clone()));
+                    self.cgroups.told.push(Err(uid.clone()));
                     self.cgroup_told(cgroup::Report::Removed { uid, result: Ok(()) });
                 }
                 Output::Watch(watch) => self.watched.push((self.now, watch)),

@@ -15,7 +15,7 @@ fn spec(policy: &str) -> String {
 /// The message of `app`, after it ended with this code.
 fn told(policy: &str, code: i64, file: Result<&str, &str>, log: &str) -> (Rig, String) {
     let mut rig = Rig::fresh();
-    rig.last_words.insert("app#0".into(), file.map(Into::into).map_err(Into::into));
+    rig.files.last_words.insert("app#0".into(), file.map(Into::into).map_err(Into::into));
     rig.engine.behave("app", Behaviour { output: log.into(), ..Behaviour::exits(code, s(1)) });
     rig.run(&pod(&spec(policy)));
     rig.pass(s(30));
@@ -89,14 +89,18 @@ fn files_go_with_their_containers() {
     let pod = pod(&spec("File").replace("restartPolicy: Never, ", ""));
     rig.run(&pod);
     rig.pass(s(100));
-    assert_eq!(rig.forgotten, ["app#0", "app#1", "app#2", "app#3"], "each when the one after it has ended");
+    assert_eq!(
+        rig.files.messages_forgotten,
+        ["app#0", "app#1", "app#2", "app#3"],
+        "each when the one after it has ended"
+    );
     rig.wish(super::rig::stop(None));
     rig.pass(s(60));
-    assert_eq!(rig.forgotten.len(), 5);
+    assert_eq!(rig.files.messages_forgotten.len(), 5);
     let mut plain = Rig::up(&app());
     plain.wish(super::rig::stop(None));
     plain.pass(s(60));
-    assert!(plain.forgotten.is_empty(), "without a path there is no file");
+    assert!(plain.files.messages_forgotten.is_empty(), "without a path there is no file");
 }
 
 #[test]

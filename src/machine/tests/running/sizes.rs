@@ -15,7 +15,7 @@ fn sized(cpu: &str, memory: &str, more: &str) -> Arc<DesiredPod> {
 }
 
 fn told(rig: &mut Rig) -> Vec<String> {
-    let all = std::mem::take(&mut rig.cgroups);
+    let all = std::mem::take(&mut rig.cgroups.told);
     let words = |told: Result<crate::cgroup::PodCgroup, String>| match told {
         Ok(c) => format!("{} {} {:?}", c.uid, c.values.cpu_shares, c.values.memory),
         Err(uid) => format!("no {uid}"),

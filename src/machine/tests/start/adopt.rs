@@ -30,7 +30,7 @@ fn a_list_that_is_older_than_what_happened_misleads_nobody() {
     for events in [true, false] {
         for (what, made) in [("crash app", "app"), ("remove app", "app"), ("remove POD", "POD")] {
             let mut rig = Rig::up(&app()).reborn().found();
-            rig.events = events;
+            rig.wire.events = events;
             let now = rig.now();
             match what {
                 "crash app" => {

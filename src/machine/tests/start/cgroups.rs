@@ -7,11 +7,11 @@ use crate::runtime::Call;
 #[test]
 fn containers_wait_for_the_cgroup_and_nothing_else_does() {
     let mut rig = Rig::fresh();
-    rig.cgroup_hangs = true;
+    rig.cgroups.hang = true;
     rig.run(&app());
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), [""; 0], "nothing is made before its limits are in force");
-    let pod = Box::new(rig.cgroups[0].clone().unwrap());
+    let pod = Box::new(rig.cgroups.told[0].clone().unwrap());
     // A stop of the pod is not held up.
     rig.wish(stop(None));
     rig.pass(s(1));
@@ -19,7 +19,7 @@ fn containers_wait_for_the_cgroup_and_nothing_else_does() {
     rig.run(&app());
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), [""; 0]);
-    rig.cgroup_hangs = false;
+    rig.cgroups.hang = false;
     rig.slot.cgroup(Report::Ensured { pod, moved: None, inside: Vec::new(), result: Ok(()) });
     rig.step();
     rig.pass(s(5));
@@ -29,7 +29,7 @@ fn containers_wait_for_the_cgroup_and_nothing_else_does() {
 #[test]
 fn what_runs_goes_on_beside_a_cgroup_that_hangs() {
     let mut rig = Rig::up(&app()).reborn();
-    rig.cgroup_hangs = true;
+    rig.cgroups.hang = true;
     rig.run(&app());
     rig.pass(s(5));
     assert_eq!(rig.status(), "Running, app: running");
@@ -41,7 +41,7 @@ fn what_runs_goes_on_beside_a_cgroup_that_hangs() {
 #[test]
 fn a_pod_runs_without_its_cgroup_and_says_so() {
     let mut rig = Rig::fresh();
-    rig.cgroup_answer = Err(NoCgroup::Failed("systemctl did not end within 10 s".to_owned()));
+    rig.cgroups.answer = Err(NoCgroup::Failed("systemctl did not end within 10 s".to_owned()));
     rig.run(&app());
     rig.pass(s(5));
     assert_eq!(rig.status(), "Running, app: running");
@@ -49,22 +49,22 @@ fn a_pod_runs_without_its_cgroup_and_says_so() {
         |rig: &Rig| rig.log.iter().filter(|(_, _, line)| line.contains("FailedToCreatePodContainer")).count();
     assert_eq!(told(&rig), 1, "{:?}", rig.log);
     // Tried again until it works, and told once.
-    let tried = rig.cgroups.len();
+    let tried = rig.cgroups.told.len();
     rig.pass(s(600));
-    assert!(rig.cgroups.len() > tried + 2, "{} tries", rig.cgroups.len());
+    assert!(rig.cgroups.told.len() > tried + 2, "{} tries", rig.cgroups.told.len());
     assert_eq!(told(&rig), 1);
-    rig.cgroup_answer = Ok(());
+    rig.cgroups.answer = Ok(());
     rig.pass(s(600));
-    let tried = rig.cgroups.len();
+    let tried = rig.cgroups.told.len();
     rig.pass(s(600));
-    assert_eq!(rig.cgroups.len(), tried, "it is as it should be");
+    assert_eq!(rig.cgroups.told.len(), tried, "it is as it should be");
 }
 
 /// Its containers would be killed with those of the other pod.
 #[test]
 fn a_pod_runs_outside_of_a_cgroup_in_which_another_podkeeper_runs_one() {
     let mut rig = Rig::fresh();
-    rig.cgroup_answer = Err(NoCgroup::Taken("a pod with the same UID runs there".to_owned()));
+    rig.cgroups.answer = Err(NoCgroup::Taken("a pod with the same UID runs there".to_owned()));
     rig.run(&app());
     let parents = |rig: &Rig| {
         let all = rig.engine.containers().filter(|c| c.state == crate::runtime::DockerState::Running);
@@ -74,7 +74,7 @@ fn a_pod_runs_outside_of_a_cgroup_in_which_another_podkeeper_runs_one() {
     assert_eq!(rig.status(), "Running, app: running");
     assert_eq!(parents(&rig), ["", ""]);
     // The other pod is gone: what is made from now on is in it.
-    rig.cgroup_answer = Ok(());
+    rig.cgroups.answer = Ok(());
     rig.pass(s(60));
     rig.by_hand(&Call::Kill { id: rig.id("POD#0"), signal: "KILL".into() });
     rig.pass(s(60));
@@ -86,7 +86,7 @@ fn a_pod_runs_outside_of_a_cgroup_in_which_another_podkeeper_runs_one() {
 fn a_pod_that_is_gone_is_gone_once_its_cgroup_is() {
     use crate::machine::Report as Told;
     let mut rig = Rig::up(&app());
-    rig.cgroup_hangs = true;
+    rig.cgroups.hang = true;
     rig.wish(stop(Some(1)));
     rig.pass(s(60));
     let gone = |rig: &Rig| rig.reports.iter().any(|report| matches!(report, Told::Gone(_)));
@@ -107,10 +107,10 @@ fn a_pod_that_is_gone_is_gone_once_its_cgroup_is() {
 #[test]
 fn a_cgroup_is_asked_for_again_with_each_sandbox() {
     let mut rig = Rig::up(&app());
-    assert_eq!(rig.cgroups.len(), 1);
+    assert_eq!(rig.cgroups.told.len(), 1);
     rig.by_hand(&Call::Kill { id: rig.id("POD#0"), signal: "KILL".into() });
     rig.pass(s(60));
-    assert_eq!(rig.cgroups.len(), 2, "who killed it may have taken the cgroup too");
+    assert_eq!(rig.cgroups.told.len(), 2, "who killed it may have taken the cgroup too");
     assert_eq!(rig.status(), "Running, app: running");
 }
 

@@ -71,15 +71,18 @@ fn k2062_an_engine_that_tells_no_network_is_no_reason_for_another_sandbox() {
 #[test]
 fn a_container_does_not_start_beside_a_hosts_file_that_is_wrong() {
     let mut rig = Rig::fresh();
-    rig.disk_full = Some("/pods/uid-1/etc-hosts cannot be written: No space left on device".to_owned());
+    rig.files.disk_full = Some("/pods/uid-1/etc-hosts cannot be written: No space left on device".to_owned());
     rig.run(&app());
     rig.pass(s(60));
     assert_eq!(rig.running(), ["POD#0"].map(String::from).into());
-    assert_eq!(rig.waits("app"), format!("CreateContainerConfigError: {}", rig.disk_full.as_ref().unwrap()));
+    assert_eq!(
+        rig.waits("app"),
+        format!("CreateContainerConfigError: {}", rig.files.disk_full.as_ref().unwrap())
+    );
     let line = "Failed: Error: /pods/uid-1/etc-hosts cannot be written: No space left on device";
     assert!(rig.logged(log::Level::Warn).iter().any(|l| l.contains(line)), "{:?}", rig.log);
     // Made once, and started once there is room.
-    rig.disk_full = None;
+    rig.files.disk_full = None;
     rig.pass(s(60));
     assert_eq!(rig.status(), "Running, app: running");
     assert_eq!(rig.take_acts().iter().filter(|call| call.starts_with("create app")).count(), 1);
@@ -88,11 +91,11 @@ fn a_container_does_not_start_beside_a_hosts_file_that_is_wrong() {
 #[test]
 fn the_nodes_addresses_are_asked_for_each_time() {
     let mut rig = Rig::fresh();
-    rig.addresses = vec!["192.0.2.7".into(), "fd00::7".into()];
+    rig.files.addresses = vec!["192.0.2.7".into(), "fd00::7".into()];
     rig.run(&pod(&format!("{{containers: [{{name: app, {TELLS_NODE}}}]}}")));
     rig.pass(s(5));
     assert_eq!(env(&rig, "app#0"), ["A=192.0.2.7,fd00::7"]);
-    rig.addresses = vec!["192.0.2.8".into()];
+    rig.files.addresses = vec!["192.0.2.8".into()];
     rig.by_hand(&Call::Kill { id: rig.id("app#0"), signal: "KILL".into() });
     rig.pass(s(30));
     assert_eq!(env(&rig, "app#1"), ["A=192.0.2.8"]);
@@ -106,11 +109,11 @@ fn the_nodes_addresses_are_asked_for_each_time() {
 #[test]
 fn a_node_without_an_address_is_waited_for() {
     let mut rig = Rig::fresh();
-    rig.addresses.clear();
+    rig.files.addresses.clear();
     rig.run(&pod(&format!("{{containers: [{{name: app, {TELLS_NODE}}}]}}")));
     rig.pass(s(5));
     assert_eq!(rig.waits("app"), "CreateContainerConfigError: host IP unknown; known addresses: []");
-    rig.addresses = vec!["192.0.2.2".into()];
+    rig.files.addresses = vec!["192.0.2.2".into()];
     rig.pass(s(60));
     assert_eq!(rig.status(), "Running, app: running");
 }
@@ -119,12 +122,12 @@ fn a_node_without_an_address_is_waited_for() {
 fn the_hosts_file_says_the_address_before_the_start() {
     let rig = Rig::up(&app());
     let ip = rig.last_status().pod_ip.unwrap();
-    let last = rig.hosts.last().unwrap();
+    let last = rig.files.hosts.last().unwrap();
     assert!(last.text.ends_with(&format!("{ip}\tweb-node\n")), "{last:?}");
-    assert_eq!(rig.hosts.len(), 1);
+    assert_eq!(rig.files.hosts.len(), 1);
     let mounts = "volumeMounts: [{name: v, mountPath: /etc/hosts}]";
     let rig = Rig::up(&pod(&format!("{{containers: [{{name: app, {mounts}}}]}}")));
-    assert_eq!(rig.hosts, [], "it brings its own");
+    assert_eq!(rig.files.hosts, [], "it brings its own");
 }
 
 /// An engine that cannot inspect a sandbox must not keep its containers from starting.
@@ -143,18 +146,18 @@ fn files_go_with_their_pod() {
     let mut rig = Rig::up(&app());
     rig.wish(stop(None));
     rig.pass(s(60));
-    assert_eq!(rig.files_forgotten, ["uid-1"]);
+    assert_eq!(rig.files.forgotten, ["uid-1"]);
     // Also with one that is replaced, and with one whose containers somebody else removed.
     let mut rig = Rig::up(&app());
     rig.run(&pod_with("uid-2", "{containers: [{name: app}]}"));
     rig.pass(s(60));
-    assert_eq!(rig.files_forgotten, ["uid-1"]);
+    assert_eq!(rig.files.forgotten, ["uid-1"]);
     for name in ["uid-2/app#0", "uid-2/POD#0"] {
         rig.by_hand(&Call::Remove { id: rig.id(name), force: true });
     }
     rig.wish(Wish::Stop(crate::machine::StopOrder { grace: None, why: "gone" }));
     rig.pass(s(60));
-    assert_eq!(rig.files_forgotten, ["uid-1", "uid-2"]);
+    assert_eq!(rig.files.forgotten, ["uid-1", "uid-2"]);
 }
 
 #[test]

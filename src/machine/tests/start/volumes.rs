@@ -17,7 +17,7 @@ fn failure(why: &str, usable: bool) -> Failure {
 }
 
 fn orders(rig: &mut Rig) -> Vec<String> {
-    std::mem::take(&mut rig.orders).into_iter().map(|(_, words)| words).collect()
+    std::mem::take(&mut rig.volumes.orders).into_iter().map(|(_, words)| words).collect()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn set_up_first_and_taken_down_last() {
 #[test]
 fn work_on_volumes_that_hangs_is_told_once() {
     let mut rig = Rig::fresh();
-    rig.volumes_hang = true;
+    rig.volumes.hang = true;
     rig.run(&with_volume());
     rig.pass(s(100));
     assert_eq!(rig.waits("app"), "ContainerCreating: ");
@@ -61,7 +61,7 @@ fn work_on_volumes_that_hangs_is_told_once() {
     let set_up = events(&rig);
     assert!(set_up.len() == 1 && set_up[0].contains(&format!("FailedMount: {told}")), "{set_up:?}");
     let mut rig = Rig::up(&with_volume());
-    rig.volumes_hang = true;
+    rig.volumes.hang = true;
     rig.wish(stop(Some(0)));
     rig.pass(s(3600));
     let taken_down = events(&rig);
@@ -99,21 +99,21 @@ fn not_taken_down_while_a_start_may_come_late() {
 #[test]
 fn a_failure_is_told_and_tried_again_ever_more_slowly() {
     let mut rig = Rig::fresh();
-    rig.broken = vec![failure("configmap \"c\" not found", false)];
+    rig.volumes.broken = vec![failure("configmap \"c\" not found", false)];
     rig.run(&with_volume());
     rig.pass(s(8));
     assert_eq!(rig.take_acts(), [""; 0], "not even a sandbox");
-    let times: Vec<u64> = rig.orders.iter().map(|(at, _)| ms_of(*at)).collect();
+    let times: Vec<u64> = rig.volumes.orders.iter().map(|(at, _)| ms_of(*at)).collect();
     let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(gaps, [501, 1001, 2001, 4001]);
     let words = "MountVolume.SetUp failed for volume \"v\" : configmap \"c\" not found";
     assert_eq!(rig.waits("app"), format!("ContainerCreating: {words}"));
     assert!(rig.logged(log::Level::Warn).iter().any(|line| line.contains(&format!("FailedMount: {words}"))));
     rig.pass(s(1000));
-    let times: Vec<u64> = rig.orders.iter().map(|(at, _)| ms_of(*at)).collect();
+    let times: Vec<u64> = rig.volumes.orders.iter().map(|(at, _)| ms_of(*at)).collect();
     assert_eq!(times[times.len() - 1] - times[times.len() - 2], 122_001);
     // Another object does not wait for that.
-    rig.broken.clear();
+    rig.volumes.broken.clear();
     rig.give(snapshot(&config_map("c", "{k: v}")));
     rig.pass(ms(500));
     assert_eq!(rig.status(), "Running, app: running");
@@ -124,7 +124,7 @@ fn a_failure_is_told_and_tried_again_ever_more_slowly() {
 #[test]
 fn tear_down_does_not_wait_for_the_next_set_up() {
     let mut rig = Rig::fresh();
-    rig.broken = vec![failure("configmap \"c\" not found", false)];
+    rig.volumes.broken = vec![failure("configmap \"c\" not found", false)];
     rig.run(&with_volume());
     rig.pass(s(1000));
     orders(&mut rig);
@@ -165,7 +165,7 @@ fn a_changed_object_is_followed_and_restarts_nothing() {
     rig.pass(ms(50));
     assert_eq!(orders(&mut rig), ["set up"]);
     // The object is gone: the files that are there are used, also for the next container.
-    rig.broken = vec![failure("configmap \"c\" not found", true)];
+    rig.volumes.broken = vec![failure("configmap \"c\" not found", true)];
     rig.give(Arc::default());
     rig.pass(ms(50));
     let id = rig.id("app#0");
@@ -179,14 +179,14 @@ fn another_uid_s_volumes_go_while_the_new_ones_come() {
     let mut rig = Rig::up(&with_volume());
     orders(&mut rig);
     let new = pod_with("new", "{containers: [{name: app}], volumes: [{name: v, emptyDir: {}}]}");
-    rig.busy = Err("device or resource busy".into());
+    rig.volumes.busy = Err("device or resource busy".into());
     rig.run(&new);
     rig.pass(s(60));
     assert_eq!(rig.status(), "Running, app: running");
     let told = orders(&mut rig);
     assert_eq!(told.iter().filter(|words| *words == "set up new").count(), 1, "{told:?}");
     assert!(told.iter().filter(|words| *words == "tear down").count() > 3, "{told:?}");
-    rig.busy = Ok(());
+    rig.volumes.busy = Ok(());
     rig.pass(s(130));
     orders(&mut rig);
     rig.pass(s(300));
@@ -203,7 +203,7 @@ fn another_uid_s_volumes_go_while_the_new_ones_come() {
 fn the_next_daemon_sets_up_again_what_it_finds_and_ends_what_nobody_wants() {
     let rig = Rig::up(&with_volume());
     let mut rig = rig.reborn();
-    rig.orders.clear();
+    rig.volumes.orders.clear();
     rig.run(&with_volume());
     rig.pass(s(1));
     assert_eq!(orders(&mut rig), ["set up"]);

@@ -192,7 +192,7 @@ impl World {
         let trace = self.keeping().unwrap().trace.clone();
         let is_gone = trace.is_some_and(|(ids, uid)| {
             let runs = |id: &String| self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
-            !ids.iter().any(runs) && !self.disk.contains(&uid)
+            !ids.iter().any(runs) && !self.disk.pods.contains(&uid)
         });
         let keeping = self.keeping().unwrap();
         keeping.looks.push_back(now);

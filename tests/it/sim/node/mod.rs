@@ -263,10 +263,10 @@ fn pressure(w: &mut World) {
     w.end_of_pressure();
     w.let_time_pass(seconds(3 * 3600));
     w.check_node_at_rest();
-    let (before, kills) = (w.running(), w.kills.len());
+    let (before, kills) = (w.running(), w.record.kills.len());
     w.let_time_pass(seconds(1800));
     assert_eq!(before, w.running(), "something moves in peace");
-    assert_eq!(kills, w.kills.len(), "something is killed in peace");
+    assert_eq!(kills, w.record.kills.len(), "something is killed in peace");
     w.check_node_at_rest();
 }
 

@@ -166,7 +166,7 @@ impl World {
                 running.push((c.id.clone(), label(labels::POD_NAME), label(labels::POD_UID)));
             }
         }
-        let disk = self.disk.clone();
+        let disk = self.disk.pods.clone();
         let model = self.model();
         let millis = model.until.min(now).since(model.grown).as_millis() as u64;
         model.grown = now;

@@ -5,9 +5,9 @@ use super::*;
 impl World {
     /// Counts, and notes which calls take down what runs.
     pub(super) fn judge(&mut self, call: &Call) {
-        self.counts.calls += 1;
-        self.counts.worker_lists += u64::from(matches!(call, Call::List { .. }));
-        self.counts.apps +=
+        self.record.counts.calls += 1;
+        self.record.counts.worker_lists += u64::from(matches!(call, Call::List { .. }));
+        self.record.counts.apps +=
             u64::from(matches!(call, Call::Create { name, .. } if name.starts_with("k8s_app_")));
         let victim = match call {
             Call::Kill { id, .. } | Call::Remove { id, force: true } => self.engine.get(id),
@@ -19,7 +19,7 @@ impl World {
             if sandbox.is_some_and(|s| s.state == DockerState::Running) {
                 self.answers.judge_kill(&name, &id);
             }
-            self.kills.push((self.now, name, id));
+            self.record.kills.push((self.now, name, id));
         }
     }
 
@@ -54,10 +54,10 @@ impl World {
 
     /// Each start was told, with the making before it; and what is kept is bounded.
     pub fn check_events(&self, exactly: bool) {
-        for ((uid, name), starts) in &self.starts {
+        for ((uid, name), starts) in &self.record.starts {
             let told = |reason: &str| {
                 let key = (uid.clone(), name.clone(), reason.to_owned());
-                self.told.get(&key).copied().unwrap_or_default()
+                self.record.told.get(&key).copied().unwrap_or_default()
             };
             let (created, started) = (told("Created"), told("Started"));
             assert!(started >= *starts, "{name} of {uid}: {starts} starts, {started} told");
@@ -127,7 +127,7 @@ impl World {
         }
         assert_eq!(wanted, running, "what is wanted, and what runs");
         let uids: BTreeSet<&String> = running.iter().map(|(_, uid, _)| uid).collect();
-        let without: Vec<_> = uids.iter().filter(|uid| !self.cgroups.contains(**uid)).collect();
+        let without: Vec<_> = uids.iter().filter(|uid| !self.cgroups.there.contains(**uid)).collect();
         assert!(without.is_empty(), "run without a cgroup: {without:?}");
         let crowd = dead.iter().find(|(_, n)| **n > 1);
         assert!(crowd.is_none(), "too many dead {crowd:?}");

@@ -7,7 +7,7 @@ impl World {
     pub fn run_until(&mut self, until: Mono) {
         let mut steps = 0u64;
         loop {
-            let next = self.agenda.keys().next().map(|(at, _)| *at).filter(|at| *at <= until);
+            let next = self.agenda.next_due().filter(|at| *at <= until);
             let due = self.engine.next_due().filter(|at| *at <= until);
             let Some(at) = [next, due].into_iter().flatten().min() else { break };
             self.now = self.now.max(at);
@@ -15,7 +15,7 @@ impl World {
             self.engine.advance(now);
             self.drain_events();
             if next == Some(at) {
-                let (_, job) = self.agenda.pop_first().unwrap();
+                let job = self.agenda.pop().unwrap();
                 self.happen(job);
                 self.drain_events();
             }
@@ -45,7 +45,7 @@ impl World {
                 let after = self.starts_of(&call);
                 if let Some((key, starts)) = after.filter(|after| before.as_ref().is_some_and(|b| b != after))
                 {
-                    *self.starts.entry(key).or_default() += u64::from(starts > 0);
+                    *self.record.starts.entry(key).or_default() += u64::from(starts > 0);
                 }
                 self.note(|| format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
                 if generation != self.generation {
@@ -151,7 +151,7 @@ impl World {
             }
         }
         let call = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
-        self.counts.lists += 1;
+        self.record.counts.lists += 1;
         match self.engine.perform(&call, now) {
             Ok(Reply::Containers(containers)) => {
                 self.daemon.as_mut().unwrap().listed_at = now.mono;

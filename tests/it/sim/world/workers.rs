@@ -57,8 +57,8 @@ impl World {
                 Output::Logs(_) => {}
                 Output::Cgroup(pod) => {
                     self.note(|| format!("cgroup {}", pod.uid));
-                    self.used_cgroups.insert(pod.uid.clone());
-                    self.cgroups.insert(pod.uid.clone());
+                    self.cgroups.used.insert(pod.uid.clone());
+                    self.cgroups.there.insert(pod.uid.clone());
                     let runs = self.engine.containers().filter(|c| c.state == DockerState::Running);
                     let of_it = runs.filter(|c| c.body.labels.get(labels::POD_UID) == Some(&pod.uid));
                     let inside = of_it.map(|c| c.id.clone()).collect();
@@ -69,8 +69,8 @@ impl World {
                 }
                 Output::DropCgroup(uid) => {
                     self.note(|| format!("cgroup {uid} is removed"));
-                    self.used_cgroups.remove(&uid);
-                    self.cgroups.remove(&uid);
+                    self.cgroups.used.remove(&uid);
+                    self.cgroups.there.remove(&uid);
                     self.cgroup_told(key, cgroup::Report::Removed { uid, result: Ok(()) });
                 }
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
@@ -89,16 +89,16 @@ impl World {
     /// It takes its time, and begins at once: a daemon may die in the middle.
     pub(super) fn volumes(&mut self, key: &PodKey, order: Order) {
         match &order {
-            Order::SetUp(order) => _ = self.disk.insert(order.pod.uid.clone()),
-            Order::TearDown { uid } => _ = self.volumes.remove(uid),
+            Order::SetUp(order) => _ = self.disk.pods.insert(order.pod.uid.clone()),
+            Order::TearDown { uid } => _ = self.disk.volumes.remove(uid),
         }
         let (generation, delay) =
-            (self.generation, Duration::from_micros(200 + self.disk_rng.number() % 20_000));
+            (self.generation, Duration::from_micros(200 + self.disk.rng.number() % 20_000));
         self.later(delay, Job::Volumes { generation, key: key.clone(), order });
     }
 
     pub(super) fn volumes_done(&mut self, key: &PodKey, order: Order) {
-        let fails = self.now < self.disk_fails && self.disk_rng.number().is_multiple_of(8);
+        let fails = self.now < self.disk.fails && self.disk.rng.number().is_multiple_of(8);
         let told = match order {
             Order::SetUp(order) if fails => {
                 let why = "no space left on device".to_owned();
@@ -106,14 +106,14 @@ impl World {
                 VolumeReport::SetUp { uid: order.pod.uid.clone(), failed }
             }
             Order::SetUp(order) => {
-                self.volumes.insert(order.pod.uid.clone());
+                self.disk.volumes.insert(order.pod.uid.clone());
                 VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: Vec::new() }
             }
             Order::TearDown { uid } if fails => {
                 VolumeReport::TornDown { uid, result: Err("device or resource busy".to_owned()) }
             }
             Order::TearDown { uid } => {
-                self.disk.remove(&uid);
+                self.disk.pods.remove(&uid);
                 VolumeReport::TornDown { uid, result: Ok(()) }
             }
         };
@@ -129,7 +129,7 @@ impl World {
         match output {
             Output::Create(_, Create { body, .. }) if body.host_config.mounts.iter().any(is_volume) => {
                 let uid = body.labels.get(labels::POD_UID).unwrap();
-                assert!(self.volumes.contains(uid), "a container is made before its volumes are there");
+                assert!(self.disk.volumes.contains(uid), "a container is made before its volumes are there");
             }
             Output::Volumes(Order::TearDown { uid }) => {
                 let runs = self.engine.containers().any(|c| {
@@ -143,6 +143,10 @@ impl World {
 
     pub(super) fn check_disk(&self) {
         let wanted: BTreeSet<String> = self.desired().into_iter().map(|pod| pod.uid.clone()).collect();
-        assert!(self.disk.is_subset(&wanted), "left on the disk: {:?}", self.disk.difference(&wanted));
+        assert!(
+            self.disk.pods.is_subset(&wanted),
+            "left on the disk: {:?}",
+            self.disk.pods.difference(&wanted)
+        );
     }
 }

@@ -1,0 +1,59 @@
+//! Waiting for conditions, never for a time.
+
+use super::*;
+
+/// How long a condition may take to come true: far more than it takes, for machines that are busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at a condition.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+impl Node {
+    /// Waits until a pod's container runs (exactly once), and gives it.
+    pub fn wait_running(&self, pod: &str, container: &str) -> Container {
+        self.wait_for(&format!("{pod}/{container} runs"), || {
+            let mut running = self.running(pod, container);
+            if running.len() == 1 { running.pop() } else { None }
+        })
+    }
+
+    /// Waits until nothing of a pod runs.
+    pub fn wait_gone(&self, pod: &str) {
+        self.wait_until(&format!("nothing of {pod} runs"), || !self.of(pod).iter().any(Container::runs));
+    }
+
+    /// Waits for a phase in the status file.
+    pub fn wait_phase(&self, pod: &str, phase: &str) {
+        self.wait_until(&format!("{pod} is {phase}"), || self.phase(pod) == phase);
+    }
+
+    /// Waits until the condition holds; when it does not in [`PATIENCE`], shows the node and fails.
+    pub fn wait_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        self.wait_for(what, || condition().then_some(()));
+    }
+
+    /// As [`Node::wait_until`], for a value.
+    pub fn wait_for<T>(&self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            if let Some(value) = condition() {
+                return value;
+            }
+            if begun.elapsed() > PATIENCE {
+                panic!("not in {} s: {what}\n{}", PATIENCE.as_secs(), self.picture());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether the condition comes true in [`PATIENCE`].
+    pub fn comes_true(&self, mut condition: impl FnMut() -> bool) -> bool {
+        let begun = Instant::now();
+        while !condition() {
+            if begun.elapsed() > PATIENCE {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! What will happen at a known time.
+
+use super::*;
+
+/// Jobs by their time, in the order in which they were put there.
+#[derive(Default)]
+pub(super) struct Agenda {
+    jobs: BTreeMap<(Mono, u64), Job>,
+    next: u64,
+}
+
+impl Agenda {
+    pub(super) fn put(&mut self, at: Mono, job: Job) {
+        self.jobs.insert((at, self.next), job);
+        self.next += 1;
+    }
+
+    /// When the first job is due.
+    pub(super) fn next_due(&self) -> Option<Mono> {
+        self.jobs.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Takes the first job.
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        self.jobs.pop_first().map(|(_, job)| job)
+    }
+
+    /// Of the jobs that are calls only those stay of which this is true.
+    pub(super) fn retain_calls(&mut self, mut stays: impl FnMut() -> bool) {
+        self.jobs.retain(|_, job| !job.is_a_call() || stays());
+    }
+}
+
+/// Something that will happen at a known time.
+pub(super) enum Job {
+    /// A call reaches the engine.
+    Arrive {
+        generation: u64,
+        key: PodKey,
+        token: Token,
+        call: Call,
+    },
+    /// The answer reaches the worker.
+    Answer {
+        generation: u64,
+        key: PodKey,
+        token: Token,
+        answer: Box<Result<Reply, DockerError>>,
+    },
+    PullEnds {
+        generation: u64,
+        key: PodKey,
+        request: PullRequest,
+    },
+    /// The worker's own deadline.
+    Wake {
+        generation: u64,
+        key: PodKey,
+    },
+    /// A worker's order about volumes is carried out.
+    Volumes {
+        generation: u64,
+        key: PodKey,
+        order: Order,
+    },
+    /// The worker reads its mailbox.
+    Read {
+        generation: u64,
+        key: PodKey,
+    },
+    Tick {
+        generation: u64,
+    },
+    /// The event thread connects, lists, or polls its stream.
+    Stream {
+        generation: u64,
+    },
+    Scan {
+        generation: u64,
+    },
+    /// A probe may be due.
+    ProbeDue {
+        generation: u64,
+    },
+    Probed {
+        generation: u64,
+        probe: ProbeId,
+        outcome: Outcome,
+    },
+    /// What the node's keeper does; calls of it reach the engine though its daemon is dead.
+    Keep {
+        generation: u64,
+        deed: node::Deed,
+    },
+    /// What the two sources of [`Hub`] do.
+    Hub {
+        generation: u64,
+        deed: Deed,
+    },
+}
+
+impl Job {
+    /// It is on its way to the engine.
+    pub(super) fn is_a_call(&self) -> bool {
+        matches!(self, Job::Arrive { .. } | Job::Keep { deed: node::Deed::Ask(_), .. })
+    }
+}
+
+/// See [`Hub`].
+#[derive(Debug, Clone, Copy)]
+pub enum Deed {
+    /// The file source looks.
+    Look,
+    /// The URL source asks.
+    Ask,
+    /// The server has answered.
+    Answered,
+    /// The server had its head start.
+    HeadStart,
+}

@@ -1,0 +1,245 @@
+//! The daemon of the world: its start, its death, and what its main loop orders.
+
+use super::*;
+
+pub struct Daemon {
+    pub turn: Turn,
+    pub(super) workers: BTreeMap<PodKey, Worker>,
+    pub(super) cursor: Option<podkeeper::testing::runtime::fake::Cursor>,
+    pub(super) listed_at: Mono,
+    pub(super) last_files: Option<BTreeMap<String, String>>,
+    settings: Arc<Settings>,
+    /// The daemon's own; only what is asked, and the answers, are this world's.
+    pub(super) probes: Schedule,
+    /// When the agenda has [`Job::ProbeDue`].
+    pub(super) probe_due: Option<Mono>,
+}
+
+pub(super) struct Worker {
+    pub(super) machine: Machine,
+    pub(super) slot: Slot,
+    pub(super) wake: Option<Mono>,
+}
+
+pub fn config() -> Config {
+    let labels =
+        [("kubernetes.io/hostname", NODE), ("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")];
+    Config {
+        node_name: NODE.into(),
+        node_labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        root_dir: ROOT.into(),
+        run_dir: "/run/podkeeper".into(),
+        docker: Endpoint::Fake,
+        sources: Sources {
+            manifest_path: Some("/m".into()),
+            file_check_frequency: Duration::from_secs(20),
+            ..Sources::default()
+        },
+        sync_frequency: RELIST,
+        runs_once: false,
+        policy: Default::default(),
+        images: Default::default(),
+        pod_logs_dir: "/var/log/pods".into(),
+        network: Default::default(),
+        dead: Default::default(),
+        logs: podkeeper::testing::mapping::LogSettings {
+            driver: Default::default(),
+            max_bytes: None,
+            max_files: 5,
+        },
+        node: Default::default(),
+        cluster: None,
+        certificates: None,
+        eviction: podkeeper::testing::eviction::threshold::Settings::none(),
+        server: podkeeper::testing::server::Settings::default(),
+        api: None,
+    }
+}
+
+impl World {
+    pub fn start_daemon(&mut self) {
+        self.generation += 1;
+        self.cgroups.used.clear();
+        let generation = self.generation;
+        let cgroups = Parents::default();
+        cgroups.set(Naming::new(Driver::Cgroupfs, ""));
+        let settings = Arc::new(Settings {
+            map: MapConfig {
+                root_dir: ROOT.into(),
+                oom_floor: 0,
+                infra_image: SANDBOX_IMAGE.clone(),
+                node_memory: 1 << 30,
+                logs: podkeeper::testing::mapping::LogSettings {
+                    driver: Default::default(),
+                    max_bytes: Some(1 << 20),
+                    max_files: 5,
+                },
+                node_name: "node".into(),
+                network: podkeeper::testing::network::NetworkConfig::default(),
+                policies: Default::default(),
+            },
+            boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
+            builtin_sandbox: true,
+            allocatable: podkeeper::testing::pod::allocatable::Allocatable::default(),
+            cgroups,
+            recursive_mounts: Arc::default(),
+            grants: Arc::default(),
+            pod_pids: None,
+            dead: Default::default(),
+        });
+        let mut config = config();
+        config.sources.manifest_url = self.hub.as_ref().map(|_| sources::settings());
+        self.daemon = Some(Daemon {
+            turn: Turn::new(Arc::new(config)),
+            workers: BTreeMap::new(),
+            cursor: None,
+            listed_at: Mono::default(),
+            last_files: None,
+            settings,
+            probes: Schedule::new(self.seed),
+            probe_due: None,
+        });
+        self.answers.forget();
+        self.note(|| "daemon starts".into());
+        self.event(Event::Drain(self.drain.clone()));
+        self.later(Duration::ZERO, Job::Stream { generation });
+        self.look_at_sources();
+        self.keeper_begins();
+    }
+
+    /// A daemon begins, or got a signal.
+    fn look_at_sources(&mut self) {
+        let generation = self.generation;
+        let Some(hub) = &mut self.hub else {
+            self.later(Duration::ZERO, Job::Scan { generation });
+            return;
+        };
+        hub.boot();
+        self.deed(Duration::ZERO, Deed::Look);
+        self.deed(Duration::ZERO, Deed::Ask);
+        self.deed(limits::RESTORE_HEAD_START, Deed::HeadStart);
+    }
+
+    /// What a source of the daemon that runs now does later.
+    pub fn deed(&mut self, after: Duration, deed: Deed) {
+        let generation = self.generation;
+        self.later(after, Job::Hub { generation, deed });
+    }
+
+    /// kill -9: everything in memory is gone; calls on their way may or may not still be carried out.
+    pub fn kill_daemon(&mut self) {
+        self.note(|| "daemon dies".into());
+        self.daemon = None;
+        self.generation += 1;
+        let rng = &mut self.rng;
+        self.agenda.retain_calls(|| rng.number() % 2 != 0);
+    }
+
+    /// What the keeper of the daemon that runs now does later.
+    pub fn keep(&mut self, after: Duration, deed: node::Deed) {
+        let generation = self.generation;
+        self.later(after, Job::Keep { generation, deed });
+    }
+
+    /// The marker of a drained node becomes this, and the daemon, if there is one, hears of it.
+    pub fn marker(&mut self, drain: Option<Drain>) {
+        self.note(|| format!("the marker is {drain:?}"));
+        self.drain.clone_from(&drain);
+        self.event(Event::Drain(drain));
+    }
+
+    /// How many daemons there were, deaths counted too.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The source looks now (an inotify hint).
+    pub fn hint_files(&mut self) {
+        let generation = self.generation;
+        self.later(Duration::from_millis(2), Job::Scan { generation });
+    }
+
+    pub fn desired(&self) -> Vec<Arc<DesiredPod>> {
+        let mut pods = Vec::new();
+        for (path, text) in &self.files {
+            pods.push(decoded(path, text));
+        }
+        pods
+    }
+
+    /// The pods that the daemon has read last.
+    pub fn known(&self) -> Vec<Arc<DesiredPod>> {
+        let files = self.daemon.as_ref().and_then(|daemon| daemon.last_files.as_ref());
+        files.into_iter().flatten().map(|(path, text)| decoded(path, text)).collect()
+    }
+
+    pub fn event(&mut self, event: Event) {
+        let now = self.now();
+        if let Event::Happened(event) = &event {
+            self.note(|| {
+                format!("event {} {:?} {}: {}", event.of, event.subject, event.reason, event.message)
+            });
+            let container = event.subject.as_ref().map(|s| s.name.clone()).unwrap_or_default();
+            let key = (event.uid.clone(), container, event.reason.clone().into_owned());
+            *self.record.told.entry(key).or_default() += 1;
+            self.record.counts.events += 1;
+        }
+        let Some(daemon) = self.daemon.as_mut() else { return };
+        let effects = daemon.turn.handle(event, &now);
+        for effect in effects {
+            self.effect(effect);
+        }
+        let due = self.daemon.as_ref().and_then(|d| d.turn.next_due());
+        if let Some(at) = due {
+            let generation = self.generation;
+            self.later(at.since(self.now), Job::Tick { generation });
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        let (generation, now) = (self.generation, self.now());
+        let daemon = self.daemon.as_mut().unwrap();
+        match effect {
+            Effect::Spawn { key, found } => {
+                let mut machine = Machine::new(key.clone(), Arc::clone(&daemon.settings));
+                if let Some(found) = found {
+                    machine.handle(Input::Found(found), &now);
+                }
+                let worker = Worker { machine, slot: Slot::default(), wake: None };
+                assert!(daemon.workers.insert(key, worker).is_none(), "a worker is spawned twice");
+            }
+            Effect::Wish(key, wish) => {
+                daemon.workers.get_mut(&key).expect("a wish for a worker that is not there").slot.wish(wish);
+                let delay = Duration::from_micros(self.below(2000));
+                self.later(delay, Job::Read { generation, key });
+            }
+            Effect::Hint(key, hint) => {
+                daemon.workers.get_mut(&key).expect("a hint for a worker that is not there").slot.hint(hint);
+                let delay = Duration::from_micros(self.below(2000));
+                self.later(delay, Job::Read { generation, key });
+            }
+            Effect::Objects(key, objects) => {
+                let worker = daemon.workers.get_mut(&key).expect("objects for a worker that is not there");
+                worker.slot.objects(objects);
+                let delay = Duration::from_micros(self.below(2000));
+                self.later(delay, Job::Read { generation, key });
+            }
+            Effect::Retire(key) => {
+                daemon.workers.remove(&key);
+                daemon.probes.set(&key, &[], self.now);
+            }
+            Effect::Sweep(keep) => {
+                let used = &self.cgroups.used;
+                self.cgroups.there.retain(|uid| keep.pods.contains(uid) || used.contains(uid));
+                self.disk.pods.retain(|uid| keep.pods.contains(uid));
+            }
+            Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
+            Effect::Log(level, line) => self.log(level, &line),
+        }
+    }
+
+    pub(super) fn log(&mut self, level: log::Level, line: &str) {
+        self.record.counts.logged += 1;
+        self.note(|| format!("{level} {line}"));
+    }
+}
