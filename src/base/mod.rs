@@ -10,6 +10,7 @@ pub mod dial;
 pub mod durable;
 pub mod duration;
 pub mod hex;
+pub mod http;
 pub mod human;
 pub mod json;
 pub mod jsonpath;

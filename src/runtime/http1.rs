@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::base::http::{self, Body, Broken, Framing};
 use crate::base::limits;
 
 /// The bytes are not an HTTP/1.1 answer within our bounds, for this reason. The connection is useless
@@ -40,27 +41,18 @@ pub struct Head {
 pub struct Parser {
     state: State,
     head: Option<Head>,
-    /// Bytes of the head being read, or of the chunk line.
+    /// Bytes of the head being read.
     line: Vec<u8>,
-    /// The current line of the head or trailers is empty so far.
+    /// The current line of the head is empty so far.
     line_empty: bool,
     interim: usize,
-    trailer: usize,
     limit: u64,
-    taken: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum State {
     Head,
-    /// Bytes left.
-    Length(u64),
-    ChunkLine,
-    /// Bytes left.
-    ChunkData(u64),
-    ChunkEnd,
-    Trailer,
-    UntilClose,
+    Body(Body),
     Done,
     Failed(Malformed),
 }
@@ -69,27 +61,22 @@ impl Parser {
     /// A parser that takes a body of at most `limit` bytes; a longer answer is malformed.
     #[must_use]
     pub fn new(limit: u64) -> Parser {
-        Parser {
-            state: State::Head,
-            head: None,
-            line: Vec::new(),
-            line_empty: true,
-            interim: 0,
-            trailer: 0,
-            limit,
-            taken: 0,
-        }
+        Parser { state: State::Head, head: None, line: Vec::new(), line_empty: true, interim: 0, limit }
     }
 
     /// A parser past its head that passes on every byte: for a hijacked connection.
     #[must_use]
     pub fn raw() -> Parser {
-        Parser { state: State::UntilClose, ..Parser::new(u64::MAX) }
+        let body = Body::new(Framing::UntilClose, u64::MAX);
+        Parser { state: State::Body(body), ..Parser::new(u64::MAX) }
     }
 
     /// Removes the bound on the rest of the body, which is read as a stream from here.
     pub fn remove_limit(&mut self) {
         self.limit = u64::MAX;
+        if let State::Body(body) = &mut self.state {
+            body.remove_limit();
+        }
     }
 
     /// The head, once it has been read.
@@ -101,13 +88,17 @@ impl Parser {
     /// The answer has been read to its end.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        match &self.state {
+            State::Done => true,
+            State::Body(body) => body.is_done(),
+            State::Head | State::Failed(_) => false,
+        }
     }
 
     /// Called at the end of the connection. True when that is a proper end of the answer.
     pub fn finish(&mut self) -> bool {
-        if self.state == State::UntilClose {
-            self.state = State::Done;
+        if let State::Body(body) = &mut self.state {
+            body.close();
         }
         self.is_done()
     }
@@ -119,7 +110,7 @@ impl Parser {
     /// Bytes that are not HTTP, or past a bound. Every later call fails in the same way.
     pub fn feed(&mut self, input: &[u8], body: &mut Vec<u8>) -> Result<usize, Malformed> {
         let mut rest = input;
-        while !rest.is_empty() && self.state != State::Done {
+        while !rest.is_empty() && !self.is_done() {
             if let Err(why) = self.step(&mut rest, body) {
                 self.state = State::Failed(why);
                 return Err(why);
@@ -129,37 +120,15 @@ impl Parser {
     }
 
     /// Takes at least one byte or changes the state.
-    fn step(&mut self, rest: &mut &[u8], body: &mut Vec<u8>) -> Result<(), Malformed> {
-        match self.state {
-            State::Head => self.head_byte(next(rest)),
-            State::ChunkLine => self.chunk_line_byte(next(rest)),
-            State::Trailer => self.trailer_byte(next(rest)),
-            State::ChunkEnd => match next(rest) {
-                b'\r' => Ok(()),
-                b'\n' => {
-                    self.state = State::ChunkLine;
-                    Ok(())
-                }
-                _ => Err(Malformed("a chunk is longer than it said")),
-            },
-            State::Length(left) => {
-                let left = take(rest, left, body);
-                self.state = if left == 0 { State::Done } else { State::Length(left) };
-                Ok(())
-            }
-            State::ChunkData(left) => {
-                let left = take(rest, left, body);
-                self.state = if left == 0 { State::ChunkEnd } else { State::ChunkData(left) };
-                Ok(())
-            }
-            State::UntilClose => {
-                let room = self.limit.saturating_sub(self.taken);
-                let left = take(rest, room, body);
-                self.taken = self.limit.saturating_sub(left);
-                if rest.is_empty() { Ok(()) } else { Err(TOO_LONG) }
-            }
+    fn step(&mut self, rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        match &mut self.state {
+            State::Head => self.head_byte(http::next(rest)),
+            State::Body(body) => body.feed(rest, out).map_err(|why| match why {
+                Broken::TooLong => TOO_LONG,
+                why => Malformed(why.words()),
+            }),
             State::Done => Ok(()),
-            State::Failed(why) => Err(why),
+            State::Failed(why) => Err(*why),
         }
     }
 
@@ -195,89 +164,18 @@ impl Parser {
         }
         self.state = match framing {
             _ if matches!(head.status, 101 | 204 | 304) => State::Done,
-            Framing::Length(0) => State::Done,
             Framing::Length(n) if n > self.limit => return Err(TOO_LONG),
-            Framing::Length(n) => State::Length(n),
-            Framing::Chunked => State::ChunkLine,
-            Framing::UntilClose => State::UntilClose,
+            framing => State::Body(Body::new(framing, self.limit)),
         };
         // Without a length the end of the connection is the end of the body.
-        let keep_alive = head.keep_alive && self.state != State::UntilClose && head.status != 101;
+        let is_open = matches!(self.state, State::Body(_)) && framing == Framing::UntilClose;
+        let keep_alive = head.keep_alive && !is_open && head.status != 101;
         self.head = Some(Head { keep_alive, ..head });
-        Ok(())
-    }
-
-    fn chunk_line_byte(&mut self, byte: u8) -> Result<(), Malformed> {
-        if byte != b'\n' {
-            self.line.push(byte);
-            return if self.line.len() > limits::HTTP_CHUNK_LINE {
-                Err(Malformed("the line before a chunk is too long"))
-            } else {
-                Ok(())
-            };
-        }
-        let size = chunk_size(&self.line).ok_or(Malformed("the size of a chunk is not a number"))?;
-        self.line.clear();
-        self.taken = self.taken.checked_add(size).filter(|&n| n <= self.limit).ok_or(TOO_LONG)?;
-        self.line_empty = true;
-        self.state = if size == 0 { State::Trailer } else { State::ChunkData(size) };
-        Ok(())
-    }
-
-    /// Trailers are skipped; only their total length counts.
-    fn trailer_byte(&mut self, byte: u8) -> Result<(), Malformed> {
-        self.trailer = self.trailer.saturating_add(1);
-        if self.trailer > limits::HTTP_HEAD {
-            return Err(Malformed("the trailers are too long"));
-        }
-        match byte {
-            b'\n' if self.line_empty => self.state = State::Done,
-            b'\n' => self.line_empty = true,
-            b'\r' => {}
-            _ => self.line_empty = false,
-        }
         Ok(())
     }
 }
 
 const TOO_LONG: Malformed = Malformed("the answer is too long");
-
-/// The next byte; the caller has checked that there is one.
-fn next(rest: &mut &[u8]) -> u8 {
-    match rest.split_first() {
-        Some((&first, tail)) => {
-            *rest = tail;
-            first
-        }
-        None => 0,
-    }
-}
-
-/// Moves up to `left` bytes to `body`; returns how many are still missing.
-fn take(rest: &mut &[u8], left: u64, body: &mut Vec<u8>) -> u64 {
-    let n = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-    let (now, later) = rest.split_at(n);
-    body.extend_from_slice(now);
-    *rest = later;
-    left.saturating_sub(n as u64)
-}
-
-/// The hexadecimal number before any extension.
-fn chunk_size(line: &[u8]) -> Option<u64> {
-    let line = std::str::from_utf8(line).ok()?;
-    let digits = line.split(';').next()?.trim_matches([' ', '\t', '\r']);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    u64::from_str_radix(digits, 16).ok()
-}
-
-/// How the end of the body is recognised.
-enum Framing {
-    Length(u64),
-    Chunked,
-    UntilClose,
-}
 
 fn parse_head(bytes: &[u8]) -> Result<(Head, Framing), Malformed> {
     let mut headers = [httparse::EMPTY_HEADER; limits::HTTP_HEADERS];

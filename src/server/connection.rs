@@ -12,12 +12,11 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::census::{Census, Client, Seat};
 use super::http::answer::{Answer, Ends};
-use super::http::body::Reader;
 use super::http::request::{Method, Refused, Request};
 use super::service::{Asked, Reply, Service};
 use super::transport::{Got, Transport};
 use crate::base::clock::{Clock as _, System};
-use crate::base::{limits, wait};
+use crate::base::{http, limits, wait};
 
 /// A connection, and what was read of it beyond the last request.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub struct Connection {
 #[derive(Debug)]
 pub struct Body<'a> {
     connection: &'a mut Connection,
-    reader: Reader,
+    reader: http::Body,
     /// The client waits for `100 Continue`.
     is_awaited: bool,
 }
@@ -83,8 +82,11 @@ impl Body<'_> {
             return Ok(false);
         }
         if !self.connection.buffer.is_empty() {
-            let taken = self.reader.feed(&self.connection.buffer, out)?;
-            self.connection.buffer.drain(..taken.min(self.connection.buffer.len()));
+            let mut rest = self.connection.buffer.as_slice();
+            let fed = self.reader.feed(&mut rest, out);
+            fed.map_err(|_| Refused { status: 400, why: "the body of the request is not properly chunked" })?;
+            let left = rest.len();
+            self.connection.buffer.drain(..self.connection.buffer.len().saturating_sub(left));
             return Ok(true);
         }
         if std::mem::take(&mut self.is_awaited) {
@@ -207,7 +209,7 @@ pub fn serve(
     let peer = connection.peer;
     let body = Body {
         connection: &mut connection,
-        reader: Reader::new(request.framing),
+        reader: http::Body::new(request.framing, u64::MAX),
         is_awaited: request.expects_continue,
     };
     let mut asked = Asked { request, peer, certificates: &certificates, body };

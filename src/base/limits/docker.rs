@@ -29,6 +29,8 @@ pub const LIST_WHOLE: Duration = Duration::from_secs(120);
 pub const HTTP_INTERIM: usize = 16;
 /// Longest line before a chunk (its size and extensions), in bytes.
 pub const HTTP_CHUNK_LINE: usize = 1024;
+/// Bytes of trailers behind a chunked body, which are skipped.
+pub const HTTP_TRAILERS: usize = 8 * 1024;
 /// Bytes read of one answer before its deadline is checked and other descriptors are served.
 pub const HTTP_TURN: usize = 1024 * 1024;
 /// Bytes asked of the socket in one read; larger buffers are freed after use.

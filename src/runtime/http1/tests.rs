@@ -110,7 +110,7 @@ fn chunked_answers() {
         run(1000, &[&chunked(&"0".repeat(limits::HTTP_CHUNK_LINE + 1))]).error,
         Some(Malformed("the line before a chunk is too long"))
     );
-    let trailers = format!("0\r\n{}", "A: b\r\n".repeat(limits::HTTP_HEAD / 6 + 1));
+    let trailers = format!("0\r\n{}", "A: b\r\n".repeat(limits::HTTP_TRAILERS / 6 + 1));
     assert_eq!(run(1000, &[&chunked(&trailers)]).error, Some(Malformed("the trailers are too long")));
 }
 

@@ -4,6 +4,5 @@
 //! it in the other one.
 
 pub mod answer;
-pub mod body;
 pub mod query;
 pub mod request;

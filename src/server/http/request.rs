@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::query::{Query, decoded};
+use crate::base::http::Framing;
 use crate::base::limits;
 
 /// The method of a request, as far as any endpoint knows it.
@@ -53,14 +54,6 @@ const fn bad(why: &'static str) -> Refused {
     Refused { status: 400, why }
 }
 
-/// How the end of a request's body is recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// It has so many bytes.
-    Length(u64),
-    Chunked,
-}
-
 /// A request without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -70,6 +63,7 @@ pub struct Request {
     pub query: Query,
     /// Names in lower case, in the order in which they came.
     headers: Vec<(String, String)>,
+    /// How its body ends; never with the connection.
     pub framing: Framing,
     /// HTTP/1.1, whose clients know chunked bodies; else 1.0.
     pub is_1_1: bool,

@@ -1,16 +1,18 @@
-//! Bodies of requests, however they are cut.
+//! Bodies, however they are cut.
 
 use proptest::prelude::*;
 
 use super::*;
 
-fn read(framing: Framing, parts: &[&[u8]]) -> Result<(Vec<u8>, bool, usize), u16> {
-    let mut reader = Reader::new(framing);
+fn read(framing: Framing, parts: &[&[u8]]) -> Result<(Vec<u8>, bool, usize), Broken> {
+    let mut body = Body::new(framing, u64::MAX);
     let (mut out, mut taken) = (Vec::new(), 0);
     for part in parts {
-        taken += reader.feed(part, &mut out).map_err(|refused| refused.status)?;
+        let mut rest = *part;
+        body.feed(&mut rest, &mut out)?;
+        taken += part.len() - rest.len();
     }
-    Ok((out, reader.is_done(), taken))
+    Ok((out, body.is_done(), taken))
 }
 
 #[test]
@@ -26,21 +28,35 @@ fn a_body_ends_where_it_says() {
 #[test]
 fn what_is_not_chunked_is_refused() {
     let long = [b"1".repeat(limits::HTTP_CHUNK_LINE + 1), b"\r\n".to_vec()].concat();
-    let trailer = [b"0\r\n".to_vec(), b"a: b\r\n".repeat(limits::HTTP_CHUNK_LINE)].concat();
-    let wrong: &[&[u8]] = &[
-        b"x\r\n",
-        b"\r\n",
-        b"-1\r\n",
-        b"+1\r\na",
-        b"1\r\nab\r\n",
-        b"1\r\na\r\r\n",
-        b"fffffffffffffffff\r\n",
-        &long,
-        &trailer,
+    let trailer = [b"0\r\n".to_vec(), b"a: b\r\n".repeat(limits::HTTP_TRAILERS)].concat();
+    let wrong: &[(&[u8], Broken)] = &[
+        (b"x\r\n", Broken::ChunkSize),
+        (b"\r\n", Broken::ChunkSize),
+        (b"-1\r\n", Broken::ChunkSize),
+        (b"+1\r\na", Broken::ChunkSize),
+        (b"1\r\nab\r\n", Broken::ChunkEnd),
+        (b"1\r\na\r\r\n", Broken::ChunkEnd),
+        (b"fffffffffffffffff\r\n", Broken::ChunkSize),
+        (&long, Broken::ChunkLine),
+        (&trailer, Broken::Trailers),
     ];
-    for bytes in wrong {
-        assert_eq!(read(Framing::Chunked, &[bytes]), Err(400), "{}", String::from_utf8_lossy(bytes));
+    for (bytes, why) in wrong {
+        assert_eq!(read(Framing::Chunked, &[bytes]), Err(*why), "{}", String::from_utf8_lossy(bytes));
     }
+}
+
+#[test]
+fn a_body_has_a_bound_unless_its_length_is_known() {
+    let fed = |framing: Framing, bytes: &[u8]| {
+        let mut rest = bytes;
+        Body::new(framing, 3).feed(&mut rest, &mut Vec::new())
+    };
+    assert_eq!(fed(Framing::UntilClose, b"abc"), Ok(()));
+    assert_eq!(fed(Framing::UntilClose, b"abcd"), Err(Broken::TooLong));
+    assert_eq!(fed(Framing::Chunked, b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"), Ok(()));
+    assert_eq!(fed(Framing::Chunked, b"1\r\na\r\n3\r\n"), Err(Broken::TooLong));
+    // The caller has judged it by its length.
+    assert_eq!(fed(Framing::Length(9), b"123456789"), Ok(()));
 }
 
 proptest! {
