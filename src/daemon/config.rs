@@ -127,7 +127,7 @@ impl Config {
     /// The same, where the policies of sources know which others there are.
     #[must_use]
     pub fn settled(mut self) -> Config {
-        self.policy = Arc::new(Policies::clone(&self.policy).settled(&self.sources()));
+        self.policy = Arc::new(Policies::clone(&self.policy).settled(&self.declared()));
         self
     }
 

@@ -51,7 +51,9 @@ const LIVE: &[&str] = &[
 pub fn is_live(flag: &str, old: &Config, new: &Config) -> bool {
     match flag {
         // Who may sign for this node was read at the start.
-        "node-labels" => old.verifier.is_none() || old.node_labels.get(GROUP) == new.node_labels.get(GROUP),
+        "node-labels" => {
+            old.sources.verifier.is_none() || old.node_labels.get(GROUP) == new.node_labels.get(GROUP)
+        }
         _ => LIVE.contains(&flag),
     }
 }
