@@ -83,6 +83,21 @@ fn parse_suffix(part: &str) -> Option<u32> {
     u32::from_str_radix(part, 16).ok().filter(|_| canonical)
 }
 
+/// What the Kubernetes API calls a container of Docker.
+const ID: &str = "docker://";
+
+/// `ID` -> `docker://ID`, as statuses have it.
+#[must_use]
+pub fn container_id(id: &str) -> String {
+    format!("{ID}{id}")
+}
+
+/// `docker://ID` -> `ID`; `None` for an id of anything else.
+#[must_use]
+pub fn docker_id(container_id: &str) -> Option<&str> {
+    container_id.strip_prefix(ID).filter(|id| !id.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -11,6 +11,7 @@ use crate::base::order;
 use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
 use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;
+use crate::runtime::names;
 use crate::status::{Input, WaitingReason, seconds};
 use crate::termination;
 
@@ -160,7 +161,7 @@ fn from_instances(
     let old_state = old.and_then(|o| o.state.as_ref());
     let old_last = old.and_then(|o| o.last_state.as_ref());
     // The end of an instance that has been removed since.
-    let container_id = format!("docker://{}", newest.id);
+    let container_id = names::container_id(&newest.id);
     let another = old.and_then(|o| o.container_id.as_ref()).is_some_and(|id| *id != container_id);
     let removed = old_state.filter(|s| another && second.is_none() && s.terminated.is_some());
     let uncounted = |s: &ContainerState| s.terminated.as_ref().is_some_and(|end| !is_unseen(end));
@@ -212,7 +213,7 @@ fn from_instances(
 /// The end of this very instance, if it was recorded before Docker began to remove it.
 fn end_of(state: Option<&ContainerState>, instance: &Owned) -> Option<ContainerState> {
     let end = state?.terminated.as_ref()?;
-    let id = end.container_id.as_deref()?.strip_prefix("docker://")?;
+    let id = names::docker_id(end.container_id.as_deref()?)?;
     (id == instance.id).then(|| terminated(end.clone()))
 }
 
@@ -312,7 +313,7 @@ fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
     let most = termination::share(input.pod.containers().count());
     let limit = if exit.code < 0 { i32::MIN } else { i32::MAX };
     terminated(ContainerStateTerminated {
-        container_id: Some(format!("docker://{}", owned.id)),
+        container_id: Some(names::container_id(&owned.id)),
         exit_code: i32::try_from(exit.code).unwrap_or(limit),
         finished_at: finished.map(seconds),
         message: termination::joined(&exit.message, own, most),

@@ -3,6 +3,7 @@
 
 pub mod columns;
 mod conditions;
+pub mod container_log;
 mod containers;
 pub mod file;
 pub mod node_object;

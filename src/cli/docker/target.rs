@@ -1,10 +1,12 @@
 //! Which container `logs` and `exec` mean, from the status file. The messages are kubectl's and the
 //! kubelet's. Pure.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
 use crate::cli::flags::Options;
 use crate::cli::pods;
+use crate::runtime::names;
+use crate::status::container_log;
 use crate::status::snapshot::StatusFile;
 
 /// Annotation with the container to take when none is named.
@@ -91,35 +93,21 @@ fn all_logs(pod: &Pod, options: &Options) -> Logs {
 
 fn log_of(pod: &Pod, container: &Chosen<'_>, options: &Options) -> Result<Target, String> {
     let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or_default(), container.name);
-    let status = status_of(pod, container_name);
-    let id = if options.logs.previous {
-        let previous = status.and_then(|s| s.last_state.as_ref()).and_then(|s| s.terminated.as_ref());
-        previous.and_then(|t| t.container_id.as_deref()).ok_or_else(|| {
-            format!("previous terminated container \"{container_name}\" in pod \"{full}\" not found")
-        })?
-    } else {
-        last_id(status).ok_or_else(|| {
-            let waiting = status.and_then(|s| s.state.as_ref()).and_then(|s| s.waiting.as_ref());
-            match waiting.and_then(|w| w.reason.as_deref()).filter(|r| !r.is_empty()) {
-                Some(reason) => {
-                    format!("container \"{container_name}\" in pod \"{full}\" is waiting to start: {reason}")
-                }
-                None => format!("container \"{container_name}\" in pod \"{full}\" is not available"),
-            }
-        })?
-    };
-    target(id, pod, container)
+    let none = PodStatus::default();
+    let status = pod.status.as_ref().unwrap_or(&none);
+    let id = container_log::of(status, full, container_name, options.logs.previous)?;
+    Ok(target(id, pod, container))
 }
 
-fn target(id: &str, pod: &Pod, container: &Chosen<'_>) -> Result<Target, String> {
+fn target(id: String, pod: &Pod, container: &Chosen<'_>) -> Target {
     let full = pod.metadata.name.as_deref().unwrap_or_default();
-    Ok(Target {
-        id: docker_id(id)?,
+    Target {
+        id,
         tty: container.tty,
         what: described(container.name, full),
         path: format!("pod/{full}/{}", container.name),
         note: None,
-    })
+    }
 }
 
 /// The container in which `exec` runs a command.
@@ -136,7 +124,7 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
     let what = described(container.name, pod.metadata.name.as_deref().unwrap_or(name));
     match status.and_then(|s| s.container_id.as_deref()) {
-        Some(id) if running => Ok(Target { note, ..target(id, pod, &container)? }),
+        Some(id) if running => Ok(Target { note, ..target(docker_id(id)?, pod, &container) }),
         _ => Err(format!("{what} is not running")),
     }
 }
@@ -266,22 +254,10 @@ fn ephemeral(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     pod.status.iter().flat_map(|s| s.ephemeral_container_statuses.iter().flatten())
 }
 
-/// The container that runs, or the one that ran last (in back-off, that is the one with the log).
-fn last_id(status: Option<&ContainerStatus>) -> Option<&str> {
-    let status = status?;
-    let waiting = status.state.as_ref().is_some_and(|s| s.waiting.is_some());
-    let last = status.last_state.as_ref().and_then(|s| s.terminated.as_ref());
-    let last = last.and_then(|t| t.container_id.as_deref());
-    let current = status.container_id.as_deref().filter(|id| !id.is_empty());
-    if waiting { last.or(current) } else { current }
-}
-
 /// `docker://ID` -> `ID`.
 fn docker_id(id: &str) -> Result<String, String> {
-    match id.strip_prefix("docker://").filter(|id| !id.is_empty()) {
-        Some(id) => Ok(id.to_owned()),
-        None => Err(format!("container id {id:?} is not Docker's")),
-    }
+    let ours = names::docker_id(id).ok_or_else(|| format!("container id {id:?} is not Docker's"))?;
+    Ok(ours.to_owned())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::local::{Used, Wanted};
 use crate::layout::{self, Kind};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, ContainerFiles, DockerError, Reply};
+use crate::runtime::{Call, ContainerFiles, DockerError, Reply, names};
 use crate::stats::container_disk::{self, ContainerDisk};
 use crate::stats::disk_use::{DiskUse, Round};
 use crate::status::snapshot::PodView;
@@ -165,7 +165,7 @@ fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 fn id(text: Option<&str>) -> Option<&str> {
-    text?.strip_prefix("docker://")
+    names::docker_id(text?)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::plan::{Owned, Role, RunState};
 use crate::pod::problem::Severity;
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
+use crate::runtime::names;
 use crate::status::seconds;
 use crate::status::snapshot::{PodView, UNMANAGED};
 
@@ -152,7 +153,7 @@ fn containers<'a>(all: &'a [Owned], uid: &str) -> Vec<(&'a Owned, &'a str, Conta
 }
 
 fn status_of(c: &Owned, name: &str) -> ContainerStatus {
-    let id = format!("docker://{}", c.id);
+    let id = names::container_id(&c.id);
     let mut state = ContainerState::default();
     match &c.state {
         RunState::Running { started } => {

@@ -6,8 +6,6 @@
 use std::io;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
-
 use super::Node;
 use crate::base::clock::{Clock as _, SignedDuration, System, Timestamp};
 use crate::base::limits;
@@ -19,6 +17,7 @@ use crate::server::connection::Sink;
 use crate::server::http::answer::{Answer, TEXT};
 use crate::server::http::query::Query;
 use crate::server::service::Reply;
+use crate::status::container_log;
 use crate::status::snapshot::PodView;
 
 /// What of a log is wanted.
@@ -65,7 +64,8 @@ fn find(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Result<
     if !names(view).any(|name| name == container) {
         return Err(refused(404, &format!("container {container:?} not found in pod {pod:?}")));
     }
-    let id = target(&view.status, &pod, &container, &wanted).map_err(|why| refused(400, &why))?;
+    let id = container_log::of(&view.status, &pod, &container, wanted.previous)
+        .map_err(|why| refused(400, &why))?;
     let stream = open(node, &id, &wanted)?;
     let answer = Answer::new(200, TEXT, "").with("X-Content-Type-Options", "nosniff");
     Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted, end))))
@@ -131,52 +131,6 @@ fn names(view: &PodView) -> impl Iterator<Item = &str> {
     let ephemeral =
         view.status.ephemeral_container_statuses.iter().flatten().map(|status| status.name.as_str());
     view.pod.containers().map(|(_, container)| container.name.as_str()).chain(ephemeral)
-}
-
-/// Docker's id of the container whose log is meant (upstream `validateContainerLogStatus`).
-///
-/// # Errors
-/// Why there is none, in the kubelet's words.
-fn target(status: &PodStatus, pod: &str, container: &str, wanted: &Wanted) -> Result<String, String> {
-    let all =
-        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
-    let mut all = all.into_iter().flatten().flatten();
-    let not_there = || format!("container {container:?} in pod {pod:?} is not available");
-    let status = all.find(|status| status.name == container).ok_or_else(not_there)?;
-    let none = ContainerState::default();
-    let last = status.last_state.as_ref().unwrap_or(&none).terminated.as_ref();
-    let last = last.and_then(|ended| docker_id(ended.container_id.as_deref()));
-    if wanted.previous {
-        let why = || format!("previous terminated container {container:?} in pod {pod:?} not found");
-        return last.ok_or_else(why);
-    }
-    let state = status.state.as_ref().unwrap_or(&none);
-    if state.running.is_some() {
-        return docker_id(status.container_id.as_deref()).ok_or_else(not_there);
-    }
-    if let Some(ended) = &state.terminated {
-        let why = || format!("container {container:?} in pod {pod:?} is terminated");
-        return docker_id(ended.container_id.as_deref()).or(last).ok_or_else(why);
-    }
-    // It waits to run again: the log of its last instance is the one that tells why.
-    last.ok_or_else(|| waits(status, pod, container))
-}
-
-fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
-    let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
-    let reason = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
-    let what = match reason {
-        "ErrImagePull" => "trying and failing to pull image",
-        "ImagePullBackOff" => "image can't be pulled",
-        "" => return format!("container {container:?} in pod {pod:?} is not available"),
-        reason => reason,
-    };
-    format!("container {container:?} in pod {pod:?} is waiting to start: {what}")
-}
-
-/// `docker://ID` -> `ID`.
-fn docker_id(id: Option<&str>) -> Option<String> {
-    id?.strip_prefix("docker://").filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
 /// The log as Docker sends it.

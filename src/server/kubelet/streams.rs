@@ -11,7 +11,7 @@ use super::Node;
 use crate::base::limits;
 use crate::runtime::connection::Wait;
 use crate::runtime::stream::Output;
-use crate::runtime::{Call, DockerError, ExecBody, Reply as DockerReply};
+use crate::runtime::{Call, DockerError, ExecBody, Reply as DockerReply, names};
 use crate::server::http::answer::{Answer, JSON};
 use crate::server::http::query::Query;
 use crate::server::http::request::Request;
@@ -89,7 +89,7 @@ fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
 
 fn running(status: &ContainerStatus) -> Option<String> {
     status.state.as_ref()?.running.as_ref()?;
-    status.container_id.as_deref()?.strip_prefix("docker://").map(str::to_owned)
+    names::docker_id(status.container_id.as_deref()?).map(str::to_owned)
 }
 
 /// Parameters that ask for streams, and the value that does: the API server has other words than the kubelet.

@@ -9,7 +9,7 @@ use crate::base::clock::Timestamp;
 use crate::layout::{self, Kind};
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::Source;
-use crate::runtime::ContainerFiles;
+use crate::runtime::{ContainerFiles, names};
 
 /// What is asked.
 #[derive(Debug, Clone, Default)]
@@ -82,7 +82,7 @@ pub fn running(pod: &Pod) -> impl Iterator<Item = (&str, &str, Option<Timestamp>
     ];
     lists.into_iter().flatten().flatten().filter_map(|container: &ContainerStatus| {
         let running = container.state.as_ref()?.running.as_ref()?;
-        let id = container.container_id.as_deref()?.strip_prefix("docker://")?;
+        let id = names::docker_id(container.container_id.as_deref()?)?;
         Some((container.name.as_str(), id, running.started_at.as_ref().map(|time| time.0)))
     })
 }

@@ -1,6 +1,4 @@
-//! Which log is meant, and how much of it.
-
-use k8s_openapi::api::core::v1::{ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting};
+//! How much of a log is meant.
 
 use super::*;
 
@@ -32,72 +30,4 @@ fn parameters_are_read_as_upstream_reads_them() {
     for query in ["follow=maybe", "tailLines=x", "sinceTime=yesterday", "stream=Stdout"] {
         assert_eq!(parse(query).map(drop), unreadable.clone().map(|_: Wanted| ()), "{query}");
     }
-}
-
-/// A container whose state is in one letter, and whose last state has the id `last`, if it has one.
-fn status(state: &str, has_last: bool) -> PodStatus {
-    let ended = |id: &str| ContainerStateTerminated {
-        container_id: Some(format!("docker://{id}")),
-        ..ContainerStateTerminated::default()
-    };
-    let state = match state {
-        "running" => ContainerState {
-            running: Some(ContainerStateRunning { started_at: None }),
-            ..ContainerState::default()
-        },
-        "ended" => ContainerState { terminated: Some(ended("current")), ..ContainerState::default() },
-        reason => ContainerState {
-            waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message: None }),
-            ..ContainerState::default()
-        },
-    };
-    let last =
-        has_last.then(|| ContainerState { terminated: Some(ended("last")), ..ContainerState::default() });
-    let container = ContainerStatus {
-        name: "c".to_owned(),
-        container_id: Some("docker://current".to_owned()),
-        state: Some(state),
-        last_state: last,
-        ..ContainerStatus::default()
-    };
-    PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() }
-}
-
-#[test]
-fn the_log_that_is_meant() {
-    let find = |state: &str, has_last: bool, previous: bool| {
-        let wanted = Wanted { previous, ..parse("").unwrap() };
-        target(&status(state, has_last), "p", "c", &wanted)
-    };
-    let table = [
-        ("running", true, false, Ok("current")),
-        ("running", true, true, Ok("last")),
-        ("running", false, true, Err("previous terminated container \"c\" in pod \"p\" not found")),
-        ("ended", false, false, Ok("current")),
-        ("CrashLoopBackOff", true, false, Ok("last")),
-        (
-            "ContainerCreating",
-            false,
-            false,
-            Err("container \"c\" in pod \"p\" is waiting to start: ContainerCreating"),
-        ),
-        (
-            "ErrImagePull",
-            false,
-            false,
-            Err("container \"c\" in pod \"p\" is waiting to start: trying and failing to pull image"),
-        ),
-        (
-            "ImagePullBackOff",
-            false,
-            false,
-            Err("container \"c\" in pod \"p\" is waiting to start: image can't be pulled"),
-        ),
-    ];
-    for (state, has_last, previous, expected) in table {
-        let expected = expected.map(str::to_owned).map_err(str::to_owned);
-        assert_eq!(find(state, has_last, previous), expected, "{state} {has_last} {previous}");
-    }
-    let none = target(&PodStatus::default(), "p", "c", &parse("").unwrap());
-    assert_eq!(none, Err("container \"c\" in pod \"p\" is not available".to_owned()));
 }

@@ -1,0 +1,123 @@
+//! Which instance of a container is meant by its log (upstream `validateContainerLogStatus` in `pkg/kubelet/kubelet.go`).
+//! Pure.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+
+use crate::runtime::names::docker_id;
+
+/// Docker's id of it: of the last instance that has ended when `previous`, else of the one that runs or ran last.
+///
+/// # Errors
+/// Why there is none, in the kubelet's words.
+pub fn of(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Result<String, String> {
+    let all =
+        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let mut all = all.into_iter().flatten().flatten();
+    let not_there = || format!("container {container:?} in pod {pod:?} is not available");
+    let status = all.find(|status| status.name == container).ok_or_else(not_there)?;
+    let id = |text: Option<&String>| text.and_then(|text| docker_id(text)).map(str::to_owned);
+    let none = ContainerState::default();
+    let last = status.last_state.as_ref().unwrap_or(&none).terminated.as_ref();
+    let last = last.and_then(|ended| id(ended.container_id.as_ref()));
+    if previous {
+        let why = || format!("previous terminated container {container:?} in pod {pod:?} not found");
+        return last.ok_or_else(why);
+    }
+    let state = status.state.as_ref().unwrap_or(&none);
+    if state.running.is_some() {
+        return id(status.container_id.as_ref()).ok_or_else(not_there);
+    }
+    if let Some(ended) = &state.terminated {
+        let why = || format!("container {container:?} in pod {pod:?} is terminated");
+        return id(ended.container_id.as_ref()).or(last).ok_or_else(why);
+    }
+    // It waits to run again: the log of its last instance is the one that tells why.
+    last.ok_or_else(|| waits(status, pod, container))
+}
+
+fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
+    let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let reason = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
+    let what = match reason {
+        "ErrImagePull" => "trying and failing to pull image",
+        "ImagePullBackOff" => "image can't be pulled",
+        "" => return format!("container {container:?} in pod {pod:?} is not available"),
+        reason => reason,
+    };
+    format!("container {container:?} in pod {pod:?} is waiting to start: {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{
+        ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    };
+
+    use super::*;
+
+    /// A container in this state, or one that waits for this reason, and whose last state has the id `last`, if it has one.
+    fn status(state: &str, has_last: bool) -> PodStatus {
+        let ended = |id: &str| ContainerStateTerminated {
+            container_id: Some(format!("docker://{id}")),
+            ..ContainerStateTerminated::default()
+        };
+        let state = match state {
+            "running" => ContainerState {
+                running: Some(ContainerStateRunning { started_at: None }),
+                ..ContainerState::default()
+            },
+            "ended" => ContainerState { terminated: Some(ended("current")), ..ContainerState::default() },
+            reason => ContainerState {
+                waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message: None }),
+                ..ContainerState::default()
+            },
+        };
+        let last =
+            has_last.then(|| ContainerState { terminated: Some(ended("last")), ..ContainerState::default() });
+        let container = ContainerStatus {
+            name: "c".to_owned(),
+            container_id: Some("docker://current".to_owned()),
+            state: Some(state),
+            last_state: last,
+            ..ContainerStatus::default()
+        };
+        PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() }
+    }
+
+    #[test]
+    fn the_log_that_is_meant() {
+        let find =
+            |state: &str, has_last: bool, previous: bool| of(&status(state, has_last), "p", "c", previous);
+        let table = [
+            ("running", true, false, Ok("current")),
+            ("running", true, true, Ok("last")),
+            ("running", false, true, Err("previous terminated container \"c\" in pod \"p\" not found")),
+            ("ended", false, false, Ok("current")),
+            ("CrashLoopBackOff", true, false, Ok("last")),
+            (
+                "ContainerCreating",
+                false,
+                false,
+                Err("container \"c\" in pod \"p\" is waiting to start: ContainerCreating"),
+            ),
+            (
+                "ErrImagePull",
+                false,
+                false,
+                Err("container \"c\" in pod \"p\" is waiting to start: trying and failing to pull image"),
+            ),
+            (
+                "ImagePullBackOff",
+                false,
+                false,
+                Err("container \"c\" in pod \"p\" is waiting to start: image can't be pulled"),
+            ),
+        ];
+        for (state, has_last, previous, expected) in table {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(find(state, has_last, previous), expected, "{state} {has_last} {previous}");
+        }
+        let none = of(&PodStatus::default(), "p", "c", false);
+        assert_eq!(none, Err("container \"c\" in pod \"p\" is not available".to_owned()));
+    }
+}
