@@ -132,7 +132,7 @@ impl World {
         self.daemon = None;
         self.generation += 1;
         let rng = &mut self.rng;
-        self.agenda.retain_calls(|| rng.number() % 2 != 0);
+        self.agenda.retain_calls(|| !rng.number().is_multiple_of(2));
     }
 
     /// What the keeper of the daemon that runs now does later.
