@@ -64,7 +64,7 @@ impl Turn {
     /// The pod with the runtime of Docker written on it that its class stands for. It was admitted, so there is one.
     pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
         let in_cluster =
-            pod.source == Source::Api && matches!(self.config.api_source, Some(ApiSource::Cluster(_)));
+            pod.source == Source::Api && matches!(self.config.sources.api, Some(ApiSource::Cluster(_)));
         let runtime = self.config.node.runtimes.of(&pod, in_cluster).ok().flatten();
         let Some(runtime) = runtime.filter(|runtime| runtimes::written(&pod) != Some(runtime)) else {
             return pod;
