@@ -42,13 +42,19 @@ pub struct Values {
     pub anonymous_auth: bool,
     pub mode: Mode,
     pub token_webhook: bool,
-    pub token_ttl: time::Duration,
-    pub allowed_ttl: time::Duration,
-    pub denied_ttl: time::Duration,
+    pub hold: Hold,
     pub admin_groups: BTreeSet<String>,
     pub view_groups: BTreeSet<String>,
     pub debugging_handlers: bool,
     pub system_log_handler: bool,
+}
+
+/// How long answers of the API server hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hold {
+    pub token: time::Duration,
+    pub allowed: time::Duration,
+    pub denied: time::Duration,
 }
 
 pub static SECTION: Section = Section {
@@ -149,21 +155,21 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "authentication-token-webhook-cache-ttl",
-            takes: Duration(|o, time| o.server.token_ttl = time),
+            takes: Duration(|o, time| o.server.hold.token = time),
             default: "2m",
             help: "How long its answer holds",
             ..RUN
         },
         Flag {
             name: "authorization-webhook-cache-authorized-ttl",
-            takes: Duration(|o, time| o.server.allowed_ttl = time),
+            takes: Duration(|o, time| o.server.hold.allowed = time),
             default: "5m",
             help: "How long it holds that the API server has allowed something, in mode Webhook",
             ..RUN
         },
         Flag {
             name: "authorization-webhook-cache-unauthorized-ttl",
-            takes: Duration(|o, time| o.server.denied_ttl = time),
+            takes: Duration(|o, time| o.server.hold.denied = time),
             default: "30s",
             help: "How long it holds that it has not",
             ..RUN
@@ -257,9 +263,9 @@ impl Values {
                 webhook: webhook::Settings {
                     node: node.to_owned(),
                     reviews_tokens: self.token_webhook && has_server,
-                    token_ttl: self.token_ttl,
-                    allowed_ttl: self.allowed_ttl,
-                    denied_ttl: self.denied_ttl,
+                    token_ttl: self.hold.token,
+                    allowed_ttl: self.hold.allowed,
+                    denied_ttl: self.hold.denied,
                 },
             },
             configz: server::Settings::default().configz,
@@ -339,10 +345,12 @@ mod tests {
                 ("anonymous-auth", "true", |o| o.server.anonymous_auth),
                 ("authorization-mode", "AlwaysAllow", |o| o.server.mode == Mode::AlwaysAllow),
                 ("authentication-token-webhook", "true", |o| o.server.token_webhook),
-                ("authentication-token-webhook-cache-ttl", "1s", |o| o.server.token_ttl.as_secs() == 1),
-                ("authorization-webhook-cache-authorized-ttl", "1s", |o| o.server.allowed_ttl.as_secs() == 1),
+                ("authentication-token-webhook-cache-ttl", "1s", |o| o.server.hold.token.as_secs() == 1),
+                ("authorization-webhook-cache-authorized-ttl", "1s", |o| {
+                    o.server.hold.allowed.as_secs() == 1
+                }),
                 ("authorization-webhook-cache-unauthorized-ttl", "1s", |o| {
-                    o.server.denied_ttl.as_secs() == 1
+                    o.server.hold.denied.as_secs() == 1
                 }),
                 ("authorization-admin-groups", "a,b", |o| o.server.admin_groups.len() == 2),
                 ("authorization-view-groups", "a,b", |o| o.server.view_groups.len() == 2),

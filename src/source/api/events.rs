@@ -103,7 +103,7 @@ impl Actor {
         left_out.forget(&key);
         if !self.left_out.is_empty() {
             let due = self.now().after(limits::API_OBJECTS_EVERY);
-            self.relist.get_or_insert(due);
+            self.due.relist.get_or_insert(due);
         }
         let set = first.as_ref().map_or(&self.known, |fresh| &fresh.pods);
         let Some(last) = set.get(&key).filter(|last| last.pod.metadata.uid == gone.pod.metadata.uid) else {

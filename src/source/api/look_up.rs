@@ -50,13 +50,13 @@ impl Actor {
         let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
         self.ready.retain(|uid| uids.contains(uid));
         self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))));
-        let all_due = self.objects_due <= now;
+        let all_due = self.due.objects <= now;
         if all_due {
             let more = self.luck() % limits::API_OBJECTS_JITTER.as_secs().max(1);
-            self.objects_due = now.after(limits::API_OBJECTS_EVERY).after(Duration::from_secs(more));
+            self.due.objects = now.after(limits::API_OBJECTS_EVERY).after(Duration::from_secs(more));
         }
         self.waiting.clear();
-        self.retry = None;
+        self.due.retry = None;
         let new = wanted.iter().filter(|(pod, _)| !is_deleted(pod) && !self.ready.contains(&pod.uid));
         let new: Vec<&DesiredPod> = new.map(|(pod, _)| &**pod).collect();
         let chosen =
@@ -69,7 +69,7 @@ impl Actor {
         for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
             match self.missing(pod, tokens, &mut round) {
                 Some(message) => {
-                    self.retry = Some(now.after(limits::API_LOOK_UP_AGAIN));
+                    self.due.retry = Some(now.after(limits::API_LOOK_UP_AGAIN));
                     self.waiting.insert(pod.key.clone(), waiting(pod, message));
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),

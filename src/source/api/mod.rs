@@ -107,10 +107,8 @@ impl ApiSource {
             failed: false,
             classes: Classes::default(),
             left_out: LeftOut::default(),
-            relist: None,
             node: None,
-            objects_due: Mono::default(),
-            retry: None,
+            due: Due { relist: None, objects: Mono::default(), retry: None },
             remembered: (0, String::new()),
             parts,
         };
@@ -158,6 +156,17 @@ impl From<ApiError> for Fault {
     }
 }
 
+/// When something is asked for again.
+#[derive(Debug)]
+struct Due {
+    /// All pods, for some have gone since.
+    relist: Option<Mono>,
+    /// All objects.
+    objects: Mono,
+    /// What could not be looked up.
+    retry: Option<Mono>,
+}
+
 struct Actor {
     parts: Parts,
     woken: Receiver<()>,
@@ -184,14 +193,9 @@ struct Actor {
     classes: Classes,
     /// Pods for which there is no room.
     left_out: LeftOut,
-    /// When all pods are asked for again, for some have gone since.
-    relist: Option<Mono>,
     /// The node as the server has it.
     node: Option<NodeAtServer>,
-    /// When all objects are looked up again.
-    objects_due: Mono,
-    /// When to look up what could not be.
-    retry: Option<Mono>,
+    due: Due,
     /// Number and content of what is remembered.
     remembered: (u64, String),
 }
@@ -317,8 +321,8 @@ impl Actor {
                 Next::Quiet => {
                     dirty = false;
                     self.sync()?;
-                    if self.relist.is_some_and(|due| due <= self.now()) {
-                        self.relist = None;
+                    if self.due.relist.is_some_and(|due| due <= self.now()) {
+                        self.due.relist = None;
                         self.reflector.anew();
                         return Ok(Duration::ZERO);
                     }
@@ -358,8 +362,9 @@ impl Actor {
     fn pause(&self) -> Duration {
         let now = self.now();
         let store = self.parts.store.as_ref().and_then(|store| store.due(now));
-        let objects = self.objects.all().next().map(|_| self.objects_due);
-        let due = [store, objects, self.objects.due(), self.retry, self.relist].into_iter().flatten().min();
+        let objects = self.objects.all().next().map(|_| self.due.objects);
+        let due =
+            [store, objects, self.objects.due(), self.due.retry, self.due.relist].into_iter().flatten().min();
         let most = limits::API_WATCH_MIN;
         due.map_or(most, |due| due.since(now).clamp(limits::API_COALESCE, most))
     }
