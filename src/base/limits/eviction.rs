@@ -17,7 +17,7 @@ pub const COUNTS_HANGING: usize = 4;
 pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
 /// Longest time between two looks at a node with thresholds.
 pub const EVICTION_FAR: Duration = Duration::from_secs(120);
-/// Looks after the start, each soon after the other while something that has a threshold cannot be told.
+/// Looks after the start, each soon after the other: pods start, images come, and not all can be told yet.
 pub const EVICTION_FIRST_LOOKS: u32 = 6;
 /// So soon all there is of something may be gone, for all that is known.
 pub const EVICTION_WORST: Duration = Duration::from_secs(300);

@@ -300,9 +300,8 @@ impl Mind {
     #[must_use]
     pub fn rest(&self, found: &Observations, now: Mono) -> Option<Duration> {
         let mut rest = self.manager.rest(&self.watched, found, &self.falls, now);
-        let is_blind = self.watched.iter().any(|threshold| !found.contains_key(&threshold.signal));
-        if is_blind && self.is_early() {
-            // Docker has not told yet where its files and the pods' cgroups are.
+        if self.is_early() {
+            // Pods start and images come, and Docker may not have told yet where its files and the pods' cgroups are.
             rest = rest.map(|rest| rest.min(limits::EVICTION_NEAR));
         }
         let next = self.policy.as_ref().and_then(|policy| self.schedule.next(policy));
@@ -396,6 +395,22 @@ mod tests {
         mind.collected(&Report { unheard: true, ..Report::default() }, at(1));
         assert_eq!(orders(&mind.look(&seen(50), gone, at(5))), Vec::<&Deed>::new());
         assert_eq!(orders(&mind.look(&seen(50), gone, at(12))), [&Deed::Collect(Order::All)]);
+    }
+
+    /// Docker that answered before the first look had its disk looked at two minutes later, and not ten seconds.
+    #[test]
+    fn a_node_that_starts_is_looked_at_often_though_it_is_far_from_every_threshold() {
+        let mut mind = mind();
+        for look in 0..limits::EVICTION_FIRST_LOOKS {
+            _ = mind.look(&seen(900), |_, _| true, at(u64::from(look) * 10));
+            assert_eq!(
+                mind.rest(&seen(900).found, at(u64::from(look) * 10)),
+                Some(limits::EVICTION_NEAR),
+                "{look}"
+            );
+        }
+        _ = mind.look(&seen(900), |_, _| true, at(900));
+        assert!(mind.rest(&seen(900).found, at(900)) > Some(limits::EVICTION_NEAR));
     }
 
     #[test]
