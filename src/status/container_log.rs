@@ -31,8 +31,9 @@ pub fn of(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Res
         let why = || format!("container {container:?} in pod {pod:?} is terminated");
         return id(ended.container_id.as_ref()).or(last).ok_or_else(why);
     }
-    // It waits to run again: the log of its last instance is the one that tells why.
-    last.ok_or_else(|| waits(status, pod, container))
+    // It waits to run again: the log of its last instance is the one that tells why. One that Docker has already, and of
+    // which not more is told yet, has a log, too.
+    last.or_else(|| id(status.container_id.as_ref())).ok_or_else(|| waits(status, pod, container))
 }
 
 fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
@@ -76,12 +77,21 @@ mod tests {
             has_last.then(|| ContainerState { terminated: Some(ended("last")), ..ContainerState::default() });
         let container = ContainerStatus {
             name: "c".to_owned(),
-            container_id: Some("docker://current".to_owned()),
+            container_id: state.waiting.is_none().then(|| "docker://current".to_owned()),
             state: Some(state),
             last_state: last,
             ..ContainerStatus::default()
         };
         PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() }
+    }
+
+    #[test]
+    fn a_container_of_which_nothing_but_its_id_is_told_has_a_log() {
+        let mut known = status("running", false);
+        for one in known.container_statuses.iter_mut().flatten() {
+            one.state = None;
+        }
+        assert_eq!(of(&known, "p", "c", false), Ok("current".to_owned()));
     }
 
     #[test]
