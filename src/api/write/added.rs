@@ -136,20 +136,11 @@ pub fn news(live: &Value, wanted: &Value) -> Result<Vec<EphemeralContainer>, Fai
     Ok(all)
 }
 
-fn is_label(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let edges = !name.starts_with('-') && !name.ends_with('-');
-    !name.is_empty() && name.len() <= 63 && edges && name.bytes().all(is_inner)
-}
-
 fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
     let Value::Object(fields) = one else { return Err(format!("{at}: Invalid value: it is no object")) };
-    if !is_label(name(one)) {
-        let why = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'";
-        return Err(format!("{at}.name: Invalid value: {:?}: {why}", name(one)));
-    }
-    if one.get("image").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        return Err(format!("{at}.image: Required value"));
+    if one.to_string().len() > limits::API_ADDED_BYTES {
+        let most = limits::API_ADDED_BYTES;
+        return Err(format!("{at}: Too long: as JSON it may not have more than {most} bytes"));
     }
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -172,10 +163,6 @@ fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
         return Err(format!(
             "{at}.env: Forbidden: the variables of a container that is added are plain values"
         ));
-    }
-    if one.to_string().len() > limits::API_ADDED_BYTES {
-        let most = limits::API_ADDED_BYTES;
-        return Err(format!("{at}: Too long: as JSON it may not have more than {most} bytes"));
     }
     as_one_of_a_manifest(at, one)?;
     let target = one.get("targetContainerName").and_then(Value::as_str).unwrap_or_default();
@@ -286,7 +273,15 @@ impl Maker {
             let _place = place;
             jobs.iter().for_each(|job| this.make(job));
         });
-        made.map(|_| ()).map_err(|why| Failure::new(500, format!("no thread can be started: {why}")))
+        made.map(drop).map_err(|why| {
+            // Nothing was asked for, then: their names are free.
+            self.told.tell_added(|all| {
+                if let Some(of_pod) = all.get_mut(&uid) {
+                    of_pod.retain(|one| !new.iter().any(|it| it.name == name(&one.container)));
+                }
+            });
+            Failure::new(500, format!("no thread can be started: {why}"))
+        })
     }
 
     fn make(&self, job: &Job) {
