@@ -21,6 +21,7 @@ use super::write::patch;
 use super::write::writes::{Done, Writes};
 use super::{discovery, identity, metrics, openapi, proto, reads, streams};
 use crate::base::clock::{Clock as _, System};
+use crate::base::json as json_text;
 use crate::base::limits;
 use crate::server::auth::{self, User};
 use crate::server::http::answer::{Answer, JSON};
@@ -296,7 +297,7 @@ impl Api {
         let content = asked.request.header("content-type");
         // YAML has a line for each value, or commas as JSON.
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-        if crate::base::json::values(&bytes).saturating_add(lines) > limits::API_REVIEW_VALUES {
+        if json_text::values(&bytes).saturating_add(lines) > limits::API_REVIEW_VALUES {
             return Err(Failure::new(413, "the body of the request has too many values"));
         }
         proto::object(content, &bytes, limits::API_REVIEW_VALUES)

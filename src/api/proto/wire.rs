@@ -9,17 +9,17 @@ pub enum Wire<'a> {
     Other,
 }
 
-/// How many more fields may be read. A field of two bytes becomes a value of hundreds.
+/// How many more fields may be read, and one. A field of two bytes becomes a value of hundreds.
 #[derive(Debug)]
 pub struct Left(Cell<usize>);
 
 impl Left {
     /// So many.
     pub fn new(fields: usize) -> Left {
-        Left(Cell::new(fields))
+        Left(Cell::new(fields.saturating_add(1)))
     }
 
-    /// None is left, for there were more.
+    /// There were more.
     pub fn is_used_up(&self) -> bool {
         self.0.get() == 0
     }
