@@ -6,6 +6,10 @@
 //!
 //! Relative relocations are packed (a hundred KiB) when the C library that it is built with can read that:
 //! glibc 2.36, of 2022. For machines with an older one than that set `PODKEEPER_PLAIN_RELOCATIONS=1`.
+//!
+//! Functions of the same machine code are one (70 KiB) when the linker is the LLD that comes with Rust's own toolchain,
+//! as it is by default for x86_64 since Rust 1.90. Rust promises no function an address of its own. Another linker may
+//! not know the option: so it is given only when nothing names one.
 
 use std::process::Command;
 
@@ -25,6 +29,27 @@ fn main() {
     if variable("PODKEEPER_PLAIN_RELOCATIONS").is_empty() && reads_packed_relocations() {
         argument("-z,pack-relative-relocs");
     }
+    if links_with_own_lld() {
+        argument("--icf=all");
+    }
+}
+
+/// True when rustc takes the LLD of its own toolchain, unasked. A distribution's toolchain has none there.
+fn links_with_own_lld() -> bool {
+    const GNU: &str = "x86_64-unknown-linux-gnu";
+    let flags = variable("CARGO_ENCODED_RUSTFLAGS");
+    let named = !variable("RUSTC_LINKER").is_empty() || flags.contains("link");
+    if variable("HOST") != GNU || variable("TARGET") != GNU || named {
+        return false;
+    }
+    let ask = |arguments: &[&str]| Command::new(variable("RUSTC")).args(arguments).output().ok();
+    let text = |output: std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    // `rustc 1.95.0 (59807616e 2026-04-14)`
+    let version = ask(&["--version"]).map(text).unwrap_or_default();
+    let minor = version.split('.').nth(1).and_then(|number| number.parse::<u32>().ok());
+    let sysroot = ask(&["--print", "sysroot"]).map(text).unwrap_or_default();
+    let lld = format!("{}/lib/rustlib/{GNU}/bin/gcc-ld/ld.lld", sysroot.trim());
+    minor.is_some_and(|minor| minor >= 90) && std::path::Path::new(&lld).exists()
 }
 
 fn variable(name: &str) -> String {

@@ -137,6 +137,35 @@ fn rooms_import_only_from_rooms_below_them() {
     assert!(up.is_empty(), "imports that point up:\n{}", up.join("\n"));
 }
 
+/// Functions that are called like a question and change something: the reader of an `if` cannot know.
+fn questions_that_act(code: &str) -> Vec<&str> {
+    let asks = |name: &str| {
+        ["is_", "has_", "was_", "may_", "can_"].iter().any(|word| name.starts_with(word))
+            || ["_ready", "_runs", "_held_back"].iter().any(|word| name.ends_with(word))
+    };
+    let functions = code.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
+    let acts = functions.filter(|(_, rest)| rest.trim_start().starts_with("&mut self"));
+    acts.filter(|(name, rest)| {
+        let result = rest.split('{').next().unwrap_or_default();
+        asks(name) && result.contains("-> bool")
+    })
+    .map(|(name, _)| name)
+    .collect()
+}
+
+#[test]
+fn what_is_called_like_a_question_changes_nothing() {
+    let text = "fn is_ready(&self) -> bool {}\nfn is_done(\n    &mut self,\n    a: u8,\n) -> bool {}\nfn has_begun(&mut self) {}";
+    assert_eq!(questions_that_act(text), ["is_done"]);
+    let minds = ["machine", "daemon", "eviction", "plan", "merge"];
+    for (room, files) in sources().into_iter().filter(|(room, _)| minds.contains(&room.as_str())) {
+        for file in files {
+            let text = code(&fs::read_to_string(&file).unwrap());
+            assert_eq!(questions_that_act(&text), Vec::<&str>::new(), "{room}: {}", file.display());
+        }
+    }
+}
+
 /// Names of the structs in a text that is formatted as usual, and how many named fields each has.
 fn structs(text: &str) -> Vec<(&str, usize)> {
     let mut found = Vec::new();

@@ -139,6 +139,18 @@ pub fn volumes(pod: &DesiredPod) -> &[Volume] {
     pod.spec.volumes.as_deref().unwrap_or_default()
 }
 
+/// Names of claims that a container of the pod may write to.
+pub fn written_claims(pod: &DesiredPod) -> impl Iterator<Item = &str> {
+    let writes = |volume: &str| {
+        let mut mounts = pod.containers().flat_map(|(_, c)| c.volume_mounts.iter().flatten());
+        mounts.any(|mount| mount.name == volume && mount.read_only != Some(true))
+    };
+    volumes(pod).iter().filter_map(move |volume| match Kind::of(volume) {
+        Kind::Claim(it) if it.read_only != Some(true) && writes(&volume.name) => Some(it.claim_name.as_str()),
+        _ => None,
+    })
+}
+
 /// True for a name that can be one part of a path: never `..`, never two parts in one.
 #[must_use]
 pub fn is_one_name(part: &str) -> bool {

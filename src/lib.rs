@@ -13,6 +13,7 @@ mod certificates;
 mod cgroup;
 mod cli;
 mod cluster;
+mod cni;
 mod daemon;
 #[cfg(test)]
 mod effects;

@@ -19,6 +19,7 @@ pub mod api {
 }
 
 pub mod api_client {
+    pub use crate::api_client::{Client, Request};
     pub mod kubeconfig {
         pub use crate::api_client::kubeconfig::parse;
     }
@@ -36,6 +37,9 @@ pub mod base {
             COLLECT_FRESH, COLLECT_PATIENCE, COUNTS_HANGING, EVENTS, EVICTION_PATIENCE, RESTORE_HEAD_START,
             SCAN_COALESCE,
         };
+    }
+    pub mod table {
+        pub use crate::base::table::Table;
     }
     pub mod tls {
         pub use crate::base::tls::of_any_server;
@@ -59,15 +63,32 @@ pub mod jsonpath {
 }
 
 pub mod cgroup {
-    pub use crate::cgroup::{Cgroups, Driver, Naming, Parents, Report};
+    pub use crate::cgroup::{Cgroups, Driver, Naming, Report};
     pub mod node {
         pub use crate::cgroup::node::{MOUNT, Settings};
     }
 }
 
+pub mod cni {
+    pub use crate::cni::networks::Ready;
+    pub use crate::cni::{Order, Report};
+    pub mod answer {
+        pub use crate::cni::answer::{addresses, failure, result, versions};
+    }
+    pub mod call {
+        pub use crate::cni::call::input;
+    }
+    pub mod conf {
+        pub use crate::cni::conf::parse;
+    }
+    pub mod record {
+        pub use crate::cni::record::Record;
+    }
+}
+
 pub mod daemon {
     pub mod config {
-        pub use crate::daemon::config::{Config, Sources};
+        pub use crate::daemon::config::{Config, Sources, testing};
     }
     pub mod drain {
         pub use crate::daemon::drain::Drain;
@@ -77,7 +98,7 @@ pub mod daemon {
     }
     pub mod keeper {
         pub mod mind {
-            pub use crate::daemon::keeper::mind::{Deed, Mind, Seen};
+            pub use crate::daemon::keeper::mind::{Choice, Deed, Mind, Seen};
         }
     }
     pub mod turn {
@@ -127,7 +148,7 @@ pub mod garbage {
 
 pub mod machine {
     pub use crate::machine::{
-        Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
+        Hint, Input, Machine, NodeFacts, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
     };
 }
 
@@ -313,6 +334,9 @@ pub mod stats {
 }
 
 pub mod status {
+    pub mod task {
+        pub use crate::status::task::Pulses;
+    }
     pub mod snapshot {
         pub use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile, UNMANAGED};
     }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::{self, Resource};
-use super::told::Told;
+use super::told::ApiBoard;
 use super::world::Key;
 use crate::base::count::many;
 use crate::base::{limits, order};
@@ -54,7 +54,7 @@ pub struct Holdings(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
-    told: Told,
+    told: ApiBoard,
     acceptor: Acceptor,
     root_dir: PathBuf,
     send: Send,
@@ -116,7 +116,7 @@ impl Holdings {
         root_dir: PathBuf,
         key_file: Option<PathBuf>,
         acceptor: Acceptor,
-        told: Told,
+        told: ApiBoard,
         send: Send,
     ) -> Holdings {
         let store = Store::new(&root_dir, key_file.as_deref());
@@ -222,6 +222,17 @@ impl Holdings {
 
     fn place_of(&self, path: &str) -> String {
         store::directory(&self.0.root_dir).join(path).display().to_string()
+    }
+
+    /// A pod of this store that is being stopped and was deleted under an earlier daemon: all that is known of it is what
+    /// its containers tell. `value`: as it is shown.
+    #[must_use]
+    pub fn orphan(&self, id: &Id, value: &Value) -> Option<Arc<DesiredPod>> {
+        let uid = value.pointer("/metadata/uid")?.as_str()?;
+        let latest = self.0.told.get();
+        let view = latest.snapshot.pods.iter().find(|view| view.pod.uid == uid)?;
+        let is_ours = view.pod.source == Source::Api && view.pod.origin.path == self.place(id);
+        (is_ours && view.leaving.is_some()).then(|| Arc::clone(&view.pod))
     }
 
     /// What the node reads in an object: nothing in one that only the API has.

@@ -1,31 +1,34 @@
-//! What a user is told about itself: who it is, and what it may do. Pure.
+//! What a user is told about itself: who it is, and what it may do.
 
 use serde_json::{Value, json};
 
+use super::failure::Failure;
 use super::kinds::{Kind, Resource};
-use super::rights::{self, Act};
-use crate::server::auth::{Settings, User};
+use super::rights::{self, Act, Rules};
+use crate::server::auth::User;
 
 /// The answer to a review; `body` is what was sent.
-#[must_use]
-pub fn review(kind: &Kind, body: &Value, settings: &Settings, user: &User) -> Value {
+///
+/// # Errors
+/// Nobody knows what the user may do.
+pub fn review(kind: &Kind, body: &Value, rules: &Rules, user: &User) -> Result<Value, Failure> {
     let status = match kind.resource {
         Resource::SelfSubjectReviews => {
             json!({"userInfo": {"username": user.name, "groups": user.groups}})
         }
-        Resource::SelfSubjectAccessReviews => access(body, settings, user),
-        _ => rights::rules(settings, user),
+        Resource::SelfSubjectAccessReviews => access(body, rules, user)?,
+        _ => rights::rules(rules, user),
     };
-    json!({
+    Ok(json!({
         "kind": kind.kind,
         "apiVersion": kind.api_version(),
         "metadata": {"creationTimestamp": null},
         "spec": body.get("spec").cloned().unwrap_or_else(|| json!({})),
         "status": status,
-    })
+    }))
 }
 
-fn access(body: &Value, settings: &Settings, user: &User) -> Value {
+fn access(body: &Value, rules: &Rules, user: &User) -> Result<Value, Failure> {
     let allowed = match body.pointer("/spec/resourceAttributes") {
         Some(wanted) => {
             let field = |name: &str| wanted.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -36,12 +39,16 @@ fn access(body: &Value, settings: &Settings, user: &User) -> Value {
                 part: field("subresource"),
                 namespace: field("namespace"),
             };
-            rights::allows(settings, user, act)
+            let name = Some(field("name")).filter(|name| !name.is_empty());
+            rights::allows(rules, user, act, name)?
         }
         None => {
-            let verb = body.pointer("/spec/nonResourceAttributes/verb").and_then(Value::as_str);
-            rights::allows_path(settings, user, verb.unwrap_or_default())
+            let field = |name: &str| {
+                let field = body.pointer("/spec/nonResourceAttributes").and_then(|all| all.get(name));
+                field.and_then(Value::as_str).unwrap_or_default()
+            };
+            rights::allows_path(rules, user, field("verb"), field("path"))?
         }
     };
-    json!({"allowed": allowed})
+    Ok(json!({"allowed": allowed}))
 }

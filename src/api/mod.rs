@@ -41,9 +41,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::api_client::Client;
 use crate::base::{durable, limits, regular};
 use crate::network::address;
 use crate::server::auth;
+use crate::server::auth::webhook::Webhook;
 use crate::server::kubelet::Node;
 use crate::server::listen::Port;
 use crate::server::pool::Count;
@@ -51,7 +53,7 @@ use crate::server::tls::{self, Certificates};
 use crate::worker::pulls::Pulls;
 use holdings::Holdings;
 use serve::Api;
-use told::Told;
+use told::ApiBoard;
 use world::World;
 use write::added::Maker;
 use write::writes::Writes;
@@ -66,12 +68,14 @@ pub struct Settings {
     pub address: SocketAddr,
     /// The groups of the servers' flags. Nobody is anonymous here.
     pub auth: auth::Settings,
+    /// An API server says what users may do whose token it knows.
+    pub asks_rights: bool,
 }
 
 /// What the API is made of.
 pub struct Parts {
     pub node: Arc<Node>,
-    pub told: Told,
+    pub told: ApiBoard,
     /// What is written; `None` where the pods are a cluster's.
     pub holdings: Option<Holdings>,
     /// `--root-dir` and `--run-dir`, absolute.
@@ -81,6 +85,8 @@ pub struct Parts {
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
     pub pulls: Pulls,
+    /// An API server that is asked about clients.
+    pub server: Option<Client>,
 }
 
 /// Where the daemon leaves the API's certificate, and where it listens, below the run directory.
@@ -89,7 +95,8 @@ const DIRECTORY: &str = "api";
 /// The API's port. Reads and writes below the directories.
 #[must_use]
 pub fn port(settings: &Settings, parts: Parts) -> Port {
-    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pulls } = parts;
+    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pulls, server } = parts;
+    let webhook = server.map(|client| Webhook::new(client, settings.auth.webhook.clone()));
     let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
     let names = pki::names(&node_name, settings.address.ip(), &address::of_node(&node_ips));
     let maker = Maker {
@@ -104,7 +111,7 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
         node,
         writes: holdings.map(|holdings| Writes { holdings, world: Arc::clone(&world), maker }),
         world,
-        auth: settings.auth.clone(),
+        auth: rights::Rules { webhook, settings: settings.auth.clone(), asks: settings.asks_rights },
         certificates: Arc::clone(&certificates),
         watches: Arc::default(),
         room: room::Room::default(),

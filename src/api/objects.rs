@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::kinds::{self, Resource};
 use super::told::{Added, Latest};
@@ -12,13 +12,14 @@ use super::value::{part, place};
 use super::world::Key;
 use super::write::added;
 use crate::base::clock::Timestamp;
-use crate::manifest::{base64, hash};
+use crate::base::order;
 use crate::node::facts::Facts;
-use crate::pod::object::{Content, LocalObject, ObjectKind};
+use crate::pod::object::{LocalObject, ObjectKind};
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::object::EventObject;
 use crate::recorder::ring::Kept;
 use crate::status::file::pod_value;
+use crate::status::local_objects::{self, begun, made_uid};
 use crate::status::node_object::About;
 use crate::status::snapshot::{PodView, Snapshot};
 
@@ -90,7 +91,7 @@ pub fn all<'a>(latest: &'a Latest, addresses: &'a [String], facts: &'a Facts) ->
         (Resource::Pods, pods(latest, addresses)),
         (
             Resource::Nodes,
-            BTreeMap::from([(of_cluster(&snapshot.node), Fresh::of(node(snapshot, addresses, facts)))]),
+            order::map([(of_cluster(&snapshot.node), Fresh::of(node(snapshot, addresses, facts)))]),
         ),
         (Resource::Namespaces, namespaces(latest)),
         (Resource::Events, events(latest)),
@@ -99,29 +100,13 @@ pub fn all<'a>(latest: &'a Latest, addresses: &'a [String], facts: &'a Facts) ->
         (Resource::Claims, locals(latest, ObjectKind::PersistentVolumeClaim)),
         (
             Resource::Leases,
-            BTreeMap::from([((LEASES.to_owned(), snapshot.node.clone()), Fresh::of(lease(snapshot)))]),
+            order::map([((LEASES.to_owned(), snapshot.node.clone()), Fresh::of(lease(snapshot)))]),
         ),
     ]
 }
 
 fn of_cluster(name: &str) -> Key {
     (String::new(), name.to_owned())
-}
-
-/// An identity for what has none: a UUID of its own form, made of what it is called.
-fn made_uid(parts: &[&str]) -> String {
-    let hex = hash::fnv1a_128_hex(parts);
-    let piece = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", piece(0, 8), piece(8, 12), piece(12, 16), piece(16, 20), piece(20, 32))
-}
-
-fn seconds(time: Timestamp) -> String {
-    crate::status::seconds(time).0.to_string()
-}
-
-/// When something was made of which nobody knows it: as far as anybody can tell, when the daemon started.
-fn begun(snapshot: &Snapshot) -> String {
-    seconds(snapshot.info.started.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// The node's pods; of those that were written over the API what was written, with the node's status.
@@ -279,7 +264,7 @@ fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
             latest.objects.iter().filter(|((of, key), _)| *of == source && key.kind == kind)
         {
             let origin = Origin::Local(Arc::clone(object));
-            let make = Box::new(move || local(&latest.snapshot, object));
+            let make = Box::new(move || local_objects::value(object, &begun(&latest.snapshot)));
             all.insert((key.namespace.clone(), key.name.clone()), Fresh { origin, make });
         }
     }
@@ -298,78 +283,6 @@ fn bound(written: &Value) -> Value {
     }
     value
 }
-
-fn local(snapshot: &Snapshot, object: &LocalObject) -> Value {
-    let key = &object.key;
-    let (kind, source) = (key.kind.as_str(), object.source.as_str());
-    let mut value = json!({
-        "apiVersion": "v1",
-        "kind": kind,
-        "metadata": {
-            "name": key.name,
-            "namespace": key.namespace,
-            "uid": made_uid(&[kind, &key.namespace, &key.name, source]),
-            "creationTimestamp": begun(snapshot),
-            "annotations": {
-                crate::manifest::static_pod::CONFIG_SOURCE: source,
-                ORIGIN: object.origin.to_string(),
-            },
-        },
-    });
-    let bytes = |bytes: &[u8]| Value::from(base64::encode(bytes));
-    let map = |entries: &mut dyn Iterator<Item = (&String, Value)>| {
-        let mut map = Map::new();
-        for (key, value) in entries {
-            map.insert(key.clone(), value);
-        }
-        Value::Object(map)
-    };
-    match &object.content {
-        Content::ConfigMap { data, binary } => {
-            *place(&mut value, &["data"]) =
-                map(&mut data.iter().map(|(key, text)| (key, text.clone().into())));
-            if !binary.is_empty() {
-                *place(&mut value, &["binaryData"]) =
-                    map(&mut binary.iter().map(|(key, value)| (key, bytes(value))));
-            }
-        }
-        Content::Secret { type_, data } => {
-            *place(&mut value, &["type"]) = type_.clone().into();
-            *place(&mut value, &["data"]) =
-                map(&mut data.iter().map(|(key, value)| (key, bytes(value.expose()))));
-        }
-        Content::Claim { access_modes, storage } => {
-            let storage = crate::base::quantity::bytes(i64::try_from(*storage).unwrap_or(i64::MAX));
-            *place(&mut value, &["spec"]) = json!({
-                "accessModes": access_modes,
-                "resources": {"requests": {"storage": storage}},
-                "volumeName": key.name,
-                "volumeMode": "Filesystem",
-            });
-            *place(&mut value, &["status"]) =
-                json!({"phase": "Bound", "accessModes": access_modes, "capacity": {"storage": storage}});
-        }
-        Content::ClusterClaim(claim) => {
-            let storage = crate::base::quantity::bytes(i64::try_from(claim.storage).unwrap_or(i64::MAX));
-            let volume = claim.volume.as_ref().map_or("", |bound| bound.name.as_str());
-            let phase = if claim.volume.is_ok() { "Bound" } else { "Pending" };
-            *place(&mut value, &["spec"]) = json!({
-                "accessModes": claim.access_modes,
-                "resources": {"requests": {"storage": storage}},
-                "volumeName": volume,
-                "volumeMode": "Filesystem",
-            });
-            *place(&mut value, &["status"]) = json!({"phase": phase});
-        }
-    }
-    if object.immutable && key.kind != ObjectKind::PersistentVolumeClaim {
-        *place(&mut value, &["immutable"]) = true.into();
-    }
-    value
-}
-
-/// Annotation: the file or URL that an object comes from.
-pub const ORIGIN: &str = "podkeeper.dev/origin";
 
 /// A lease as it is renewed now: while the API answers, the node is alive.
 #[must_use]

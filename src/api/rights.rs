@@ -1,5 +1,5 @@
 //! Who may do what: the groups of the servers' flags. Those who may view see everything but Secrets and change nothing;
-//! those who may administer do everything. Pure.
+//! those who may administer do everything. Of users of a cluster, who show a token, its API server says it.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::kinds::{self, Kind, Resource};
 use super::value::place;
+use crate::server::auth::webhook::Webhook;
 use crate::server::auth::{Authorization, Settings, User};
 
 /// What a request does, in the words of authorization.
@@ -29,17 +30,35 @@ enum Role {
     Nobody,
 }
 
-fn role(settings: &Settings, user: &User) -> Role {
-    match &settings.authorization {
-        Authorization::AlwaysAllow => Role::Admin,
-        // Another server's word is of that one's objects.
-        Authorization::Webhook => Role::Nobody,
-        Authorization::Groups { admin, view } => {
-            let is_of = |groups: &BTreeSet<String>| user.groups.iter().any(|group| groups.contains(group));
-            match () {
-                () if is_of(admin) => Role::Admin,
-                () if is_of(view) => Role::View,
-                () => Role::Nobody,
+/// By what it is decided.
+#[derive(Debug, Default)]
+pub struct Rules {
+    pub settings: Settings,
+    /// Who is asked of tokens and rights; `None` where there is no API server.
+    pub webhook: Option<Webhook>,
+    /// Rights of users whose token the API server knows are its to tell.
+    pub asks: bool,
+}
+
+impl Rules {
+    /// Who decides about this user; `None` when it is decided here.
+    fn asked(&self, user: &User) -> Option<&Webhook> {
+        self.webhook.as_ref().filter(|_| self.asks && user.by_token)
+    }
+
+    fn role(&self, user: &User) -> Role {
+        match &self.settings.authorization {
+            Authorization::AlwaysAllow => Role::Admin,
+            // Another server's word is of that one's users.
+            Authorization::Webhook => Role::Nobody,
+            Authorization::Groups { admin, view } => {
+                let is_of =
+                    |groups: &BTreeSet<String>| user.groups.iter().any(|group| groups.contains(group));
+                match () {
+                    () if is_of(admin) => Role::Admin,
+                    () if is_of(view) => Role::View,
+                    () => Role::Nobody,
+                }
             }
         }
     }
@@ -51,25 +70,46 @@ fn is_review(kind: &Kind) -> bool {
     [SelfSubjectReviews, SelfSubjectAccessReviews, SelfSubjectRulesReviews].contains(&kind.resource)
 }
 
-/// Whether a user may do this.
-#[must_use]
-pub fn allows(settings: &Settings, user: &User, act: Act<'_>) -> bool {
+/// Whether a user may do this with an object of this name; `None` for all, and for one that has no name yet.
+///
+/// # Errors
+/// Nobody knows: the API server that is asked does not say.
+pub fn allows(rules: &Rules, user: &User, act: Act<'_>, name: Option<&str>) -> Result<bool, Failure> {
     let mut all = kinds::KINDS.iter().filter(|kind| kind.group == act.group && kind.plural == act.resource);
-    match role(settings, user) {
+    if act.verb == "create" && all.clone().any(is_review) {
+        return Ok(true);
+    }
+    if let Some(webhook) = rules.asked(user) {
+        let attributes = json!({
+            "verb": act.verb, "group": act.group, "resource": act.resource, "subresource": act.part,
+            "namespace": act.namespace, "name": name.unwrap_or_default(),
+        });
+        return webhook.may(user, "resourceAttributes", attributes).map_err(unknown);
+    }
+    Ok(match rules.role(user) {
         Role::Admin => true,
         Role::View => all.any(|kind| {
             let reads = ["get", "list", "watch"].contains(&act.verb);
-            let is_seen = kind.resource != Resource::Secrets && ["", "log", "status"].contains(&act.part);
-            reads && is_seen || is_review(kind) && act.verb == "create"
+            reads && kind.resource != Resource::Secrets && ["", "log", "status"].contains(&act.part)
         }),
-        Role::Nobody => all.any(|kind| is_review(kind) && act.verb == "create"),
-    }
+        Role::Nobody => false,
+    })
 }
 
 /// Whether a user may see a path that is no resource: discovery, schemas, the version, health.
-#[must_use]
-pub fn allows_path(settings: &Settings, user: &User, verb: &str) -> bool {
-    role(settings, user) == Role::Admin || ["get", "head"].contains(&verb)
+///
+/// # Errors
+/// As [`allows`].
+pub fn allows_path(rules: &Rules, user: &User, verb: &str, path: &str) -> Result<bool, Failure> {
+    if let Some(webhook) = rules.asked(user) {
+        let attributes = json!({"verb": verb, "path": path});
+        return webhook.may(user, "nonResourceAttributes", attributes).map_err(unknown);
+    }
+    Ok(rules.role(user) == Role::Admin || ["get", "head"].contains(&verb))
+}
+
+fn unknown(why: String) -> Failure {
+    Failure::new(500, format!("Internal error occurred: whether this is allowed is not known: {why}"))
 }
 
 /// The refusal, in the API server's words.
@@ -96,13 +136,13 @@ pub fn forbidden(user: &User, act: Act<'_>, name: Option<&str>) -> Failure {
 
 /// The rules of a user, as `selfsubjectrulesreviews` tells them.
 #[must_use]
-pub fn rules(settings: &Settings, user: &User) -> Value {
+pub fn rules(rules: &Rules, user: &User) -> Value {
     let rule = |groups: &[&str], resources: &[String], verbs: &[&str]| json!({"verbs": verbs, "apiGroups": groups, "resources": resources});
     let all = ["*".to_owned()];
     let reviews = kinds::KINDS.iter().filter(|kind| is_review(kind));
     let mut resources: Vec<Value> =
         reviews.map(|kind| rule(&[kind.group], &[kind.plural.to_owned()], &["create"])).collect();
-    match role(settings, user) {
+    match rules.role(user) {
         Role::Admin => resources = vec![rule(&["*"], &all, &["*"])],
         Role::View => {
             let seen =
@@ -113,6 +153,11 @@ pub fn rules(settings: &Settings, user: &User) -> Value {
             resources.push(rule(&[""], &["pods/log".to_owned(), "pods/status".to_owned()], &["get"]));
         }
         Role::Nobody => {}
+    }
+    if rules.asked(user).is_some() {
+        // What is decided elsewhere, question by question, has no list.
+        return json!({"resourceRules": resources, "nonResourceRules": [], "incomplete": true,
+                      "evaluationError": "webhook authorizer does not support user rule resolution"});
     }
     json!({"resourceRules": resources, "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}],
            "incomplete": false})
@@ -131,6 +176,8 @@ mod tests {
         let set = |group: &str| BTreeSet::from([group.to_owned()]);
         let authorization = Authorization::Groups { admin: set("admin"), view: set("view") };
         let settings = Settings { authorization, ..Settings::default() };
+        let rules = Rules { settings, ..Rules::default() };
+        let allows = |user: &User, act| allows(&rules, user, act, None).unwrap();
         let act = |verb, resource, part| Act { verb, group: "", resource, part, namespace: "a" };
         let review = Act { group: "authorization.k8s.io", ..act("create", "selfsubjectaccessreviews", "") };
         for (verb, resource, part, of_view) in [
@@ -144,12 +191,12 @@ mod tests {
             ("get", "deployments", "", false),
         ] {
             let act = act(verb, resource, part);
-            assert_eq!(allows(&settings, &user("view"), act), of_view, "{act:?}");
-            assert!(allows(&settings, &user("admin"), act), "{act:?}");
-            assert!(!allows(&settings, &user("other"), act), "{act:?}");
+            assert_eq!(allows(&user("view"), act), of_view, "{act:?}");
+            assert!(allows(&user("admin"), act), "{act:?}");
+            assert!(!allows(&user("other"), act), "{act:?}");
         }
         for group in ["view", "admin", "other"] {
-            assert!(allows(&settings, &user(group), review));
+            assert!(allows(&user(group), review));
         }
         let refused = forbidden(&user("view"), act("create", "pods", "exec"), Some("web"));
         let words = "pods \"web\" is forbidden: User \"u\" cannot create resource \"pods/exec\" in API group \"\" in \

@@ -3,12 +3,11 @@
 //!
 //! Never here: a wait for a client. Who finds no room is told to come again.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::failure::Failure;
 use crate::base::{json, limits};
 use crate::server::connection::Body;
 use crate::server::http::answer::{Answer, JSON};
+use crate::server::large::{Full, Large};
 use crate::server::pool::{Count, Place};
 use crate::server::service::Reply;
 
@@ -16,19 +15,12 @@ use crate::server::service::Reply;
 #[derive(Debug)]
 pub struct Room {
     bodies: Count,
-    /// Bytes of answers.
-    answers: Count,
-    /// Held while a list is made, which takes several times its bytes.
-    making: Mutex<()>,
+    answers: Large,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room {
-            bodies: Count::new(limits::API_BODIES),
-            answers: Count::new(limits::API_ANSWERS),
-            making: Mutex::default(),
-        }
+        Room { bodies: Count::new(limits::API_BODIES), answers: Large::default() }
     }
 }
 
@@ -49,19 +41,13 @@ impl Room {
     /// # Errors
     /// Those of `make`; larger answers than there is room for are on their way.
     pub fn answer(&self, make: impl FnOnce() -> Result<String, Failure>) -> Result<Reply, Failure> {
-        let made = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = make()?;
-        drop(made);
-        if text.len() <= limits::API_SMALL_ANSWER {
-            return Ok(Answer::new(200, JSON, text).into());
-        }
-        let place = self.answers.take_some(text.len());
-        let place = place.ok_or_else(|| busy("too many large lists are on their way to clients"))?;
-        let pour = move |sink: &mut crate::server::connection::Sink<'_>| {
-            let _place = place;
-            text.as_bytes().chunks(limits::API_PIECE).try_for_each(|piece| sink.write(piece))
-        };
-        Ok(Reply::Stream(Answer::new(200, JSON, ""), Box::new(pour)))
+        self.answers.answer(|| Ok(Answer::new(200, JSON, make()?)))
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(_: Full) -> Failure {
+        Failure::new(429, Full::WHY)
     }
 }
 
@@ -85,20 +71,6 @@ fn busy(why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn large_answers_find_room_until_it_is_used_up_and_again_when_they_were_sent() {
-        let room = Room::default();
-        let text = |length: usize| move || Ok("x".repeat(length));
-        assert!(matches!(room.answer(text(1000)), Ok(Reply::Whole(_))));
-        let half = limits::API_ANSWERS / 2 + 1;
-        let first = room.answer(text(half)).map_err(|failure| failure.code);
-        assert!(matches!(first, Ok(Reply::Stream(..))));
-        assert_eq!(room.answer(text(half)).map(drop).map_err(|failure| failure.code), Err(429));
-        drop(first);
-        assert!(room.answer(text(half)).is_ok());
-        assert!(room.answer(text(limits::API_ANSWERS * 2)).is_ok(), "alone, one may be larger than that");
-    }
 
     #[test]
     fn a_small_body_of_very_many_values_is_refused() {

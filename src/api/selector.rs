@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::kinds::Resource;
 use crate::base::order;
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
+use crate::pod::fields;
 
 /// What an object must be to be among those that are asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,20 +16,11 @@ pub struct Selector {
     fields: FieldSelector,
 }
 
-/// The fields that can be selected beside name and namespace (`pkg/apis/core/v1/conversion.go`, and the strategies of the
+/// The fields that can be selected, beside name and namespace of every resource (`pkg/apis/core/v1/conversion.go`, and the strategies of the
 /// resources).
 fn selectable(resource: Resource) -> &'static [&'static str] {
     match resource {
-        Resource::Pods => &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
+        Resource::Pods => fields::NAMES,
         Resource::Nodes => &["spec.unschedulable"],
         Resource::Namespaces => &["status.phase"],
         Resource::Secrets => &["type"],

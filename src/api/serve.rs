@@ -35,7 +35,7 @@ pub struct Api {
     pub node: Arc<Node>,
     pub world: Arc<World>,
     pub writes: Option<Writes>,
-    pub auth: auth::Settings,
+    pub auth: rights::Rules,
     pub certificates: Arc<Certificates>,
     /// Watches that are open.
     pub watches: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl Service for Api {
         if page::is_asked(asked.request) {
             return self.page.answer(self, asked);
         }
-        let user = match auth::known(&self.certificates, asked.certificates) {
+        let user = match self.user(asked) {
             Ok(user) => user,
             Err(why) => {
                 log::debug!("a request of {} is not answered: {why}", asked.peer);
@@ -99,6 +99,14 @@ fn done(done: Done) -> Reply {
 }
 
 impl Api {
+    /// Who sent the request. Nobody is anonymous here.
+    ///
+    /// # Errors
+    /// Why nobody.
+    pub fn user(&self, asked: &Asked<'_>) -> Result<User, String> {
+        auth::identified(&self.certificates, self.auth.webhook.as_ref(), asked.certificates, asked.request)
+    }
+
     fn reply(&self, asked: &mut Asked<'_>, user: &User) -> Result<Reply, Failure> {
         let request = asked.request;
         let route = route(&request.path);
@@ -106,7 +114,7 @@ impl Api {
             return self.object(target, asked, user);
         }
         let verb = auth::verb(request.method);
-        if !rights::allows_path(&self.auth, user, verb) {
+        if !rights::allows_path(&self.auth, user, verb, &request.path)? {
             let why = format!("forbidden: User {:?} cannot {verb} path {:?}", user.name, request.path);
             return Err(Failure { details: json!({}), ..Failure::new(403, why) });
         }
@@ -168,7 +176,7 @@ impl Api {
             part: target.part.map_or("", |part| part.name),
             namespace: target.namespace.unwrap_or_default(),
         };
-        if !rights::allows(&self.auth, user, act) {
+        if !rights::allows(&self.auth, user, act, target.name)? {
             return Err(rights::forbidden(user, act, target.name));
         }
         let offers = target.part.map_or(target.kind.verbs, |part| part.verbs);
@@ -208,7 +216,7 @@ impl Api {
             }
             ("create", None, None) => {
                 let body = self.review(asked)?;
-                Ok(json(201, &identity::review(target.kind, &body, &self.auth, user)))
+                Ok(json(201, &identity::review(target.kind, &body, &self.auth, user)?))
             }
             _ => Err(Failure::not_allowed()),
         }

@@ -21,6 +21,8 @@ pub struct Added {
     pub container: Arc<Value>,
     /// Why it could not be made.
     pub failure: Option<String>,
+    /// The status of its pod told of it once: where that does not any more, it is gone.
+    pub was_there: bool,
 }
 
 /// By UID of the pod.
@@ -42,7 +44,7 @@ pub struct Latest {
 
 /// Where it is told. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Told(Arc<Mutex<Board>>);
+pub struct ApiBoard(Arc<Mutex<Board>>);
 
 #[derive(Debug, Default)]
 struct Board {
@@ -54,10 +56,13 @@ struct Board {
 #[derive(Debug)]
 pub struct Waker(Arc<OwnedFd>);
 
-impl Told {
+impl ApiBoard {
     /// This is how the node is now.
     pub fn tell(&self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>) {
         let mut board = self.board();
+        if let Some(added) = with_those_that_are_there(&board.latest.added, &snapshot) {
+            board.latest.added = Arc::new(added);
+        }
         (board.latest.snapshot, board.latest.objects) = (snapshot, objects);
         board.changed();
     }
@@ -107,6 +112,25 @@ impl Told {
         // Each field is whole after every line that changes it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What was asked for, with a note of what statuses tell of for the first time; `None` when they tell nothing new.
+fn with_those_that_are_there(all: &AllAdded, snapshot: &Snapshot) -> Option<AllAdded> {
+    let mut noted = None;
+    for (uid, of_pod) in all.iter().filter(|(_, of_pod)| of_pod.iter().any(|one| !one.was_there)) {
+        let view = snapshot.pods.iter().find(|view| view.pod.uid == *uid);
+        let statuses = view.and_then(|view| view.status.ephemeral_container_statuses.as_deref());
+        let names: Vec<&str> = statuses.unwrap_or_default().iter().map(|one| one.name.as_str()).collect();
+        let is_told = |one: &Added| {
+            one.container.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(&name))
+        };
+        if of_pod.iter().any(|one| !one.was_there && is_told(one)) {
+            let all = noted.get_or_insert_with(|| all.clone());
+            let of_pod = all.get_mut(uid).into_iter().flatten();
+            of_pod.for_each(|one| one.was_there |= is_told(one));
+        }
+    }
+    noted
 }
 
 impl Board {

@@ -3,7 +3,7 @@
 //! Never here: a wait for a client that takes nothing ([`limits::SERVER_WRITE`]), or memory for what it has not taken: it
 //! is told from the world's history, and one that falls behind of it gets 410 and lists again.
 
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 use super::asked::{Form, Wanted};
 use super::failure::Failure;
-use super::kinds::Kind;
+use super::kinds::{Kind, Resource};
 use super::reads;
 use super::table;
 use super::told::Waker;
 use super::value::place;
 use super::world::{Change, Object, World};
-use crate::base::{limits, wait};
+use crate::base::limits;
+use crate::base::wait::{self, later};
 use crate::server::connection::Sink;
 
 /// One watch.
@@ -56,7 +57,7 @@ impl Watch {
             self.waker.rest();
             let (events, newest) = match self.news(known) {
                 Ok(new) => new,
-                Err(failure) => return self.send(sink, "ERROR", failure.status()),
+                Err(failure) => return send(sink, "ERROR", &failure.status()),
             };
             known = newest;
             for event in events {
@@ -150,9 +151,12 @@ impl Watch {
         let is_first = std::mem::take(is_first);
         let object = match self.wanted.form {
             Form::Table(include) => reads::event_table(self.kind, &event.object, include, is_first),
+            Form::Whole if self.kind.resource != Resource::Leases => {
+                return send(sink, event.kind, &event.object.value);
+            }
             form => reads::in_form(self.kind, &event.object, form),
         };
-        self.send(sink, event.kind, object)
+        send(sink, event.kind, &object)
     }
 
     fn bookmark(&self, sink: &mut Sink<'_>, version: u64, is_end: bool) -> io::Result<()> {
@@ -168,17 +172,58 @@ impl Watch {
             Form::Table(_) => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
                                      "columnDefinitions": [], "rows": []}),
         };
-        self.send(sink, "BOOKMARK", object)
-    }
-
-    fn send(&self, sink: &mut Sink<'_>, kind: &str, object: Value) -> io::Result<()> {
-        let mut line = json!({"type": kind, "object": object}).to_string();
-        line.push('\n');
-        sink.write(line.as_bytes())
+        send(sink, "BOOKMARK", &object)
     }
 }
 
-fn later(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or(now)
+/// Sends one line, a piece at a time: a client that takes nothing holds one piece in memory, and not its object's text.
+fn send(sink: &mut Sink<'_>, kind: &str, object: &Value) -> io::Result<()> {
+    write_line(kind, object, |piece| sink.write(piece))
+}
+
+fn write_line(kind: &str, object: &Value, write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    /// What is written goes to a function.
+    struct Out<F>(F);
+
+    impl<F: FnMut(&[u8]) -> io::Result<()>> Write for Out<F> {
+        fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+            // A text of an object is one write, however long it is.
+            let piece = piece.get(..limits::ANSWER_PIECE).unwrap_or(piece);
+            (self.0)(piece).map(|()| piece.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut out = BufWriter::with_capacity(limits::ANSWER_PIECE, Out(write));
+    write!(out, "{{\"type\":\"{kind}\",\"object\":")?;
+    serde_json::to_writer(&mut out, object)?;
+    out.write_all(b"}\n")?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_that_goes_out_in_pieces() {
+        for bytes in [0, 10, limits::ANSWER_PIECE, limits::ANSWER_PIECE * 3 + 1] {
+            let object = json!({"data": {"a": "x".repeat(bytes), "b": "\n\"é"}, "kind": "ConfigMap"});
+            let (mut line, mut largest) = (Vec::new(), 0);
+            let write = |piece: &[u8]| {
+                largest = largest.max(piece.len());
+                line.extend_from_slice(piece);
+                Ok(())
+            };
+            write_line("ADDED", &object, write).unwrap();
+            assert!(largest <= limits::ANSWER_PIECE, "{largest}");
+            let text = String::from_utf8(line).unwrap();
+            assert_eq!(text.matches('\n').count(), 1);
+            let read: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, json!({"type": "ADDED", "object": object}));
+        }
+    }
 }

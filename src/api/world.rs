@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::kinds::Resource;
 use super::objects::{self, Fresh, Origin};
-use super::told::Told;
+use super::told::ApiBoard;
 use super::value::size;
 use crate::base::limits;
 use crate::node::facts::Facts;
@@ -49,7 +49,7 @@ struct Held {
 /// See the head of this file.
 #[derive(Debug)]
 pub struct World {
-    told: Told,
+    told: ApiBoard,
     /// Told of by flag.
     node_ips: Vec<std::net::IpAddr>,
     state: Mutex<State>,
@@ -78,7 +78,7 @@ pub struct TooOld;
 impl World {
     /// An empty world. `epoch` is the number of this start of the daemon.
     #[must_use]
-    pub fn new(told: Told, node_ips: Vec<std::net::IpAddr>, epoch: u32) -> World {
+    pub fn new(told: ApiBoard, node_ips: Vec<std::net::IpAddr>, epoch: u32) -> World {
         let version = u64::from(epoch) << EPOCH_BITS;
         let facts = Facts::of_machine();
         let state = State { version, forgotten: version, facts, ..State::default() };
@@ -87,7 +87,7 @@ impl World {
 
     /// Where the main loop tells what is new.
     #[must_use]
-    pub fn told(&self) -> &Told {
+    pub fn told(&self) -> &ApiBoard {
         &self.told
     }
 

@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -16,8 +16,9 @@ use super::error::ApiError;
 use super::kubeconfig::Address;
 use super::request::Request;
 use super::tls::HINTS;
+use crate::base::dial::{self, Socket};
+use crate::base::limits;
 use crate::base::tls::{words, words_of};
-use crate::base::{dial, limits};
 use crate::runtime::http1::{Head, Parser};
 
 /// Why an exchange broke off.
@@ -26,45 +27,6 @@ pub enum Broken {
     /// Before the first byte of an answer, on a connection that had been idle: the server has closed it.
     Stale,
     For(ApiError),
-}
-
-/// A socket whose reads and writes end at a time.
-#[derive(Debug)]
-struct Socket {
-    stream: Arc<TcpStream>,
-    until: Instant,
-}
-
-impl Socket {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
-        }
-    }
-}
-
-/// The system says "would block" when a socket's time-out has passed.
-fn late(error: io::Error) -> io::Error {
-    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        (&*self.stream).read(buffer).map_err(late)
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        (&*self.stream).write(buffer).map_err(late)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[derive(Debug)]

@@ -39,10 +39,18 @@ fn parse(format: &str, bytes: &[u8]) -> Result<Entries, &'static str> {
 /// # Errors
 /// The reason, for the operator: the file cannot be read, is damaged, or has another format.
 pub fn read(path: &Path, limit: usize, format: &str) -> Result<Entries, String> {
-    match regular::read(path, limit) {
+    look(path, limit, format).map_err(|(why, _)| why)
+}
+
+/// As [`read`].
+///
+/// # Errors
+/// The reason, and whether the file may be good all the same: it cannot be read now.
+pub fn look(path: &Path, limit: usize, format: &str) -> Result<Entries, (String, bool)> {
+    match regular::read_patiently(path, limit) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::new()),
-        Err(error) => Err(error.to_string()),
-        Ok(bytes) => parse(format, &bytes).map_err(str::to_owned),
+        Err(error) => Err((error.to_string(), regular::is_trouble(&error))),
+        Ok(bytes) => parse(format, &bytes).map_err(|why| (why.to_owned(), false)),
     }
 }
 

@@ -1,8 +1,8 @@
-//! The first half of a connection to a server somewhere: its addresses, and TCP. Each has its limit.
+//! The first half of a connection to a server somewhere: its addresses, TCP, and reads and writes that end at a time.
 //!
 //! Never here: a wait without an end.
 
-use std::io;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -81,4 +81,44 @@ pub fn connect(addresses: &[SocketAddr], patience: Duration, whole: Instant) -> 
         }
     }
     Err(last)
+}
+
+/// A socket whose reads and writes end at a time.
+#[derive(Debug)]
+pub struct Socket {
+    /// Shutting it down from elsewhere ends them at once.
+    pub stream: Arc<TcpStream>,
+    pub until: Instant,
+}
+
+impl Socket {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+/// The system says "would block" when a socket's time-out has passed.
+fn late(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        (&*self.stream).read(buffer).map_err(late)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        (&*self.stream).write(buffer).map_err(late)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -17,13 +17,20 @@ pub const BESIDE: &str = "tmp";
 /// Those of the system. The old file is unchanged, or (when only the last step failed) the new one may not be
 /// durable yet.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension(BESIDE);
-    let done = write_beside(&beside, bytes).and_then(|()| {
+    write_by(path, &path.with_extension(BESIDE), bytes)
+}
+
+/// As [`write`], by way of this file in the same directory.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn write_by(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
+    let done = write_beside(beside, bytes).and_then(|()| {
         step()?;
-        fs::rename(&beside, path)
+        fs::rename(beside, path)
     });
     if done.is_err() && step().is_ok() {
-        let _gone = fs::remove_file(&beside);
+        let _gone = fs::remove_file(beside);
     }
     done?;
     sync_parent(path)
@@ -103,21 +110,24 @@ fn step() -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub(crate) use faults::STEPS;
-#[cfg(test)]
 use faults::step;
+#[cfg(test)]
+pub(crate) use faults::{HANGS, STEPS};
 
 #[cfg(test)]
 mod faults {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::io;
 
     thread_local! {
+        /// What each disk change of this thread waits for.
+        pub static HANGS: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
         /// Number of disk changes that still succeed, and the error of all later ones; `None`: all succeed.
         pub static STEPS: Cell<Option<(u32, io::ErrorKind)>> = const { Cell::new(None) };
     }
 
     pub fn step() -> io::Result<()> {
+        HANGS.with_borrow(|hangs| hangs.iter().for_each(|wait| wait()));
         match STEPS.get() {
             None => Ok(()),
             Some((0, kind)) => Err(kind.into()),

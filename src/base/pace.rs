@@ -1,5 +1,6 @@
 //! How often a safety net looks at what events tell anyway. One that finds nothing looks half as often each time, so a
-//! node at rest sleeps; one that finds something looks at its own period again.
+//! node at rest sleeps; one that finds something looks at its own period again. And how long to wait after so many
+//! failures.
 
 use std::time::Duration;
 
@@ -25,6 +26,12 @@ impl Pace {
         self.now = if quiet { self.now.saturating_mul(2).min(most) } else { self.every };
         self.now
     }
+}
+
+/// The first wait, doubled so often, and never more than `most`.
+#[must_use]
+pub fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(most)
 }
 
 #[cfg(test)]

@@ -13,22 +13,24 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Pulse>>> = const { RefCell::new(None) };
 }
 
-/// All threads that are watched. Clones share them.
+/// Threads that joined, each with what it does.
+type Joined<T> = Vec<(T, Weak<Pulse>)>;
+
+/// All threads that are watched, each with what it does. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Pulses {
+pub struct Pulses<T> {
     begun: Instant,
-    all: Arc<Mutex<Vec<Weak<Pulse>>>>,
+    all: Arc<Mutex<Joined<T>>>,
 }
 
-impl Default for Pulses {
-    fn default() -> Pulses {
+impl<T> Default for Pulses<T> {
+    fn default() -> Pulses<T> {
         Pulses { begun: Instant::now(), all: Arc::default() }
     }
 }
 
 #[derive(Debug)]
 struct Pulse {
-    name: String,
     begun: Instant,
     /// Microseconds from `begun` to the moment at which work was taken, plus one; 0 while it waits.
     busy: AtomicU64,
@@ -36,38 +38,37 @@ struct Pulse {
 
 /// A thread that was at work at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Busy {
-    /// What the thread does, as users call it.
-    pub name: String,
+pub struct Busy<T> {
+    /// What the thread does.
+    pub task: T,
     /// When it took its work, from the beginning of [`Pulses`].
     pub since: Duration,
     /// For how long it has been at it.
     pub age: Duration,
 }
 
-impl Pulses {
+impl<T: Clone> Pulses<T> {
     /// Has this thread watched from now on, until it ends. It counts as busy until it waits.
-    pub fn join(&self, name: String) {
-        let pulse = Arc::new(Pulse { name, begun: self.begun, busy: AtomicU64::new(0) });
+    pub fn join(&self, task: T) {
+        let pulse = Arc::new(Pulse { begun: self.begun, busy: AtomicU64::new(0) });
         pulse.moves();
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|pulse| pulse.strong_count() > 0);
-        all.push(Arc::downgrade(&pulse));
+        all.retain(|(_, pulse)| pulse.strong_count() > 0);
+        all.push((task, Arc::downgrade(&pulse)));
         drop(all);
         OWN.with_borrow_mut(|own| *own = Some(pulse));
     }
 
     /// The threads that are at work, those that joined first before the others.
     #[must_use]
-    pub fn busy(&self) -> Vec<Busy> {
+    pub fn busy(&self) -> Vec<Busy<T>> {
         let now = self.begun.elapsed();
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = all.iter().filter_map(Weak::upgrade);
-        all.filter_map(|pulse| {
-            let since = Duration::from_micros(pulse.busy.load(Ordering::Relaxed).checked_sub(1)?);
-            Some(Busy { name: pulse.name.clone(), since, age: now.saturating_sub(since) })
-        })
-        .collect()
+        let busy = all.iter().filter_map(|(task, pulse)| {
+            let since = Duration::from_micros(pulse.upgrade()?.busy.load(Ordering::Relaxed).checked_sub(1)?);
+            Some(Busy { task: task.clone(), since, age: now.saturating_sub(since) })
+        });
+        busy.collect()
     }
 }
 
@@ -100,12 +101,12 @@ mod tests {
     #[test]
     fn a_thread_is_busy_until_it_waits_and_again_after_it() {
         let pulses = Pulses::default();
-        let names = |pulses: &Pulses| pulses.busy().into_iter().map(|busy| busy.name).collect::<Vec<_>>();
+        let tasks = |pulses: &Pulses<u8>| pulses.busy().into_iter().map(|busy| busy.task).collect::<Vec<_>>();
         let (step, steps) = bounded::<()>(0);
         let (told, tells) = bounded::<()>(0);
         let of_thread = pulses.clone();
         let thread = thread::spawn(move || {
-            of_thread.join("the thread".to_owned());
+            of_thread.join(7);
             told.send(()).unwrap();
             steps.recv().unwrap();
             waits(|| {
@@ -117,7 +118,7 @@ mod tests {
         });
         tells.recv().unwrap();
         let first = pulses.busy();
-        assert_eq!(names(&pulses), ["the thread"]);
+        assert_eq!(tasks(&pulses), [7]);
         step.send(()).unwrap();
         tells.recv().unwrap();
         assert!(pulses.busy().is_empty(), "it waits");

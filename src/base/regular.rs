@@ -7,9 +7,12 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::thread;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+
+use super::limits;
 
 /// Opens a regular file for reading; links are followed. Where the kernel allows it, the access time is not
 /// updated: reading must not cause writes.
@@ -17,6 +20,8 @@ use rustix::io::Errno;
 /// # Errors
 /// Those of the system, and `InvalidInput` for anything that is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
+    #[cfg(test)]
+    faults::read(path)?;
     // Checked before opening: opening a device may have side effects.
     check_regular(&fs::metadata(path)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -28,6 +33,19 @@ pub fn open(path: &Path) -> io::Result<File> {
     // Checked again afterwards: the path may lead elsewhere by now.
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Whether this error of [`read`] may be gone the next time (EIO, EMFILE), and says nothing of the file: it may be there, and
+/// be good.
+#[must_use]
+pub fn is_trouble(error: &io::Error) -> bool {
+    !matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::FileTooLarge
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::InvalidData
+    )
 }
 
 fn check_regular(meta: &fs::Metadata) -> io::Result<()> {
@@ -44,6 +62,20 @@ fn check_regular(meta: &fs::Metadata) -> io::Result<()> {
 /// Those of [`open`], and `FileTooLarge` for more than `limit` bytes.
 pub fn read(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     read_rest(open(path)?, limit)
+}
+
+/// As [`read`], and again a few times after an error that may be gone then. Takes up to half a second.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_patiently(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    for _ in 1..limits::READ_TRIES {
+        match read(path, limit) {
+            Err(e) if is_trouble(&e) => thread::sleep(limits::READ_AGAIN),
+            other => return other,
+        }
+    }
+    read(path, limit)
 }
 
 /// Reads a regular file from its beginning, and no more than `most` bytes.
@@ -84,6 +116,31 @@ pub fn read_text(path: &Path, limit: usize) -> io::Result<String> {
 #[cfg(test)]
 pub(crate) fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+}
+
+/// A disk that does not read, in tests.
+#[cfg(test)]
+pub(crate) mod faults {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::{Errno, Path, io};
+
+    thread_local! {
+        /// This file cannot be read by this thread, so often, for this reason.
+        pub static READS: RefCell<BTreeMap<PathBuf, (u32, Errno)>> = const { RefCell::new(BTreeMap::new()) };
+    }
+
+    pub fn read(path: &Path) -> io::Result<()> {
+        READS.with_borrow_mut(|all| match all.get_mut(path) {
+            Some((times @ 1.., why)) => {
+                *times -= 1;
+                Err((*why).into())
+            }
+            _ => Ok(()),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,22 @@ pub(crate) fn golden(name: &str, got: &str) {
     assert_eq!(got, expected, "{} (UPDATE=1 rewrites it)", path.display());
 }
 
+/// Where tests write: in memory where the machine has such a place, for no unit test learns anything by waiting for a disk.
+/// `TMPDIR` names another place. Some tests run what they write, which a container's `/dev/shm` may not allow.
+pub(crate) fn temporary() -> std::path::PathBuf {
+    let memory = std::path::Path::new("/dev/shm");
+    let runs = |at| {
+        rustix::fs::statvfs(at).is_ok_and(|it| !it.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+    };
+    match std::env::var_os("TMPDIR").is_none() && runs(memory) {
+        true => memory.to_owned(),
+        false => std::env::temp_dir(),
+    }
+}
+
 /// A new empty directory for a test.
 pub(crate) fn scratch(name: &str) -> std::path::PathBuf {
-    let dir = std::env::temp_dir().join(format!("podkeeper-{name}-{}", std::process::id()));
+    let dir = temporary().join(format!("podkeeper-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     dir

@@ -26,6 +26,13 @@ thread_local! {
     static TIMER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };
 }
 
+/// The time so much later than now, for deadlines; now, when there is no such time.
+#[must_use]
+pub fn later(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
+}
+
 /// Waits until one of these descriptors is ready or `until` has come. Returns their flags in the same order:
 /// all empty when the time is up, and also after a signal.
 ///

@@ -75,7 +75,7 @@ impl Place {
     /// The pair that is in use; `None` without one that can be used.
     #[must_use]
     pub fn load(&self) -> Option<Held> {
-        let bytes = regular::read(&self.current(), limits::PEM_FILE).ok()?;
+        let bytes = regular::read_patiently(&self.current(), limits::PEM_FILE).ok()?;
         let held = Held::read(&bytes).ok()?;
         // The certificates stand before it.
         let key = KeyPair::try_from(&PrivateKeyDer::from_pem_slice(&bytes).ok()?).ok()?;
@@ -85,10 +85,16 @@ impl Place {
     /// The key of the request that is under way, or a new one, which outlives a power cut.
     ///
     /// # Errors
-    /// It cannot be kept, in a sentence that names the file.
+    /// It cannot be read now, or not be kept, in a sentence that names the file.
     pub fn key(&self) -> Result<KeyPair, String> {
         let path = self.key_file();
-        let kept = regular::read(&path, limits::PEM_FILE).ok();
+        let kept = match regular::read_patiently(&path, limits::PEM_FILE) {
+            // It may be the key of a request that somebody approves.
+            Err(error) if regular::is_trouble(&error) => {
+                return Err(format!("{} cannot be read: {error}", path.display()));
+            }
+            other => other.ok(),
+        };
         let kept = kept.and_then(|bytes| KeyPair::from_pem(std::str::from_utf8(&bytes).ok()?).ok());
         if let Some(key) = kept {
             return Ok(key);
@@ -196,6 +202,26 @@ mod tests {
         // A certificate of another key is no pair.
         place.put(&key, signed(&second).as_bytes(), at(9)).unwrap();
         assert_eq!(place.load(), None);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// One error of the disk gave the request of an approved certificate another key.
+    #[test]
+    fn a_key_that_cannot_be_read_now_is_kept() {
+        use crate::base::regular::faults::READS;
+        let dir = scratch("certificate-trouble");
+        let place = Place::of(Kind::Client, &dir);
+        let key = place.key().unwrap();
+        let fails = |path: PathBuf, times| {
+            READS.with_borrow_mut(|all| _ = all.insert(path, (times, rustix::io::Errno::MFILE)));
+        };
+        fails(place.key_file(), u32::MAX);
+        assert!(place.key().unwrap_err().contains("client.key.asked cannot be read"));
+        fails(place.key_file(), 1);
+        assert_eq!(place.key().unwrap().serialize_pem(), key.serialize_pem());
+        place.put(&key, signed(&key).as_bytes(), at(0)).unwrap();
+        fails(place.current(), 1);
+        assert!(place.load().is_some());
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -26,8 +26,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::api_client::Client;
 use crate::base::clock::{Clock as _, Mono, System, Timestamp};
-use crate::base::pulse::Pulses;
 use crate::base::{limits, wait};
+use crate::status::task::{Pulses, Task};
 use node::Signed;
 use uses::{Client as OfClient, Serving};
 
@@ -80,7 +80,7 @@ impl Certificates {
         let (ended, end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let pulses = pulses.clone();
         let run = move || {
-            pulses.join("the node's certificates".to_owned());
+            pulses.join(Task::Certificates);
             let serving = settings.serves.then(|| Signed::of(Serving::new(&settings)));
             let of_client = Signed::of(OfClient::new(&settings, came));
             run(of_client, serving, &client, clock, &ended);

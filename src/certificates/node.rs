@@ -8,7 +8,7 @@ use rcgen::KeyPair;
 
 use super::Wake;
 use super::files::{Held, Place};
-use super::renewal::{Next, Renewal, Told};
+use super::renewal::{CertificateNews, Next, Renewal};
 use super::request::{self, Kind, Verdict, Wanted};
 use crate::api_client::{ApiError, Client as Server, Method, Request};
 use crate::base::clock::{Clock as _, Mono, Now, System};
@@ -49,7 +49,7 @@ pub(super) enum Found {
 
 /// What came of a step.
 enum Came {
-    Told(Told),
+    Answered(CertificateNews),
     Signed(Validity),
 }
 
@@ -106,7 +106,7 @@ impl<U: Use> Signed<U> {
         };
         let now = clock.now();
         match came {
-            Came::Told(told) => self.renewal.told(told, &now),
+            Came::Answered(told) => self.renewal.told(told, &now),
             Came::Signed(validity) => self.renewal.signed(validity, self.of.renews(), &now),
         }
         Wake { mono: Some(now.mono), wall: None }
@@ -156,7 +156,9 @@ impl<U: Use> Signed<U> {
                         .call(&Request::with(Method::Post, request::PATH, &object), limits::CERTIFICATE_CALL);
                     match made {
                         // An answer was lost, or an earlier daemon has asked.
-                        Err(error) if error.is_already_exists() => return Came::Told(Told::Pending),
+                        Err(error) if error.is_already_exists() => {
+                            return Came::Answered(CertificateNews::Pending);
+                        }
                         other => other,
                     }
                 }
@@ -167,7 +169,7 @@ impl<U: Use> Signed<U> {
                 self.was_unknown = false;
                 self.judge(request::verdict(&object), wanted, &key, now)
             }
-            Err(error) if error.is_not_found() => Came::Told(Told::Gone),
+            Err(error) if error.is_not_found() => Came::Answered(CertificateNews::Gone),
             Err(error) => {
                 let is_unknown =
                     matches!(error.code(), Some(401 | 403)) || matches!(error, ApiError::BadCredentials(_));
@@ -185,7 +187,7 @@ impl<U: Use> Signed<U> {
                     "the cluster is asked to sign a {what} for this node, and somebody has to approve it where nobody \
                      does so by himself: kubectl certificate approve {name}"
                 ));
-                Came::Told(Told::Pending)
+                Came::Answered(CertificateNews::Pending)
             }
             Verdict::Refused(why) => self.refused(&why),
             Verdict::Signed(chain) => match self.put(&chain, wanted, key, now) {
@@ -241,7 +243,7 @@ impl<U: Use> Signed<U> {
     fn failed(&mut self, why: String) -> Came {
         let what = self.kind.words();
         self.warn(format!("no {what} for this node could be asked for: {why}; it is tried again"));
-        Came::Told(Told::Failed)
+        Came::Answered(CertificateNews::Failed)
     }
 
     /// The next request is another one, of another key.
@@ -251,7 +253,7 @@ impl<U: Use> Signed<U> {
         self.warn(format!(
             "the cluster does not sign a {what} for this node: {why}; it is asked again in ten minutes"
         ));
-        Came::Told(Told::Refused)
+        Came::Answered(CertificateNews::Refused)
     }
 
     fn say(&mut self, text: String) {

@@ -24,7 +24,7 @@ pub enum Next {
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum CertificateNews {
     /// The request is there, and nobody has signed it yet.
     Pending,
     /// There is no such request any more.
@@ -98,17 +98,19 @@ impl Renewal {
     }
 
     /// This came of what was asked.
-    pub fn told(&mut self, told: Told, now: &Now) {
-        let was_asked = std::mem::replace(&mut self.is_asked, told == Told::Pending);
+    pub fn told(&mut self, told: CertificateNews, now: &Now) {
+        let was_asked = std::mem::replace(&mut self.is_asked, told == CertificateNews::Pending);
         let (first, most) = match told {
-            Told::Pending => (limits::CERTIFICATE_PENDING, limits::CERTIFICATE_PENDING_MAX),
+            CertificateNews::Pending => (limits::CERTIFICATE_PENDING, limits::CERTIFICATE_PENDING_MAX),
             // A request that vanished twice in a row is one that somebody clears away.
-            Told::Gone | Told::Failed => (limits::CERTIFICATE_AGAIN, limits::CERTIFICATE_AGAIN_MAX),
-            Told::Refused => (limits::CERTIFICATE_REST, limits::CERTIFICATE_REST),
+            CertificateNews::Gone | CertificateNews::Failed => {
+                (limits::CERTIFICATE_AGAIN, limits::CERTIFICATE_AGAIN_MAX)
+            }
+            CertificateNews::Refused => (limits::CERTIFICATE_REST, limits::CERTIFICATE_REST),
         };
         // A server that is away takes no request back: it is looked at again.
-        self.is_asked |= told == Told::Failed && was_asked;
-        let begins = told == Told::Pending && !was_asked;
+        self.is_asked |= told == CertificateNews::Failed && was_asked;
+        let begins = told == CertificateNews::Pending && !was_asked;
         self.wait = match begins {
             true => first,
             false => self.wait.saturating_mul(2).clamp(first, most),
@@ -183,7 +185,7 @@ mod tests {
         while wall < T + 86_400 {
             match renewal.next(&now(mono, wall)) {
                 Next::Create => {
-                    renewal.told(Told::Pending, &now(mono, wall));
+                    renewal.told(CertificateNews::Pending, &now(mono, wall));
                 }
                 Next::Read => {
                     signed += 1;
@@ -218,7 +220,7 @@ mod tests {
             match renewal.next(&now) {
                 Next::Create => {
                     asked += 1;
-                    renewal.told(Told::Pending, &now);
+                    renewal.told(CertificateNews::Pending, &now);
                 }
                 Next::Read => {
                     renewal.signed(Validity { from: at(T), until: at(T + YEAR) }, true, &now);
@@ -238,21 +240,21 @@ mod tests {
         let mut mono = 0;
         for expected in [2, 4, 8, 16, 32, 32] {
             assert_eq!(renewal.next(&now(mono, T)), Next::Create);
-            renewal.told(Told::Failed, &now(mono, T));
+            renewal.told(CertificateNews::Failed, &now(mono, T));
             mono += expected;
             assert_eq!(
                 renewal.next(&now(mono - 1, T)),
                 Next::Wait { mono: Some(Mono(Duration::from_secs(mono))), wall: None }
             );
         }
-        renewal.told(Told::Pending, &now(mono, T));
+        renewal.told(CertificateNews::Pending, &now(mono, T));
         assert_eq!(renewal.next(&now(mono + 1, T)), Next::Read, "the first look comes soon");
         // A server that is away meanwhile is asked for the same request.
-        renewal.told(Told::Failed, &now(mono, T));
+        renewal.told(CertificateNews::Failed, &now(mono, T));
         assert_eq!(renewal.next(&now(mono + 60, T)), Next::Read);
-        renewal.told(Told::Gone, &now(mono + 60, T));
+        renewal.told(CertificateNews::Gone, &now(mono + 60, T));
         assert_eq!(renewal.next(&now(mono + 120, T)), Next::Create);
-        renewal.told(Told::Refused, &now(mono + 120, T));
+        renewal.told(CertificateNews::Refused, &now(mono + 120, T));
         assert!(matches!(renewal.next(&now(mono + 700, T)), Next::Wait { mono: Some(_), wall: None }));
         assert_eq!(renewal.next(&now(mono + 720, T)), Next::Create);
     }

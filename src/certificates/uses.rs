@@ -10,7 +10,7 @@ use super::node::{Found, Use};
 use super::request::{Kind, Wanted};
 use crate::api_client::kubeconfig::{Kubeconfig, Pem, parse};
 use crate::base::clock::Mono;
-use crate::base::{durable, limits, regular};
+use crate::base::{durable, limits, order, regular};
 use crate::network::address;
 
 /// The certificate by which the API server knows the node.
@@ -139,7 +139,7 @@ impl Use for Serving {
             return None;
         }
         let node = self.settings.node.clone();
-        let names: BTreeSet<String> = addresses.into_iter().chain([node.clone()]).collect();
+        let names: BTreeSet<String> = order::set(addresses.into_iter().chain([node.clone()]));
         Some(Wanted { kind: Kind::Serving, node, names: names.into_iter().collect() })
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Never here: a lock, or a memory of pods. Every operation may take as long as `systemctl` does.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use super::node::{Limited, Settings};
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
-use crate::base::limits;
+use crate::base::{limits, order};
 use crate::pod::qos::Qos;
 use crate::runtime::resources::cpu_shares;
 
@@ -223,19 +224,40 @@ impl Kubepods {
             tree.mark(&top);
             return false;
         }
-        let (mut marked, mut others) = (0, 0);
-        for qos in CLASSES {
-            let class = self.naming.class(qos);
-            for name in tree.below(&class).into_iter().filter(|name| self.naming.uid(name).is_some()) {
-                let count = if tree.is_marked(&class.join(name)) { &mut marked } else { &mut others };
-                *count += 1;
-            }
-        }
-        if (marked > 0 && others == 0) || !tree.can_mark(&top) {
+        let (marked, others): (Vec<PathBuf>, Vec<PathBuf>) =
+            self.pods().into_iter().partition(|path| tree.is_marked(path));
+        if (!marked.is_empty() && others.is_empty()) || !tree.can_mark(&top) {
             return false;
         }
         // Another podkeeper may have made it and not marked it yet.
         thread::sleep(limits::CGROUP_MARK);
         tree.exists(&top) && !tree.is_marked(&top)
+    }
+
+    /// Cgroups of pods in this `kubepods` that another program made and uses, though a podkeeper made `kubepods`: those of
+    /// a kubelet that came later, and kills what it does not know. Each with the number by which the kernel tells it from a
+    /// later one of the same name. A podkeeper marks a pod's cgroup before a container runs in it, so one without a mark
+    /// and without processes is nobody's yet. Where systemd makes slices, those of other podkeepers have no mark before
+    /// their first container runs, and nothing can be told by it.
+    pub(super) fn strangers(&self) -> BTreeSet<(PathBuf, u64)> {
+        if matches!(self.manager, Manager::Slices(_)) || !self.tree.is_marked(&self.naming.top()) {
+            return BTreeSet::new();
+        }
+        let pods = self.pods().into_iter().filter(|path| !self.tree.is_marked(path));
+        let used = pods.filter(|path| self.tree.has_processes(path));
+        order::set(
+            used.filter_map(|path| Some((self.tree.number(&path)?, path)))
+                .map(|(number, path)| (path, number)),
+        )
+    }
+
+    /// Cgroups of all pods here.
+    fn pods(&self) -> Vec<PathBuf> {
+        let of_class = |qos| {
+            let class = self.naming.class(qos);
+            let names = self.tree.below(&class).into_iter().filter(|name| self.naming.uid(name).is_some());
+            names.map(|name| class.join(name)).collect::<Vec<_>>()
+        };
+        CLASSES.into_iter().flat_map(of_class).collect()
     }
 }

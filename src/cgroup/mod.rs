@@ -17,7 +17,8 @@
 //! until it is made anew.
 //!
 //! A `kubepods` without a mark belongs to another program, and so does one from which marked cgroups of pods
-//! vanish: pods then get another root. Cgroups that earlier flags made are found by their marks. With
+//! vanish, or in which programs run in cgroups of pods that stay without a mark: pods then get another root, with their
+//! next sandbox. Cgroups that earlier flags made are found by their marks. With
 //! systemd's driver podkeeper makes no cgroup. It sets properties of slices by `systemctl set-property
 //! --runtime`; slices start with the first container, and `systemctl stop` ends them. Systemd's own drop-ins
 //! below `/run` hold the properties, so no property is set twice. (Seen with systemd 252: limits written to a
@@ -25,6 +26,7 @@
 //! Only huge pages, which systemd does not know, are written to files there too, once the sandbox has
 //! started.
 
+mod alone;
 pub mod engine;
 mod kubepods;
 pub mod names;

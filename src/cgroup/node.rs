@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 mod leave;
 
@@ -82,6 +84,8 @@ struct Known {
     moved: bool,
     /// Hierarchies of an earlier daemon, or of earlier flags.
     former: Vec<Arc<Kubepods>>,
+    /// Cgroups of pods that another program seems to use here, and since when: see [`Kubepods::strangers`].
+    strangers: Vec<(PathBuf, u64, Instant)>,
     /// UIDs whose workers need a cgroup, and where it was marked.
     used: Table<String, Option<PathBuf>>,
     /// UIDs with work under way on their cgroup.
@@ -91,6 +95,24 @@ struct Known {
     /// Whether a thread sets that weight, and whether the weight has changed since it began.
     weighing: bool,
     weight_changed: bool,
+}
+
+impl Known {
+    /// Whether one of these was there [`limits::CGROUP_STRANGER`] ago. Docker makes a pod's cgroup again, without a mark,
+    /// for a container of another podkeeper that it starts late; that podkeeper ends it at once.
+    fn has_stayed(&mut self, strangers: BTreeSet<(PathBuf, u64)>, now: Instant) -> bool {
+        let before = std::mem::take(&mut self.strangers);
+        let since = |(path, number): &(PathBuf, u64)| {
+            let same = before.iter().find(|(old, of_old, _)| old == path && of_old == number);
+            same.map_or(now, |(.., since)| *since)
+        };
+        let with_since = |each| (since(&each), each);
+        let known =
+            strangers.into_iter().map(with_since).map(|(since, (path, number))| (path, number, since));
+        self.strangers = known.take(limits::CGROUP_STRANGERS).collect();
+        let long_ago = |since: &Instant| now.saturating_duration_since(*since) >= limits::CGROUP_STRANGER;
+        !self.moved && self.strangers.iter().any(|(.., since)| long_ago(since))
+    }
 }
 
 /// The right to work on the cgroup of one UID.
@@ -190,6 +212,7 @@ impl Cgroups {
     fn try_out(&self, driver: Driver, manager: Manager) -> Result<(Kubepods, bool), String> {
         let tree = Tree::open(self.mount.clone(), self.owner.clone());
         let mut kubepods = Kubepods::new(tree, manager, Naming::new(driver, &self.settings.root));
+        let _alone = tree_alone(&kubepods);
         let foreign = kubepods.is_foreign();
         if foreign {
             let own = self.own(&kubepods);
@@ -270,8 +293,9 @@ impl Cgroups {
         let taken = marked.as_ref() == Some(&path) && !kubepods.tree.is_marked(&path);
         let foreign = || {
             // The lock: another worker may have made it and not marked it yet.
-            let _held = self.shared.lock();
-            kubepods.is_foreign()
+            let mut held = self.shared.lock();
+            let _alone = tree_alone(&kubepods);
+            kubepods.is_foreign() || held.has_stayed(kubepods.strangers(), Instant::now())
         };
         let (kubepods, moved) = if taken || foreign() { self.move_away(kubepods) } else { (kubepods, None) };
         (moved, self.ensure_on(&kubepods, pod, uid))
@@ -291,6 +315,8 @@ impl Cgroups {
                 // The lock: another worker may be making or removing the parents. Kernel directories are
                 // quickly made.
                 let _held = self.shared.lock();
+                // And another podkeeper, to which they are unused until this pod's is there.
+                let _alone = tree_alone(kubepods);
                 if !kubepods.is_prepared() {
                     self.prepare(kubepods)?;
                 }
@@ -344,7 +370,10 @@ impl Cgroups {
             return false;
         }
         match &kubepods.manager {
-            Manager::Files => kubepods.remove_if_unused(),
+            Manager::Files => {
+                let _alone = tree_alone(kubepods);
+                kubepods.remove_if_unused()
+            }
             Manager::Slices(_) => {
                 drop(known);
                 let gone = kubepods.remove_if_unused();
@@ -385,6 +414,11 @@ impl Cgroups {
         }
         known.weighing = false;
     }
+}
+
+/// Where podkeeper makes cgroups itself: see [`Tree::alone`].
+fn tree_alone(kubepods: &Kubepods) -> Option<OwnedFd> {
+    matches!(kubepods.manager, Manager::Files).then(|| kubepods.tree.alone()).flatten()
 }
 
 #[cfg(test)]

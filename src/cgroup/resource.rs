@@ -26,7 +26,7 @@ const OOM_DOCKER: &str = "-999";
 
 /// What was done with a reserved cgroup, for an event of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Settled {
     /// Its limits are set: "kube" or "system", and its name.
     Enforced(&'static str, String),
     /// They are not: "Kube" or "System", its name and why.
@@ -74,7 +74,7 @@ impl Resources {
 
     /// Brings everything to its place. What cannot be is logged once. `socket` is Docker's.
     #[must_use]
-    pub fn settle(&self, socket: Option<&Path>) -> Vec<Told> {
+    pub fn settle(&self, socket: Option<&Path>) -> Vec<Settled> {
         if !self.host.system_cgroups.is_empty() {
             self.gather();
         }
@@ -98,8 +98,8 @@ impl Resources {
             if whole || part {
                 let memory = Some(amount.memory).filter(|memory| whole && *memory > 0);
                 told.push(match self.limit(cgroup, amount.milli_cpu, memory) {
-                    Ok(()) => Told::Enforced(low, cgroup.clone()),
-                    Err(error) => Told::Failed(high, cgroup.clone(), error.to_string()),
+                    Ok(()) => Settled::Enforced(low, cgroup.clone()),
+                    Err(error) => Settled::Failed(high, cgroup.clone(), error.to_string()),
                 });
             }
         }
@@ -309,11 +309,11 @@ mod tests {
             ..Host::default()
         };
         let machine = Machine::new("resource-kube", Version::V2, host("kube-reserved"));
-        let missing = Told::Failed("Kube", "/kube".into(), "\"/kube\" cgroup does not exist".into());
+        let missing = Settled::Failed("Kube", "/kube".into(), "\"/kube\" cgroup does not exist".into());
         assert_eq!(machine.resources.settle(None), [missing]);
         assert!(machine.resources.settle(None).is_empty(), "it is told once");
         fs::create_dir_all(machine.dir.join("cgroup/kube")).unwrap();
-        assert_eq!(machine.resources.settle(None), [Told::Enforced("kube", "/kube".into())]);
+        assert_eq!(machine.resources.settle(None), [Settled::Enforced("kube", "/kube".into())]);
         assert_eq!(machine.read("cgroup/kube/memory.max"), (1 << 30).to_string());
         assert_ne!(machine.read("cgroup/kube/cpu.weight"), "");
         let machine = Machine::new("resource-cpu", Version::V2, host("kube-reserved-compressible"));

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -155,6 +156,19 @@ impl Tree {
         let owner = String::from_utf8_lossy(&owner).into_owned();
         // Between a mark and the first container there are no processes.
         (has_processes(&path) || locks::is_alive(Path::new(&owner))).then_some(owner)
+    }
+
+    /// Whether any process is in the cgroup, or below it.
+    #[must_use]
+    pub fn has_processes(&self, cgroup: &Path) -> bool {
+        self.written().first().is_some_and(|hierarchy| has_processes(&hierarchy.join(cgroup)))
+    }
+
+    /// The kernel's number of a cgroup: one of the same name that is made later has another one.
+    #[must_use]
+    pub fn number(&self, cgroup: &Path) -> Option<u64> {
+        let path = self.written().into_iter().next()?.join(cgroup);
+        fs::symlink_metadata(path).ok().map(|meta| meta.ino())
     }
 
     /// Whether marks can be set here.

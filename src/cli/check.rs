@@ -13,9 +13,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::exit::Exit;
-use super::flags::{Options, Output};
-use super::show::get;
-use super::{print, say};
+use super::flags::{Options, Output, Verb};
+use super::given::Parsed;
+use super::{print, say, show};
 use crate::base::count::many;
 use crate::base::limits;
 use crate::base::logging::one_line;
@@ -35,14 +35,11 @@ use crate::source::signature;
 use places::Places;
 
 /// Checks files and directories; exit code 1 when a problem is an error.
-pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
-    options.notes.iter().for_each(|note| say(&format!("note: {note}")));
+pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
+    let options = &parsed.options;
+    parsed.notes.iter().for_each(|note| say(&format!("note: {note}")));
     let host = sys::hostname();
-    if let Err(why) = super::run::verifier(&options.sources.verify_keys) {
-        say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));
-        return Exit::Usage;
-    }
-    let mut report = match Report::new(options, &host) {
+    let mut report = match Report::new(parsed, &host) {
         Ok(report) => report,
         Err(why) => {
             say(&why);
@@ -55,7 +52,7 @@ pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
         report.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
     }
     let printed = if options.command.output == Output::Json {
-        print(&format!("{}\n", get::four_spaces(&report.json())))
+        print(&format!("{}\n", show::json::emit(&report.json())))
     } else {
         report.problems.iter().for_each(|problem| say(&line(problem)));
         print(&report.summary())
@@ -98,7 +95,8 @@ struct Report {
     config: Config,
     /// Whose the file is that is read now.
     source: Source,
-    /// A standard was named by itself: pods are judged by it alone, and may not be for this node at all.
+    /// A standard was named by itself, on the command line and without a configuration: pods are judged by it alone,
+    /// and may not be for this node at all.
     standard_alone: bool,
     files: usize,
     /// Every pod in which no error is.
@@ -129,12 +127,14 @@ struct Wanted {
 
 impl Report {
     /// A report by what `run` would make of these flags on this machine.
-    fn new(options: &Options, host: &str) -> Result<Report, String> {
-        let config = super::run::configure(options, host).map_err(|error| error.to_string())?;
+    fn new(parsed: &Parsed, host: &str) -> Result<Report, String> {
+        let config =
+            super::run::configuration(Verb::Check, parsed, host).map_err(|error| error.to_string())?;
+        let options = &parsed.options;
         Ok(Report {
             config,
             source: options.sources.source.unwrap_or(Source::File),
-            standard_alone: !options.policy.pod_security.is_empty() && options.directories.config.is_none(),
+            standard_alone: !options.policy.pod_security.is_empty() && !options.directories.has_files(),
             files: 0,
             names: BTreeSet::new(),
             sets: BTreeMap::new(),
@@ -307,7 +307,7 @@ impl Report {
         }
     }
 
-    /// Pods that are waited for and that nobody will ever start.
+    /// Pods that are waited for and will never start.
     fn missing_pods(&self) -> Vec<Problem> {
         let node = &self.config.node_name;
         let severity = if self.standard_alone { Severity::Warning } else { Severity::Error };

@@ -1,9 +1,12 @@
 //! `completion`: what a shell needs to complete command lines, made of the tables of verbs and flags. Names of pods are
-//! asked for when somebody presses the key. Pure but for the printing.
+//! asked for when the user presses the key. Pure but for the printing.
 
 use std::fmt::Write as _;
 
 use super::flags::{self, Flag, Verb};
+use super::value;
+use super::verbs::Operands;
+use crate::base::order;
 
 /// The shells that are known, with the word for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,11 @@ pub enum Shell {
 impl Shell {
     /// Every one, by its word.
     pub const ALL: &[(&str, Shell)] = &[("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
+
+    /// The words of all.
+    pub fn words() -> Vec<&'static str> {
+        Shell::ALL.iter().map(|(word, _)| *word).collect()
+    }
 
     /// The shell that a word means.
     #[must_use]
@@ -37,60 +45,21 @@ pub fn text(shell: Shell) -> String {
     }
 }
 
-/// What stands behind a command or a flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Value {
-    /// Nothing that could be told.
-    Any,
-    /// Files and directories.
-    Files,
-    /// Pods of the node.
-    Pods,
-    /// One of these; then, behind `pods` or `pod`, pods.
-    Kinds(&'static [&'static str]),
-    /// A command.
-    Verbs,
-    /// A shell.
-    Shells,
+/// The words for what a command is about, in the order in which shells show them.
+fn sorted(kinds: &[&'static str]) -> Vec<&'static str> {
+    let mut kinds = kinds.to_vec();
+    order::sort(&mut kinds);
+    kinds
 }
 
-fn operand(verb: Verb) -> Value {
-    match verb {
-        Verb::Check | Verb::Load => Value::Files,
-        Verb::Get => Value::Kinds(&["events", "node", "pods", "sources"]),
-        Verb::Describe => Value::Kinds(&["node", "pod"]),
-        Verb::Top => Value::Kinds(&["node", "pods"]),
-        Verb::Logs | Verb::Restart | Verb::Attach | Verb::Exec | Verb::PortForward | Verb::Debug => {
-            Value::Pods
-        }
-        Verb::Help => Value::Verbs,
-        Verb::Completion => Value::Shells,
-        Verb::Run
-        | Verb::Config
-        | Verb::Forget
-        | Verb::Drain
-        | Verb::Resume
-        | Verb::Stats
-        | Verb::Explain
-        | Verb::Pull
-        | Verb::Images
-        | Verb::Prune
-        | Verb::Kubeconfig
-        | Verb::Page
-        | Verb::Join
-        | Verb::Version => Value::Any,
-    }
-}
-
-/// The values that a flag may have, where they are a closed list.
-fn choices(flag: &Flag) -> Vec<&'static str> {
-    match flag.name {
-        "output" => vec!["wide", "json", "yaml", "name"],
-        _ => match flag.word() {
-            Some(word) if word.contains('|') => word.split('|').collect(),
-            _ => Vec::new(),
-        },
-    }
+/// Those of all commands behind which no names of pods stand.
+fn other_kinds() -> Vec<&'static str> {
+    let of = |verb: &Verb| match verb.about().operands {
+        Operands::Kinds(kinds) => kinds,
+        _ => &[],
+    };
+    let all = order::set(Verb::ALL.iter().flat_map(of).copied());
+    all.into_iter().filter(|kind| !value::PODS.contains(kind)).collect()
 }
 
 fn dashed(flag: &Flag) -> Vec<String> {
@@ -101,10 +70,6 @@ fn dashed(flag: &Flag) -> Vec<String> {
 
 fn verb_words() -> String {
     Verb::ALL.iter().map(|verb| verb.word()).collect::<Vec<_>>().join(" ")
-}
-
-fn shell_words() -> String {
-    Shell::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" ")
 }
 
 const BASH_HEAD: &str = r#"# Completion of podkeeper for bash; printed by: podkeeper completion bash
@@ -139,7 +104,7 @@ const BASH_TAIL: &str = r#"    *) return ;;
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
             pod | pods) words='@pods'; break ;;
-            events | node | sources) words=''; break ;;
+            @OTHERS@) words=''; break ;;
             esac
         done
     fi
@@ -159,7 +124,7 @@ fn bash() -> String {
         let (mut files, mut others) = (Vec::new(), Vec::new());
         for flag in flags::of(*verb).filter(|flag| flag.word().is_some()) {
             let patterns = dashed(flag).into_iter().map(|name| format!("{}:{name}", verb.word()));
-            let choices = choices(flag);
+            let choices = flag.choices();
             if !choices.is_empty() {
                 let patterns: Vec<String> = patterns.collect();
                 let words = choices.join(" ");
@@ -185,17 +150,17 @@ fn bash() -> String {
     out.push_str("    esac\n    case $verb in\n");
     for verb in Verb::ALL {
         let flags: Vec<String> = flags::of(*verb).flat_map(dashed).collect();
-        let words = match operand(*verb) {
-            Value::Any => "''".to_owned(),
-            Value::Files => "@files".to_owned(),
-            Value::Pods => "@pods".to_owned(),
-            Value::Kinds(kinds) => format!("'' kinds='{}'", kinds.join(" ")),
-            Value::Verbs => format!("'{}'", verb_words()),
-            Value::Shells => format!("'{}'", shell_words()),
+        let words = match verb.about().operands {
+            Operands::None | Operands::Free => "''".to_owned(),
+            Operands::Files => "@files".to_owned(),
+            Operands::Pods => "@pods".to_owned(),
+            Operands::Kinds(kinds) => format!("'' kinds='{}'", sorted(kinds).join(" ")),
+            Operands::Verbs => format!("'{}'", verb_words()),
+            Operands::Shells => format!("'{}'", Shell::words().join(" ")),
         };
         let _ = writeln!(out, "    {}) flags='{}' words={words} ;;", verb.word(), flags.join(" "));
     }
-    out.push_str(BASH_TAIL);
+    out.push_str(&BASH_TAIL.replace("@OTHERS@", &other_kinds().join(" | ")));
     out
 }
 
@@ -249,13 +214,13 @@ fn zsh() -> String {
         for flag in flags::of(*verb) {
             zsh_flag(&mut out, flag);
         }
-        let action = match operand(*verb) {
-            Value::Any => "",
-            Value::Files => "_files",
-            Value::Pods => "_podkeeper_pods",
-            Value::Kinds(kinds) => &format!("_podkeeper_kinds {}", kinds.join(" ")),
-            Value::Verbs => &format!("({})", verb_words()),
-            Value::Shells => &format!("({})", shell_words()),
+        let action = match verb.about().operands {
+            Operands::None | Operands::Free => "",
+            Operands::Files => "_files",
+            Operands::Pods => "_podkeeper_pods",
+            Operands::Kinds(kinds) => &format!("_podkeeper_kinds {}", sorted(kinds).join(" ")),
+            Operands::Verbs => &format!("({})", verb_words()),
+            Operands::Shells => &format!("({})", Shell::words().join(" ")),
         };
         let _ = writeln!(out, "                '*:argument:{action}'\n            ;;");
     }
@@ -265,12 +230,12 @@ fn zsh() -> String {
 
 fn zsh_flag(out: &mut String, flag: &Flag) {
     for name in dashed(flag) {
-        let help = zsh_text(flag.help);
+        let help = zsh_text(&flag.said());
         let _ = match flag.word() {
             None => writeln!(out, "                '*{name}[{help}]' \\"),
             Some(word) => {
                 let equals = if name.starts_with("--") { "=" } else { "" };
-                let choices = choices(flag);
+                let choices = flag.choices();
                 let action = match choices.as_slice() {
                     [] if flag.is_path() => "_files".to_owned(),
                     [] => String::new(),
@@ -306,12 +271,12 @@ fn fish() -> String {
         for flag in flags::of(*verb) {
             fish_flag(&mut out, &head, flag);
         }
-        let _ = match operand(*verb) {
-            Value::Any => Ok(()),
-            Value::Files => writeln!(out, "{head} -F"),
-            Value::Pods => writeln!(out, "{head} -a '(__podkeeper_pods)'"),
-            Value::Kinds(kinds) => {
-                let kinds = kinds.join(" ");
+        let _ = match verb.about().operands {
+            Operands::None | Operands::Free => Ok(()),
+            Operands::Files => writeln!(out, "{head} -F"),
+            Operands::Pods => writeln!(out, "{head} -a '(__podkeeper_pods)'"),
+            Operands::Kinds(kinds) => {
+                let kinds = sorted(kinds).join(" ");
                 let unsaid = format!(
                     "__fish_seen_subcommand_from {0}; and not __fish_seen_subcommand_from {kinds}",
                     verb.word()
@@ -326,8 +291,8 @@ fn fish() -> String {
                     "complete -c podkeeper -n '{unsaid}' -a '{kinds}'\ncomplete -c podkeeper -n '{said}' -a {pods}"
                 )
             }
-            Value::Verbs => writeln!(out, "{head} -a '{}'", verb_words()),
-            Value::Shells => writeln!(out, "{head} -a '{}'", shell_words()),
+            Operands::Verbs => writeln!(out, "{head} -a '{}'", verb_words()),
+            Operands::Shells => writeln!(out, "{head} -a '{}'", Shell::words().join(" ")),
         };
     }
     out
@@ -336,14 +301,14 @@ fn fish() -> String {
 fn fish_flag(out: &mut String, head: &str, flag: &Flag) {
     let long = if flag.name.len() == 1 { format!("-s {}", flag.name) } else { format!("-l {}", flag.name) };
     let short = flag.short.filter(|_| flag.name.len() > 1).map(|letter| format!(" -s {letter}"));
-    let choices = choices(flag);
+    let choices = flag.choices();
     let value = match flag.word() {
         None => String::new(),
         Some(_) if !choices.is_empty() => format!(" -x -a '{}'", choices.join(" ")),
         Some(_) if flag.is_path() => " -r -F".to_owned(),
         Some(_) => " -x".to_owned(),
     };
-    let help = fish_text(flag.help);
+    let help = fish_text(&flag.said());
     let _ = writeln!(out, "{head} {long}{}{value} -d '{help}'", short.unwrap_or_default());
 }
 

@@ -2,23 +2,24 @@
 //! printing.
 
 use super::exit::Exit;
-use super::flags::{self, Options, Verb};
+use super::flags::{self, Verb};
+use super::given::Parsed;
 use super::show::table::List;
 use super::{print, say};
 
 /// Prints all values.
-pub fn run(options: &Options) -> Exit {
-    options.notes.iter().for_each(|note| say(&format!("note: {note}")));
-    print(&text(options))
+pub fn run(parsed: &Parsed) -> Exit {
+    parsed.notes.iter().for_each(|note| say(&format!("note: {note}")));
+    print(&text(parsed))
 }
 
-fn text(options: &Options) -> String {
+fn text(parsed: &Parsed) -> String {
     let mut rows = Vec::new();
     for flag in flags::of(Verb::Run) {
         let name = if flag.name.len() == 1 { format!("-{}", flag.name) } else { format!("--{}", flag.name) };
-        let given: Vec<_> = options.given.iter().filter(|(other, ..)| *other == flag.name).collect();
-        for (_, value, from) in &given {
-            rows.push(vec![name.clone(), shown(value), from.clone()]);
+        let given: Vec<_> = parsed.in_force(flag).collect();
+        for one in &given {
+            rows.push(vec![name.clone(), shown(one.value.text()), one.from.to_string()]);
         }
         if given.is_empty() && !flag.default.is_empty() {
             rows.push(vec![name, flag.default.to_owned(), "default".to_owned()]);
@@ -49,17 +50,20 @@ mod tests {
         let file = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\nstaticPodPath: manifests\n\
                     maxPods: 5\nresolvConf: ''\ndevices:\n  a: /dev/null\n  b: /dev/zero\n\
                     staticPodURL: https://example.com/?token=secret\n";
-        let line = "config --config /etc/podkeeper/config.yaml --max-pods 7 --node-labels a=b";
+        let line = "config --config /etc/podkeeper/config.yaml --max-pods 6 --max-pods 7 --node-labels a=b \
+                    --node-labels c=d";
         let command = parse(line.split(' ').map(OsString::from), &|_| Ok(file.as_bytes().to_vec()));
-        let Ok(Command::Config(options)) = command else { panic!("{command:?}") };
-        let text = text(&options);
+        let Ok(Command::Config(parsed)) = command else { panic!("{command:?}") };
+        let text = text(&parsed);
         assert!(!text.contains("secret"), "{text}");
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows.iter().filter(|row| row.first() == Some(&"--max-pods")).count(), 1, "{text}");
         for expected in [
             ["FLAG", "VALUE", "FROM"],
             ["--pod-manifest-path", "/etc/podkeeper/manifests", "/etc/podkeeper/config.yaml:3"],
             ["--max-pods", "7", "flag"],
             ["--node-labels", "a=b", "flag"],
+            ["--node-labels", "c=d", "flag"],
             ["--resolv-conf", "\"\"", "/etc/podkeeper/config.yaml:5"],
             ["--device", "b=/dev/zero", "/etc/podkeeper/config.yaml:8"],
             ["--manifest-url", "...", "/etc/podkeeper/config.yaml:9"],

@@ -11,7 +11,7 @@ use super::flags::{self, Flag, InFile};
 use super::nearest::nearest;
 use crate::base::limits;
 use crate::base::regular;
-use crate::manifest::node::{Data, Entry, Node, Place};
+use crate::manifest::tree::{Data, Entry, Node, Place};
 use crate::manifest::yaml;
 
 /// `apiVersion` of the file.

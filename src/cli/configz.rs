@@ -6,25 +6,24 @@
 use serde_json::{Map, Value, json};
 
 use super::config_file::kubelet::{FIELDS, Means};
-use super::flags::{self, Flag, Options, Takes};
+use super::flags::{self, Flag, Takes};
+use super::given::Parsed;
 use super::value;
 
 /// The answer's body.
 #[must_use]
-pub fn text(options: &Options) -> String {
+pub fn text(parsed: &Parsed) -> String {
     let mut all = Map::new();
     for (field, means) in FIELDS {
         let (Means::Flag(name) | Means::Pointer(name)) = means else { continue };
         let Some(flag) = flags::all().find(|flag| flag.name == *name && !flag.is_secret()) else { continue };
-        let given: Vec<&str> =
-            options.given.iter().filter(|(of, ..)| of == name).map(|(_, value, _)| value.as_str()).collect();
+        let given: Vec<&str> = parsed.in_force(flag).map(|given| given.value.text()).collect();
         let is_switch = matches!(flag.takes, Takes::Switch(_));
         let texts = match given.as_slice() {
             [] if flag.default.is_empty() && is_switch => vec!["false"],
             [] if flag.default.is_empty() => continue,
             [] => vec![flag.default],
-            // The last one counts, of those that may stand once.
-            [.., last] => vec![*last],
+            given => given.to_vec(),
         };
         put(&mut all, field, of_type(flag, &texts.join(",")));
     }
@@ -44,25 +43,28 @@ fn put(map: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// The value as its field writes it, which the word for it in help tells.
+/// The value as its field writes it.
 fn of_type(flag: &Flag, text: &str) -> Value {
-    let word = flag.word().unwrap_or_default();
     let parts = || text.split(',').filter(|part| !part.is_empty());
-    let number = || text.parse::<i64>().map_or_else(|_| text.into(), Value::from);
     match flag.takes {
         Takes::Switch(_) => value::boolean(text).unwrap_or_default().into(),
-        Takes::Count(..) => number(),
-        Takes::Text("KEY=VALUE:EFFECT,...", _) => parts().map(taint).collect(),
-        Takes::Text("LIST", _) => parts().collect(),
-        Takes::Text(..) if word.ends_with("...") => match word.find(['=', '<']) {
-            None => parts().collect(),
-            Some(_) => {
-                let pairs = parts().filter_map(|part| part.split_once(['=', '<']));
-                pairs.map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
-            }
-        },
-        Takes::Text("PORT" | "PERCENT" | "N" | "SECONDS", _) => number(),
-        _ => text.into(),
+        Takes::Count(..) | Takes::Seconds(_) | Takes::Number(..) | Takes::Port(_) => {
+            text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
+        }
+        Takes::Taints(_) => parts().map(taint).collect(),
+        Takes::List(..) => parts().collect(),
+        Takes::Map(_, between, _) => {
+            let pairs = parts().filter_map(|part| part.split_once(between));
+            pairs.map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
+        }
+        Takes::Duration(_)
+        | Takes::Path(..)
+        | Takes::PathOrNone(..)
+        | Takes::Name(..)
+        | Takes::Choice(..)
+        | Takes::Format(..)
+        | Takes::Text(..)
+        | Takes::Secret(..) => text.into(),
     }
 }
 
@@ -75,14 +77,14 @@ fn taint(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::run::tests::options;
+    use crate::cli::run::tests::parsed;
 
     #[test]
     fn settings_stand_where_a_kubelet_configuration_has_them() {
         let line = "run --pod-manifest-path /m --max-pods 7 --kube-reserved cpu=100m,memory=64Mi --cluster-dns 10.0.0.1 \
              --eviction-hard memory.available<1Mi --register-with-taints edge=true:NoSchedule --anonymous-auth \
              --authorization-mode AlwaysAllow --manifest-url https://a/?token=canary --image-gc-high-threshold 90";
-        let text = text(&options(line));
+        let text = text(&parsed(line));
         assert!(!text.contains("canary"));
         let value: Value = serde_json::from_str(&text).unwrap();
         let check = |pointer: &str, expected: Value| {
@@ -104,5 +106,18 @@ mod tests {
         check("syncFrequency", "1m".into());
         check("imageGCHighThresholdPercent", 90.into());
         check("port", 0.into());
+    }
+
+    #[test]
+    fn a_flag_that_is_given_again_has_the_value_that_is_in_force() {
+        let line = "run --pod-manifest-path /m --cluster-dns 10.0.0.1 --cluster-dns 10.0.0.2,10.0.0.3 --max-pods 7 \
+             --max-pods 8 --register-with-taints a=b:NoSchedule --register-with-taints c=d:NoExecute \
+             --eviction-hard memory.available<1Mi --eviction-hard memory.available<2Mi,pid.available<5";
+        let value: Value = serde_json::from_str(&text(&parsed(line))).unwrap();
+        let of = |field: &str| value.pointer(&format!("/kubeletconfig/{field}")).cloned().unwrap_or_default();
+        assert_eq!(of("clusterDNS"), json!(["10.0.0.1", "10.0.0.2", "10.0.0.3"]));
+        assert_eq!(of("maxPods"), json!(8));
+        assert_eq!(of("registerWithTaints"), json!([{"key": "c", "value": "d", "effect": "NoExecute"}]));
+        assert_eq!(of("evictionHard"), json!({"memory.available": "2Mi", "pid.available": "5"}));
     }
 }

@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::exit::Exit;
 use super::flags::Options;
-use super::lock::{self, Told};
+use super::lock::{self, Notified};
 use super::pods;
 use super::{Outcome, print, say};
 use crate::base::clock::{Clock, System, boot_id};
@@ -28,20 +28,22 @@ pub fn drain(options: &Options) -> Outcome {
     }
     lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
     let boot = if options.drain.until_reboot { boot_id() } else { None };
-    let asked = Drain { since: System::start().now().wall, grace: options.drain.grace, boot };
-    // Who drained the node for longer meant it.
+    // Who goes on after that time to take the machine down has each pod told before.
+    let within = u32::try_from(options.drain.timeout.as_secs()).ok().filter(|_| boot.is_some());
+    let asked = Drain { since: System::start().now().wall, grace: options.drain.grace, within, boot };
+    // A longer drain that stands was meant.
     let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.drain.until_reboot);
     let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
     let place = drain::path(root_dir);
     drain::write(root_dir, &marker)
         .map_err(|error| format!("{}: {error}; nothing is stopped", place.display()))?;
     match lock::tell(root_dir) {
-        Told::Nobody => Ok(print(
+        Notified::Nobody => Ok(print(
             "drained; podkeeper is not running here: what runs goes on until the next one begins, which stops \
              it and starts nothing\n",
         )),
-        Told::Deaf => Err(lock::DEAF.to_owned()),
-        Told::Daemon(pid) => wait(options, &marker, pid),
+        Notified::Deaf => Err(lock::DEAF.to_owned()),
+        Notified::Daemon(pid) => wait(options, &marker, pid),
     }
 }
 
@@ -59,9 +61,11 @@ pub fn resume(options: &Options) -> Outcome {
         return Ok(print("the node is not drained\n"));
     }
     match lock::tell(root_dir) {
-        Told::Nobody => Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n")),
-        Told::Deaf => Err(lock::DEAF.to_owned()),
-        Told::Daemon(pid) => {
+        Notified::Nobody => {
+            Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n"))
+        }
+        Notified::Deaf => Err(lock::DEAF.to_owned()),
+        Notified::Daemon(pid) => {
             let begun = Instant::now();
             while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {
                 if begun.elapsed() > limits::FORGET_PATIENCE {
@@ -77,7 +81,7 @@ pub fn resume(options: &Options) -> Outcome {
 }
 
 /// Why these are not the directories of one daemon: the marker would be put where the one that is meant does not
-/// look. A run directory that nobody has may have been removed under its daemon.
+/// look. A run directory without a daemon may have been removed under its daemon.
 fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
     let (root, run) = (root_dir.display(), run_dir.display());
     if !locks::is_alive(run_dir) {
@@ -112,7 +116,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
         let drain = view(&options.directories.run, pid).flatten().filter(|view| view.since == marker.since);
         if let Some(DrainView { left, stopped, .. }) = drain {
             for line in progress(before.as_deref(), &left) {
-                // Whoever went away meanwhile is waited for all the same: the exit code counts.
+                // The wait goes on for a reader that went away, too: the exit code counts.
                 _ = print(&line);
             }
             if stopped {
@@ -121,7 +125,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
             before = Some(left);
         }
         let over = begun.elapsed() > options.drain.timeout;
-        // Said early: whoever waits five minutes for nobody wants to know.
+        // The warning comes early: five minutes is long to wait for a daemon that does not answer.
         if over || (before.is_none() && !asked && begun.elapsed() > limits::DAEMON_ANSWER) {
             asked = true;
             let state = state(options, pid, before.as_deref());
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_drain_until_reboot_says_so() {
-        let marker = |boot| Drain { since: System::start().now().wall, grace: None, boot };
+        let marker = |boot| Drain { since: System::start().now().wall, grace: None, within: None, boot };
         assert!(done(&marker(None)).ends_with("until podkeeper resume\n"));
         assert!(done(&marker(Some("id".into()))).ends_with("or the next boot of this machine\n"));
     }

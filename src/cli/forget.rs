@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use super::flags::Options;
-use super::lock::{self, Told};
+use super::lock::{self, Notified};
 use super::{Outcome, print};
 use crate::base::count::many;
 use crate::base::limits;
@@ -30,9 +30,11 @@ pub fn run(options: &Options, source: Source) -> Outcome {
 /// Tells the daemon and waits until it knows; the answer is for the user.
 fn tell(root_dir: &Path, source: Source) -> String {
     let process = match lock::tell(root_dir) {
-        Told::Nobody => return "podkeeper is not running here: the next one begins without it\n".to_owned(),
-        Told::Deaf => return format!("{}\n", lock::DEAF),
-        Told::Daemon(process) => process,
+        Notified::Nobody => {
+            return "podkeeper is not running here: the next one begins without it\n".to_owned();
+        }
+        Notified::Deaf => return format!("{}\n", lock::DEAF),
+        Notified::Daemon(process) => process,
     };
     let begun = Instant::now();
     // The daemon makes the directory anew when it has forgotten.

@@ -54,7 +54,7 @@ fn entry(out: &mut String, flag: &Flag) {
     let value = flag.word().map(|word| format!(" {word}")).unwrap_or_default();
     let _ = writeln!(out, "  {short}{dashes}{}{value}", flag.name);
     let _ = match (flag.word(), flag.default) {
-        (None, _) | (_, "") => writeln!(out, "        {}", flag.help),
-        (_, default) => writeln!(out, "        {} (default {default})", flag.help),
+        (None, _) | (_, "") => writeln!(out, "        {}", flag.said()),
+        (_, default) => writeln!(out, "        {} (default {default})", flag.said()),
     };
 }

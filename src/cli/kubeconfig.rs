@@ -1,6 +1,7 @@
 //! `kubeconfig`: a user's credentials for the API of this node, as kubectl reads them.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use super::flags::Options;
 use super::{Outcome, print};
@@ -8,13 +9,14 @@ use crate::api::{self, pki};
 use crate::base::logging::one_line;
 use crate::manifest::base64;
 use crate::network::address;
+use crate::status::file;
 
 /// Makes a key and a certificate, and prints them.
 pub fn run(options: &Options) -> Outcome {
     let command = &options.command;
     let server = match &command.server {
         Some(url) => url.clone(),
-        None => url(listens(options)?, &address::of_node(&options.node.ips)),
+        None => url(listens(options)?, &addresses(&options.directories.run)),
     };
     let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
     let authority = pki::Authority::open(&root_dir)?;
@@ -32,6 +34,12 @@ pub(super) fn listens(options: &Options) -> Result<SocketAddr, String> {
             options.directories.run.display()
         )
     })
+}
+
+/// The node's addresses as its daemon has them, for they may be set; or those from which it reaches other hosts.
+pub(super) fn addresses(run_dir: &Path) -> Vec<String> {
+    let written = file::read(run_dir).map(|status| status.file.addresses).unwrap_or_default();
+    if written.is_empty() { address::of_node(&[]) } else { written }
 }
 
 /// An API that listens on all addresses is reached by the node's own.
@@ -64,6 +72,24 @@ fn text(server: &str, user: &str, authority: &str, pair: &pki::Pair) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::testing::scratch;
+    use crate::cli::pods;
+    use crate::status::snapshot::StatusFile;
+
+    #[test]
+    fn the_addresses_are_those_that_the_daemon_was_given() {
+        let run_dir = scratch("kubeconfig-addresses");
+        let addresses_of = |written: &[&str]| {
+            let written = written.iter().map(|ip| (*ip).to_owned()).collect();
+            let status = StatusFile { addresses: written, ..pods::tests::node().file };
+            std::fs::write(run_dir.join(file::NAME), serde_json::to_vec(&status).unwrap()).unwrap();
+            addresses(&run_dir)
+        };
+        assert_eq!(addresses_of(&["192.0.2.77", "fd00::77"]), ["192.0.2.77", "fd00::77"]);
+        assert_eq!(addresses_of(&[]), address::of_node(&[]));
+        std::fs::remove_dir_all(&run_dir).unwrap();
+        assert_eq!(addresses(&run_dir), address::of_node(&[]), "no daemon has run");
+    }
 
     #[test]
     fn the_address_is_one_that_can_be_reached() {

@@ -131,7 +131,7 @@ fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
 
 /// The daemon that was to be told something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Notified {
     /// None runs there.
     Nobody,
     /// It runs, and cannot be told.
@@ -140,18 +140,18 @@ pub enum Told {
     Daemon(Pid),
 }
 
-/// What to say of [`Told::Deaf`].
+/// What to say of [`Notified::Deaf`].
 pub const DEAF: &str = "podkeeper runs and could not be told: send it SIGHUP";
 
 /// Tells the daemon of a root directory to look at its files again.
-pub fn tell(root_dir: &Path) -> Told {
+pub fn tell(root_dir: &Path) -> Notified {
     if !locks::is_alive(root_dir) {
-        return Told::Nobody;
+        return Notified::Nobody;
     }
     let pid = locks::holder(root_dir).and_then(|pid| Pid::from_raw(pid.cast_signed()));
     match pid.filter(|pid| kill_process(*pid, Signal::HUP).is_ok()) {
-        Some(pid) => Told::Daemon(pid),
-        None => Told::Deaf,
+        Some(pid) => Notified::Daemon(pid),
+        None => Notified::Deaf,
     }
 }
 
@@ -159,14 +159,15 @@ pub fn tell(root_dir: &Path) -> Told {
 mod tests {
     use super::*;
     use crate::base::testing::scratch;
+    use crate::cli::flags::Verb;
     use crate::cli::run;
 
     #[test]
     fn where_no_daemon_runs_nobody_is_told() {
         let dir = scratch("tell");
-        assert_eq!(tell(&dir), Told::Nobody);
+        assert_eq!(tell(&dir), Notified::Nobody);
         fs::write(dir.join(LOCK), format!("{}\n", std::process::id())).unwrap();
-        assert_eq!((tell(&dir), locks::holder(&dir)), (Told::Nobody, None), "the lock is not held");
+        assert_eq!((tell(&dir), locks::holder(&dir)), (Notified::Nobody, None), "the lock is not held");
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -174,7 +175,7 @@ mod tests {
     fn a_second_daemon_is_refused() {
         let dir = scratch("lock");
         let line = format!("run --pod-manifest-path m --root-dir {0}/root --run-dir {0}/run", dir.display());
-        let config = run::configure(&run::tests::options(&line), "n").unwrap();
+        let config = run::configuration(Verb::Run, &run::tests::parsed(&line), "n").unwrap();
         let held = prepare(&config).unwrap();
         assert!(locks::is_alive(&config.run_dir));
         assert_eq!(locks::holder(&config.run_dir), Some(std::process::id()));

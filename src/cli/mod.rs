@@ -12,6 +12,7 @@ mod drain;
 pub mod exit;
 pub mod flags;
 mod forget;
+mod given;
 pub mod help;
 mod join;
 mod kubeconfig;
@@ -51,32 +52,34 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     let outcome = match command {
-        Command::Run(options) => Ok(run::run(&options, arguments)),
-        Command::Check(options, paths) => Ok(check::run(&options, &paths)),
-        Command::Config(options) => Ok(config::run(&options)),
+        Command::Run(parsed) => Ok(run::run(&parsed, arguments)),
+        Command::Check(parsed, paths) => Ok(check::run(&parsed, &paths)),
+        Command::Config(parsed) => Ok(config::run(&parsed)),
         Command::Forget(options, source) => forget::run(&options, source),
         Command::Drain(options) => drain::drain(&options),
         Command::Resume(options) => drain::resume(&options),
         Command::Get(options, names) => show::get::run(&options, &names),
         Command::GetEvents(options) => show::events::run(&options),
         Command::GetSources(options) => show::sources::run(&options),
+        Command::GetObjects(options, kind, names) => show::objects::run(&options, kind, &names),
         Command::Describe(options, names) => show::describe::run(&options, &names),
         Command::GetNode(options, names) => show::node::get(&options, &names),
         Command::DescribeNode(options, names) => show::node::describe(&options, &names),
         Command::TopNode(options, names) => show::top::node(&options, &names),
         Command::TopPods(options, names) => show::top::pods(&options, &names),
         Command::Stats(options) => docker::stats::run(&options),
-        Command::Logs(options, pod) => docker::logs::run(&options, pod.as_deref()),
+        Command::Logs(options, of) => docker::logs::run(&options, &of),
         Command::Restart(options, pod) => docker::restart::run(&options, &pod),
         Command::Attach(options, pod) => docker::attach::run(&options, &pod),
         Command::PortForward(options, pod, ports) => docker::port_forward::run(&options, &pod, &ports),
+        Command::Copy(options, copied) => docker::cp::run(&options, &copied),
         Command::Exec(options, pod, command) => docker::exec::run(&options, &pod, command),
         Command::Debug(options, pod, command) => docker::debug::run(&options, &pod, &command),
         Command::Explain(options, field) => show::explain::run(&options, &field),
-        Command::Pull(options, images) => docker::images::pull(&options, &images),
-        Command::Load(options, files) => docker::images::load(&options, &files),
-        Command::Images(options) => docker::garbage::list::run(&options),
-        Command::Prune(options) => docker::garbage::prune::run(&options),
+        Command::Pull(options, images) => docker::pull::run(&options, &images),
+        Command::Load(options, files) => docker::load::run(&options, &files),
+        Command::Images(options) => docker::images::run(&options),
+        Command::Prune(options) => docker::prune::run(&options),
         Command::Completion(shell) => Ok(print(&completion::text(shell))),
         Command::Kubeconfig(options) => kubeconfig::run(&options),
         Command::Page(options) => page::run(&options),
@@ -105,7 +108,7 @@ fn print(text: &str) -> Exit {
     write(text).map_or_else(|message| fail(&message), |_| Exit::Ok)
 }
 
-/// Writes lines to standard error; when nobody reads them, there is nobody left to tell.
+/// Writes lines to standard error; without a reader there is nothing left to do.
 fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -3,14 +3,13 @@
 use super::flags::Options;
 use super::{Outcome, kubeconfig, print, say};
 use crate::api::page::ask;
-use crate::network::address;
 
 /// Has the daemon make a link, and prints it.
 pub fn run(options: &Options) -> Outcome {
     let listens = kubeconfig::listens(options)?;
     let server = match &options.command.server {
         Some(url) => url.trim_end_matches('/').to_owned(),
-        None => kubeconfig::url(listens, &address::of_node(&options.node.ips)),
+        None => kubeconfig::url(listens, &kubeconfig::addresses(&options.directories.run)),
     };
     let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
     let made = ask::link(&root_dir, listens)?;

@@ -1,7 +1,7 @@
 //! Arguments -> [`Command`]. Pure: no file, clock or environment is looked at. Every flag comes
 //! from `flags`, its default too.
 
-mod configure;
+mod files;
 mod operands;
 
 use std::ffi::OsString;
@@ -13,26 +13,30 @@ use lexopt::Arg;
 use super::completion::Shell;
 use super::exit::Exit;
 use super::flags::{self, Flag, Options, Takes, Verb};
+use super::given::{Given, Origin, Parsed};
 use super::nearest::nearest;
 use super::rules::check_run;
+use super::value;
+use super::verbs::Operands;
 use crate::pod::Source;
-pub use configure::Files;
-use configure::configure;
+use crate::pod::object::ObjectKind;
+pub use files::Files;
+use files::apply_files;
 
 /// What the user wants.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// `run`.
-    Run(Box<Options>),
+    Run(Box<Parsed>),
     /// `check`, with at least one path; `-` is standard input.
-    Check(Box<Options>, Vec<PathBuf>),
+    Check(Box<Parsed>, Vec<PathBuf>),
     /// `config`.
-    Config(Box<Options>),
+    Config(Box<Parsed>),
     /// `forget` this source.
     Forget(Box<Options>, Source),
-    /// Stop all pods.
+    /// `drain`.
     Drain(Box<Options>),
-    /// Start them again.
+    /// `resume`.
     Resume(Box<Options>),
     /// `get pods`, all or these.
     Get(Box<Options>, Vec<String>),
@@ -40,6 +44,8 @@ pub enum Command {
     GetEvents(Box<Options>),
     /// `get sources`.
     GetSources(Box<Options>),
+    /// `get configmaps` or `get secrets`, all or these.
+    GetObjects(Box<Options>, ObjectKind, Vec<String>),
     /// `get node`, with the name when one was given.
     GetNode(Box<Options>, Vec<String>),
     /// `describe node`, with the name when one was given.
@@ -48,18 +54,20 @@ pub enum Command {
     Describe(Box<Options>, Vec<String>),
     /// `top node`, with the name when one was given.
     TopNode(Box<Options>, Vec<String>),
-    /// Prints all figures.
+    /// `stats`.
     Stats(Box<Options>),
     /// `top pods`, all or these.
     TopPods(Box<Options>, Vec<String>),
-    /// `logs` of this pod; `None`: of those that the selector chooses.
-    Logs(Box<Options>, Option<String>),
+    /// `logs`.
+    Logs(Box<Options>, LogsOf),
     /// `restart` this pod.
     Restart(Box<Options>, String),
     /// `attach` to this pod.
     Attach(Box<Options>, String),
     /// `port-forward` to this pod, with at least one pair of ports, each as it was given.
     PortForward(Box<Options>, String, Vec<String>),
+    /// `cp`.
+    Copy(Box<Options>, Copied),
     /// `exec` in this pod, with a command of at least one word.
     Exec(Box<Options>, String, Vec<String>),
     /// `debug` this pod, with a command of any length.
@@ -86,6 +94,36 @@ pub enum Command {
     Version,
     /// `help`, of one subcommand or of all.
     Help(Option<Verb>),
+}
+
+/// Whose output `logs` prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogsOf {
+    /// That of this pod.
+    Pod(String),
+    /// That of the pods that the selector chooses, which is not empty.
+    Selected,
+}
+
+/// What `cp` copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    pub way: Way,
+    /// Name of the pod.
+    pub pod: String,
+    /// Path in the container, not empty.
+    pub inside: String,
+    /// Path on this machine, not empty.
+    pub outside: PathBuf,
+}
+
+/// Which way `cp` copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Out of the container.
+    Out,
+    /// Into it.
+    In,
 }
 
 /// A command line, or a configuration file, that makes no sense.
@@ -139,10 +177,10 @@ pub fn parse_with(
         (Verb::Exec | Verb::Debug, Some(at)) => Some(ours.split_off(at).split_off(1)),
         _ => None,
     };
-    let Some((options, words)) = read(verb, ours, files)? else {
+    let Some((parsed, words)) = read(verb, ours, files)? else {
         return Ok(Command::Help(Some(verb)));
     };
-    finish(verb, options, words, rest)
+    finish(verb, parsed, words, rest)
 }
 
 /// Flags and plain words of one subcommand; `None` when help is asked for.
@@ -150,7 +188,7 @@ fn read(
     verb: Verb,
     arguments: Vec<OsString>,
     files: Files<'_>,
-) -> Result<Option<(Options, Vec<OsString>)>, UsageError> {
+) -> Result<Option<(Parsed, Vec<OsString>)>, UsageError> {
     let mut given = Vec::new();
     let mut words = Vec::new();
     let mut parser = lexopt::Parser::from_args(arguments);
@@ -179,19 +217,18 @@ fn read(
         };
         given.push((flag, text));
     }
-    let mut options = Options::defaults().or_else(|why| usage(None, why))?;
-    configure(&mut options, verb, &given, files)?;
+    let options = Options::defaults().or_else(|why| usage(None, why))?;
+    let mut parsed = Parsed { options, given: Vec::new(), notes: Vec::new() };
+    apply_files(&mut parsed, verb, &given, files)?;
     for (flag, text) in given {
         // What is printed may be kept.
         let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
-        flag.set(&mut options, &text).or_else(|why| {
+        flag.set(&mut parsed.options, &text).or_else(|why| {
             usage(verb, format!("invalid argument {shown:?} for \"--{}\" flag: {why}", flag.name))
         })?;
-        if matches!(verb, Verb::Config | Verb::Run) {
-            options.note(flag, &text, "flag".to_owned());
-        }
+        parsed.given.push(Given::new(flag, &text, Origin::Flag));
     }
-    Ok(Some((options, words)))
+    Ok(Some((parsed, words)))
 }
 
 fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
@@ -234,34 +271,42 @@ fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
 /// Flags and words of one subcommand as a command. `rest` is what stood behind `--`.
 fn finish(
     verb: Verb,
-    options: Options,
+    parsed: Parsed,
     words: Vec<OsString>,
     rest: Option<Vec<OsString>>,
 ) -> Result<Command, UsageError> {
+    let Parsed { options, given, notes } = parsed;
     let options = Box::new(options);
+    // Where values come from counts for those alone that tell it, or begin with it.
+    let whole = |options: Box<Options>| Box::new(Parsed { options: *options, given, notes });
+    if verb.about().operands == Operands::None {
+        operands::none_left(verb, &words)?;
+    }
     match verb {
         Verb::Run => {
-            operands::none_left(verb, &words)?;
-            check_run(&options)?;
-            Ok(Command::Run(options))
+            check_run(verb, &options)?;
+            Ok(Command::Run(whole(options)))
         }
         Verb::Config => {
-            operands::none_left(verb, &words)?;
-            check_run(&options)?;
-            Ok(Command::Config(options))
+            check_run(verb, &options)?;
+            Ok(Command::Config(whole(options)))
         }
-        Verb::Check => operands::check(options, words),
-        Verb::Forget => operands::forget(options, &words),
-        Verb::Drain => operands::none_left(verb, &words).map(|()| Command::Drain(options)),
-        Verb::Resume => operands::none_left(verb, &words).map(|()| Command::Resume(options)),
+        Verb::Check => {
+            let paths = operands::check(&options, words)?;
+            Ok(Command::Check(whole(options), paths))
+        }
+        Verb::Forget => operands::forget(options),
+        Verb::Drain => Ok(Command::Drain(options)),
+        Verb::Resume => Ok(Command::Resume(options)),
         Verb::Get => operands::get(options, words),
         Verb::Describe => operands::describe(options, words),
         Verb::Top => operands::top(options, words),
-        Verb::Stats => operands::stats(options, &words),
+        Verb::Stats => Ok(Command::Stats(options)),
         Verb::Logs => operands::logs(options, words),
         Verb::Restart => operands::one_pod(verb, words).map(|pod| Command::Restart(options, pod)),
         Verb::Attach => operands::one_pod(verb, words).map(|pod| Command::Attach(options, pod)),
         Verb::PortForward => operands::port_forward(options, words),
+        Verb::Cp => operands::cp(options, &words),
         Verb::Exec => operands::exec(options, words, rest.unwrap_or_default()),
         Verb::Debug => operands::debug(options, words, rest.unwrap_or_default()),
         Verb::Explain => match operands::texts(verb, words)?.as_slice() {
@@ -275,26 +320,28 @@ fn finish(
             usage(verb, "no archive given: name files, or - for standard input")
         }
         Verb::Load => Ok(Command::Load(options, words.into_iter().map(PathBuf::from).collect())),
-        Verb::Images => operands::none_left(verb, &words).map(|()| Command::Images(options)),
-        Verb::Prune => operands::none_left(verb, &words).map(|()| Command::Prune(options)),
+        Verb::Images => Ok(Command::Images(options)),
+        Verb::Prune => Ok(Command::Prune(options)),
         Verb::Completion => match operands::texts(verb, words)?.as_slice() {
             [word] => match Shell::parse(word) {
                 Some(shell) => Ok(Command::Completion(shell)),
-                None => usage(verb, format!("no shell {word:?} is known: bash, zsh or fish")),
+                None => {
+                    usage(verb, format!("no shell {word:?} is known: {}", value::any_of(&Shell::words())))
+                }
             },
-            _ => usage(verb, "name one shell: bash, zsh or fish"),
+            _ => usage(verb, format!("name one shell: {}", value::any_of(&Shell::words()))),
         },
-        Verb::Kubeconfig => operands::none_left(verb, &words).map(|()| Command::Kubeconfig(options)),
-        Verb::Page => operands::none_left(verb, &words).map(|()| Command::Page(options)),
+        Verb::Kubeconfig => Ok(Command::Kubeconfig(options)),
+        Verb::Page => Ok(Command::Page(options)),
         Verb::Join => match operands::texts(verb, words)?.as_slice() {
             [server] => Ok(Command::Join(options, server.clone())),
             _ => usage(verb, "name one API server: https://HOST:6443"),
         },
-        Verb::Version => operands::none_left(verb, &words).map(|()| Command::Version),
+        Verb::Version => Ok(Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),
             [word] => known_verb(&word.to_string_lossy()).map(|verb| Command::Help(Some(verb))),
-            [_, more @ ..] => operands::none_left(verb, more).map(|()| Command::Help(None)),
+            [_, more, ..] => usage(verb, format!("unexpected argument {:?}", more.to_string_lossy())),
         },
     }
 }
@@ -303,7 +350,7 @@ fn finish(
 #[cfg(test)]
 pub fn parse(
     arguments: impl Iterator<Item = OsString>,
-    read: configure::Reader<'_>,
+    read: files::Reader<'_>,
 ) -> Result<Command, UsageError> {
     parse_with(arguments, Files { read, list: &|_| Err("no directory".to_owned()) })
 }

@@ -1,152 +1,30 @@
 //! Which pods the user means: the status file, filtered by namespace and name.
 
 mod missing;
+mod standing;
 
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::thread;
-use std::time::Instant;
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Pod;
-use rustix::process::{Pid, Signal, kill_process};
 
-use super::docker::engine;
-use super::flags::Options;
-use super::say;
-use crate::base::clock::Timestamp;
+use super::flags::{self, Options};
 use crate::base::count::many;
 use crate::base::limits;
-use crate::base::locks;
 use crate::base::logging::one_line;
 use crate::base::order;
-use crate::daemon::drain;
 use crate::pod::fields;
 use crate::pod::problem::Severity;
-use crate::status::file::{self, Status};
-use crate::status::node_object::STATUS_UNKNOWN;
-use crate::status::snapshot::{DockerView, SourceView, StatusFile};
-pub use missing::not_found;
+use crate::status::snapshot::{SourceView, StatusFile};
+pub use missing::{none_found, not_found};
+pub(super) use standing::{Daemon, docker_is_away, silent_since, without_docker};
+pub use standing::{load, must_answer};
 
-/// Reads the status file; tells when nobody keeps it up to date.
-///
-/// # Errors
-/// A message for the user.
-pub fn load(run_dir: &Path) -> Result<Status, String> {
-    let mut status = file::read(run_dir).map_err(|error| error.to_string())?;
-    let alive = locks::is_alive(run_dir);
-    if !alive {
-        nobody_posts(&mut status.file);
-        say(&format!(
-            "warning: podkeeper is not running (it was process {}): this is the last state it knew",
-            status.file.pid
-        ));
-    } else if let Some(written) = silent_since(run_dir, &status.file) {
-        nobody_posts(&mut status.file);
-        say(&format!(
-            "warning: podkeeper (process {}) does not answer, or cannot write its answer: this is the state it wrote at {written}",
-            status.file.pid
-        ));
-    } else if let Some(away) = without_docker(&status.file.docker) {
-        say(&format!("warning: {away}; what runs stays, and podkeeper waits for Docker"));
-    } else if engine::is_silent(&status.file.docker.endpoint, limits::DOCKER_SLOW) {
-        // The daemon finds out with its next call; nobody waits for that here.
-        say(&format!(
-            "warning: Docker has not answered for {} s: this is the last state that was seen",
-            limits::DOCKER_SLOW.as_secs()
-        ));
-    }
-    if let Some(note) = drained(&status.file, alive) {
-        say(&format!("note: {note}"));
-    }
-    Ok(status)
-}
-
-/// Fails where nobody would do what is asked for.
-///
-/// # Errors
-/// No daemon runs, or it does not answer; for a user.
-pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
-    if locks::is_alive(run_dir) && silent_since(run_dir, file).is_none() {
-        return Ok(());
-    }
-    Err("podkeeper does not run, or does not answer: nobody would start again what is stopped".to_owned())
-}
-
-/// That the node is drained. Without a daemon its last word may be old: `drain` and `resume` work on the marker, and
-/// that is what the next one reads.
-fn drained(file: &StatusFile, alive: bool) -> Option<String> {
-    let root_dir = Path::new(&file.root_dir);
-    let is_known = !file.root_dir.is_empty()
-        && match std::fs::symlink_metadata(drain::path(root_dir)) {
-            Ok(_) => true,
-            Err(error) => error.kind() == ErrorKind::NotFound,
-        };
-    if !alive && is_known {
-        let since = drain::read(root_dir)?.since;
-        return Some(format!(
-            "this node is drained since {since}: the next podkeeper starts nothing until podkeeper resume"
-        ));
-    }
-    let drain = file.drain.as_ref()?;
-    let left = match drain.left.len() {
-        0 => String::new(),
-        n => format!(" ({n} still to be stopped)"),
-    };
-    Some(format!("this node is drained since {}{left}: podkeeper resume starts its pods", drain.since))
-}
-
-/// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
-pub(super) fn docker_is_away(problem: Option<&str>) -> String {
-    const WORDS: &str = "Docker is not reachable";
-    let why = one_line(problem.unwrap_or("no answer yet"));
-    let cause = why.strip_prefix(WORDS).map_or(&*why, |rest| rest.trim_start_matches([':', ' ']));
-    format!("{WORDS} ({cause})")
-}
-
-/// That Docker is not reachable, and what is known of containers then; `None` while it is.
-pub(super) fn without_docker(docker: &DockerView) -> Option<String> {
-    if docker.reachable {
-        return None;
-    }
-    // The version comes with the first answer.
-    let known = match docker.version {
-        Some(_) => "what is shown of containers is what was seen last",
-        None => "it has not answered since podkeeper began, so that nothing is known of containers",
-    };
-    Some(format!("{}: {known}", docker_is_away(docker.problem.as_deref())))
-}
-
-/// What the control plane says of a node whose kubelet is gone (`pkg/controller/nodelifecycle`).
-fn nobody_posts(file: &mut StatusFile) {
-    for condition in &mut file.conditions {
-        condition.is_true = false;
-        condition.reason = STATUS_UNKNOWN.into();
-        condition.message = "Kubelet stopped posting node status.".into();
-    }
-}
-
-/// Asks the daemon whether it still works: on a signal that nobody else sends it, its main thread gives the
-/// status file a new time. Answers with the old one when it does not. One that cannot be asked counts as
-/// working: of another version, in another namespace of processes, or not ours to signal.
-pub(super) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
-    let path = run_dir.join(file::NAME);
-    let time = || {
-        let meta = std::fs::metadata(&path).ok()?;
-        Timestamp::new(meta.mtime(), i32::try_from(meta.mtime_nsec()).ok()?).ok()
-    };
-    let pid = locks::holder(run_dir).filter(|pid| *pid == file.pid && file.version == super::VERSION)?;
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    let before = time()?;
-    kill_process(pid, Signal::URG).ok()?;
-    let asked = Instant::now();
-    while asked.elapsed() < limits::DAEMON_ANSWER {
-        if time() != Some(before) {
-            return None;
-        }
-        thread::sleep(limits::DAEMON_LOOK);
-    }
-    Some(before)
+/// Where the daemon keeps what outlives a boot. One of an earlier version does not say, and is taken to keep it where
+/// one does that is told nothing.
+#[must_use]
+pub fn root_dir(file: &StatusFile) -> PathBuf {
+    let root = if file.root_dir.is_empty() { flags::ROOT_DIR } else { file.root_dir.as_str() };
+    PathBuf::from(root)
 }
 
 /// Whether `given` names the pod: its name, or without the node's suffix.
@@ -205,10 +83,10 @@ pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<us
 /// What to say when there is nothing to list.
 #[must_use]
 pub fn nothing(file: &StatusFile, options: &Options) -> String {
+    let mut text = none_found(options);
     if options.command.all_namespaces {
-        return "No resources found".into();
+        return text;
     }
-    let mut text = format!("No resources found in {} namespace.", options.command.namespace);
     let mut others: Vec<&str> = file.pods.iter().map(namespace).collect();
     let chosen = !options.command.selector.is_empty() || !options.command.field_selector.is_empty();
     if !others.is_empty() && !chosen {
@@ -259,8 +137,8 @@ pub fn failing(file: &StatusFile) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::cli::parse::{Command, parse};
-    use crate::status::snapshot::DrainView;
+    use crate::cli::parse::{Command, LogsOf, parse};
+    use crate::status::file::{self, Status};
 
     /// A node in many states: see `tests/golden/cli/node.json`.
     pub(crate) fn node() -> Status {
@@ -270,7 +148,8 @@ pub(crate) mod tests {
     pub(crate) fn options(line: &str) -> (Box<Options>, Vec<String>) {
         match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::Get(options, names) | Command::Describe(options, names)) => (options, names),
-            Ok(Command::Logs(options, pod)) => (options, pod.into_iter().collect()),
+            Ok(Command::Logs(options, LogsOf::Pod(pod))) => (options, vec![pod]),
+            Ok(Command::Logs(options, LogsOf::Selected)) => (options, Vec::new()),
             Ok(Command::Exec(options, pod, _)) => (options, vec![pod]),
             other => panic!("{line}: {other:?}"),
         }
@@ -288,58 +167,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_a_daemon_the_marker_says_whether_the_node_is_drained() {
-        let root = crate::base::testing::scratch("drained-note");
-        let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        let marker = drain::Drain { since, grace: None, boot: None };
-        let view = DrainView { since, grace_seconds: None, stopped: false, left: vec!["a/b".into()] };
-        let file = |drain| StatusFile { root_dir: root.to_string_lossy().into_owned(), drain, ..node().file };
-        let (is, was) = (file(Some(view)), file(None));
-        let says = "this node is drained since 2026-01-02T03:04:05Z";
-        let lives = format!("{says} (1 still to be stopped): podkeeper resume starts its pods");
-        assert_eq!(drained(&is, true).as_ref(), Some(&lives));
-        assert_eq!((drained(&was, true), drained(&was, false)), (None, None));
-        assert_eq!(drained(&is, false), None, "resumed since");
-        drain::write(&root, &marker).unwrap();
-        let next = format!("{says}: the next podkeeper starts nothing until podkeeper resume");
-        assert_eq!(drained(&is, false).as_ref(), Some(&next));
-        assert_eq!(drained(&was, false).as_ref(), Some(&next), "drained since");
-        // An earlier version does not say where.
-        let mute = StatusFile { root_dir: String::new(), ..is };
-        assert_eq!(drained(&mute, false), Some(lives));
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn that_docker_is_not_reachable_is_said_once() {
-        let check =
-            |why, cause: &str| assert_eq!(docker_is_away(why), format!("Docker is not reachable ({cause})"));
-        check(Some("Docker is not reachable: nobody listens"), "nobody listens");
-        check(
-            Some("Docker did not answer in time: GET /events"),
-            "Docker did not answer in time: GET /events",
-        );
-        check(Some("not asked yet"), "not asked yet");
-        check(None, "no answer yet");
-    }
-
-    #[test]
     fn a_list_says_which_sources_fail_and_what_counts_meanwhile() {
         let mut file = node().file;
         file.sources.clear();
         assert_eq!(failing(&file), [""; 0]);
         let mut source = |ready, restored, pods, problem: Option<&str>| {
             file.sources = vec![SourceView {
-                name: "http".into(),
                 location: "https://example.com/pods".into(),
                 ready,
                 restored,
-                last_success: None,
-                accepted: None,
                 pods,
-                objects: 0,
                 problem: problem.map(str::to_owned),
-                degraded: None,
+                ..SourceView::silent("http")
             }];
             failing(&file).join("\n")
         };
@@ -367,25 +206,6 @@ pub(crate) mod tests {
         let says = "warning: podkeeper hangs at its work, for a disk may not answer, and nothing is done there: \
                     pod default/a, the file source";
         assert_eq!(failing(&file), [says]);
-    }
-
-    #[test]
-    fn where_docker_never_answered_nothing_is_known_of_containers() {
-        let mut docker = node().file.docker;
-        assert_eq!(without_docker(&docker), None);
-        (docker.reachable, docker.problem) = (false, Some("no such file".to_owned()));
-        let away = "Docker is not reachable (no such file): ";
-        assert_eq!(
-            without_docker(&docker).unwrap(),
-            format!("{away}what is shown of containers is what was seen last")
-        );
-        docker.version = None;
-        assert_eq!(
-            without_docker(&docker).unwrap(),
-            format!(
-                "{away}it has not answered since podkeeper began, so that nothing is known of containers"
-            )
-        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! `run`: flags -> configuration, directories, their locks, logging; then the daemon begins. Whatever can be
-//! refused is refused here, before Docker hears of us.
+//! refused is refused here, before Docker is asked.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use super::exit::Exit;
-use super::flags::server::Mode;
+use super::flags::server::OfNode;
 use super::flags::{Options, Verb};
+use super::given::Parsed;
 use super::parse::UsageError;
-use super::rules::check_together;
-use super::{configz, fail, lock, reload, say, value};
+use super::{configz, fail, lock, reload, rules, say, value};
 use crate::base::{limits, logging};
 use crate::certificates::files::Place;
 use crate::certificates::request::Kind;
@@ -19,7 +19,7 @@ use crate::daemon::config::{ApiSource, Config, Images, Sources};
 use crate::daemon::main_loop;
 use crate::eviction;
 use crate::mapping::logs::LogSettings;
-use crate::network::{DockerNetwork, NetworkConfig};
+use crate::network::{Cni, DockerNetwork, NetworkConfig};
 use crate::node::sys;
 use crate::node::{Machine, Node};
 use crate::plan::DeadPolicy;
@@ -28,10 +28,11 @@ use crate::source::{api, http};
 use crate::worker::pulls::Pace;
 
 /// Runs the daemon until it ends. `arguments` are those of the options, which are read again at SIGHUP.
-pub fn run(options: &Options, arguments: Vec<OsString>) -> Exit {
+pub fn run(parsed: &Parsed, arguments: Vec<OsString>) -> Exit {
+    let options = &parsed.options;
     logging::init(options.logging.verbosity);
     let host = sys::hostname();
-    let config = match configure(options, &host) {
+    let config = match configuration(Verb::Run, parsed, &host) {
         Ok(config) => config,
         Err(error) => {
             say(&error.to_string());
@@ -53,22 +54,15 @@ pub fn run(options: &Options, arguments: Vec<OsString>) -> Exit {
         config.root_dir.display(),
         config.run_dir.display()
     );
-    for note in &options.notes {
+    for note in &parsed.notes {
         log::info!("{note}");
     }
-    if options.sources.kubeconfig.is_none() {
-        let of_server = [
-            ("--authorization-mode=Webhook", options.server.mode == Mode::Webhook),
-            ("--authentication-token-webhook", options.server.token_webhook),
-            ("--rotate-server-certificates", options.cluster.asks_serving),
-        ];
-        for (flag, _) in of_server.iter().filter(|(_, given)| *given) {
-            log::warn!("{flag} has no effect: --kubeconfig names no API server that could be asked");
-        }
+    for flag in rules::without_effect(options) {
+        log::warn!("{flag}");
     }
     let restore = lock::restore(config.run_dir.clone());
     let config = Arc::new(config);
-    let settings = reload::reader(arguments, options, &config, host);
+    let settings = reload::reader(arguments, parsed, &config, host);
     match main_loop::run(config, restore, settings) {
         Ok(None) => Exit::Ok,
         Ok(Some(report)) => {
@@ -79,19 +73,20 @@ pub fn run(options: &Options, arguments: Vec<OsString>) -> Exit {
     }
 }
 
-/// Flags -> configuration. `host` is the host's own name.
-pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
-    let refuse = |message: String| UsageError { message, verb: Some(Verb::Run), exit: Exit::Usage };
+/// Flags -> configuration. `host` is the host's own name; `verb` is the command that asks, whose flags an error names.
+pub(super) fn configuration(verb: Verb, parsed: &Parsed, host: &str) -> Result<Config, UsageError> {
+    let options = &parsed.options;
+    let refuse = |message: String| UsageError { message, verb: Some(verb), exit: Exit::Usage };
     let node_name = options.node.hostname_override.as_deref().unwrap_or(host).trim().to_lowercase();
     if !value::is_dns_subdomain(&node_name) {
         let why = "is not an RFC 1123 subdomain: give this node a name with --hostname-override";
         return Err(refuse(format!("the host's name {host:?} {why}")));
     }
-    check_together(options).map_err(refuse)?;
     let full = |path: &Path| absolute(path).map_err(|e| refuse(format!("path {}: {e}", path.display())));
     let node_labels = node_labels(options, &node_name);
+    let keys = if verb == Verb::Check { "verify-key" } else { "manifest-verify-key" };
     let verifier = verifier(&options.sources.verify_keys)
-        .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?
+        .map_err(|why| refuse(format!("invalid argument for \"--{keys}\" flag: {why}")))?
         .map(|v| v.at_least(options.sources.manifest_min_version))
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     let eviction = options.eviction.settings().map_err(refuse)?;
@@ -99,12 +94,17 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     let machine = sys::machine(&root_dir);
     let directory = options.server.directory(&root_dir, &full)?;
     let certificates = options.certificates(&node_name, &directory, &full)?;
-    let mut server =
-        options.server.settings(&node_name, &options.node.ips, &root_dir, certificates.is_some(), &full)?;
-    server.configz = configz::text(options).into();
-    if certificates.as_ref().is_some_and(|settings| settings.serves) {
-        server.tls.signed = Some(Place::of(Kind::Serving, &directory).current());
-    }
+    let serving = certificates.as_ref().filter(|settings| settings.serves);
+    let of_node = OfNode {
+        name: &node_name,
+        ips: &options.node.ips,
+        root_dir: &root_dir,
+        has_api_server: options.sources.kubeconfig.is_some(),
+        signed: serving.map(|_| Place::of(Kind::Serving, &directory).current()),
+        configz: configz::text(parsed).into(),
+    };
+    let api = options.server.api(&node_name, of_node.has_api_server);
+    let server = options.server.settings(of_node, &full)?;
     let port = server.main.map(|at| at.port());
     let cluster = options.sources.kubeconfig.as_ref().map(|_| options.cluster_node(&node_name, port));
     Ok(Config {
@@ -126,7 +126,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         policy: Arc::new(options.policy.policies().map_err(refuse)?),
         images: images(options, &full)?,
         pod_logs_dir: options.directories.pod_logs.clone(),
-        network: network(options),
+        network: network(options, &full)?,
         dead: DeadPolicy {
             min_age: options.docker.dead_min_age,
             per_container: usize::try_from(options.docker.dead_per_container).ok(),
@@ -142,7 +142,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         cluster,
         certificates,
         server,
-        api: options.server.api(),
+        api,
     }
     .settled())
 }
@@ -189,19 +189,28 @@ fn node(
 }
 
 /// The flags about the network, together.
-fn network(options: &Options) -> NetworkConfig {
+fn network(
+    options: &Options,
+    full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
+) -> Result<NetworkConfig, UsageError> {
     let cidrs = options.docker.network_cidrs.clone();
-    NetworkConfig {
+    Ok(NetworkConfig {
         docker_network: options.docker.network.clone().map(|name| DockerNetwork { name, cidrs }),
         cluster_dns: options.node.cluster_dns.clone(),
         cluster_domain: options.node.cluster_domain.clone(),
         resolv_conf: options.node.resolv_conf.clone(),
         node_ips: options.node.ips.clone(),
-    }
+        cni: Cni {
+            is_on: options.network.is_cni,
+            conf_dir: full(&options.network.cni_conf_dir)?,
+            bin_dirs: options.network.cni_bin_dirs.clone(),
+            cache_dir: full(&options.network.cni_cache_dir)?,
+        },
+    })
 }
 
 /// The keys that manifests must be signed with; `None` when no key file is given.
-pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
+fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
     if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(Some) }
 }
 
@@ -253,34 +262,38 @@ pub(crate) mod tests {
     use super::*;
     use crate::cli::parse::{Command, parse};
 
-    pub(crate) fn options(line: &str) -> Options {
+    pub(crate) fn parsed(line: &str) -> Parsed {
         match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
-            Ok(Command::Run(options)) => *options,
+            Ok(Command::Run(parsed)) => *parsed,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn configuration_from_flags() {
-        let config = configure(&options("run --pod-manifest-path m/ --node-labels a=b"), "Node1").unwrap();
+        let config =
+            configuration(Verb::Run, &parsed("run --pod-manifest-path m/ --node-labels a=b"), "Node1")
+                .unwrap();
         assert_eq!(config.node_name, "node1");
         assert!(config.sources.manifest_path.clone().unwrap().is_absolute());
         assert_eq!(config.node_labels.get("kubernetes.io/hostname").map(String::as_str), Some("node1"));
         assert_eq!(config.node_labels.get("a").map(String::as_str), Some("b"));
         assert_eq!(config.declared().len(), 1);
-        let config =
-            configure(&options("run --pod-manifest-path m --hostname-override EDGE-7 "), "my_host").unwrap();
+        let config = configuration(
+            Verb::Run,
+            &parsed("run --pod-manifest-path m --hostname-override EDGE-7 "),
+            "my_host",
+        )
+        .unwrap();
         assert_eq!(config.node_name, "edge-7");
         let line = "run --pod-manifest-path m --docker-network pods --docker-network-cidr 10.9.0.0/16,fd09::/64 \
              --cluster-dns 10.96.0.10 --cluster-domain Cluster.Local. --resolv-conf= --node-ip fd00::1";
-        let network = configure(&options(line), "n").unwrap().network;
+        let network = configuration(Verb::Run, &parsed(line), "n").unwrap().network;
         let cidrs = ["10.9.0.0/16", "fd09::/64"].map(str::to_owned).to_vec();
         assert_eq!(network.docker_network, Some(DockerNetwork { name: "pods".to_owned(), cidrs }));
         assert_eq!((network.cluster_domain.as_str(), network.resolv_conf), ("cluster.local", None));
         assert_eq!((network.cluster_dns.len(), network.node_ips.len()), (1, 1));
-        let error = configure(&options("run --pod-manifest-path m --docker-network-cidr 10.9.0.0/16"), "n");
-        assert!(error.unwrap_err().message.contains("is of a network that --docker-network names"));
-        let error = configure(&options("run --pod-manifest-path m"), "my_host").unwrap_err();
+        let error = configuration(Verb::Run, &parsed("run --pod-manifest-path m"), "my_host").unwrap_err();
         assert!(error.message.contains("\"my_host\" is not an RFC 1123 subdomain"), "{}", error.message);
     }
 }

@@ -69,6 +69,16 @@ pub fn cgroup(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Words of a closed list as a sentence has them: `a, b or c`.
+#[must_use]
+pub fn any_of(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
 /// What kubectl calls pods.
 pub const PODS: &[&str] = &["pods", "pod", "po"];
 

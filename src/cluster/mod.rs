@@ -30,11 +30,11 @@ use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
 use crate::base::clock::System;
 use crate::base::limits;
-use crate::base::pulse::Pulses;
 use crate::recorder::ObjectEvent;
 use crate::recorder::ring::Kept;
 use crate::runtime::docker::Docker;
 use crate::status::snapshot::{Latest, Snapshot};
+use crate::status::task::{Pulses, Task};
 
 /// What the threads are made of.
 pub struct Parts {
@@ -96,7 +96,9 @@ impl Cluster {
     /// A thread could not be started.
     pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Cluster> {
         let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened } = parts;
-        let shared = Arc::new(Shared::default());
+        // The sender forgets what nobody keeps any more: until the first event it looks at these.
+        let events = Mutex::new(earlier.clone());
+        let shared = Arc::new(Shared { events, ..Shared::default() });
         let (stop, stopped) = bounded(0);
         let [(to_heart, heart_told), (to_pods, pods_told), (to_events, events_told)] =
             [(); 3].map(|()| bounded(1));
@@ -112,7 +114,7 @@ impl Cluster {
             stopped: stopped.clone(),
             happened: Arc::clone(&happened),
         };
-        begin("pk-heartbeat", "what the API server is told of the node", pulses, move || heart.run())?;
+        begin("pk-heartbeat", Task::Heartbeat, pulses, move || heart.run())?;
         let mut status = pod_status::PodStatuses {
             node: settings.name.clone(),
             client: client.clone(),
@@ -125,7 +127,7 @@ impl Cluster {
             stopped: stopped.clone(),
             happened,
         };
-        begin("pk-pod-status", "what the API server is told of pods", pulses, move || status.run())?;
+        begin("pk-pod-status", Task::PodStatus, pulses, move || status.run())?;
         let mut sender = event_sender::EventSender {
             node: settings.name,
             client,
@@ -135,7 +137,7 @@ impl Cluster {
             stopped,
             post: events::Post::after(&earlier),
         };
-        begin("pk-api-events", "what the API server is told of events", pulses, move || sender.run())?;
+        begin("pk-api-events", Task::ApiEvents, pulses, move || sender.run())?;
         Ok(Cluster { shared, to_heart, to_pods, to_events, _stop: stop })
     }
 
@@ -156,17 +158,17 @@ impl Cluster {
     }
 }
 
-/// Starts a thread that is watched; `what` is what users call it.
+/// Starts a thread that is watched.
 fn begin(
     name: &'static str,
-    what: &'static str,
+    task: Task,
     pulses: &Pulses,
     run: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let pulses = pulses.clone();
     let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::WORKER_STACK);
     thread.spawn(move || {
-        pulses.join(what.to_owned());
+        pulses.join(task);
         run();
     })?;
     Ok(())

@@ -1,6 +1,9 @@
 //! The daemon's settings as plain data. `cli/` makes them from flags; every room reads them, and none changes
 //! them.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

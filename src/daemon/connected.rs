@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::Sender;
 
 use crate::cgroup::Cgroups;
-use crate::cgroup::resource::{Resources, Told};
+use crate::cgroup::resource::{Resources, Settled};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::Listener;
 use crate::daemon::turn::Event;
@@ -64,8 +64,8 @@ impl Listener for Connected {
         }
         for told in self.resources.iter().flat_map(|it| it.settle(self.docker.socket())) {
             let words = match told {
-                Told::Enforced(what, cgroup) => words::reserved_enforced(what, &cgroup),
-                Told::Failed(what, cgroup, why) => words::reserved_not_enforced(what, &cgroup, &why),
+                Settled::Enforced(what, cgroup) => words::reserved_enforced(what, &cgroup),
+                Settled::Failed(what, cgroup, why) => words::reserved_not_enforced(what, &cgroup, &why),
             };
             self.tell(words);
         }

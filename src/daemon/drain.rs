@@ -22,6 +22,8 @@ pub struct Drain {
     pub since: Timestamp,
     /// Upper bound of each pod's grace, in seconds; `None`: each pod has its own.
     pub grace: Option<u32>,
+    /// Seconds after which the machine goes on to go down, whatever still runs; `None`: it waits.
+    pub within: Option<u32>,
     /// Boot id with which the drain ends; `None`: only `podkeeper resume` ends it.
     pub boot: Option<String>,
 }
@@ -48,20 +50,21 @@ pub fn read(root_dir: &Path) -> Option<Drain> {
     }
     let seconds = fs::symlink_metadata(&path).map(|meta| std::os::unix::fs::MetadataExt::mtime(&meta));
     let since = Timestamp::from_second(seconds.unwrap_or_default()).unwrap_or(Timestamp::UNIX_EPOCH);
-    Some(Drain { since, grace: None, boot: None })
+    Some(Drain { since, grace: None, within: None, boot: None })
 }
 
 fn parse(bytes: &[u8]) -> Option<Drain> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    let grace = match value.get("graceSeconds") {
-        None => None,
-        Some(grace) => Some(u32::try_from(grace.as_u64()?).ok()?),
+    let seconds = |name: &str| match value.get(name) {
+        None => Some(None),
+        Some(seconds) => u32::try_from(seconds.as_u64()?).ok().map(Some),
     };
+    let (grace, within) = (seconds("graceSeconds")?, seconds("withinSeconds")?);
     let boot = match value.get("boot") {
         None => None,
         Some(boot) => Some(boot.as_str()?.to_owned()),
     };
-    Some(Drain { since: value.get("since")?.as_str()?.parse().ok()?, grace, boot })
+    Some(Drain { since: value.get("since")?.as_str()?.parse().ok()?, grace, within, boot })
 }
 
 /// Writes the marker, whole or not at all; the marker is on the disk when this returns.
@@ -72,6 +75,7 @@ pub fn write(root_dir: &Path, drain: &Drain) -> io::Result<()> {
     let mut value = json!({"since": drain.since.to_string()});
     if let Some(map) = value.as_object_mut() {
         map.extend(drain.grace.map(|grace| ("graceSeconds".to_owned(), grace.into())));
+        map.extend(drain.within.map(|within| ("withinSeconds".to_owned(), within.into())));
         map.extend(drain.boot.clone().map(|boot| ("boot".to_owned(), boot.into())));
     }
     durable::write(&path(root_dir), format!("{value}\n").as_bytes())
@@ -99,7 +103,7 @@ mod tests {
         crate::base::regular::fifo(&path(&dir));
         assert!(read(&dir).is_some(), "it counts as drained");
         crate::base::regular::fifo(&path(&dir).with_extension(durable::BESIDE));
-        let drain = Drain { since: Timestamp::UNIX_EPOCH, grace: None, boot: None };
+        let drain = Drain { since: Timestamp::UNIX_EPOCH, grace: None, within: None, boot: None };
         assert_eq!(write(&dir, &drain).unwrap_err().raw_os_error(), Some(6), "ENXIO: nobody reads the pipe");
         fs::remove_dir_all(&dir).unwrap();
     }
@@ -110,15 +114,20 @@ mod tests {
         assert_eq!(read(&dir), None);
         assert!(!remove(&dir).unwrap());
         let since = "2026-01-02T03:04:05.123456789Z".parse().unwrap();
-        for (grace, boot) in [(None, None), (Some(0), None), (Some(7), boot_id())] {
-            let drain = Drain { since, grace, boot };
+        for (grace, within, boot) in [
+            (None, None, None),
+            (Some(0), None, None),
+            (Some(7), None, boot_id()),
+            (None, Some(80), boot_id()),
+        ] {
+            let drain = Drain { since, grace, within, boot };
             write(&dir, &drain).unwrap();
             assert_eq!(read(&dir), Some(drain));
         }
         let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [NAME]);
         // The marker of an earlier boot.
-        write(&dir, &Drain { since, grace: None, boot: Some("another".into()) }).unwrap();
+        write(&dir, &Drain { since, grace: None, within: None, boot: Some("another".into()) }).unwrap();
         assert_eq!(read(&dir), None);
         // A damaged marker counts.
         for text in

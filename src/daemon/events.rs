@@ -16,7 +16,7 @@ use crate::pod::PodKey;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
-use crate::runtime::{Call, ContainerSummary, DockerError, Reply, labels};
+use crate::runtime::{Call, ContainerSummary, DockerError, labels};
 
 /// Who else hears what the thread is told.
 pub trait Listener: Send + 'static {
@@ -150,10 +150,7 @@ impl Body {
     }
 
     fn list(&self, filter: &[String]) -> Result<Vec<ContainerSummary>, DockerError> {
-        match self.docker.call(&Call::List { labels: filter.to_vec() })? {
-            Reply::Containers(containers) => Ok(containers),
-            _ => Err(DockerError::BadAnswer("container list: an answer of another kind".to_owned())),
-        }
+        self.docker.call(&Call::List { labels: filter.to_vec() })?.containers()
     }
 }
 
@@ -175,7 +172,7 @@ fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
     let hint = match event.action {
         EventAction::Create => Hint::Made(id),
         EventAction::Start => Hint::Started(id),
-        EventAction::Die => Hint::Changed(id),
+        EventAction::Die | EventAction::Rename => Hint::Changed(id),
         EventAction::Oom => Hint::OutOfMemory(id),
         EventAction::Destroy => Hint::Removed(id),
         EventAction::Other => return None,

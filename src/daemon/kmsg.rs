@@ -67,7 +67,7 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
             Ok(ready) if ready.first().is_none_or(|flags| !flags.is_empty()) => return,
             Ok(_) => {}
             Err(error) => {
-                // Without memory for it; which process was killed for want of it is asked again in a moment.
+                // `poll` has no memory; podkeeper asks again in a moment.
                 log::warn!("waiting for what the kernel says failed: {error}; tried again in a moment");
                 thread::sleep(limits::WAIT_AGAIN);
                 continue;

@@ -4,21 +4,18 @@
 //! Never here: a decision. `wiring` starts the actors.
 
 use std::collections::VecDeque;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
-use crate::base::clock::{Clock, Mono};
-use crate::base::pulse::Pulses;
+use crate::base::clock::{Clock, Mono, Now};
 use crate::base::table::Table;
-use crate::base::{limits, logging};
+use crate::base::{limits, logging, pulse};
 use crate::daemon::config::Config;
-use crate::daemon::drain::Drain;
 use crate::daemon::once::{self, Report};
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::signals::{self, Signal};
@@ -31,6 +28,7 @@ use crate::pod::PodKey;
 use crate::recorder::object;
 use crate::runtime::docker::Endpoint;
 use crate::status::file;
+use crate::status::task::{Pulses, Task};
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
@@ -44,14 +42,13 @@ pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<Op
     let signals = signals::catch(&config.root_dir, settings).map_err(cannot("signals cannot be handled"))?;
     // The kernel gives a signal to the first thread of the process, and no other one hears of it while that one waits
     // for a disk: so the first thread does nothing but wait.
-    let keep = move || keep(config, signals, restore);
-    let main = thread::Builder::new().name("main".to_owned()).spawn(keep);
+    let main = move || run_main_thread(config, signals, restore);
+    let main = thread::Builder::new().name("main".to_owned()).spawn(main);
     let main = main.map_err(cannot("the main thread could not be started"))?;
-    main.join().unwrap_or(Ok(None))
+    main.join().unwrap_or(Err(RunError::Panicked))
 }
 
-/// The main thread.
-fn keep(
+fn run_main_thread(
     config: Arc<Config>,
     signals: Receiver<Signal>,
     restore: Restore,
@@ -63,11 +60,11 @@ fn keep(
     // A Docker in memory has no node.
     if config.docker != Endpoint::Fake {
         kernel::set_up(Path::new(kernel::SETTINGS), config.node.host.protect_kernel_defaults)
-            .map_err(|why| cannot("the kernel is not set up for pods")(io::Error::other(why)))?;
+            .map_err(RunError::Kernel)?;
     }
     let (events_in, events) = bounded(limits::EVENT_QUEUE);
     let pulses = Pulses::default();
-    watch::join_main(&pulses);
+    pulses.join(Task::MainLoop);
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(earlier) => turn.restore_events(earlier),
@@ -83,41 +80,16 @@ fn keep(
         told.tell_events(turn.events());
     }
     let once = config.runs_once.then(|| actors.tools.clock.now().mono);
-    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, once };
-    Ok(if main.begin().is_continue() { main.run() } else { None })
+    let marker = Marker::Awaited(after(limits::MARKER_PATIENCE));
+    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once };
+    Ok(main.run())
 }
 
-/// What comes while the marker of a drained node is not read yet.
-enum Before {
-    /// This is how it is.
-    Read(Option<Drain>),
-    /// The settings are these now.
-    Reloaded(Box<Reload>),
-    /// Somebody asks whether the main thread works.
-    Ask,
-    /// The disk has not answered for so long.
-    Late(Duration),
-    /// SIGTERM or SIGINT.
-    End(i32),
-    /// No thread catches signals any more.
-    Closed,
-}
-
-/// Waits for the marker, for signals, or for `patience`, whichever comes first.
-fn before(signals: &Receiver<Signal>, patience: Option<Duration>) -> Before {
-    let late = patience.map_or(never(), after);
-    watch::waits(|| {
-        select_biased! {
-            recv(signals) -> signal => match signal {
-                Ok(Signal::Rescan(drain)) => Before::Read(drain),
-                Ok(Signal::Reloaded(reload)) => Before::Reloaded(reload),
-                Ok(Signal::Ask) => Before::Ask,
-                Ok(Signal::End(number)) => Before::End(number),
-                Err(_) => Before::Closed,
-            },
-            recv(late) -> _ => Before::Late(patience.unwrap_or_default()),
-        }
-    })
+/// The marker of a drained node. A disk that is dead keeps neither SIGTERM nor the command line from being answered.
+enum Marker {
+    /// It is not read yet, so no pod is started or stopped. That the disk does not answer is told when this comes.
+    Awaited(Receiver<Instant>),
+    Known,
 }
 
 /// A message to the main thread.
@@ -134,7 +106,7 @@ enum Message {
 /// few. Events come in the order in which they were sent. Whoever floods waits behind the others: the queue is bounded,
 /// and a thread that cannot send has one event waiting, like any other.
 fn next(signals: &Receiver<Signal>, due: &Receiver<Instant>, events: &Receiver<Event>) -> Message {
-    watch::waits(|| {
+    pulse::waits(|| {
         select_biased! {
             recv(signals) -> signal => signal.map_or(Message::Closed, Message::Signal),
             recv(due) -> _ => Message::Due,
@@ -150,6 +122,7 @@ struct MainLoop {
     // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the end.
     events: Receiver<Event>,
     actors: Actors,
+    marker: Marker,
     /// `--runonce`: since when it runs.
     once: Option<Mono>,
 }
@@ -167,82 +140,71 @@ impl MainLoop {
         ControlFlow::Break(())
     }
 
-    /// Waits for the marker of a drained node: until it is known, no pod is started or stopped. A disk that is dead
-    /// keeps neither SIGTERM nor the command line from being answered.
-    fn begin(&mut self) -> ControlFlow<()> {
-        let mut patience = Some(limits::MARKER_PATIENCE);
-        loop {
-            match before(&self.signals, patience) {
-                Before::Read(drain) => {
-                    self.tell(Event::Drain(drain));
-                    return ControlFlow::Continue(());
-                }
-                Before::Reloaded(reload) => self.reload(*reload),
-                Before::Ask => self.actors.writer.answer(),
-                Before::Late(waited) => {
-                    patience = None;
-                    log::error!(
-                        "the root directory has not answered for {} s: whether the node is drained is not known, and \
-                         no pod is started or stopped until it is",
-                        waited.as_secs()
-                    );
-                    self.publish();
-                }
-                Before::End(number) => return self.end(number),
-                Before::Closed => return closed(),
-            }
-        }
-    }
-
     /// Returns what `--runonce` has come to; `None` when a signal has ended it.
     fn run(&mut self) -> Option<Report> {
         let mut unpublished = 0;
         loop {
             // Many events in a row become one published state, but not for ever.
-            if self.events.is_empty() || unpublished >= limits::EVENT_QUEUE {
-                self.publish();
+            let is_due = self.events.is_empty() || unpublished >= limits::EVENT_QUEUE;
+            let now = self.now();
+            if is_due && matches!(self.marker, Marker::Known) {
+                self.publish(&now);
                 unpublished = 0;
-                if let Some(report) = self.report() {
+                if let Some(report) = self.report(&now) {
                     self.actors.watch.stopping();
                     return Some(report);
                 }
             }
             unpublished = unpublished.saturating_add(1);
-            let message = self.next_message();
-            if self.handle(message).is_break() {
+            let message = self.next_message(now.mono);
+            if self.handle(message, &self.now()).is_break() {
                 return None;
             }
         }
     }
 
-    fn next_message(&self) -> Message {
-        next(&self.signals, &self.due(), &self.events)
+    /// The loop looks at the clock before it waits and after that; all that it decides is told the time.
+    fn now(&self) -> Now {
+        self.actors.tools.clock.now()
     }
 
-    fn due(&self) -> Receiver<Instant> {
-        let now = self.actors.tools.clock.now().mono;
+    fn next_message(&self, now: Mono) -> Message {
+        match &self.marker {
+            Marker::Awaited(late) => next(&self.signals, late, &never()),
+            Marker::Known => next(&self.signals, &self.due(now), &self.events),
+        }
+    }
+
+    fn due(&self, now: Mono) -> Receiver<Instant> {
         let of_turn = self.turn.next_due().map(|at| at.since(now));
         let of_once = self.once.map(|begun| once::due(now.since(begun)));
         [of_turn, of_once].into_iter().flatten().min().map_or(never(), after)
     }
 
-    fn report(&self) -> Option<Report> {
+    fn report(&self, now: &Now) -> Option<Report> {
         let begun = self.once?;
-        let now = self.actors.tools.clock.now();
-        once::report(&self.turn.snapshot(&now), now.mono.since(begun))
+        once::report(&self.turn.snapshot(now), now.mono.since(begun))
     }
 
-    fn handle(&mut self, message: Message) -> ControlFlow<()> {
+    fn handle(&mut self, message: Message, now: &Now) -> ControlFlow<()> {
         match message {
-            Message::Event(event) => self.tell(event),
-            Message::Due => self.tell(Event::Tick),
+            Message::Event(event) => self.tell(event, now),
+            Message::Due => match self.marker {
+                Marker::Awaited(_) => self.marker_is_late(now),
+                Marker::Known => self.tell(Event::Tick, now),
+            },
             Message::Signal(Signal::Rescan(drain)) => {
-                let began = watch::monotonic();
-                self.tell(Event::Drain(drain));
-                self.tell(Event::Rescan);
-                self.actors.watch.reloaded(began);
+                match std::mem::replace(&mut self.marker, Marker::Known) {
+                    Marker::Awaited(_) => self.tell(Event::Drain(drain), now),
+                    Marker::Known => {
+                        let began = watch::monotonic();
+                        self.tell(Event::Drain(drain), now);
+                        self.tell(Event::Rescan, now);
+                        self.actors.watch.reloaded(began);
+                    }
+                }
             }
-            Message::Signal(Signal::Reloaded(reload)) => self.reload(*reload),
+            Message::Signal(Signal::Reloaded(reload)) => self.reload(*reload, now),
             Message::Signal(Signal::Ask) => self.actors.writer.answer(),
             Message::Signal(Signal::End(number)) => return self.end(number),
             Message::Closed => return closed(),
@@ -250,22 +212,28 @@ impl MainLoop {
         ControlFlow::Continue(())
     }
 
-    fn reload(&mut self, reload: Reload) {
-        if let Reload::Read { verbosity, now, .. } = &reload
-            && now.contains(&"v")
-        {
+    fn marker_is_late(&mut self, now: &Now) {
+        log::error!(
+            "the root directory has not answered for {} s: whether the node is drained is not known, and no pod is \
+             started or stopped until it is",
+            limits::MARKER_PATIENCE.as_secs()
+        );
+        self.publish(now);
+    }
+
+    fn reload(&mut self, reload: Reload, now: &Now) {
+        if let Reload::Read { verbosity: Some(verbosity), .. } = &reload {
             logging::set(*verbosity);
         }
-        self.tell(Event::Reloaded(reload));
+        self.tell(Event::Reloaded(reload), now);
     }
 
     /// Lets the turn decide, and carries out its effects. One that fails is an event, handled after the others; that
     /// comes to an end, for the turn lets time pass before it tries again.
-    fn tell(&mut self, event: Event) {
-        let now = self.actors.tools.clock.now();
+    fn tell(&mut self, event: Event, now: &Now) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            for effect in self.turn.handle(event, &now) {
+            for effect in self.turn.handle(event, now) {
                 events.extend(self.carry_out(effect));
             }
         }
@@ -297,7 +265,7 @@ impl MainLoop {
         }
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, now: &Now) {
         if let Some((change, events)) = self.turn.take_events() {
             if let Some(told) = &self.actors.told {
                 told.tell_events(events.clone());
@@ -308,8 +276,7 @@ impl MainLoop {
             self.actors.writer.publish_events(change, events);
         }
         if self.turn.take_changed() {
-            let now = self.actors.tools.clock.now();
-            let snapshot = Arc::new(self.turn.snapshot(&now));
+            let snapshot = Arc::new(self.turn.snapshot(now));
             if self.actors.watch.tells() {
                 self.actors.watch.tell(self.turn.is_ready(), snapshot.summary());
             }
@@ -321,7 +288,7 @@ impl MainLoop {
             if let Some(cluster) = &self.actors.cluster {
                 cluster.tell(Arc::clone(&snapshot));
             }
-            self.actors.writer.publish(snapshot);
+            self.actors.writer.publish(snapshot, Arc::clone(self.turn.local_objects()));
         }
     }
 }
@@ -329,6 +296,7 @@ impl MainLoop {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use crossbeam_channel::unbounded;
 
@@ -357,7 +325,8 @@ mod tests {
         let actors =
             wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default(), Vec::new()).unwrap();
         let turn = Turn::new(Arc::clone(&config));
-        let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, once: None };
+        let marker = Marker::Awaited(after(Duration::ZERO));
+        let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once: None };
         // Much later than any machine needs; the loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();
@@ -366,46 +335,40 @@ mod tests {
                 watchdog.send(Signal::End(0)).unwrap();
             }
         });
+        // The sources tell already what they hold; a disk that hangs.
+        for expected in ["ask", "late"] {
+            if expected == "ask" {
+                signal.send(Signal::Ask).unwrap();
+            }
+            let message = main.next_message(main.now().mono);
+            let heard = match &message {
+                Message::Signal(Signal::Ask) => "ask",
+                Message::Due => "late",
+                _ => "another one",
+            };
+            assert_eq!(heard, expected);
+            let now = main.now();
+            assert!(main.handle(message, &now).is_continue() && matches!(main.marker, Marker::Awaited(_)));
+        }
         signal.send(Signal::Rescan(None)).unwrap();
-        assert!(main.begin().is_continue());
+        let (message, now) = (main.next_message(main.now().mono), main.now());
+        assert!(main.handle(message, &now).is_continue() && matches!(main.marker, Marker::Known));
         let runs = |main: &MainLoop| {
-            let snapshot = main.turn.snapshot(&main.actors.tools.clock.now());
+            let snapshot = main.turn.snapshot(&main.now());
             snapshot.pods.iter().any(|view| view.status.phase.as_deref() == Some("Running"))
         };
         while !runs(&main) {
-            let message = main.next_message();
-            assert!(main.handle(message).is_continue(), "it does not run in time");
+            let (message, now) = (main.next_message(main.now().mono), main.now());
+            assert!(main.handle(message, &now).is_continue(), "it does not run in time");
         }
         assert_eq!(main.workers.keys().map(ToString::to_string).collect::<Vec<_>>(), ["default/web-n1"]);
-        main.publish();
+        main.publish(&main.now());
         signal.send(Signal::End(15)).unwrap();
         assert_eq!(main.run(), None);
         drop((over, main));
         watches.join().unwrap();
         // A thread that ends may still write.
         _ = fs::remove_dir_all(&dir);
-    }
-
-    #[test]
-    fn until_the_marker_is_read_signals_are_heard() {
-        let (out, signals) = unbounded();
-        assert!(matches!(before(&signals, Some(Duration::ZERO)), Before::Late(_)), "a disk that hangs");
-        out.send(Signal::Ask).unwrap();
-        assert!(matches!(before(&signals, None), Before::Ask));
-        let read = |drain| {
-            out.send(Signal::Rescan(drain)).unwrap();
-            match before(&signals, None) {
-                Before::Read(drain) => drain,
-                _ => panic!("another one"),
-            }
-        };
-        assert_eq!(read(None), None);
-        let marker = Drain { since: crate::base::clock::Timestamp::UNIX_EPOCH, grace: None, boot: None };
-        assert_eq!(read(Some(marker.clone())), Some(marker));
-        out.send(Signal::End(15)).unwrap();
-        assert!(matches!(before(&signals, None), Before::End(15)));
-        drop(out);
-        assert!(matches!(before(&signals, None), Before::Closed));
     }
 
     #[test]

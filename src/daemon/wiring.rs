@@ -17,14 +17,15 @@ use crossbeam_channel::Sender;
 pub(super) use error::{RunError, cannot};
 
 use crate::api::holdings::Reading;
-use crate::api::told::Told;
+use crate::api::told::ApiBoard;
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::locks::LOCK;
-use crate::base::pulse::Pulses;
+use crate::base::order;
 use crate::cgroup::resource::Resources;
 use crate::cgroup::{self, Cgroups};
 use crate::cluster::Cluster;
+use crate::cni::networks::{self, Networks};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::engine_root::EngineRoot;
@@ -47,6 +48,7 @@ use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::node::host::Enforce;
 use crate::node::sys;
+use crate::pod::Source;
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::ring::Kept;
@@ -54,11 +56,13 @@ use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
 use crate::status::snapshot::Latest;
+use crate::status::task::{Pulses, Task};
 use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
+use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
 
@@ -69,7 +73,7 @@ pub(super) struct Actors {
     _servers: Option<Servers>,
     _store: Option<Reading>,
     /// Where the API is told what is new, when there is one.
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<ApiBoard>,
     /// What goes back to an API server.
     pub(super) cluster: Option<Cluster>,
     sources: Sources,
@@ -109,11 +113,11 @@ pub(super) fn start(
     let docker = Docker::connect(&config.docker, clock);
     let parts = Parts::new(config, clock, docker, events, pulses);
     let preload = parts.preload()?;
-    let grants = Arc::new(Grants::open(&config.root_dir));
-    let pulls = parts.pulls(preload.clone(), Arc::clone(&grants));
     let cgroups = parts.cgroups();
-    let settings = Arc::new(parts.settings(&cgroups, grants));
-    let network = parts.network();
+    let node = parts.node(&cgroups);
+    let pulls = parts.pulls(preload.clone(), Arc::clone(&node.grants));
+    let settings = Arc::new(parts.settings());
+    let (network, networks) = (parts.network(), parts.networks()?);
     let writer = parts.writer(restore)?;
     let pods = Latest::default();
     let garbage = Arc::new(parts.garbage(preload.clone(), pods.clone()));
@@ -121,7 +125,7 @@ pub(super) fn start(
     let stream = parts.event_stream(Connected {
         docker: parts.docker.clone(),
         run_dir: writer.watch(&config.run_dir, LOCK),
-        recursive_mounts: Arc::clone(&settings.recursive_mounts),
+        recursive_mounts: Arc::clone(&node.recursive_mounts),
         network: Arc::clone(&network),
         cgroups: cgroups.clone(),
         docker_root: docker_root.clone(),
@@ -139,13 +143,12 @@ pub(super) fn start(
     let (servers, store, told) = parts.serve(pods.clone(), prober.clone(), pulls.clone())?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
-    let limits =
-        LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), docker_root, parts.events.clone());
-    let watch = Watch::start(Notifier::of_environment(), parts.pulses.clone(), parts.events.clone())
-        .map_err(cannot("the watch over the threads could not be started"))?;
+    let limits = parts.limits(docker_root);
+    let watch = parts.watch()?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
+        node,
         clock,
         pulls,
         prober,
@@ -153,6 +156,7 @@ pub(super) fn start(
         termination,
         volumes,
         network,
+        networks,
         gate: Gate::default(),
         logs: Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir)),
         cgroups,
@@ -192,11 +196,13 @@ impl Actors {
     pub(super) fn sweep(&self, keep: InUse) {
         let (files, logs) = (self.tools.termination.clone(), Arc::clone(&self.tools.logs));
         let (cgroups, volumes) = (self.tools.cgroups.clone(), self.tools.volumes.clone());
+        let networks = Arc::clone(&self.tools.networks);
         let sweep = move || {
             cgroups.sweep(&keep.pods);
             volumes.sweep(&keep.pods);
             files.sweep(&keep.pods);
             logs.sweep(&keep.containers);
+            networks.sweep();
         };
         let thread = thread::Builder::new().name("pk-sweep".to_owned()).stack_size(limits::WORKER_STACK);
         if let Err(error) = thread.spawn(sweep) {
@@ -247,7 +253,10 @@ impl Parts<'_> {
             }
         });
         let keys = NodeKeys::of_process(&self.config.root_dir);
-        Pulls::new(self.docker.clone(), self.clock, self.config.images.pulls, keys, grants, on_missing)
+        let behind =
+            order::set(Source::ALL.into_iter().filter(|source| self.config.policy.evict_first(*source)));
+        let pace = (self.config.images.pulls, behind);
+        Pulls::new(self.docker.clone(), self.clock, pace, keys, grants, on_missing)
     }
 
     fn garbage(&self, preload: Option<Preload>, pods: Latest) -> Collector {
@@ -279,7 +288,12 @@ impl Parts<'_> {
         Cgroups::new(settings, cgroup::node::MOUNT.into(), self.root_dir.clone())
     }
 
-    fn settings(&self, cgroups: &Cgroups, grants: Arc<Grants>) -> Settings {
+    fn node(&self, cgroups: &Cgroups) -> NodeCells {
+        let grants = Arc::new(Grants::open(&self.config.root_dir));
+        NodeCells { cgroups: cgroups.parents.clone(), recursive_mounts: Arc::default(), grants }
+    }
+
+    fn settings(&self) -> Settings {
         let config = self.config;
         let oom_floor = sys::oom_floor();
         if oom_floor > -1000 {
@@ -299,9 +313,6 @@ impl Parts<'_> {
             allocatable: config.node.allocatable,
             boot: self.clock.boot(),
             builtin_sandbox: config.images.infra.is_none(),
-            cgroups: cgroups.parents.clone(),
-            recursive_mounts: Arc::default(),
-            grants,
             pod_pids: config.node.max_pids,
             dead: config.dead,
         }
@@ -338,6 +349,22 @@ impl Parts<'_> {
         Arc::new(PodNetwork::new(self.docker.clone(), wanted, self.root_dir.clone()))
     }
 
+    fn networks(&self) -> Result<Arc<Networks>, RunError> {
+        let out = self.events.clone();
+        let tell: networks::Tell = Box::new(move |missing| out.send(Event::Network(missing)).is_ok());
+        Networks::start(self.config.network.cni.clone(), self.root_dir.clone(), self.docker.clone(), tell)
+            .map_err(cannot("the thread that looks for a network could not be started"))
+    }
+
+    fn watch(&self) -> Result<Watch, RunError> {
+        Watch::start(Notifier::of_environment(), self.pulses.clone(), self.events.clone())
+            .map_err(cannot("the watch over the threads could not be started"))
+    }
+
+    fn limits(&self, docker_root: EngineRoot) -> LimitWatch {
+        LimitWatch::new(self.docker.clone(), self.config.root_dir.clone(), docker_root, self.events.clone())
+    }
+
     fn writer(&self, restore: Restore) -> Result<Writer, RunError> {
         let config = self.config;
         Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, restore)
@@ -347,7 +374,7 @@ impl Parts<'_> {
     fn event_stream(&self, connected: Connected) -> Result<Events, RunError> {
         let (docker, root_dir) = (self.docker.clone(), self.root_dir.clone());
         let pulses = self.pulses.clone();
-        let joins = move || pulses.join("Docker's event stream".to_owned());
+        let joins = move || pulses.join(Task::Events);
         Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), joins, connected)
             .map_err(cannot("the event thread could not be started"))
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::unbounded;
@@ -38,9 +38,27 @@ pub(super) struct Seen {
     pub errors: Vec<String>,
     /// Warnings, with their fields.
     pub warnings: Vec<(String, String)>,
-    /// All the rest, one fact in each.
-    pub facts: Vec<String>,
+    /// What all the rest is seen of; `None` when no pod came of the manifest.
+    of: Option<Of>,
+    /// The rest by [`PARTS`], each looked at when it is first asked for.
+    facts: [OnceLock<Vec<String>>; PARTS.len()],
 }
+
+#[derive(Debug)]
+struct Of {
+    pod: Arc<DesiredPod>,
+    /// The same pod with other sizes.
+    resized: Arc<DesiredPod>,
+    objects: Arc<Objects>,
+}
+
+/// Where facts come from, what is quick to see first: where one of them differs, the others need not be looked at.
+const PARTS: [fn(&Of) -> Vec<String>; 4] = [
+    at_once,
+    |of| story(&of.pod, &of.objects, &of.resized),
+    |of| files(&of.pod, &of.objects),
+    |of| among_others(&of.pod),
+];
 
 pub(super) fn decode(manifest: &Value) -> manifest::Decoded {
     let context = Context { node_name: NODE, source: Source::File, path: "/m/web.yaml" };
@@ -51,29 +69,53 @@ pub(super) fn decode(manifest: &Value) -> manifest::Decoded {
 pub(super) fn look(manifest: &Value, objects: &Arc<Objects>) -> Seen {
     let mut seen = Seen::default();
     let decoded = decode(manifest);
+    if let Some(pod) = decoded.pods.first() {
+        let resized = decode(&resized(manifest)).pods.first().cloned();
+        let resized = resized.unwrap_or_else(|| Arc::clone(pod));
+        seen.of = Some(Of { pod: Arc::clone(pod), resized, objects: Arc::clone(objects) });
+    }
     for problem in decoded.problems {
         match problem.severity {
             Severity::Error => seen.errors.push(problem.message),
             Severity::Warning => seen.warnings.push((problem.field.unwrap_or_default(), problem.message)),
         }
     }
-    let Some(pod) = decoded.pods.first() else { return seen };
-    let resized = decode(&resized(manifest)).pods.first().cloned();
-    seen.facts = story(pod, objects, resized.as_ref().unwrap_or(pod));
-    seen.facts.extend(pod.containers().map(|(kind, container)| format!("{kind:?} {}", container.name)));
-    seen.facts.extend(files(pod, objects));
-    seen.facts.extend(among_others(pod));
+    seen
+}
+
+impl Seen {
+    /// All facts of one part.
+    fn part(&self, at: usize) -> &[String] {
+        let (Some(of), Some(part), Some(facts)) = (&self.of, PARTS.get(at), self.facts.get(at)) else {
+            return &[];
+        };
+        facts.get_or_init(|| {
+            let mut facts = part(of);
+            // That it is kept beside the pod, as any annotation is, is nothing that it does.
+            for (key, value) in of.pod.metadata.annotations.iter().flatten() {
+                let kept = format!("\"annotation.{key}\":{},", json!(value));
+                facts.iter_mut().for_each(|fact| *fact = fact.replace(&kept, ""));
+            }
+            facts
+        })
+    }
+
+    /// The first part in which they differ: its facts in either.
+    pub(super) fn difference<'s>(&'s self, other: &'s Seen) -> Option<(&'s [String], &'s [String])> {
+        (0..PARTS.len()).map(|at| (self.part(at), other.part(at))).find(|(own, others)| own != others)
+    }
+}
+
+/// What is seen without anything that goes on.
+fn at_once(of: &Of) -> Vec<String> {
+    let containers = of.pod.containers().map(|(kind, container)| format!("{kind:?} {}", container.name));
+    let mut facts: Vec<String> = containers.collect();
     for level in ["baseline", "restricted"] {
         let level = LevelVersion::parse(level).unwrap();
-        let violations = evaluate(&level, &pod.metadata, &pod.spec);
-        seen.facts.extend(violations.iter().map(|violation| format!("{violation:?}")));
+        let violations = evaluate(&level, &of.pod.metadata, &of.pod.spec);
+        facts.extend(violations.iter().map(|violation| format!("{violation:?}")));
     }
-    // That it is kept beside the pod, as any annotation is, is nothing that it does.
-    for (key, value) in pod.metadata.annotations.iter().flatten() {
-        let kept = format!("\"annotation.{key}\":{},", json!(value));
-        seen.facts.iter_mut().for_each(|fact| *fact = fact.replace(&kept, ""));
-    }
-    seen
+    facts
 }
 
 /// The same pod, whose containers are given half of what sizes they give.
@@ -183,7 +225,7 @@ fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
             Event::Source(FromSource { source: Source::File, update })
         };
         let pods = vec![other("aaa", 100), Arc::clone(pod), other("zzz", 0)];
-        let drain = Drain { since: now.wall, grace: None, boot: None };
+        let drain = Drain { since: now.wall, grace: None, within: None, boot: None };
         for event in [Event::Runtime(listed), set(pods), Event::Drain(Some(drain))] {
             for effect in turn.handle(event, &now) {
                 facts.extend(match effect {

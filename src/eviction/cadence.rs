@@ -5,7 +5,6 @@
 //! kubelet's ten seconds, and never later than two minutes. So a node that is far from its thresholds looks each
 //! other minute, and a signal within a thirtieth of its capacity of one is looked at as the kubelet does.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::manager::Observations;
@@ -13,13 +12,14 @@ use super::signal::Signal;
 use super::threshold::Threshold;
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Table;
 
 /// How fast signals were seen to fall.
 #[derive(Debug, Default)]
 pub struct Falls {
     last: Option<(Observations, Mono)>,
     /// Units in a second.
-    speed: BTreeMap<Signal, u64>,
+    speed: Table<Signal, u64>,
 }
 
 impl Falls {
@@ -31,7 +31,7 @@ impl Falls {
                 let before = last.get(signal).map_or(seen.available, |last| last.available);
                 let fall = before.saturating_sub(seen.available) / seconds;
                 // A burst is forgotten after some looks.
-                let speed = self.speed.entry(*signal).or_default();
+                let speed = self.speed.get_or_default(*signal);
                 *speed = fall.max(*speed / 2);
             }
         }

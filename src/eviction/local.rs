@@ -1,5 +1,6 @@
 //! Limits of local storage that pods set themselves: `sizeLimit` of emptyDir volumes on disk, `limits.ephemeral-storage`
-//! of containers, and the sum of these (upstream `pkg/kubelet/eviction/eviction_manager.go`, `localStorageEviction`).
+//! of containers, and the sum of these (upstream `pkg/kubelet/eviction/eviction_manager.go`, `localStorageEviction`). And
+//! sizes of claims, where a source is held to a level of Pod Security.
 //!
 //! Other than upstream the sum holds only where every container has a limit: a container without one was promised
 //! nothing less than the disk. A writable layer counts wherever Docker's directory is.
@@ -12,6 +13,8 @@ use k8s_openapi::api::core::v1::{Container, Volume};
 use crate::base::{limits, order, quantity};
 use crate::layout::{self, Kind};
 use crate::pod::{DesiredPod, qos, requests};
+use crate::policy::Most;
+use crate::volumes::claim_size;
 
 const RESOURCE: &str = "ephemeral-storage";
 
@@ -24,6 +27,10 @@ pub struct Wanted {
     pub containers: BTreeSet<String>,
     /// Those of containers that somebody has added to the running pod count, too: there is a limit of all together.
     pub added: bool,
+    /// Claims whose size is a limit, by name, with their sizes in bytes.
+    pub claims: BTreeMap<String, u64>,
+    /// What all claims of its source may hold together, where it writes to one and that has a bound.
+    pub together: Option<Most>,
 }
 
 /// Bytes that were counted, by name.
@@ -35,6 +42,28 @@ pub struct Used {
     pub containers: BTreeMap<String, u64>,
     /// What containers write and no single one is charged with.
     pub files: u64,
+    /// Claims, with their sizes.
+    pub claims: BTreeMap<String, Claimed>,
+    /// All claims of its source.
+    pub together: Option<Together>,
+}
+
+/// What all claims of a source hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Together {
+    /// All of them, and what they may hold.
+    pub sum: Claimed,
+    /// Of the pods that write to one this pod has the fullest: it goes first.
+    pub is_fullest: bool,
+}
+
+/// What a claim holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimed {
+    /// Bytes that were counted.
+    pub used: u64,
+    /// Bytes that it may hold.
+    pub size: u64,
 }
 
 /// The result of a comparison.
@@ -54,6 +83,8 @@ pub fn wanted(pod: &DesiredPod) -> Option<Wanted> {
         volumes: order::set(limited.map(|volume| volume.name.clone())),
         containers: order::set(pod.spec.containers.iter().filter(|c| limit(c) > 0).map(|c| c.name.clone())),
         added: total(pod).is_some(),
+        claims: BTreeMap::new(),
+        together: None,
     };
     if wanted.added {
         wanted.volumes = order::set(disk_volumes(pod).map(|volume| volume.name.clone()));
@@ -72,6 +103,19 @@ pub fn verdict(pod: &DesiredPod, used: &Used) -> Verdict {
         left = left.min(limit.saturating_sub(used));
         used > limit
     };
+    for (name, claim) in &used.claims {
+        let is_over = is_over(claim.used, i64::try_from(claim.size).unwrap_or(i64::MAX));
+        if let Some(message) = claim_size::over(name, claim.used, claim.size, None).filter(|_| is_over) {
+            return Verdict::Over(format!("{message} "));
+        }
+    }
+    if let Some(Together { sum, is_fullest }) = used.together {
+        let is_over = is_over(sum.used, i64::try_from(sum.size).unwrap_or(i64::MAX));
+        let message = claim_size::over_together(pod.source, sum.used, sum.size);
+        if let Some(message) = message.filter(|_| is_over && is_fullest) {
+            return Verdict::Over(format!("{message} "));
+        }
+    }
     for volume in disk_volumes(pod) {
         let Some((limit, text)) = size_limit(volume) else { continue };
         if is_over(used.volumes.get(&volume.name).copied().unwrap_or(0), limit) {

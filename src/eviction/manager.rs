@@ -9,7 +9,7 @@ mod ending;
 mod settling;
 mod worth;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ending::{Ending, Step};
@@ -20,6 +20,8 @@ use super::rank::{Candidate, message, rank};
 use super::signal::{Resource, Signal};
 use super::threshold::{Settings, Threshold};
 use crate::base::clock::Mono;
+use crate::base::pace::doubled;
+use crate::base::table::Table;
 use crate::base::{limits, order};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::PodKey;
@@ -34,7 +36,7 @@ pub struct Observation {
 }
 
 /// What one look at the node has found. A signal that cannot be told is missing: nothing is decided by it.
-pub type Observations = BTreeMap<Signal, Observation>;
+pub type Observations = Table<Signal, Observation>;
 
 /// What has to be done now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +79,13 @@ pub struct Manager {
     /// Docker's root directory is on another file system than podkeeper's.
     dedicated: bool,
     /// Since when each threshold is met, by its place in the settings.
-    met: BTreeMap<usize, Mono>,
+    met: Table<usize, Mono>,
     /// Those whose grace is over: they stay met until the minimum was reclaimed, too.
     acting: Vec<usize>,
     /// So little is left of a disk that no pod is admitted.
     is_out_of_disk: bool,
     /// When the node was last seen short of something.
-    short: BTreeMap<Pressure, Mono>,
+    short: Table<Pressure, Mono>,
     /// Since when garbage is being collected.
     collecting: Option<Mono>,
     /// What pods have on disks.
@@ -98,7 +100,7 @@ pub struct Manager {
     rests_until: Mono,
     /// Signals about which no pod could do anything when it was last asked, and until when nothing is done about those
     /// of disks. Others come before them, so that a shortage that nobody can end hides no other.
-    stuck: BTreeMap<Signal, Mono>,
+    stuck: Table<Signal, Mono>,
     /// UIDs of pods that did not end as ordered: others go before them.
     stubborn: BTreeSet<String>,
     /// The pod that was told to go.
@@ -114,17 +116,17 @@ impl Manager {
         Manager {
             settings,
             dedicated: false,
-            met: BTreeMap::new(),
+            met: Table::new(),
             acting: Vec::new(),
             is_out_of_disk: false,
-            short: BTreeMap::new(),
+            short: Table::new(),
             collecting: None,
             measured: Measured::No,
             counted: Mono::default(),
             collected: None,
             in_vain: 0,
             rests_until: Mono::default(),
-            stuck: BTreeMap::new(),
+            stuck: Table::new(),
             stubborn: BTreeSet::new(),
             ending: None,
             settling: Settling::default(),
@@ -155,7 +157,7 @@ impl Manager {
     }
 
     fn see(&mut self, found: &Observations, now: Mono) {
-        let mut met = BTreeMap::new();
+        let mut met = Table::new();
         for (at, threshold) in self.settings.thresholds.iter().enumerate() {
             if is_met(threshold, found, self.acting.contains(&at)) {
                 met.insert(at, self.met.get(&at).copied().unwrap_or(now));
@@ -224,7 +226,7 @@ impl Manager {
                 // Something else may be short, too.
                 continue;
             }
-            if threshold.signal.is_of_disk() && self.settling.has_passed(now) {
+            if threshold.signal.is_of_disk() && self.settling.end_time(now) {
                 // What has become garbage meanwhile goes before a pod.
                 self.collected = None;
             }
@@ -292,6 +294,17 @@ impl Manager {
         is_new
     }
 
+    /// A pod was told to go for another reason than this one's: its end is awaited, once. False: it has been, or that of
+    /// another one is.
+    pub fn awaits(&mut self, key: &PodKey, uid: &str, now: Mono) -> bool {
+        if self.ending.is_some() || self.stubborn.contains(uid) {
+            return false;
+        }
+        self.settling.forget();
+        self.ending = Some(Ending::new(key.clone(), uid.to_owned(), now));
+        true
+    }
+
     /// It is to be counted at the next look.
     pub fn counts_later(&mut self) {
         self.measured = Measured::No;
@@ -343,10 +356,8 @@ impl Manager {
         });
         rank(resource, &mut pods);
         let worth = worth::least(threshold, *seen, &pods);
-        // Of what nobody can tell the use of, nobody knows that its end would help.
-        let may_go = |pod: &Candidate| !pod.is_critical() && pod.used.is_some_and(|used| used >= worth);
-        let first = pods.iter().position(|pod| may_go(pod) && !is_stubborn(pod));
-        let Some(at) = first.or_else(|| pods.iter().position(may_go)) else {
+        let first = worth::first(&pods, worth, |pod| !pod.is_critical() && !is_stubborn(pod));
+        let Some(at) = first.or_else(|| worth::first(&pods, worth, |pod| !pod.is_critical())) else {
             // At the start nothing is known of pods yet.
             let rest = if pods.is_empty() { Duration::ZERO } else { limits::COLLECT_AGAIN };
             self.stuck.insert(threshold.signal, now.after(rest));
@@ -363,7 +374,10 @@ impl Manager {
         // Its containers are garbage soon.
         self.collected = None;
         self.ending = Some(Ending::new(pod.key.clone(), pod.uid.clone(), now));
-        let message = message(resource, &pod, threshold.value.of(seen.capacity), seen.available);
+        let mut message = message(resource, &pod, threshold.value.of(seen.capacity), seen.available);
+        if pod.used.is_none_or(|used| used < worth) {
+            message.push_str(&behind(&pod));
+        }
         Some(Eviction { key: pod.key, uid: pod.uid, grace, message, of_the_node: true })
     }
 
@@ -377,7 +391,7 @@ impl Manager {
                 || *pressure == Pressure::OutOfDisk && self.is_out_of_disk
                 || self.short.get(pressure).is_some_and(|at| now.since(*at) < period)
         };
-        Pressure::ALL.into_iter().filter(is_short).collect()
+        order::set(Pressure::ALL.into_iter().filter(is_short))
     }
 
     /// How long until the node has to be looked at again, of which all of this is watched: see [`super::cadence`].
@@ -404,9 +418,13 @@ impl Manager {
     }
 }
 
-/// The first wait, doubled so often, and never more than `most`.
-fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
-    first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(most)
+/// What a pod is told that goes though next to nothing is known of what it uses.
+fn behind(pod: &Candidate) -> String {
+    let source = pod.source;
+    format!(
+        "Pods of source {source} go before those of others, whatever they are known to use (--source-policy \
+         {source}=evict-first). "
+    )
 }
 
 /// `with_reclaim`: the minimum that is to be reclaimed counts, too.

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use super::signal::{Resource, Signal};
 use crate::base::order;
-use crate::pod::PodKey;
 use crate::pod::priority::SYSTEM_CRITICAL;
+use crate::pod::{PodKey, Source};
 
 /// What one container uses of the resource that is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +26,22 @@ pub struct Candidate {
     pub key: PodKey,
     /// Its UID.
     pub uid: String,
+    /// Where it comes from.
+    pub source: Source,
     /// Its priority.
     pub priority: i32,
     /// What all of it uses; `None` when nobody can tell.
     pub used: Option<u64>,
     /// It has more than could be counted.
     pub is_cut: bool,
-    /// What all of it asked for.
+    /// Of it, images that only its source has here.
+    pub images: u64,
+    /// Its source stands behind others: it goes before their pods, whatever each is known to use.
+    pub goes_first: bool,
+    /// What its request counts as.
     pub request: u64,
+    /// What all of it asked for, which is more where its source may not have so much.
+    pub asked: u64,
     /// What the pod asked for itself, beside its containers.
     pub own_request: Option<u64>,
     /// Its containers, in the order of its manifest.
@@ -50,6 +58,12 @@ impl Candidate {
 
     fn order(&self, other: &Candidate, resource: Resource) -> Ordering {
         // What is true comes first.
+        let first = |a: bool, b: bool| b.cmp(&a);
+        first(self.goes_first, other.goes_first).then_with(|| self.order_of_alike(other, resource))
+    }
+
+    /// Of pods whose sources stand alike.
+    fn order_of_alike(&self, other: &Candidate, resource: Resource) -> Ordering {
         let first = |a: bool, b: bool| b.cmp(&a);
         let (Some(a), Some(b)) = (self.used, other.used) else {
             let unknown = first(self.used.is_none(), other.used.is_none());
@@ -118,6 +132,20 @@ pub fn message(resource: Resource, pod: &Candidate, threshold: u64, available: u
             pod.key.name,
             text(used),
             text(request)
+        ));
+    }
+    if pod.images > 0 {
+        message.push_str(&format!(
+            "Images that only its source uses count for pod {}: {}. ",
+            pod.key.name,
+            text(pod.images)
+        ));
+    }
+    if pod.request < pod.asked {
+        message.push_str(&format!(
+            "The request of pod {} counts as {}: its source asks for more than pods of it may have. ",
+            pod.key.name,
+            text(pod.request)
         ));
     }
     let named = matches!(resource, Resource::Memory | Resource::Storage);

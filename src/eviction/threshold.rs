@@ -1,10 +1,10 @@
 //! Thresholds: at which amount of a signal something has to be done, and how they are written
 //! (`pkg/kubelet/eviction/helpers.go`, `ParseThresholdConfig`).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::signal::Signal;
+use crate::base::table::Table;
 use crate::base::{duration, quantity};
 use crate::pod::allocatable::Allocatable;
 
@@ -52,7 +52,7 @@ impl Threshold {
 }
 
 /// What is said of signals, by signal.
-pub type Amounts = BTreeMap<Signal, Amount>;
+pub type Amounts = Table<Signal, Amount>;
 
 /// What is decided by flags, as given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct Options {
     /// `--eviction-soft`.
     pub soft: Amounts,
     /// `--eviction-soft-grace-period`.
-    pub soft_grace: BTreeMap<Signal, Duration>,
+    pub soft_grace: Table<Signal, Duration>,
     /// `--eviction-minimum-reclaim`.
     pub reclaim: Amounts,
     /// `--eviction-pressure-transition-period`.
@@ -149,7 +149,7 @@ impl Options {
         if let Some(signal) = self.without_grace() {
             return Err(no_grace(signal));
         }
-        let by_default = || HARD.iter().copied().collect();
+        let by_default = || Table::from_iter(HARD.iter().copied());
         let hard = self.hard.clone().unwrap_or_else(by_default);
         let threshold = |signal: Signal, value: Amount, grace: Duration| Threshold {
             signal,
@@ -250,7 +250,7 @@ pub fn reclaims(text: &str, amounts: &mut Amounts) -> Result<(), String> {
 ///
 /// # Errors
 /// The kubelet's words about the first part that is wrong.
-pub fn grace_periods(text: &str, periods: &mut BTreeMap<Signal, Duration>) -> Result<(), String> {
+pub fn grace_periods(text: &str, periods: &mut Table<Signal, Duration>) -> Result<(), String> {
     for (name, text) in pairs(text, '=')? {
         let signal = Signal::parse(name)?;
         if text.starts_with('-') {

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::images::Policy;
+use super::images::{Fixed, Policy};
 use super::records::{self, Moment, Records};
 use super::removal::Removal;
 use super::run::{self, Run, View};
+use super::shares::Shares;
 use super::wants::Wants;
-use super::{Order, Report};
+use super::{Order, Report, shares};
 use crate::base::clock::{Boot, Clock, Now};
 use crate::base::hex::short_ids;
 use crate::base::limits;
@@ -139,6 +140,18 @@ impl Collector {
             log::warn!("garbage: {why}");
         }
         report
+    }
+
+    /// What images take that only pods of sources behind others have here, by UID; nothing, where Docker does not tell.
+    /// It waits for Docker.
+    #[must_use]
+    pub fn shares(&self) -> Shares {
+        let settings = &self.settings;
+        let found = images(&settings.docker).and_then(|images| Ok((images, containers(&settings.docker)?)));
+        let Ok((images, containers)) = found else { return Shares::default() };
+        let Some(preloaded) = (settings.preloaded)() else { return Shares::default() };
+        let fixed = Fixed { sandbox: settings.sandbox.clone(), preloaded };
+        shares::of_pods(&settings.pods.get(), &images, &containers, (&fixed, &settings.policy))
     }
 
     fn view<'a>(&'a self, root_dir: &'a str) -> View<'a> {

@@ -144,6 +144,8 @@ impl Judge<'_> {
             Some(Kept::Pinned)
         } else if !self.wants.heard {
             Some(Kept::Unheard)
+        } else if self.wants.gives_up(&full) {
+            None
         } else {
             young()
         };

@@ -12,6 +12,7 @@ pub mod records;
 pub mod removal;
 pub mod run;
 pub mod schedule;
+pub mod shares;
 pub mod wants;
 
 /// What a run of the collector is to do. Each also looks which images are there, which is where their ages come from.

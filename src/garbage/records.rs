@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::base::checked::{self, Entries};
 use crate::base::clock::Timestamp;
-use crate::base::limits;
+use crate::base::{limits, order};
 use crate::image::reference::normal;
 use crate::runtime::{ContainerSummary, ImageSummary};
 
@@ -101,8 +101,7 @@ impl Records {
 
     /// A list of all of the daemon's containers: what they are made of is in use, and nothing else is.
     pub fn note_containers(&mut self, containers: &[ContainerSummary], now: Moment) {
-        let used: BTreeSet<&str> =
-            containers.iter().map(|c| c.image_id.as_str()).filter(|id| !id.is_empty()).collect();
+        let used = order::set(containers.iter().map(|c| c.image_id.as_str()).filter(|id| !id.is_empty()));
         let number = self.last.saturating_add(1);
         let mut changed = false;
         for (id, record) in &mut self.images {
@@ -137,7 +136,7 @@ impl Records {
     pub fn note_images(&mut self, images: &[ImageSummary], now: Moment) {
         let number = self.last.saturating_add(1);
         let mut changed = false;
-        let there: BTreeSet<&str> = images.iter().map(|image| image.id.as_str()).collect();
+        let there = order::set(images.iter().map(|image| image.id.as_str()));
         let before = self.images.len();
         self.images.retain(|id, _| there.contains(id.as_str()));
         changed |= self.images.len() != before;

@@ -66,7 +66,7 @@ impl Removal {
             (Stage::Whole, answer) => return is_removed(answer).map(Some),
             (Stage::Last, answer) => return is_removed(answer).map(|_| Some(true)),
             (Stage::Users, answer) => {
-                let Reply::Containers(containers) = answer? else { return Err(other("container list")) };
+                let containers = answer?.containers()?;
                 if let Some(user) = containers.iter().find(|it| it.image_id == self.image.id) {
                     let message = format!("container {} is made of it by now", user.name);
                     return Err(DockerError::BadAnswer(message));
@@ -106,8 +106,4 @@ fn is_removed(answer: Result<Reply, DockerError>) -> Result<bool, DockerError> {
         Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-fn other(what: &str) -> DockerError {
-    DockerError::BadAnswer(format!("{what}: an answer of another kind"))
 }

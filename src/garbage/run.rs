@@ -275,10 +275,7 @@ fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut 
 /// # Errors
 /// Docker's.
 pub fn images(answer: Result<Reply, DockerError>) -> Result<Vec<ImageSummary>, DockerError> {
-    match answer? {
-        Reply::Images(images) => Ok(images),
-        _ => Err(DockerError::BadAnswer("image list: an answer of another kind".to_owned())),
-    }
+    answer?.images()
 }
 
 /// What Docker has told of its containers.
@@ -286,10 +283,7 @@ pub fn images(answer: Result<Reply, DockerError>) -> Result<Vec<ImageSummary>, D
 /// # Errors
 /// Docker's.
 pub fn containers(answer: Result<Reply, DockerError>) -> Result<Vec<ContainerSummary>, DockerError> {
-    match answer? {
-        Reply::Containers(containers) => Ok(containers),
-        _ => Err(DockerError::BadAnswer("container list: an answer of another kind".to_owned())),
-    }
+    answer?.containers()
 }
 
 /// What became of the removal of a dead container. One that is gone already is no error.

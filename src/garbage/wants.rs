@@ -6,13 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::PodSpec;
 
 use crate::image::reference::normal;
-use crate::status::snapshot::{Snapshot, SourceView, StatusFile};
+use crate::manifest::static_pod::CONFIG_SOURCE;
+use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile};
 
 /// What pods want.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wants {
     /// By full reference (or id as it is written): a pod that names it.
     pub(super) images: BTreeMap<String, String>,
+    /// The same of pods that were refused or evicted, of sources behind others: with a disk that is short they are what
+    /// others are not to go for.
+    pub(super) given_up: BTreeSet<String>,
     /// Pods that are wanted or being stopped, `namespace/name`.
     pub pods: BTreeSet<String>,
     /// Every source has said what it wants, or its last word was restored. Before that nobody knows what a pod wants, and
@@ -28,7 +32,11 @@ impl Wants {
     pub fn of_snapshot(snapshot: &Snapshot) -> Wants {
         let mut wants = Wants::of_sources(&snapshot.sources);
         for view in &snapshot.pods {
-            wants.add(&view.pod.key.to_string(), &view.pod.spec);
+            let key = view.pod.key.to_string();
+            match view.status.phase.as_deref() == Some(FAILED) && is_behind(snapshot, view) {
+                true => wants.give_up(&key, &view.pod.spec),
+                false => wants.add(&key, &view.pod.spec),
+            }
         }
         wants.add_more(&snapshot.also_wanted);
         wants
@@ -41,8 +49,13 @@ impl Wants {
         for pod in &file.pods {
             let name = |name: &Option<String>| name.clone().unwrap_or_default();
             let key = format!("{}/{}", name(&pod.metadata.namespace), name(&pod.metadata.name));
-            if let Some(spec) = &pod.spec {
-                wants.add(&key, spec);
+            let Some(spec) = &pod.spec else { continue };
+            let annotations = pod.metadata.annotations.as_ref();
+            let source = annotations.and_then(|all| file.policies.get(all.get(CONFIG_SOURCE)?));
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            match phase == Some(FAILED) && source.is_some_and(|told| told.behind) {
+                true => wants.give_up(&key, spec),
+                false => wants.add(&key, spec),
             }
         }
         wants.add_more(&file.also_wanted);
@@ -52,11 +65,9 @@ impl Wants {
     /// A daemon has a source: without one it has not told anything yet. What a source wants that cannot be read, and of
     /// which nothing is stored, is not known: its containers may run on, and their images must be there for a restart.
     fn of_sources(sources: &[SourceView]) -> Wants {
-        let has_said = |source: &SourceView| source.ready || source.restored;
-        let is_silent = |source: &SourceView| !has_said(source) && source.problem.is_none();
         Wants {
-            heard: !sources.is_empty() && sources.iter().all(has_said),
-            is_awaited: sources.is_empty() || sources.iter().any(is_silent),
+            heard: !sources.is_empty() && sources.iter().all(SourceView::has_said),
+            is_awaited: sources.is_empty() || sources.iter().any(SourceView::is_silent),
             ..Wants::default()
         }
     }
@@ -71,13 +82,20 @@ impl Wants {
 
     pub(super) fn add(&mut self, pod: &str, spec: &PodSpec) {
         self.pods.insert(pod.to_owned());
-        let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-        let plain = containers.filter_map(|container| container.image.as_deref());
-        let ephemeral =
-            spec.ephemeral_containers.iter().flatten().filter_map(|container| container.image.as_deref());
-        for image in plain.chain(ephemeral) {
+        for image in images(spec) {
             self.images.entry(normal(image)).or_insert_with(|| pod.to_owned());
         }
+    }
+
+    fn give_up(&mut self, pod: &str, spec: &PodSpec) {
+        self.pods.insert(pod.to_owned());
+        self.given_up.extend(images(spec).map(normal));
+    }
+
+    /// Only pods that were given up name an image with one of these full names: its age keeps it no longer.
+    #[must_use]
+    pub fn gives_up(&self, names: &BTreeSet<String>) -> bool {
+        names.iter().any(|name| self.given_up.contains(name))
     }
 
     /// A pod that names the image with this id and these full names. An image may be named by the beginning of its id.
@@ -100,9 +118,24 @@ impl Wants {
     }
 }
 
-/// Digits of the shortest beginning of an id that Docker is asked for here; a shorter one keeps too much, never too
-/// little.
-const SHORTEST: usize = 4;
+/// Images that containers of a pod name.
+fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let plain = containers.filter_map(|container| container.image.as_deref());
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    plain.chain(ephemeral.filter_map(|container| container.image.as_deref()))
+}
+
+/// Its source is behind another one.
+pub(super) fn is_behind(snapshot: &Snapshot, view: &PodView) -> bool {
+    snapshot.policies.get(view.pod.source.as_str()).is_some_and(|told| told.behind)
+}
+
+const FAILED: &str = "Failed";
+
+/// Digits of the shortest beginning of an id that keeps an image: as many as `docker images` prints. Of shorter ones a
+/// manifest could name all there are.
+const SHORTEST: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -140,12 +173,21 @@ mod tests {
             &id,
             &id[7..],
             &id[7..19],
-            "ab12ab",
+            "ab12ab12ab12",
         ] {
             assert_eq!(by(name).as_deref(), Some("default/web"), "{name}");
         }
-        for name in ["r.io/a:2", "r.io/a", "busybox:1", "ab1", "ab13", "not AN image"] {
+        for name in ["r.io/a:2", "r.io/a", "busybox:1", "ab1", "ab13ab12ab12", "not AN image"] {
             assert_eq!(by(name), None, "{name}");
+        }
+    }
+
+    /// A URL of 1 MiB had room for the first four digits of most images, none of which was ever collected.
+    #[test]
+    fn a_few_digits_want_no_image() {
+        let id = format!("sha256:{}", "ab12".repeat(16));
+        for digits in ["ab12", "ab12ab12ab1", "sha256:ab12"] {
+            assert_eq!(wants(&[digits]).of(&id, &BTreeSet::new()), None, "{digits}");
         }
     }
 
@@ -166,16 +208,10 @@ mod tests {
     #[test]
     fn nothing_is_known_before_every_source_has_spoken() {
         let view = |ready, restored, problem: Option<&str>| SourceView {
-            name: "file".into(),
-            location: String::new(),
             ready,
             restored,
-            last_success: None,
-            accepted: None,
-            pods: 0,
-            objects: 0,
             problem: problem.map(str::to_owned),
-            degraded: None,
+            ..SourceView::silent("file")
         };
         let check = |sources: &[SourceView], heard: bool, is_awaited: bool| {
             let wants = Wants::of_sources(sources);

@@ -1,33 +1,28 @@
 //! Reasons and messages of failed pulls, in the kubelet's words (`pkg/kubelet/images/types.go`), and whether
 //! the registry itself has answered. Pure.
 
+use crate::pod::waiting::Reason;
 use crate::runtime::{DockerError, RefusalKind};
 
-/// Waiting reason: the pull failed.
-pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
-/// Waiting reason: the image's name is not a reference.
-pub const INVALID_IMAGE_NAME: &str = "InvalidImageName";
-/// Waiting reason: the registry cannot serve now.
-pub const REGISTRY_UNAVAILABLE: &str = "RegistryUnavailable";
 /// Message when more pulls start than `--registry-qps` allows.
 pub const OVER_RATE: &str = "pull QPS exceeded";
 
 /// Reason and message of a failed pull for the container's status.
 #[must_use]
-pub fn explain(image: &str, why: &str) -> (&'static str, String) {
+pub fn explain(image: &str, why: &str) -> (Reason, String) {
     if why.contains("invalid reference format") {
-        return (INVALID_IMAGE_NAME, invalid_name(image, why));
+        return (Reason::InvalidImageName, invalid_name(image, why));
     }
     // Answers, through Docker, of a registry that is down behind its proxy.
     let down = ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Time"];
     if down.iter().any(|text| why.contains(text)) {
         let message = format!("image pull failed for {image} because the registry is unavailable: {why}");
-        return (REGISTRY_UNAVAILABLE, message);
+        return (Reason::RegistryUnavailable, message);
     }
-    (ERR_IMAGE_PULL, why.to_owned())
+    (Reason::ErrImagePull, why.to_owned())
 }
 
-/// Message of [`INVALID_IMAGE_NAME`]; `why` is Docker's.
+/// Message of [`Reason::InvalidImageName`]; `why` is Docker's.
 #[must_use]
 pub fn invalid_name(image: &str, why: &str) -> String {
     format!("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}")
@@ -75,20 +70,20 @@ mod tests {
 
     #[test]
     fn reasons() {
-        let check = |why: &str, reason: &str, message: &str| {
+        let check = |why: &str, reason: Reason, message: &str| {
             assert_eq!(explain("x/y:1", why), (reason, message.to_owned()), "{why}");
         };
-        check("manifest for x/y:1 not found", ERR_IMAGE_PULL, "manifest for x/y:1 not found");
-        check(OVER_RATE, ERR_IMAGE_PULL, "pull QPS exceeded");
+        check("manifest for x/y:1 not found", Reason::ErrImagePull, "manifest for x/y:1 not found");
+        check(OVER_RATE, Reason::ErrImagePull, "pull QPS exceeded");
         check(
             "invalid reference format",
-            INVALID_IMAGE_NAME,
+            Reason::InvalidImageName,
             "Failed to apply default image tag \"x/y:1\": couldn't parse image name \"x/y:1\": \
              invalid reference format",
         );
         check(
             "received unexpected HTTP status: 503 Service Unavailable",
-            REGISTRY_UNAVAILABLE,
+            Reason::RegistryUnavailable,
             "image pull failed for x/y:1 because the registry is unavailable: \
              received unexpected HTTP status: 503 Service Unavailable",
         );

@@ -7,6 +7,7 @@ use super::credentials::{Credential, DockerConfig, lookup};
 use super::failure::{OVER_RATE, is_answer, join};
 use super::grants::With;
 use super::node_keys::NodeKeys;
+use crate::base::limits;
 use crate::runtime::DockerError;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::Message;
@@ -17,6 +18,8 @@ use crate::runtime::pull::Patience;
 pub enum PullError {
     /// More pulls than the node's rate allows; the registry was not asked.
     OverRate,
+    /// It could not be noted whose secret brought it; the registry was not asked.
+    NotNoted,
     /// The registry was asked, with every credential, and refused.
     Answered(String),
     /// The registry, or Docker, could not be asked.
@@ -25,10 +28,25 @@ pub enum PullError {
     Silent(String),
 }
 
+/// What shows that the registry gives an image for these credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// That the pull works.
+    Pull,
+    /// That the registry is asked after the pull, too: a pull by digest of what is here works without its registry
+    /// (Docker's `distribution/manifest.go` looks into the local store first).
+    Asked,
+}
+
 impl fmt::Display for PullError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PullError::OverRate => f.write_str(OVER_RATE),
+            PullError::NotNoted => write!(
+                f,
+                "{} images of this node were pulled with secrets of pods, and no more can be noted: remove images",
+                limits::GRANTS
+            ),
             PullError::Answered(why) | PullError::Unasked(why) | PullError::Silent(why) => f.write_str(why),
         }
     }
@@ -57,6 +75,7 @@ pub fn pull<'a>(
     image: &str,
     secrets: impl IntoIterator<Item = &'a DockerConfig> + Clone,
     keys: &NodeKeys,
+    consent: Consent,
     patience: &Patience<'_>,
     told: &mut dyn FnMut(&Message<'_>),
 ) -> Result<With, PullError> {
@@ -75,7 +94,11 @@ pub fn pull<'a>(
     let mut answers = Vec::new();
     for credential in tries {
         let header = credential.map(Credential::header);
-        match docker.pull(image, header.as_deref(), patience, told) {
+        let mut result = docker.pull(image, header.as_deref(), patience, told);
+        if result.is_ok() && consent == Consent::Asked {
+            result = docker.ask_registry(image, header.as_deref(), &patience.progress);
+        }
+        match result {
             Ok(()) => {
                 let own = credential.filter(|credential| !of_node.contains(credential));
                 return Ok(own.map_or(With::NodeOrNone, |credential| With::Secret(credential.clone())));

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -43,51 +43,29 @@ struct Grant {
     keys: BTreeSet<String>,
 }
 
+/// A pull with a pod's secrets is under way: it ends with [`Grants::failed`] or [`Grants::pulled`].
+#[derive(Debug)]
+#[must_use]
+pub struct Begun(());
+
 /// In place of a name: the record was lost, and any image without an entry may need credentials.
 const ANY: &str = "*";
 
-/// By full reference.
-type Known = BTreeMap<String, Grant>;
+/// What is known of all images, by full reference. Each pod may hold one of another time: they share what is the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known(BTreeMap<Arc<str>, Arc<Grant>>);
 
-/// The node's record. See the module.
-#[derive(Default)]
-pub struct Grants {
-    /// `None`: the record is not stored.
-    path: Option<PathBuf>,
-    known: Mutex<Known>,
-}
-
-impl fmt::Debug for Grants {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Grants({} images)", self.known().len())
-    }
-}
-
-impl Grants {
-    /// Opens the record below this root directory. When the file is damaged it is unknown which images came
-    /// with secrets: the registry is asked again for all images on the node, until the file is removed.
-    #[must_use]
-    pub fn open(root: &Path) -> Grants {
-        let path = root.join(FILE);
-        let read = checked::read(&path, limits::GRANTS_BYTES, FORMAT);
-        let known = read.and_then(|images| parse(&images));
-        let known = known.unwrap_or_else(|why| {
-            log::error!(
-                "{}: {why}; it said which images came with the secrets of a pod, so the registry is asked about \
-                 each image that is here before a container is made of it; without the file all are everybody's",
-                path.display()
-            );
-            Known::from([(ANY.to_owned(), Grant::default())])
-        });
-        Grants { path: Some(path), known: Mutex::new(known) }
+impl Known {
+    /// The record was lost: it is unknown which images came with secrets.
+    fn lost() -> Known {
+        Known(BTreeMap::from([(ANY.into(), Arc::default())]))
     }
 
     /// Whether a pod may use the local image of this name. `shown`: its own credentials that fit.
     #[must_use]
     pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
-        let known = self.known();
-        let mut all = meant(&known, image).map(|(_, grant)| grant).peekable();
-        (all.peek().is_none() && !known.contains_key(ANY))
+        let mut all = self.meant(image).peekable();
+        (all.peek().is_none() && !self.0.contains_key(ANY))
             || all.any(|grant| grant.shared || shown.iter().any(|c| grant.keys.contains(&key(c))))
     }
 
@@ -100,18 +78,105 @@ impl Grants {
     /// Whether this image is unknown because the record was lost.
     #[must_use]
     pub fn is_unknown(&self, image: &str) -> bool {
-        let known = self.known();
-        known.contains_key(ANY) && meant(&known, image).next().is_none()
+        self.0.contains_key(ANY) && self.meant(image).next().is_none()
+    }
+
+    /// Entries of the images that Docker may find under this name: the image itself, one of the repository by its
+    /// digest, or one by its id or a prefix of it.
+    fn meant(&self, image: &str) -> impl Iterator<Item = &Grant> {
+        let normal = reference::normal(image);
+        let digest = image.contains('@');
+        let repository = Reference::parse(image).map(|reference| reference.repository()).unwrap_or_default();
+        let hex = image.strip_prefix("sha256:").unwrap_or(image);
+        let hex =
+            Some(hex.to_owned()).filter(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let meant = move |(name, grant): &(&Arc<str>, &Arc<Grant>)| {
+            let same = Reference::parse(name).is_ok_and(|reference| reference.repository() == repository);
+            let id = grant.id.strip_prefix("sha256:").unwrap_or_default();
+            ***name == *normal
+                || (digest && same)
+                || hex.as_ref().is_some_and(|hex| id.starts_with(hex.as_str()))
+        };
+        self.0.iter().filter(meant).map(|(_, grant)| &**grant)
+    }
+}
+
+/// The node's record. See the module. A question never waits for the disk: pods ask before each start.
+#[derive(Default)]
+pub struct Grants {
+    /// `None`: the record is not stored.
+    path: Option<PathBuf>,
+    /// Held only to read or replace the pointer.
+    known: Mutex<Arc<Known>>,
+    /// Held by whoever changes the record, until the file says it, too.
+    changes: Mutex<OnDisk>,
+    /// Images that are being pulled with a pod's secrets, once for each pull.
+    begun: Mutex<Vec<String>>,
+}
+
+/// What is known of the file.
+#[derive(Debug, Default)]
+struct OnDisk {
+    /// It could not be read, and may be good: it is not written before it was.
+    is_unread: bool,
+}
+
+impl fmt::Debug for Grants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grants({} images)", self.known().0.len())
+    }
+}
+
+impl Grants {
+    /// Opens the record below this root directory. When the file is damaged it is unknown which images came
+    /// with secrets: the registry is asked again for all images on the node, until the file is removed.
+    #[must_use]
+    pub fn open(root: &Path) -> Grants {
+        let path = root.join(FILE);
+        let mut on_disk = OnDisk::default();
+        let known = look(&path).unwrap_or_else(|(why, is_unread)| {
+            on_disk.is_unread = is_unread;
+            log::error!(
+                "{}: {why}; it said which images came with the secrets of a pod, so the registry is asked about \
+                 each image that is here before a container is made of it; without the file all are everybody's",
+                path.display()
+            );
+            Known::lost()
+        });
+        Grants {
+            path: Some(path),
+            known: Mutex::new(Arc::new(known)),
+            changes: Mutex::new(on_disk),
+            ..Grants::default()
+        }
+    }
+
+    /// As [`Known::allows`], now.
+    #[must_use]
+    pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
+        self.known().allows(image, shown)
+    }
+
+    /// As [`Known::needs_credentials`], now.
+    #[must_use]
+    pub fn needs_credentials(&self, image: &str) -> bool {
+        self.known().needs_credentials(image)
+    }
+
+    /// As [`Known::is_unknown`], now.
+    #[must_use]
+    pub fn is_unknown(&self, image: &str) -> bool {
+        self.known().is_unknown(image)
     }
 
     /// An image is here that came from no registry, so without a secret: it is everybody's, if nothing was noted of it
     /// by now. A pull with a secret may have begun since it was looked at.
     pub fn loaded(&self, image: &str, id: &str) -> bool {
         self.change(|known| {
-            let is_unknown = known.contains_key(ANY) && meant(known, image).next().is_none();
+            let is_unknown = known.is_unknown(image);
             if is_unknown {
                 let grant = Grant { id: id.to_owned(), shared: true, keys: BTreeSet::new() };
-                known.insert(reference::normal(image), grant);
+                known.0.insert(reference::normal(image).into(), Arc::new(grant));
             }
             is_unknown
         })
@@ -120,39 +185,60 @@ impl Grants {
     /// The record is lost, as [`Grants::open`] finds it.
     #[cfg(test)]
     pub(crate) fn lose(&self) {
-        *self.known() = Known::from([(ANY.to_owned(), Grant::default())]);
+        self.replace(Known::lost());
     }
 
     /// A pull with a pod's secrets starts: if the daemon dies before its end, no pod may use the image
     /// unasked.
-    pub fn begin(&self, image: &str) {
-        self.change(|known| _ = known.entry(reference::normal(image)).or_default());
+    pub fn begin(&self, image: &str) -> Begun {
+        self.begun().push(reference::normal(image));
+        self.change(|known| _ = known.0.entry(reference::normal(image).into()).or_default());
+        Begun(())
     }
 
-    /// The pull failed: an image that was there before keeps its record.
-    pub fn failed(&self, image: &str) {
+    /// A pull that has begun failed: an image that was there before keeps its record, and so does one that another pull
+    /// may be bringing.
+    pub fn failed(&self, image: &str, begun: Begun) {
         self.change(|known| {
-            let image = reference::normal(image);
-            if known.get(&image) == Some(&Grant::default()) {
-                known.remove(&image);
+            let name = reference::normal(image);
+            if !self.ends(&name, &begun)
+                && known.0.get(&*name).is_some_and(|grant| **grant == Grant::default())
+            {
+                known.0.remove(&*name);
             }
         });
     }
 
-    /// The pull brought the image with this id.
-    pub fn pulled(&self, image: &str, id: &str, with: &With) {
+    /// Takes one pull of this image out of those under way; whether there are others.
+    fn ends(&self, name: &str, _: &Begun) -> bool {
+        let mut all = self.begun();
+        if let Some(at) = all.iter().position(|one| one == name) {
+            all.swap_remove(at);
+        }
+        all.iter().any(|one| one == name)
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Vec<String>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pull brought the image with this id. `begun`: where it had begun with a pod's secrets.
+    pub fn pulled(&self, image: &str, id: &str, with: &With, begun: Option<Begun>) {
+        if let Some(begun) = begun {
+            self.ends(&reference::normal(image), &begun);
+        }
         self.change(|known| {
-            let image = reference::normal(image);
+            let image: Arc<str> = reference::normal(image).into();
             match with {
                 // An image that any pod may use needs no entry.
                 With::NodeOrNone => {
-                    if known.contains_key(ANY) || known.contains_key(&image) {
+                    if known.0.contains_key(ANY) || known.0.contains_key(&image) {
                         let grant = Grant { id: id.to_owned(), shared: true, keys: BTreeSet::new() };
-                        known.insert(image, grant);
+                        known.0.insert(image, Arc::new(grant));
                     }
                 }
                 With::Secret(credential) => {
-                    let grant = known.entry(image).or_default();
+                    let grant = Arc::make_mut(known.0.entry(image).or_default());
                     // Another image under this name has its own credentials.
                     if grant.id != id {
                         *grant = Grant { id: id.to_owned(), ..Grant::default() };
@@ -165,26 +251,53 @@ impl Grants {
         });
     }
 
-    /// Returns what `change` returns.
+    /// Whether a pull of this image with a pod's secrets can be noted. Sources `behind` others have half of the room: with
+    /// many names of one small image they would have all of it.
+    #[must_use]
+    pub fn has_room(&self, image: &str, behind: bool) -> bool {
+        let known = self.known();
+        let most = if behind { limits::GRANTS / 2 } else { limits::GRANTS };
+        known.0.len() < most || known.0.contains_key(&*reference::normal(image))
+    }
+
+    /// Forgets images that are not here any more, nor under way: who wants one pulls it with credentials of his own.
+    /// `is_here` is asked with a full name and an id.
+    pub fn forget_gone(&self, is_here: impl Fn(&str, &str) -> bool) {
+        let under_way = self.begun().clone();
+        self.change(|known| {
+            known.0.retain(|image, grant| {
+                // Without an id a pull has begun that an earlier daemon has not seen the end of.
+                let may_come = grant.id.is_empty() || under_way.iter().any(|one| **one == **image);
+                &**image == ANY || may_come || is_here(image, &grant.id)
+            });
+        });
+    }
+
+    /// Returns what `change` returns, once the file says it, too. A disk that hangs holds up other changes, and no
+    /// question.
     fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
-        let mut known = self.known();
-        let before = known.clone();
+        let mut on_disk = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read_again(&mut on_disk);
+        let before = self.known();
+        let mut known = Known::clone(&before);
         let said = change(&mut known);
-        if *known == before {
+        if known == *before {
             return said;
         }
-        if known.len() > limits::GRANTS
-            && let Some(first) = known.keys().find(|image| !before.contains_key(*image)).cloned()
-        {
-            log::warn!(
-                "{first}: more than {} images were pulled with secrets: it is everybody's",
+        if known.0.len() > limits::GRANTS.saturating_add(limits::GRANTS_UNDER_WAY) {
+            // Nobody is to get what cannot be noted: without an entry an image needs credentials from now on.
+            log::error!(
+                "more than {} images are recorded as pulled with secrets of pods: the registry is asked about each \
+                 image that is not recorded; remove images, stop podkeeper, and remove {FILE} of its root directory",
                 limits::GRANTS
             );
-            known.remove(&first);
-            return said;
+            known.0.entry(ANY.into()).or_default();
+            known.0.retain(|image, _| &**image == ANY || before.0.contains_key(image));
         }
-        if let Some(path) = &self.path
-            && let Err(error) = checked::write(path, FORMAT, entries(&known))
+        let entries = self.path.as_ref().map(|path| (path, entries(&known)));
+        self.replace(known);
+        if let Some((path, entries)) = entries.filter(|_| !on_disk.is_unread)
+            && let Err(error) = checked::write(path, FORMAT, entries)
         {
             log::warn!(
                 "{}: {error}; after a restart images that were pulled with the secrets of a pod may be \
@@ -195,25 +308,31 @@ impl Grants {
         said
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads the file that could not be read at the start.
+    fn read_again(&self, on_disk: &mut OnDisk) {
+        let Some(path) = self.path.as_ref().filter(|_| on_disk.is_unread) else { return };
+        match look(path) {
+            Ok(stored) => {
+                log::info!("{} is read again", path.display());
+                self.replace(merged(stored, &self.known()));
+                on_disk.is_unread = false;
+            }
+            Err((why, is_unread)) => {
+                log::warn!("{}: {why}", path.display());
+                on_disk.is_unread = is_unread;
+            }
+        }
     }
-}
 
-/// Entries of the images that Docker may find under this name: the image itself, one of the repository by its
-/// digest, or one by its id or a prefix of it.
-fn meant<'a>(known: &'a Known, image: &str) -> impl Iterator<Item = (&'a String, &'a Grant)> {
-    let normal = reference::normal(image);
-    let digest = image.contains('@');
-    let repository = Reference::parse(image).map(|reference| reference.repository()).unwrap_or_default();
-    let hex = image.strip_prefix("sha256:").unwrap_or(image);
-    let hex =
-        Some(hex.to_owned()).filter(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-    known.iter().filter(move |(name, grant)| {
-        let same = Reference::parse(name).is_ok_and(|reference| reference.repository() == repository);
-        let id = grant.id.strip_prefix("sha256:").unwrap_or_default();
-        **name == normal || (digest && same) || hex.as_ref().is_some_and(|hex| id.starts_with(hex.as_str()))
-    })
+    /// What is known now; it does not change any more.
+    #[must_use]
+    pub fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn replace(&self, known: Known) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+    }
 }
 
 /// Digest of a credential, which cannot be used to log in.
@@ -223,12 +342,34 @@ fn key(credential: &Credential) -> String {
 
 fn entries(known: &Known) -> Entries {
     let mut images = Entries::new();
-    for (name, grant) in known {
+    for (name, grant) in &known.0 {
         let keys: Vec<&String> = grant.keys.iter().collect();
         let value = json!({ "id": grant.id, "everybodys": grant.shared, "keys": keys });
-        images.insert(name.clone(), value);
+        images.insert(name.to_string(), value);
     }
     images
+}
+
+/// What a file holds; else why not, and whether it may be good all the same.
+fn look(path: &Path) -> Result<Known, (String, bool)> {
+    let images = checked::look(path, limits::GRANTS_BYTES, FORMAT)?;
+    parse(&images).map_err(|why| (why, false))
+}
+
+/// The record of a file that could not be read at first, and what was noted without it. Where one of them says more than the
+/// other of who may use an image, fewer may.
+fn merged(mut stored: Known, noted: &Known) -> Known {
+    for (image, note) in noted.0.iter().filter(|(image, _)| &***image != ANY) {
+        match stored.0.get_mut(image) {
+            None => _ = stored.0.insert(image.clone(), note.clone()),
+            Some(_) if note.shared || **note == Grant::default() => {}
+            Some(grant) if grant.id == note.id => {
+                Arc::make_mut(grant).keys.extend(note.keys.iter().cloned());
+            }
+            Some(grant) => *grant = note.clone(),
+        }
+    }
+    stored
 }
 
 fn parse(images: &Entries) -> Result<Known, String> {
@@ -237,131 +378,13 @@ fn parse(images: &Entries) -> Result<Known, String> {
         let id = value.get("id")?.as_str()?.to_owned();
         Some(Grant { id, shared: value.get("everybodys")?.as_bool()?, keys: order::set(keys) })
     };
-    let mut known = Known::new();
+    let mut known = Known::default();
     for (name, value) in images {
-        known.insert(name.clone(), grant(value).ok_or("an image in it has another form")?);
+        let grant = grant(value).ok_or("an image in it has another form")?;
+        known.0.insert(name.as_str().into(), Arc::new(grant));
     }
     Ok(known)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::credentials::{DockerConfig, Format, lookup};
-    use super::*;
-
-    fn config(user: &str) -> DockerConfig {
-        let text = format!(r#"{{"r.io": {{"username": "{user}", "password": "canary"}}}}"#);
-        DockerConfig::parse(text.as_bytes(), Format::DockerCfg).unwrap()
-    }
-
-    fn secret(config: &DockerConfig) -> With {
-        With::Secret(lookup("r.io/a", [config])[0].clone())
-    }
-
-    #[test]
-    fn an_image_that_one_secret_brought_is_not_everybodys() {
-        let (own, other) = (config("own"), config("other"));
-        let grants = Grants::default();
-        let id = format!("sha256:{}", "ab".repeat(32));
-        let allows =
-            |image: &str, config: Option<&DockerConfig>| grants.allows(image, &lookup("r.io/a", config));
-        assert!(allows("r.io/a:1", None), "loaded by hand");
-        grants.begin("r.io/a:1");
-        assert!(!allows("r.io/a:1", Some(&own)), "nobody knows yet");
-        grants.pulled("r.io/a:1", &id, &secret(&own));
-        assert!(allows("r.io/a:1", Some(&own)));
-        // By every name that Docker accepts.
-        let names = ["r.io/a:1", &format!("r.io/a@{id}"), &id, &id[7..20], &format!("r.io/a:1@{id}")];
-        for name in names {
-            assert!(
-                !allows(name, None) && !allows(name, Some(&other)) && grants.needs_credentials(name),
-                "{name}"
-            );
-            assert!(allows(name, Some(&own)), "{name}");
-        }
-        for name in ["r.io/a:2", "r.io/b:1", "busybox", "cafe", &format!("r.io/b@{id}")] {
-            assert!(allows(name, None), "{name}");
-        }
-        // The registry accepts another secret, and then a pull without one.
-        grants.pulled("r.io/a:1", &id, &secret(&other));
-        assert!(
-            allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)) && !allows("r.io/a:1", None)
-        );
-        grants.pulled("r.io/a:1", &id, &With::NodeOrNone);
-        assert!(allows("r.io/a:1", None));
-        // Another image under the name.
-        grants.pulled("r.io/a:1", "sha256:cd", &secret(&other));
-        assert!(!allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)));
-    }
-
-    #[test]
-    fn what_a_pull_with_a_secret_notes_meanwhile_is_not_taken_for_loaded() {
-        let own = config("own");
-        let grants = Grants::default();
-        grants.lose();
-        assert!(grants.is_unknown("r.io/a:1"), "and Docker is asked about it now");
-        grants.begin("r.io/a:1");
-        assert!(!grants.loaded("r.io/a:1", "sha256:ab") && grants.needs_credentials("r.io/a:1"));
-        grants.pulled("r.io/a:1", "sha256:cd", &secret(&own));
-        assert!(!grants.loaded("r.io/a:1", "sha256:ab") && grants.needs_credentials("r.io/a:1"));
-        assert!(grants.loaded("r.io/b:1", "sha256:ef") && !grants.needs_credentials("r.io/b:1"));
-    }
-
-    #[test]
-    fn a_pull_that_fails_takes_nothing_away() {
-        let own = config("own");
-        let grants = Grants::default();
-        grants.begin("r.io/a:1");
-        grants.failed("r.io/a:1");
-        assert!(grants.allows("r.io/a:1", &[]), "what was there before is what it was");
-        grants.pulled("r.io/a:1", "sha256:ab", &secret(&own));
-        grants.begin("r.io/a:1");
-        grants.failed("r.io/a:1");
-        assert!(!grants.allows("r.io/a:1", &[]));
-        assert_eq!(format!("{grants:?}"), "Grants(1 images)");
-    }
-
-    #[test]
-    fn what_is_known_outlives_the_daemon() {
-        let root = crate::base::testing::scratch("grants");
-        std::fs::create_dir_all(&root).unwrap();
-        let own = config("own");
-        Grants::open(&root).pulled("r.io/a:1", "sha256:ab", &secret(&own));
-        let bytes = std::fs::read(root.join(FILE)).unwrap();
-        assert!(!String::from_utf8(bytes.clone()).unwrap().contains("canary"));
-        let again = Grants::open(&root);
-        assert!(!again.allows("r.io/a:1", &[]) && again.allows("r.io/a:1", &lookup("r.io/a", [&own])));
-        std::fs::remove_dir_all(root).unwrap();
-    }
-
-    /// No pod gets an image that may need credentials, after any number of restarts, until the registry has
-    /// accepted it.
-    #[test]
-    fn a_damaged_memory_gives_nobody_what_may_be_anothers() {
-        let root = crate::base::testing::scratch("grants-damaged");
-        std::fs::create_dir_all(&root).unwrap();
-        let own = config("own");
-        Grants::open(&root).pulled("r.io/a:1", "sha256:ab", &secret(&own));
-        let bytes = std::fs::read(root.join(FILE)).unwrap();
-        for damaged in [&bytes[..bytes.len() - 9], b"", b"podkeeper-pulled-2 x\n{}\n"] {
-            std::fs::write(root.join(FILE), damaged).unwrap();
-            let grants = Grants::open(&root);
-            assert!(!grants.allows("r.io/a:1", &lookup("r.io/a", [&own])) && grants.is_unknown("r.io/a:1"));
-            grants.begin("r.io/a:1");
-            grants.failed("r.io/a:1");
-            assert!(grants.needs_credentials("r.io/a:1"));
-            // The file that is written now says that the record is incomplete.
-            grants.pulled("r.io/b:1", "sha256:cd", &With::NodeOrNone);
-            let again = Grants::open(&root);
-            assert!(again.allows("r.io/b:1", &[]) && !again.is_unknown("r.io/b:1"));
-            assert!(again.needs_credentials("r.io/a:1"));
-            again.pulled("r.io/a:1", "sha256:ab", &secret(&own));
-            assert!(
-                again.allows("r.io/a:1", &lookup("r.io/a", [&own])) && again.needs_credentials("r.io/a:1")
-            );
-        }
-        std::fs::remove_file(root.join(FILE)).unwrap();
-        assert!(!Grants::open(&root).needs_credentials("r.io/a:1"), "the operator's word");
-        std::fs::remove_dir_all(root).unwrap();
-    }
-}
+mod tests;

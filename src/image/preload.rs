@@ -6,7 +6,7 @@
 //! boot; when Docker has lost an image, its archive is loaded again. No image is ever removed from Docker
 //! here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, ErrorKind};
@@ -25,6 +25,7 @@ use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
 use crate::base::order;
 use crate::base::pace::Pace;
+use crate::base::table::Table;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
@@ -79,7 +80,7 @@ impl Preload {
             clock: System::start(),
             memory: Memory::new(),
             checked: BTreeSet::new(),
-            bad: BTreeMap::new(),
+            bad: Table::new(),
             listed: 0,
             trouble: None,
             retry: None,
@@ -136,7 +137,7 @@ struct Body {
     /// Archives whose images were seen in Docker since this process started.
     checked: BTreeSet<String>,
     /// Archives that cannot be loaded, until they change.
-    bad: BTreeMap<String, Option<Stamp>>,
+    bad: Table<String, Option<Stamp>>,
     /// Hash of the names and stamps at the last look.
     listed: u64,
     /// Error of the directory, logged once.
@@ -360,13 +361,13 @@ impl Body {
 ///
 /// # Errors
 /// The directory cannot be read; `None` when it does not exist, which is no error.
-fn list(dir: &Path) -> Result<BTreeMap<String, Option<Stamp>>, Option<String>> {
+fn list(dir: &Path) -> Result<Table<String, Option<Stamp>>, Option<String>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(None),
         Err(error) => return Err(Some(error.to_string())),
     };
-    let mut files = BTreeMap::new();
+    let mut files = Table::new();
     for entry in entries {
         let entry = entry.map_err(|e| Some(e.to_string()))?;
         let Ok(name) = entry.file_name().into_string() else { continue };

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use super::Token;
+use super::members::Part;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
+use crate::base::pace::doubled;
 use crate::base::table::Table;
 use crate::plan::Role;
-use crate::runtime::Resources;
+use crate::runtime::{DockerError, Reply, Resources};
 
 /// What a call in flight was made for.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +51,6 @@ pub(super) enum Job {
     },
     Kill {
         id: String,
-        hard: bool,
     },
     Remove {
         id: String,
@@ -76,11 +77,31 @@ pub(super) enum Job {
     },
 }
 
+impl Job {
+    /// The answer, if it is of the kind that this call has.
+    pub fn checked(&self, reply: Reply) -> Result<Reply, DockerError> {
+        let fits = match self {
+            Job::List => matches!(reply, Reply::Containers(_)),
+            Job::Inspect { .. } | Job::Unlisted { .. } | Job::Conflict { .. } => {
+                matches!(reply, Reply::Container(_))
+            }
+            Job::CreateSandbox { .. } | Job::Create { .. } => matches!(reply, Reply::Created { .. }),
+            Job::Start { .. }
+            | Job::Kill { .. }
+            | Job::Remove { .. }
+            | Job::Update { .. }
+            | Job::Rename { .. } => matches!(reply, Reply::Done | Reply::Already),
+            Job::Log { .. } => matches!(reply, Reply::Output(_)),
+            Job::ImageInspect { .. } | Job::ImageUser { .. } => matches!(reply, Reply::Image(_)),
+        };
+        fits.then_some(reply).ok_or_else(|| DockerError::BadAnswer("an answer of another kind".to_owned()))
+    }
+}
+
 /// Which object a name conflict is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place {
-    /// Container name; `None` for the sandbox.
-    pub container: Option<String>,
+    pub part: Part,
     /// Attempt that was to be made.
     pub attempt: u32,
 }
@@ -101,16 +122,20 @@ impl Retry {
     /// Counts what may be no failure: the first time nothing is waited for.
     pub fn forgive_once(retry: &mut Option<Retry>, now: &Now) {
         match retry {
-            Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+            Some(retry) => retry.failed(now),
             None => *retry = Some(Retry::default()),
         }
     }
 
-    /// Counts a failure: `first`, doubling to `most`.
-    pub fn failed(&mut self, first: Duration, most: Duration, now: Mono) {
-        let factor = 1u32.checked_shl(self.tries).unwrap_or(u32::MAX);
+    /// Counts a failure of a call.
+    pub fn failed(&mut self, now: &Now) {
+        self.failed_within(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now);
+    }
+
+    /// Counts a failure: the first wait, doubling to `most`.
+    pub fn failed_within(&mut self, first: Duration, most: Duration, now: &Now) {
+        self.until = now.mono.after(doubled(first, self.tries, most));
         self.tries = self.tries.saturating_add(1);
-        self.until = now.after(first.saturating_mul(factor).min(most));
     }
 }
 
@@ -182,12 +207,12 @@ impl Calls {
         self.in_flight.iter().filter(|(_, job)| starts(job)).map(|(token, _)| *token).collect()
     }
 
-    /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
-    pub fn is_making(&self, container: Option<&str>) -> bool {
+    /// A create (or the clearing up of its name) for this is under way.
+    pub fn is_making(&self, part: &Part) -> bool {
         self.any(|job| match job {
-            Job::CreateSandbox { .. } => container.is_none(),
-            Job::Create { container: it, .. } => container == Some(it),
-            Job::Conflict { place, .. } => place.container.as_deref() == container,
+            Job::CreateSandbox { .. } => *part == Part::Sandbox,
+            Job::Create { container, .. } => part.name() == Some(container),
+            Job::Conflict { place, .. } => place.part == *part,
             _ => false,
         })
     }
@@ -203,7 +228,7 @@ impl Calls {
     pub fn is_changing(&self, container: &str) -> bool {
         self.any(|job| match job {
             Job::Start { id }
-            | Job::Kill { id, .. }
+            | Job::Kill { id }
             | Job::Rename { id, .. }
             | Job::Update { id, .. }
             | Job::Remove { id } => id == container,
@@ -226,6 +251,15 @@ mod tests {
         assert_eq!(calls.end(token), Some(Job::Start { id: "a".into() }));
         assert_eq!(calls.end(token), None, "an answer counts once");
         assert!(calls.is_empty() && calls.next() != token);
+    }
+
+    #[test]
+    fn an_answer_of_another_kind_is_none() {
+        let start = Job::Start { id: "a".into() };
+        assert_eq!(start.checked(Reply::Already), Ok(Reply::Already));
+        for (job, reply) in [(start, Reply::Containers(Vec::new())), (Job::List, Reply::Done)] {
+            assert!(matches!(job.checked(reply), Err(DockerError::BadAnswer(_))), "{job:?}");
+        }
     }
 
     #[test]

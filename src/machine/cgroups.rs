@@ -6,11 +6,10 @@ use log::Level;
 
 use super::Machine;
 use super::calls::{Job, Retry};
-use super::containers::merge::short;
+use super::containers::merge::{Origin, short};
 use super::output::Output;
 use super::state::State;
 use crate::base::clock::Now;
-use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::cgroup::{Driver, NoCgroup, PodCgroup, Report};
@@ -19,7 +18,7 @@ use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::pod::qos;
 use crate::recorder::words;
-use crate::runtime::{Call, CreateBody, DockerError, RefusalKind, Reply};
+use crate::runtime::{Call, ContainerDetail, CreateBody, DockerError, RefusalKind};
 
 /// What is known of the cgroup of one UID.
 #[derive(Debug, PartialEq)]
@@ -27,7 +26,7 @@ enum Known {
     /// Containers were found; an earlier daemon made it, if it was made.
     Found,
     /// It was asked for.
-    As(Box<Asked>),
+    Asked(Box<Asked>),
     /// Its removal was ordered, and is not known to be done.
     Leaving,
     /// It was removed.
@@ -39,6 +38,12 @@ enum Known {
 struct Asked {
     pod: PodCgroup,
     answer: Answer,
+}
+
+/// Why a cgroup is asked for again.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Trouble {
+    retry: Retry,
     /// By the last answer another podkeeper's pod runs in it.
     taken: bool,
 }
@@ -50,9 +55,19 @@ enum Answer {
     Awaited,
     Good,
     /// It could not be made so, or another podkeeper's pod runs in it, and it is asked for again.
-    Bad(Retry),
+    Bad(Trouble),
     /// Asked for again; nothing waits.
-    AwaitedAgain(Retry),
+    AwaitedAgain(Trouble),
+}
+
+impl Answer {
+    /// What was wrong by the last answer, if anything was.
+    fn trouble(self) -> Option<Trouble> {
+        match self {
+            Answer::Bad(trouble) | Answer::AwaitedAgain(trouble) => Some(trouble),
+            Answer::Awaited | Answer::Good => None,
+        }
+    }
 }
 
 /// A container that no list has told of.
@@ -75,13 +90,13 @@ pub(super) struct Cgroups {
 
 impl Cgroups {
     /// The cgroup of some UID is being removed.
-    pub fn leave(&self) -> bool {
+    pub fn is_leaving(&self) -> bool {
         self.known.values().any(|known| *known == Known::Leaving)
     }
 
     /// A sandbox has ended, and another one comes: somebody may have taken the cgroup away from under it.
     pub fn doubt(&mut self, uid: &str) {
-        if let Some(known @ Known::As(_)) = self.known.get_mut(uid) {
+        if let Some(known @ Known::Asked(_)) = self.known.get_mut(uid) {
             *known = Known::Found;
         }
     }
@@ -102,25 +117,25 @@ impl Machine {
     /// Tells what the pod's cgroup must be like. `changing`: containers of it are being changed, and the
     /// cgroup holds the limits of before and after.
     pub(super) fn order_cgroup(&mut self, pod: &DesiredPod, changing: bool, now: &Now) {
-        if self.settings.cgroups.get().is_none() {
+        if self.node.cgroups.is_none() {
             return;
         }
         let mut wanted = PodCgroup::of(pod, self.settings.pod_pids);
-        let (mut answer, mut taken) = (Answer::Awaited, false);
-        if let Some(Known::As(told)) = self.cgroups.known.get(&pod.uid) {
+        let mut answer = Answer::Awaited;
+        if let Some(Known::Asked(told)) = self.cgroups.known.get(&pod.uid) {
             if changing {
                 wanted = wanted.with_room_for(&told.pod);
             }
             if told.pod == wanted {
-                let Answer::Bad(retry) = told.answer else { return };
-                if now.mono < retry.until {
-                    return self.out.wake_at(retry.until);
+                let Answer::Bad(trouble) = told.answer else { return };
+                if now.mono < trouble.retry.until {
+                    return self.out.wake_at(trouble.retry.until);
                 }
-                (answer, taken) = (Answer::AwaitedAgain(retry), told.taken);
+                answer = Answer::AwaitedAgain(trouble);
             }
         }
-        let asked = Asked { pod: wanted.clone(), answer, taken };
-        self.cgroups.known.insert(pod.uid.clone(), Known::As(Box::new(asked)));
+        let asked = Asked { pod: wanted.clone(), answer };
+        self.cgroups.known.insert(pod.uid.clone(), Known::Asked(Box::new(asked)));
         self.out.push(Output::Cgroup(Box::new(wanted)));
     }
 
@@ -129,7 +144,7 @@ impl Machine {
     pub(super) fn cgroup_ready(&self, pod: &DesiredPod) -> bool {
         let known = self.cgroups.known.get(&pod.uid);
         !self.cgroups.has_unlisted()
-            && !matches!(known, Some(Known::As(asked)) if asked.answer == Answer::Awaited)
+            && !matches!(known, Some(Known::Asked(asked)) if asked.answer == Answer::Awaited)
     }
 
     /// Takes the ids of all that has a cgroup in that of this UID. What Docker found running when it began with a full disk it
@@ -161,9 +176,14 @@ impl Machine {
     }
 
     /// Takes what Docker tells of a container that has a cgroup in the pod's and is in no list.
-    pub(super) fn unlisted_told(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
+    pub(super) fn unlisted_told(
+        &mut self,
+        id: &str,
+        answer: Result<Box<ContainerDetail>, DockerError>,
+        now: &Now,
+    ) {
         let error = match answer {
-            Ok(Reply::Container(detail)) => {
+            Ok(detail) => {
                 self.cgroups.unlisted.remove(id);
                 let owned = observe::from_detail(&detail, &self.settings.map.root_dir);
                 if let Some(owned) = owned.filter(|c| c.key == self.key) {
@@ -175,15 +195,15 @@ impl Machine {
                 self.cgroups.unlisted.remove(id);
                 return;
             }
-            Ok(_) => DockerError::BadAnswer("inspect".into()),
             Err(error) => error,
         };
         let Some(Unlisted { uid, retry }) = self.cgroups.unlisted.get_mut(id) else { return };
         let first = !retry.has_failed();
-        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        retry.failed(now);
         // By then it may have ended, and be there no more.
-        if let Some(Known::As(asked)) = self.cgroups.known.get_mut(uid.as_str()) {
-            asked.answer = Answer::Bad(*retry);
+        if let Some(Known::Asked(asked)) = self.cgroups.known.get_mut(uid.as_str()) {
+            let taken = asked.answer.trouble().is_some_and(|trouble| trouble.taken);
+            asked.answer = Answer::Bad(Trouble { retry: *retry, taken });
         }
         if first {
             self.tell(None, words::unlisted(short(id), &error.to_string()));
@@ -196,9 +216,7 @@ impl Machine {
             format!("pod {}: container {} runs, and Docker's list lacks it", self.key, short(&owned.id));
         self.out.log(Level::Warn, line);
         let (id, runs) = (owned.id.clone(), owned.state.is_running());
-        let watching = std::mem::take(&mut self.looking.watching);
-        self.merge(owned, now);
-        self.looking.watching = watching;
+        self.merge(owned, Origin::BeforeUs, now);
         if let Some(record) = self.containers.record_mut(&id) {
             record.run.adopted |= runs;
         }
@@ -212,23 +230,19 @@ impl Machine {
                 if let Some(why) = moved {
                     self.tell(None, words::cgroup_failed(&why));
                 }
-                let Some(Known::As(asked)) = self.cgroups.known.get_mut(&pod.uid) else { return };
+                let Some(Known::Asked(asked)) = self.cgroups.known.get_mut(&pod.uid) else { return };
                 if asked.pod != *pod {
                     // Another one has been asked for since.
                     return;
                 }
-                asked.taken = matches!(result, Err(NoCgroup::Taken(_)));
                 let Err(why) = result else {
                     asked.answer = Answer::Good;
                     return;
                 };
-                let mut retry = match asked.answer {
-                    Answer::Bad(retry) | Answer::AwaitedAgain(retry) => retry,
-                    Answer::Awaited | Answer::Good => Retry::default(),
-                };
-                let first = retry.tries == 0;
-                retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-                asked.answer = Answer::Bad(retry);
+                let mut retry = asked.answer.trouble().unwrap_or_default().retry;
+                let first = !retry.has_failed();
+                retry.failed(now);
+                asked.answer = Answer::Bad(Trouble { retry, taken: matches!(why, NoCgroup::Taken(_)) });
                 if first {
                     let why =
                         format!("{why}; the containers run with their own limits, and it is tried again");
@@ -249,7 +263,7 @@ impl Machine {
 
     /// Removes cgroups without containers, but that of the pod that is wanted, unless it has ended.
     pub(super) fn drop_cgroups(&mut self) {
-        if self.settings.cgroups.get().is_none() {
+        if self.node.cgroups.is_none() {
             return;
         }
         for uid in self.containers.all().map(|c| &c.uid) {
@@ -289,8 +303,12 @@ impl Machine {
     /// Puts a container into its pod's cgroup, unless another podkeeper's pod runs there: it would be killed with that
     /// one.
     pub(super) fn place(&self, body: &mut CreateBody, pod: &DesiredPod) {
-        let taken = matches!(self.cgroups.known.get(&pod.uid), Some(Known::As(asked)) if asked.taken);
-        match self.settings.cgroups.get().filter(|_| !taken) {
+        let trouble = match self.cgroups.known.get(&pod.uid) {
+            Some(Known::Asked(asked)) => asked.answer.trouble(),
+            _ => None,
+        };
+        let taken = trouble.is_some_and(|trouble| trouble.taken);
+        match self.node.cgroups.as_ref().filter(|_| !taken) {
             Some(naming) => body.host_config.cgroup_parent = naming.parent(qos::class(&pod.spec), &pod.uid),
             // Each container then has the limit that the pod should have.
             None => body.host_config.pids_limit = self.settings.pod_pids,
@@ -299,7 +317,7 @@ impl Machine {
 
     /// systemd has made the slice with the sandbox; limits that it does not know are written now.
     pub(super) fn sandbox_has_cgroup(&mut self, uid: &str) {
-        if self.settings.cgroups.get().is_some_and(|naming| naming.driver == Driver::Systemd) {
+        if self.node.cgroups.as_ref().is_some_and(|naming| naming.driver == Driver::Systemd) {
             self.cgroups.known.insert(uid.to_owned(), Known::Found);
         }
     }

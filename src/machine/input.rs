@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::mailbox::{Hint, Pulled, Wish};
-use super::{Machine, Token, Trigger};
+use super::{Machine, NodeFacts, Token, Trigger};
 use crate::base::clock::Now;
 use crate::cgroup;
+use crate::cni;
+use crate::cni::networks::Ready;
 use crate::plan::Owned;
 use crate::pod::object::Objects;
 use crate::probe::prober::News;
@@ -20,6 +22,8 @@ pub enum Input {
     Wish(Wish),
     /// So many wishes were put into its mailbox until now; those that count come beside this.
     Wishes(u64),
+    /// What is known of the node has changed.
+    Node(NodeFacts),
     /// Local objects, all that the wanted pod refers to.
     Objects(Arc<Objects>),
     /// What the daemon's list held under this identity, told before any hint: the machine does not list for itself.
@@ -47,6 +51,10 @@ pub enum Input {
     Withdrawn(Token),
     /// A create was not sent, and why: a part of a volume that it needs cannot be had.
     Unprepared(Token, String),
+    /// What became of an order about a sandbox's network.
+    Network(cni::Report),
+    /// Whether plugins can attach pods.
+    NetworkReady(Ready),
     /// The node's addresses.
     Addresses(Vec<String>),
     /// What the termination file of a container says, or what is to be said in its place.
@@ -62,13 +70,15 @@ impl Machine {
     /// Takes one input. Follow with [`Machine::step`].
     pub fn handle(&mut self, input: Input, now: &Now) {
         match input {
-            Input::Wish(Wish::Stop(order)) => self.trigger(Trigger::Stop(order)),
-            Input::Wish(Wish::Run(pod)) => self.trigger(Trigger::Run(pod)),
-            Input::Wish(Wish::End(pod, order)) => {
-                self.adopt(pod);
+            Input::Wish(Wish::Stop(mut order)) => {
+                if let Some(pod) = order.pod.take() {
+                    self.adopt(pod);
+                }
                 self.trigger(Trigger::Stop(order));
             }
+            Input::Wish(Wish::Run(pod)) => self.trigger(Trigger::Run(pod)),
             Input::Wishes(count) => self.wishes = count,
+            Input::Node(node) => self.node = node,
             Input::Objects(objects) => self.take_objects(objects),
             Input::Found(found) => self.begin_with(found, now),
             Input::Hint(Hint::All) => self.look_at_all(),
@@ -88,6 +98,8 @@ impl Machine {
             Input::Reply(token, answer) => self.reply(token, answer, now),
             Input::Withdrawn(token) => _ = self.calls.end(token),
             Input::Unprepared(token, why) => self.unprepared(token, &why, now),
+            Input::Network(report) => self.network_told(report, now),
+            Input::NetworkReady(ready) => self.network_ready(ready),
             Input::Addresses(ips) => self.addresses(ips),
             Input::Message { id, read } => self.message_read(&id, read),
         }

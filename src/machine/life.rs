@@ -8,10 +8,10 @@ use log::Level;
 use super::Machine;
 use super::output::Output;
 use super::running::deadline::Deadline;
-use super::state::{State, Trigger};
+use super::state::{Kind, State, Trigger};
 use crate::base::order;
 use crate::layout;
-use crate::plan::backoff::{Backoff, crash_key};
+use crate::plan::backoff::crash_key;
 use crate::pod::DesiredPod;
 
 impl Machine {
@@ -25,49 +25,65 @@ impl Machine {
         {
             self.volumes.an_earlier_daemon_may_have(&pod.uid);
         }
-        let before = std::mem::replace(&mut self.state, State::Terminated);
-        let old = before.pod().cloned();
-        let was_terminating = matches!(before, State::Terminating { .. });
-        let was_syncing = matches!(before, State::Syncing(_));
+        let before = std::mem::replace(&mut self.state, State::New);
+        let (was, old) = (before.kind(), before.pod().cloned());
         self.state = before.next(trigger);
-        match &self.state {
-            State::Terminating { order, then, .. } if !was_terminating => {
-                let again = if then.is_some() { ", then started again" } else { "" };
-                let line = format!("pod {} is stopped{again}: {}", self.key, order.why);
-                self.out.log(Level::Info, line);
-                for token in self.calls.starting() {
-                    self.out.push(Output::Withdraw(token));
-                }
-                // A stop that was under way for another reason keeps its clock; this order may shorten it.
-                self.forget_start_memory();
-            }
-            State::Terminating { order: _, .. } => self.shorten_stops(),
-            State::Syncing(_) if was_terminating => {
-                self.retire_the_dead();
-                self.told.status = None;
-            }
-            State::Syncing(_) if !was_syncing => self.retire_the_dead_unless_new(),
-            State::Syncing(new) => {
-                let new = Arc::clone(new);
-                if old.is_some_and(|old| old.spec != new.spec) {
-                    self.forget_old_spec(&new);
-                }
-            }
-            State::Terminated if was_terminating => {
-                self.out.log(Level::Info, format!("pod {} has stopped", self.key));
-                self.retire_the_dead();
-            }
-            _ => {}
+        // Each pair of states stands here: the compiler asks what a new one means.
+        match (was, self.state.kind()) {
+            (Kind::New | Kind::Syncing | Kind::Terminated, Kind::Terminating) => self.begin_stop(),
+            (Kind::Terminating, Kind::Terminating) => self.shorten_stops(),
+            (Kind::Terminating | Kind::Terminated, Kind::Syncing) => self.begin_next_life(),
+            (Kind::Terminating, Kind::Terminated) => self.end_life(),
+            (Kind::Syncing, Kind::Syncing) => self.take_edit(old),
+            // A machine that has not looked yet has seen nothing, and adopts what it finds.
+            (Kind::New, Kind::Syncing) => {}
+            (Kind::New, Kind::New) | (Kind::Terminated, Kind::Terminated) => {}
+            // The table has no such change.
+            (Kind::New | Kind::Syncing, Kind::Terminated)
+            | (Kind::Syncing | Kind::Terminating | Kind::Terminated, Kind::New) => {}
         }
-        if !matches!(self.state, State::Terminated) {
-            self.told.not_over();
+        match self.state.kind() {
+            Kind::Syncing | Kind::Terminating => self.told.not_over(),
+            Kind::New | Kind::Terminated => {}
         }
     }
 
     /// A machine that has no pod yet takes this one for what it found.
     pub(super) fn adopt(&mut self, pod: Arc<DesiredPod>) {
-        if matches!(self.state, State::Terminated) && !self.told.terminated {
-            self.trigger(Trigger::Run(pod));
+        match self.state {
+            State::New => self.trigger(Trigger::Run(pod)),
+            State::Syncing(_) | State::Terminating { .. } | State::Terminated => {}
+        }
+    }
+
+    /// A stop that was under way for another reason keeps its clock; this order may shorten it.
+    fn begin_stop(&mut self) {
+        let State::Terminating { order, then, .. } = &self.state else { return };
+        let again = if then.is_some() { ", then started again" } else { "" };
+        let line = format!("pod {} is stopped{again}: {}", self.key, order.why);
+        self.out.log(Level::Info, line);
+        for token in self.calls.starting() {
+            self.out.push(Output::Withdraw(token));
+        }
+        self.forget_start_memory();
+    }
+
+    /// What is left of the last life does not count.
+    fn begin_next_life(&mut self) {
+        self.retire_the_dead();
+        self.told.status = None;
+    }
+
+    fn end_life(&mut self) {
+        self.out.log(Level::Info, format!("pod {} has stopped", self.key));
+        self.retire_the_dead();
+    }
+
+    fn take_edit(&mut self, old: Option<Arc<DesiredPod>>) {
+        let State::Syncing(new) = &self.state else { return };
+        if old.is_some_and(|old| old.spec != new.spec) {
+            let new = Arc::clone(new);
+            self.forget_old_spec(&new);
         }
     }
 
@@ -78,17 +94,7 @@ impl Machine {
         self.forget_start_memory();
     }
 
-    /// From `Terminated` straight to `Syncing`: what is left of the last life must not count either. A
-    /// machine that has not looked yet has seen nothing, and adopts what it finds.
-    fn retire_the_dead_unless_new(&mut self) {
-        if self.told.terminated {
-            self.retire_the_dead();
-            self.told.status = None;
-        }
-    }
-
     fn forget_start_memory(&mut self) {
-        self.crashes = Backoff::crashes();
         self.images.forget_failures();
         self.members.forget_life();
         self.sandboxes.forget_deaths();
@@ -103,6 +109,6 @@ impl Machine {
         let images = order::set(new.containers().filter_map(|(_, c)| c.image.as_deref()).chain([infra]));
         self.images.keep_failures(|image| images.contains(image));
         let keys = order::set(new.containers().map(|(_, c)| crash_key(c)));
-        self.crashes.retain(|key| keys.contains(key));
+        self.members.crashes.retain(|key| keys.contains(key));
     }
 }

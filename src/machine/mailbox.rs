@@ -1,6 +1,6 @@
 //! What is told to a pod worker and not yet read: the latest wish wins, and a kill is never overwritten
 //! (upstream `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Bounded whatever is sent. The
-//! thread-safe box around it is in `thread`.
+//! thread-safe box around it is `worker/mailbox`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,18 +9,36 @@ use std::time::Duration;
 use super::Input;
 use crate::base::limits;
 use crate::cgroup;
+use crate::cni;
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
 use crate::probe::prober::News;
 use crate::volumes;
 
 /// How a pod is to be stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StopOrder {
     /// Seconds of grace instead of the pod's own. Of several orders the shortest counts.
     pub grace: Option<u32>,
     /// Why, for the log.
     pub why: &'static str,
+    /// The pod, when its source had deleted it before this daemon knew it: what runs under the identity is that pod.
+    pub pod: Option<Arc<DesiredPod>>,
+}
+
+impl StopOrder {
+    /// An order about a pod that is known, or whose manifest is not there.
+    #[must_use]
+    pub const fn new(grace: Option<u32>, why: &'static str) -> StopOrder {
+        StopOrder { grace, why, pod: None }
+    }
+
+    /// This order and a later one.
+    #[must_use]
+    pub fn and(self, later: StopOrder) -> StopOrder {
+        let grace = self.grace.into_iter().chain(later.grace).min();
+        StopOrder { grace, why: later.why, pod: later.pod.or(self.pod) }
+    }
 }
 
 /// What the sync loop wants of one pod.
@@ -30,8 +48,6 @@ pub enum Wish {
     Run(Arc<DesiredPod>),
     /// Stop whatever runs under this identity, and forget it.
     Stop(StopOrder),
-    /// The same; this is the pod, which its source had deleted before this daemon knew it.
-    End(Arc<DesiredPod>, StopOrder),
 }
 
 /// Something may have changed in Docker: look.
@@ -92,8 +108,6 @@ pub struct Slot {
 pub struct Inbox {
     /// Stop first.
     pub stop: Option<StopOrder>,
-    /// What is to be stopped, where that is told.
-    pub ends: Option<Arc<DesiredPod>>,
     /// Then run this.
     pub run: Option<Arc<DesiredPod>>,
     /// Local objects, all that the wanted pod refers to: they are known before it runs.
@@ -114,14 +128,12 @@ pub struct Inbox {
     pub news: Vec<News>,
     /// What became of orders about volumes: one of each order.
     pub volumes: Vec<volumes::Report>,
-    /// Whether the parts of volumes are bound that a create waits for.
-    pub bound: Vec<(u64, Result<(), String>)>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// What became of orders about cgroups: one of each order.
     pub cgroups: Vec<cgroup::Report>,
-    /// The worker is to end.
-    pub closed: bool,
+    /// What became of orders about networks: at most two of each order.
+    pub networks: Vec<cni::Report>,
 }
 
 /// The containers that a worker is told to look at, by what is known to have happened to them.
@@ -144,7 +156,7 @@ pub struct Looks {
 impl Looks {
     /// Looks at everything instead of at many containers one by one. That a process was killed stays: no look
     /// brings it back.
-    fn bound(&mut self) {
+    fn shrink(&mut self) {
         self.all |= self.len() > limits::MAILBOX_HINTS;
         if self.all {
             self.made.clear();
@@ -168,30 +180,46 @@ impl Inbox {
     /// What the machine is told of it, in the order in which it counts: a stop before what runs then, and the local
     /// objects of a pod before the pod.
     pub fn inputs(self) -> impl Iterator<Item = Input> {
-        let mut all = vec![Input::Wishes(self.wishes)];
+        // Taken apart without a rest: the compiler names a field that no input tells.
+        let Inbox {
+            stop,
+            run,
+            objects,
+            looks,
+            pulled,
+            pulling,
+            images,
+            dead,
+            retry,
+            news,
+            volumes,
+            wishes,
+            cgroups,
+            networks,
+        } = self;
+        let Looks { all: everything, made, started, changed, out_of_memory, removed } = looks;
+        let mut all = vec![Input::Wishes(wishes)];
         let hints =
             |ids: BTreeSet<String>, hint: fn(String) -> Hint| ids.into_iter().map(hint).map(Input::Hint);
-        all.extend(self.stop.map(|order| match self.ends {
-            Some(pod) => Input::Wish(Wish::End(pod, order)),
-            None => Input::Wish(Wish::Stop(order)),
-        }));
-        all.extend(self.objects.map(Input::Objects));
-        all.extend(self.run.map(|pod| Input::Wish(Wish::Run(pod))));
-        all.extend(self.looks.all.then_some(Input::Hint(Hint::All)));
-        all.extend(hints(self.looks.made, Hint::Made));
-        all.extend(hints(self.looks.started, Hint::Started));
-        all.extend(hints(self.looks.out_of_memory, Hint::OutOfMemory));
-        all.extend(hints(self.looks.changed, Hint::Changed));
-        all.extend(hints(self.looks.removed, Hint::Removed));
-        all.extend(self.pulling.into_iter().map(|(image, words)| Input::Pulling { image, words }));
-        all.extend(self.news.into_iter().map(Input::News));
-        all.extend(self.pulled.into_iter().map(Input::Pulled));
-        all.extend(self.cgroups.into_iter().map(Input::Cgroup));
-        all.extend(self.volumes.into_iter().map(Input::Volumes));
-        let images: Vec<String> = self.images.into_iter().collect();
+        all.extend(stop.map(|order| Input::Wish(Wish::Stop(order))));
+        all.extend(objects.map(Input::Objects));
+        all.extend(run.map(|pod| Input::Wish(Wish::Run(pod))));
+        all.extend(everything.then_some(Input::Hint(Hint::All)));
+        all.extend(hints(made, Hint::Made));
+        all.extend(hints(started, Hint::Started));
+        all.extend(hints(out_of_memory, Hint::OutOfMemory));
+        all.extend(hints(changed, Hint::Changed));
+        all.extend(hints(removed, Hint::Removed));
+        all.extend(pulling.into_iter().map(|(image, words)| Input::Pulling { image, words }));
+        all.extend(news.into_iter().map(Input::News));
+        all.extend(pulled.into_iter().map(Input::Pulled));
+        all.extend(cgroups.into_iter().map(Input::Cgroup));
+        all.extend(networks.into_iter().map(Input::Network));
+        all.extend(volumes.into_iter().map(Input::Volumes));
+        let images: Vec<String> = images.into_iter().collect();
         all.extend((!images.is_empty()).then_some(Input::Hint(Hint::Images(images))));
-        all.extend(self.dead.map(|allowed| Input::Hint(Hint::Dead(allowed))));
-        all.extend(self.retry.then_some(Input::Hint(Hint::Retry)));
+        all.extend(dead.map(|allowed| Input::Hint(Hint::Dead(allowed))));
+        all.extend(retry.then_some(Input::Hint(Hint::Retry)));
         all.into_iter()
     }
 }
@@ -202,19 +230,12 @@ impl Slot {
         self.unread.wishes += 1;
         match wish {
             Wish::Run(pod) => self.unread.run = Some(pod),
-            Wish::End(pod, order) => {
-                self.unread.ends = Some(pod);
-                self.wish(Wish::Stop(order));
-                self.unread.wishes -= 1;
-            }
             Wish::Stop(order) => {
                 self.unread.run = None;
-                let grace = match (&self.unread.stop, order.grace) {
-                    (Some(StopOrder { grace: Some(old), .. }), Some(new)) => Some(new.min(*old)),
-                    (Some(StopOrder { grace: Some(old), .. }), None) => Some(*old),
-                    (_, new) => new,
-                };
-                self.unread.stop = Some(StopOrder { grace, why: order.why });
+                self.unread.stop = Some(match self.unread.stop.take() {
+                    Some(earlier) => earlier.and(order),
+                    None => order,
+                });
             }
         }
     }
@@ -243,7 +264,7 @@ impl Slot {
             Hint::Dead(allowed) => self.unread.dead = Some(allowed),
             Hint::Retry => self.unread.retry = true,
         }
-        self.unread.looks.bound();
+        self.unread.looks.shrink();
     }
 
     /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
@@ -278,14 +299,9 @@ impl Slot {
         self.unread.cgroups.push(report);
     }
 
-    /// Adds the end of what the create of this number waited for.
-    pub fn bound(&mut self, token: u64, result: Result<(), String>) {
-        self.unread.bound.push((token, result));
-    }
-
-    /// Tells the worker to end.
-    pub fn close(&mut self) {
-        self.unread.closed = true;
+    /// Adds what became of an order about a network; bounded by the orders.
+    pub fn network(&mut self, report: cni::Report) {
+        self.unread.networks.push(report);
     }
 
     /// Takes everything unread.

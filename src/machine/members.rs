@@ -1,18 +1,57 @@
 //! What is known of each container of the pod by its name, across its attempts: why it waits, what became of its
-//! image, how often its create failed. The sandbox is one of them, under `POD`.
+//! image, how often its create failed, how often it crashed.
 //!
 //! A member that says nothing is not kept. What was learnt of one life, or of one spec, does not hold up the next.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::calls::Retry;
 use super::start::identity::ImageUser;
 use crate::base::clock::{Mono, Now};
-use crate::base::limits;
 use crate::base::table::Table;
+use crate::plan::Owned;
+use crate::plan::backoff::Backoff;
 use crate::pod::DesiredPod;
-use crate::runtime::labels;
+use crate::pod::waiting::Reason;
 use crate::status::{Waiting, WaitingReason};
+
+/// What a pod is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Sandbox,
+    /// The container of this name.
+    Container(String),
+}
+
+impl Part {
+    /// The container of this name.
+    pub fn container(name: &str) -> Part {
+        Part::Container(name.to_owned())
+    }
+
+    /// What this one was made as.
+    pub fn of(owned: &Owned) -> Part {
+        owned.container_name().map_or(Part::Sandbox, Part::container)
+    }
+
+    /// The container's name.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Part::Sandbox => None,
+            Part::Container(name) => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Sandbox => f.write_str("the sandbox"),
+            Part::Container(name) => write!(f, "container {name}"),
+        }
+    }
+}
 
 /// What is known of the image of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -66,14 +105,26 @@ impl Member {
     }
 
     /// It waits for this reason.
-    pub fn waits_for(&self, reason: &str) -> bool {
+    pub fn waits_for(&self, reason: Reason) -> bool {
         self.waiting.as_ref().is_some_and(|why| why.reason == reason)
     }
 }
 
-/// All of them, by name.
-#[derive(Debug, Default)]
-pub(super) struct Members(Table<String, Member>);
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Members {
+    pub sandbox: Member,
+    /// Containers, by name.
+    by_name: Table<String, Member>,
+    /// Crash loops.
+    pub crashes: Backoff,
+}
+
+impl Default for Members {
+    fn default() -> Members {
+        Members { sandbox: Member::default(), by_name: Table::new(), crashes: Backoff::crashes() }
+    }
+}
 
 /// What an absent one says.
 static NOTHING: Member = Member {
@@ -86,96 +137,113 @@ static NOTHING: Member = Member {
 };
 
 impl Members {
-    /// What is known of this one.
+    /// What is known of this container.
     pub fn get(&self, name: &str) -> &Member {
-        self.0.get(name).unwrap_or(&NOTHING)
+        self.by_name.get(name).unwrap_or(&NOTHING)
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, name: &str) -> &mut Member {
-        self.0.get_or_default(name.to_owned())
+        self.by_name.get_or_default(name.to_owned())
     }
 
-    /// All of which something is known.
+    /// What is known of this part.
+    pub fn part(&self, part: &Part) -> &Member {
+        match part {
+            Part::Sandbox => &self.sandbox,
+            Part::Container(name) => self.get(name),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn part_mut(&mut self, part: &Part) -> &mut Member {
+        match part {
+            Part::Sandbox => &mut self.sandbox,
+            Part::Container(name) => self.get_mut(name),
+        }
+    }
+
+    /// All containers of which something is known.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Member> {
-        self.0.values_mut()
+        self.by_name.values_mut()
     }
 
     /// How many are kept.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.by_name.len() + usize::from(self.sandbox != NOTHING)
     }
 
     /// Drops those that say nothing.
     pub fn tidy(&mut self) {
-        self.0.retain(|_, member| *member != NOTHING);
+        self.by_name.retain(|_, member| *member != NOTHING);
     }
 
     /// Another life begins, or this one ends.
     pub fn forget_life(&mut self) {
-        self.0.clear();
+        *self = Members::default();
     }
 
     /// The spec was edited under the same UID: what failed may work now, and names that are gone are forgotten.
     pub fn forget_spec(&mut self, new: &DesiredPod) {
-        self.0.retain(|name, member| {
+        self.sandbox = Member { suffix: self.sandbox.suffix, ..Member::default() };
+        self.by_name.retain(|name, member| {
             let Member { suffix, waiting, .. } = std::mem::take(member);
             *member = Member { suffix, waiting, ..Member::default() };
-            name == labels::SANDBOX_NAME || new.container(name).is_some()
+            new.container(name).is_some()
         });
     }
 
     /// No container waits for this reason any more.
-    pub fn no_longer_wait(&mut self, reason: &str) {
-        for member in self.0.values_mut() {
+    pub fn no_longer_wait(&mut self, reason: Reason) {
+        for member in self.by_name.values_mut() {
             member.waiting = member.waiting.take().filter(|why| why.reason != reason);
         }
     }
 
     /// No container waits.
     pub fn none_waits(&mut self) {
-        for member in self.0.values_mut() {
+        for member in self.by_name.values_mut() {
             member.waiting = None;
         }
     }
 
     /// Why containers wait, for the status.
     pub fn waiting(&self) -> Waiting {
-        let waiting = self.0.iter().filter_map(|(name, member)| Some((name, member.waiting.as_ref()?)));
+        let waiting = self.by_name.iter().filter_map(|(name, member)| Some((name, member.waiting.as_ref()?)));
         waiting.map(|(name, why)| (name.clone(), why.clone())).collect()
     }
 
     /// An earlier failure of this one's create asks to wait until then.
-    pub fn held_back(&self, name: &str, now: &Now) -> Option<Mono> {
-        let Member { create_retry, start_retry, .. } = self.get(name);
+    pub fn held_back(&self, part: &Part, now: &Now) -> Option<Mono> {
+        let Member { create_retry, start_retry, .. } = self.part(part);
         let until = [create_retry, start_retry].into_iter().flatten().map(|retry| retry.until).max()?;
         (now.mono < until).then_some(until)
     }
 
     /// Counts a start of it whose answer was lost. True: the one before it worked.
-    pub fn start_lost(&mut self, name: &str, now: &Now) -> bool {
-        let retry = self.get_mut(name).start_retry.get_or_insert_default();
+    pub fn start_lost(&mut self, part: &Part, now: &Now) -> bool {
+        let retry = self.part_mut(part).start_retry.get_or_insert_default();
         let first = !retry.has_failed();
-        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        retry.failed(now);
         first
     }
 
     /// Counts a failure of its create; until when it waits, and for how long.
-    pub fn create_failed(&mut self, name: &str, now: &Now) -> (Mono, Duration) {
-        let retry = self.get_mut(name).create_retry.get_or_insert_default();
-        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+    pub fn create_failed(&mut self, part: &Part, now: &Now) -> (Mono, Duration) {
+        let retry = self.part_mut(part).create_retry.get_or_insert_default();
+        retry.failed(now);
         (retry.until, retry.until.since(now.mono))
     }
 
     /// Counts what may be no failure of its create at all: the first time nothing is waited for.
-    pub fn create_contradicted(&mut self, name: &str, now: &Now) {
-        Retry::forgive_once(&mut self.get_mut(name).create_retry, now);
+    pub fn create_contradicted(&mut self, part: &Part, now: &Now) {
+        Retry::forgive_once(&mut self.part_mut(part).create_retry, now);
     }
 
     /// Docker made it: what held it up before counts no more.
-    pub fn create_worked(&mut self, name: &str) {
-        let member = self.get_mut(name);
+    pub fn create_worked(&mut self, part: &Part) {
+        let member = self.part_mut(part);
         (member.create_retry, member.suffix) = (None, None);
     }
 }
@@ -190,8 +258,8 @@ mod tests {
         Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH }
     }
 
-    fn waits(reason: &str) -> Option<WaitingReason> {
-        Some(WaitingReason { reason: reason.to_owned(), message: String::new() })
+    fn waits(reason: Reason) -> Option<WaitingReason> {
+        Some(WaitingReason { reason, message: String::new() })
     }
 
     #[test]
@@ -207,36 +275,38 @@ mod tests {
     #[test]
     fn an_edit_forgets_failures_and_names_that_are_gone() {
         let mut members = Members::default();
-        for name in ["app", "gone", labels::SANDBOX_NAME] {
-            members.create_failed(name, &now());
-            let member = members.get_mut(name);
-            (member.suffix, member.waiting, member.image) = (Some(7), waits("x"), ImageState::Missing);
+        for part in [Part::container("app"), Part::container("gone"), Part::Sandbox] {
+            members.create_failed(&part, &now());
+            let member = members.part_mut(&part);
+            (member.suffix, member.image) = (Some(7), ImageState::Missing);
         }
+        members.get_mut("app").waiting = waits(Reason::ErrImagePull);
         members.forget_spec(&testing::pod("{containers: [{name: app}]}"));
         assert_eq!(members.len(), 2);
-        let left = Member { suffix: Some(7), waiting: waits("x"), ..Member::default() };
-        assert_eq!([members.get("app"), members.get(labels::SANDBOX_NAME)], [&left, &left]);
+        let sandbox = Member { suffix: Some(7), ..Member::default() };
+        let app = Member { waiting: waits(Reason::ErrImagePull), ..sandbox.clone() };
+        assert_eq!([members.get("app"), &members.sandbox], [&app, &sandbox]);
         members.forget_life();
         assert_eq!(members.len(), 0);
     }
 
     #[test]
     fn the_first_contradiction_costs_no_wait() {
-        let mut members = Members::default();
-        members.create_contradicted("app", &now());
-        assert_eq!(members.held_back("app", &now()), None);
-        members.create_contradicted("app", &now());
-        assert!(members.held_back("app", &now()).is_some());
-        members.create_worked("app");
-        assert_eq!(members.held_back("app", &now()), None);
+        let (mut members, app) = (Members::default(), Part::container("app"));
+        members.create_contradicted(&app, &now());
+        assert_eq!(members.held_back(&app, &now()), None);
+        members.create_contradicted(&app, &now());
+        assert!(members.held_back(&app, &now()).is_some());
+        members.create_worked(&app);
+        assert_eq!(members.held_back(&app, &now()), None);
     }
 
     #[test]
     fn of_one_reason_nobody_waits_any_more() {
         let mut members = Members::default();
-        members.get_mut("a").waiting = waits("x");
-        members.get_mut("b").waiting = waits("y");
-        members.no_longer_wait("x");
+        members.get_mut("a").waiting = waits(Reason::ErrImagePull);
+        members.get_mut("b").waiting = waits(Reason::CrashLoopBackOff);
+        members.no_longer_wait(Reason::ErrImagePull);
         assert_eq!(members.waiting().keys().collect::<Vec<_>>(), ["b"]);
     }
 }

@@ -10,6 +10,7 @@
 //! Never here: waiting, reading, calling Docker; another pod's business; a grace period that is waited for
 //! (invariant 10).
 
+mod attach;
 mod calls;
 mod cgroups;
 mod containers;
@@ -38,7 +39,6 @@ use crate::base::clock::Now;
 use crate::base::limits;
 use crate::mapping::needs::Create;
 use crate::plan::Owned;
-use crate::plan::backoff::Backoff;
 use crate::pod::PodKey;
 use crate::pod::object::Objects;
 use crate::recorder::words;
@@ -55,19 +55,21 @@ use running::probes::Watched;
 use start::pulls::Images;
 use start::sandbox::Sandboxes;
 use stop::Stopping;
-use told::Told;
+use told::LastReported;
 use told::out::Out;
 use volumes::Volumes;
 
 pub use input::Input;
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
-pub use output::{FromPod, Output, PullRequest, Report, Settings, Step, Token};
+pub use output::{FromPod, NodeFacts, Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};
 
 #[derive(Debug)]
 pub struct Machine {
     key: PodKey,
     settings: Arc<Settings>,
+    /// What is known of the node.
+    node: NodeFacts,
     state: State,
     /// Wishes that were put into its mailbox and read or overwritten.
     wishes: u64,
@@ -79,8 +81,6 @@ pub struct Machine {
     looking: Looking,
     /// The containers of the pod by name, one record each.
     members: Members,
-    /// Crash loops.
-    crashes: Backoff,
     calls: Calls,
     stopping: Stopping,
     sandboxes: Sandboxes,
@@ -91,24 +91,24 @@ pub struct Machine {
     deadline: Deadline,
     /// What is asked of running containers.
     watched: Watched,
-    told: Told,
+    told: LastReported,
     out: Out,
 }
 
 impl Machine {
     /// A machine for one identity, which lists what Docker holds under it, unless [`Input::Found`] comes first.
     #[must_use]
-    pub fn new(key: PodKey, settings: Arc<Settings>) -> Machine {
+    pub fn new(key: PodKey, settings: Arc<Settings>, node: NodeFacts) -> Machine {
         Machine {
             key,
             settings,
-            state: State::Terminated,
+            node,
+            state: State::New,
             wishes: 0,
             objects: Arc::default(),
             containers: Containers::default(),
             looking: Looking::default(),
             members: Members::default(),
-            crashes: Backoff::crashes(),
             calls: Calls::default(),
             stopping: Stopping::default(),
             sandboxes: Sandboxes::default(),
@@ -118,7 +118,7 @@ impl Machine {
             network: Network::default(),
             deadline: Deadline::default(),
             watched: Watched::default(),
-            told: Told::default(),
+            told: LastReported::default(),
             out: Out::default(),
         }
     }
@@ -133,6 +133,7 @@ impl Machine {
         self.out.begin();
         self.advance_hooks(now);
         self.act(now);
+        self.detach_the_dead(now);
         self.forget_addresses();
         self.drop_cgroups();
         self.ask_messages(now);
@@ -146,7 +147,7 @@ impl Machine {
     }
 
     fn act(&mut self, now: &Now) {
-        let looked = self.looked(now);
+        let looked = self.look_first(now);
         // What is known to run and is not wanted is signalled whatever else is waited for: nothing is made for that.
         if !looked {
             if let State::Terminating { last, order, .. } = self.state.clone()
@@ -156,10 +157,14 @@ impl Machine {
             }
             return;
         }
-        // Each turn of this loop is a change of state; the table has no cycle without a reply from Docker.
+        // Each turn of this loop is a change of state; the table has no cycle without a reply from Docker, and no way of
+        // more than three changes.
         for _ in 0..4 {
             match self.state.clone() {
                 State::Syncing(pod) => {
+                    if self.recall_networks(&pod) {
+                        return;
+                    }
                     let other = |c: &Owned| c.state.is_running() && c.uid != pod.uid;
                     if self.containers.current().all.iter().any(other) {
                         self.trigger(Trigger::OtherUid);
@@ -175,18 +180,18 @@ impl Machine {
                     }
                     self.trigger(Trigger::AllDead);
                 }
-                // Its first wish is still on its way: whether what runs is wanted is not known yet.
-                State::Terminated if self.wishes == 0 => return,
+                State::New => return,
                 State::Terminated => {
                     if !self.containers.any_runs() {
                         self.clean_up(now);
                         return;
                     }
-                    let order = StopOrder { grace: None, why: "its containers run, and it is not wanted" };
-                    self.trigger(Trigger::Stop(order));
+                    let why = "its containers run, and it is not wanted";
+                    self.trigger(Trigger::Stop(StopOrder::new(None, why)));
                 }
             }
         }
+        debug_assert!(false, "the states of pod {} turn in a circle", self.key);
     }
 
     /// Removes what is left; when nothing is, says so.
@@ -199,15 +204,17 @@ impl Machine {
         let volumes_gone = self.end_volumes(None, now);
         // Before it is said that nothing is left: then a successor may make it anew.
         self.drop_cgroups();
-        let empty = self.containers.len() + self.calls.len() == 0 && !self.cgroups.has_unlisted();
-        if volumes_gone && !self.cgroups.leave() && empty && self.told.gone != Some(self.wishes) {
+        let empty = self.containers.len() + self.calls.len() == 0
+            && !self.cgroups.has_unlisted()
+            && !self.network.is_leaving();
+        if volumes_gone && !self.cgroups.is_leaving() && empty && self.told.gone != Some(self.wishes) {
             self.told.gone = Some(self.wishes);
             self.out.push(Output::Report(Report::Gone(self.wishes)));
         }
     }
 
-    /// What must be known before anything is decided is known.
-    fn looked(&mut self, now: &Now) -> bool {
+    /// Looks; true when enough is known to decide.
+    fn look_first(&mut self, now: &Now) -> bool {
         if self.in_trouble(now) {
             self.out.wake_at(self.looking.trouble.until);
             return false;
@@ -233,20 +240,20 @@ impl Machine {
     /// trouble; and a list that works says nothing about the call that does not, so only a time of peace
     /// ends it.
     fn docker_trouble(&mut self, why: &str, now: &Now) {
-        if self.trouble_begins(now) {
+        if self.begin_trouble(now) {
             self.out.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
         }
     }
 
     /// A list did not work, and Docker as a whole may: nothing but the pod's event tells of it.
     fn list_trouble(&mut self, why: &str, now: &Now) {
-        if self.trouble_begins(now) {
+        if self.begin_trouble(now) {
             self.tell(None, words::sync_failed(&format!("{why}; tried again")));
         }
     }
 
-    /// Whether that is news.
-    fn trouble_begins(&mut self, now: &Now) -> bool {
+    /// Notes it. True: that is news.
+    fn begin_trouble(&mut self, now: &Now) -> bool {
         self.looking.list_needed = true;
         if self.in_trouble(now) {
             return false;
@@ -255,7 +262,7 @@ impl Machine {
             self.looking.trouble = Retry::default();
         }
         let news = !self.looking.trouble.has_failed();
-        self.looking.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        self.looking.trouble.failed(now);
         news
     }
 }
@@ -268,7 +275,7 @@ impl Machine {
             self.containers.len(),
             self.members.len(),
             self.calls.len(),
-            self.crashes.len(),
+            self.members.crashes.len(),
             self.images.len(),
             self.cgroups.len(),
             self.volumes.len(),

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::Machine;
+use super::attach::Attachments;
 use super::calls::Job;
 use super::containers::Look;
 use super::output::Output;
 use super::state::State;
 use crate::base::order;
+use crate::cni::networks::Ready;
 use crate::mapping;
 use crate::mapping::env::{self, Expanded};
 use crate::network::hosts::{self, HostsFile};
@@ -26,6 +28,10 @@ pub(super) struct Network {
     /// The node's addresses, for the next container that tells them.
     host_ips: Option<Vec<String>>,
     asked: bool,
+    /// Whether plugins can attach pods, for the next sandbox.
+    pub(super) ready: Option<Ready>,
+    /// Sandboxes that plugins attach.
+    pub(super) attachments: Attachments,
     /// UIDs of pods that have, or may have, files on the node.
     files: BTreeSet<String>,
 }
@@ -41,7 +47,7 @@ impl Network {
     /// How many pods have files.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.files.len()
+        self.files.len() + self.attachments.len()
     }
 }
 
@@ -133,8 +139,8 @@ impl Machine {
         hosts::is_managed(container).then(file)
     }
 
-    /// A pod whose full name does not fit the kernel gets no sandbox. True: this is such a pod.
-    pub(super) fn name_is_too_long(&mut self, pod: &DesiredPod) -> bool {
+    /// Tells of a pod whose full name does not fit the kernel: it gets no sandbox. True: this is such a pod.
+    pub(super) fn report_long_name(&mut self, pod: &DesiredPod) -> bool {
         if pod.host_network() {
             return false;
         }
@@ -159,7 +165,7 @@ impl Machine {
         let making = self.calls.any(|j| matches!(j, Job::Create { .. } | Job::List));
         let wanted = match &self.state {
             State::Syncing(pod) | State::Terminating { then: Some(pod), .. } => Some(pod.uid.clone()),
-            State::Terminating { .. } | State::Terminated => None,
+            State::Terminating { .. } | State::New | State::Terminated => None,
         };
         let gone: Vec<String> = self.network.files.difference(&seen).cloned().collect();
         for uid in gone.into_iter().filter(|uid| !making && wanted.as_ref() != Some(uid)) {

@@ -3,22 +3,22 @@
 //! Plain data between the pure machine and its driver, a thread or the simulation.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use crate::base::clock::{Boot, Mono};
 use crate::base::table::Table;
-use crate::cgroup::{Parents, PodCgroup};
+use crate::cgroup::{Naming, PodCgroup};
+use crate::cni;
 use crate::image::credentials::DockerConfig;
-use crate::image::grants::Grants;
+use crate::image::grants::Known;
 use crate::mapping::MapConfig;
 use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
 use crate::plan::DeadPolicy;
 use crate::pod::allocatable::Allocatable;
-use crate::pod::{DesiredPod, PodKey};
+use crate::pod::{DesiredPod, PodKey, Source};
 use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::recorder::ObjectEvent;
@@ -30,7 +30,7 @@ use crate::volumes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What every machine of this node knows.
+/// What every machine of this node knows; it never changes.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// For the mapping to Docker.
@@ -41,16 +41,21 @@ pub struct Settings {
     pub builtin_sandbox: bool,
     /// What the node can give, for environments that tell it.
     pub allocatable: Allocatable,
-    /// How cgroups of pods are named; empty when pods have none.
-    pub cgroups: Parents,
-    /// Docker mounts recursively read-only where that is asked for, as far as it said last.
-    pub recursive_mounts: Arc<AtomicBool>,
-    /// Which pods may have which image.
-    pub grants: Arc<Grants>,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,
     /// How many dead containers are kept.
     pub dead: DeadPolicy,
+}
+
+/// What a machine is told of the node, and again whenever it has changed ([`super::Input::Node`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// How cgroups of pods are named; `None` when pods have none.
+    pub cgroups: Option<Arc<Naming>>,
+    /// Docker mounts recursively read-only where that is asked for, as far as it said last.
+    pub recursive_mounts: bool,
+    /// Which pods may have which image.
+    pub grants: Arc<Known>,
 }
 
 /// An image a pod needs.
@@ -64,6 +69,16 @@ pub struct PullRequest {
     pub local_copy_will_do: bool,
     /// The pod's own, beside the node's.
     pub credentials: Vec<Arc<DockerConfig>>,
+    /// The source of the pod.
+    pub source: Source,
+}
+
+impl PullRequest {
+    /// A pull with no credentials but the node's, for which no older copy will do.
+    #[must_use]
+    pub fn plain(image: String, builtin: bool, source: Source) -> PullRequest {
+        PullRequest { image, builtin, local_copy_will_do: false, credentials: Vec::new(), source }
+    }
 }
 
 /// What the machine tells the sync loop.
@@ -101,7 +116,7 @@ pub enum Output {
     Pull(PullRequest),
     /// This image is not there, and may not be pulled: perhaps it can be had otherwise.
     Missing(String),
-    /// Read the termination message of this container from its file, and hand them in as
+    /// Read the termination message of this container from its file, and hand it in as
     /// [`super::Input::Message`].
     ReadMessage {
         /// Container id.
@@ -112,6 +127,10 @@ pub enum Output {
     ForgetMessage(LogFile),
     /// Look the node's addresses up, and hand them in as [`super::Input::Addresses`].
     AskAddresses,
+    /// Ask whether plugins can attach pods, and hand it in as [`super::Input::NetworkReady`].
+    AskNetwork,
+    /// Do this about the network of a sandbox, and hand in what became of it as [`super::Input::Network`].
+    Attach(cni::Order),
     /// The pod's hosts file has to say this before this call; where it cannot, that is the call's answer.
     Hosts(Token, HostsFile),
     /// The pod with this UID is gone, and so are its files on the node.
@@ -124,7 +143,7 @@ pub enum Output {
     Watch(Watch),
     /// The pod's cgroup is to be so; hand in what became of it as [`super::Input::Cgroup`].
     Cgroup(Box<PodCgroup>),
-    /// Nothing is left in the cgroup of this UID: the same.
+    /// Nothing is left in the cgroup of this UID: it goes; hand in what became of it as [`super::Input::Cgroup`].
     DropCgroup(String),
     /// Something happened to the pod.
     Event(ObjectEvent),

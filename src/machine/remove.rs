@@ -5,9 +5,10 @@ use super::calls::Job;
 use super::containers::merge::short;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
-use crate::plan::backoff::{self, Verdict as Wait};
+use crate::plan::backoff::{self, Verdict};
 use crate::plan::{self, Owned, RunState};
 use crate::pod::DesiredPod;
+use crate::pod::waiting::Reason;
 use crate::recorder::words;
 use crate::runtime::Call;
 
@@ -34,7 +35,7 @@ impl Machine {
         let Some(until) = self.containers.record(id).map(|record| record.removal.until) else { return };
         if now.mono < until {
             self.out.wake_at(until);
-        } else if !self.calls.is_busy(id) && !self.calls.is_full() {
+        } else if !self.calls.is_busy(id) && !self.calls.is_full() && !self.is_attached(id) {
             self.call(Job::Remove { id: id.to_owned() }, Call::Remove { id: id.to_owned(), force: false });
         }
     }
@@ -50,7 +51,7 @@ impl Machine {
             .map(|trigger| trigger.id.clone())
             .collect();
         for id in ids {
-            if triggers.contains(id) && !self.may_start_over(pod, id, now) {
+            if triggers.contains(id) && self.wait_after_crash(pod, id, now) {
                 return;
             }
         }
@@ -62,20 +63,21 @@ impl Machine {
         }
     }
 
-    fn may_start_over(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
-        let Some((name, key, seen)) = self.crash_of(pod, id) else { return true };
-        if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
-            let message = backoff::crash_message(delay, &name, pod);
-            self.wait_for(&name, "CrashLoopBackOff", &message, [words::backs_off(&name, pod)]);
-            self.out.wake_at(until);
+    /// Says on a container that ended how long its back-off takes. True: it is not over yet.
+    pub(super) fn wait_after_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
+        let Some((name, key, seen)) = self.crash_of(pod, id) else { return false };
+        let Verdict::Wait { until, delay } = self.members.crashes.check(&key, seen, now.mono) else {
             return false;
-        }
+        };
+        let message = backoff::crash_message(delay, &name, pod);
+        self.wait_for(&name, Reason::CrashLoopBackOff, &message, [words::backs_off(&name, pod)]);
+        self.out.wake_at(until);
         true
     }
 
     fn count_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) {
         if let Some((_, key, seen)) = self.crash_of(pod, id) {
-            self.crashes.advance(&key, seen, now.mono);
+            self.members.crashes.advance(&key, seen, now.mono);
         }
     }
 
@@ -101,7 +103,7 @@ impl Machine {
         let Some(record) = self.containers.record_mut(id) else { return true };
         let retry = &mut record.removal;
         let first = !retry.has_failed();
-        retry.failed(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now.mono);
+        retry.failed_within(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now);
         self.out.wake_at(retry.until);
         first
     }

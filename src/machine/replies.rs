@@ -8,61 +8,63 @@ use super::Machine;
 use super::calls::{Job, Retry};
 use super::containers::Look;
 use super::containers::merge::{cannot_run, what};
+use super::members::Part;
 use super::output::Token;
 use super::start::made::Made;
-use super::start::{CONFIG_ERROR, CREATING};
 use super::state::State;
+use super::stop::Signalled;
 use crate::base::clock::Now;
 use crate::base::limits;
 use crate::mapping::observe;
 use crate::plan::{Owned, RunState};
+use crate::pod::waiting::Reason;
 use crate::recorder::words;
-use crate::runtime::{DockerError, RefusalKind, Reply, labels};
+use crate::runtime::{DockerError, RefusalKind, Reply};
 
 impl Machine {
     /// Takes the answer to a call.
     pub(super) fn reply(&mut self, token: Token, answer: Result<Reply, DockerError>, now: &Now) {
         let Some(job) = self.calls.end(token) else { return };
+        // An answer that does not belong to the call is none: Docker may have done what it did not answer.
+        let answer = answer.and_then(|reply| job.checked(reply));
         if let Err(error) = &answer
-            && self.docker_is_to_blame(&job, error, now)
+            && self.blame_docker(&job, error, now)
         {
             return;
         }
         match job {
-            Job::List => match answer {
-                Ok(Reply::Containers(list)) => self.listed(&list, now),
-                Ok(_) => self.list_trouble("container list: an answer of another kind", now),
+            Job::List => match answer.and_then(Reply::containers) {
+                Ok(list) => self.listed(&list, now),
                 Err(error) => self.list_trouble(&format!("container list: {error}"), now),
             },
             Job::Inspect { id, needed } => {
                 let root = self.settings.map.root_dir.clone();
-                let answer = match answer {
+                let answer = match answer.and_then(Reply::container) {
                     // Docker never changes labels: an inspection without ours has lost them, and the
                     // container is as alive as before (balena-os/meta-balena#2062).
-                    Ok(Reply::Container(detail)) => {
-                        observe::from_detail(&detail, &root).map(Some).ok_or_else(|| {
-                            DockerError::BadAnswer("its inspection lacks podkeeper's labels".to_owned())
-                        })
-                    }
+                    Ok(detail) => observe::from_detail(&detail, &root).map(Some).ok_or_else(|| {
+                        DockerError::BadAnswer("its inspection lacks podkeeper's labels".to_owned())
+                    }),
                     Err(e) if e.refusal() == Some(&RefusalKind::NoSuchContainer) => Ok(None),
                     Err(error) => Err(error),
-                    Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
                 };
                 self.inspected(&id, needed, answer, now);
             }
-            Job::Unlisted { id } => self.unlisted_told(&id, answer, now),
-            Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
+            Job::Unlisted { id } => self.unlisted_told(&id, answer.and_then(Reply::container), now),
+            Job::Conflict { name, place } => {
+                self.conflict_seen(&name, place, answer.and_then(Reply::container), now);
+            }
             Job::CreateSandbox { name, attempt, role } => {
-                self.sandbox_made(name, attempt, role, answer, now);
+                self.sandbox_made(name, attempt, role, answer.and_then(Reply::created), now);
             }
             Job::Create { name, container, attempt, never_ran, sandbox, role, crash_key, size } => {
                 let made = Made { name, container: &container, attempt, never_ran, role, crash_key, size };
-                self.container_made(made, &sandbox, answer, now);
+                self.container_made(made, &sandbox, answer.and_then(Reply::created), now);
             }
-            Job::Start { id } => self.started(&id, answer, now),
-            Job::Kill { id, .. } => self.killed(&id, answer, now),
-            Job::Remove { id } => match answer {
-                Ok(_) => self.removed(&id, now),
+            Job::Start { id } => self.started(&id, answer.and_then(Reply::done), now),
+            Job::Kill { id } => self.killed(&id, answer.and_then(Reply::done), now),
+            Job::Remove { id } => match answer.and_then(Reply::done) {
+                Ok(()) => self.removed(&id, now),
                 Err(error) => match error.refusal() {
                     Some(RefusalKind::NoSuchContainer) => self.vanished(&id),
                     // The dead that joined it are kept for their logs, and it is kept with them.
@@ -75,23 +77,25 @@ impl Machine {
                     _ => self.removal_failed(&id, &error.to_string(), now),
                 },
             },
-            Job::Rename { id, name } => self.renamed(&id, name, answer, now),
-            Job::Log { id } => self.log_read(&id, answer),
-            Job::Update { id, resources } => self.updated(&id, resources, answer, now),
+            Job::Rename { id, name } => self.renamed(&id, name, answer.and_then(Reply::done), now),
+            Job::Log { id } => self.log_read(&id, answer.and_then(Reply::output)),
+            Job::Update { id, resources } => {
+                self.updated(&id, resources, answer.and_then(Reply::done), now);
+            }
             Job::ImageUser { container, image, attempt } => {
-                self.image_user(container, &image, attempt, answer, now);
+                self.image_user(container, &image, attempt, answer.and_then(Reply::image), now);
             }
             // Asked once for each image; without an answer again when a container of it is looked at.
-            Job::ImageInspect { image_id } => match answer {
-                Ok(Reply::Image(image)) => self.images.digest_is(&image_id, image.digests.into_iter().next()),
+            Job::ImageInspect { image_id } => match answer.and_then(Reply::image) {
+                Ok(image) => self.images.digest_is(&image_id, image.digests.into_iter().next()),
                 Err(DockerError::Refused(_)) => {}
-                _ => self.images.forget_digest(&image_id),
+                Err(_) => self.images.forget_digest(&image_id),
             },
         }
     }
 
     /// Errors that say nothing about the container, only about Docker. After them the worker looks again.
-    fn docker_is_to_blame(&mut self, job: &Job, error: &DockerError, now: &Now) -> bool {
+    fn blame_docker(&mut self, job: &Job, error: &DockerError, now: &Now) -> bool {
         match (job, error) {
             (_, DockerError::Refused(_)) => false,
             (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
@@ -106,13 +110,13 @@ impl Machine {
                 | DockerError::Stalled(_)
                 | DockerError::Lost(_)
                 | DockerError::BadAnswer(_),
-            ) => self.unanswered(job, &error.to_string(), now),
+            ) => self.look_after_silence(job, &error.to_string(), now),
         }
     }
 
     /// Docker may have done what it did not answer, and may do it still: it is looked at before anything is made in its
     /// place. False: the job's own handler takes the error.
-    fn unanswered(&mut self, job: &Job, why: &str, now: &Now) -> bool {
+    fn look_after_silence(&mut self, job: &Job, why: &str, now: &Now) -> bool {
         match job {
             Job::List
             | Job::Inspect { .. }
@@ -124,22 +128,22 @@ impl Machine {
             | Job::Update { .. }
             | Job::Remove { .. } => return false,
             Job::Conflict { place, .. } => {
-                self.create_lost(place.container.as_deref().unwrap_or(labels::SANDBOX_NAME), why, now);
+                self.create_lost(&place.part, why, now);
             }
-            Job::CreateSandbox { .. } => self.create_lost(labels::SANDBOX_NAME, why, now),
-            Job::Create { container, .. } => self.create_lost(container, why, now),
+            Job::CreateSandbox { .. } => self.create_lost(&Part::Sandbox, why, now),
+            Job::Create { container, .. } => self.create_lost(&Part::container(container), why, now),
             Job::Start { id } => {
                 self.looking.list_needed = true;
                 self.containers.start_may_come(id, now.mono.after(limits::LATE_START));
                 let Some((owned, record)) = self.containers.get_mut(id) else { return true };
                 // It may come at once, and is not removed from under that: its run would never be seen.
                 record.removal.until = record.removal.until.max(now.mono.after(limits::CALL_RETRY_MIN));
-                let name = owned.container_name().unwrap_or(labels::SANDBOX_NAME).to_owned();
-                if self.members.start_lost(&name, now) {
-                    self.tell_lost(&name, "start", why);
+                let part = Part::of(owned);
+                if self.members.start_lost(&part, now) {
+                    self.tell_lost(&part, "start", why);
                 }
             }
-            Job::Kill { id, .. } => {
+            Job::Kill { id } => {
                 self.undo(job, now);
                 self.doubt(id);
             }
@@ -147,37 +151,32 @@ impl Machine {
         true
     }
 
-    /// Whether the create of a container, or (`POD`) of the sandbox, was carried out is seen in a list; the next one
-    /// waits.
-    pub(super) fn create_lost(&mut self, what: &str, why: &str, now: &Now) {
+    /// Whether the create was carried out is seen in a list; the next one waits.
+    pub(super) fn create_lost(&mut self, part: &Part, why: &str, now: &Now) {
         self.looking.list_needed = true;
         if !matches!(self.state, State::Syncing(_)) {
             return;
         }
-        let first = self.members.get(what).create_retry.is_none();
-        self.retry_later(what, now);
+        let first = self.members.part(part).create_retry.is_none();
+        self.retry_later(part, now);
         if first {
-            self.tell_lost(what, "create", why);
+            self.tell_lost(part, "create", why);
         }
     }
 
-    fn tell_lost(&mut self, what: &str, verb: &str, why: &str) {
-        let what = match what {
-            labels::SANDBOX_NAME => "the sandbox".to_owned(),
-            name => format!("container {name}"),
-        };
-        self.tell(None, words::sync_failed(&format!("{verb} of {what}: {why}; tried again")));
+    fn tell_lost(&mut self, part: &Part, verb: &str, why: &str) {
+        self.tell(None, words::sync_failed(&format!("{verb} of {part}: {why}; tried again")));
     }
 
     /// A signal that may not have arrived is sent again once the container is seen to run still, and a question
     /// is asked again.
     fn undo(&mut self, job: &Job, now: &Now) {
         match job {
-            Job::Kill { id, .. } => {
+            Job::Kill { id } => {
                 if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut())
                 {
-                    stop.sent = None;
-                    stop.again.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                    stop.signalled = Signalled::Not;
+                    stop.again.failed(now);
                 }
             }
             Job::Inspect { id, needed } => self.ask_again(id, *needed),
@@ -186,13 +185,22 @@ impl Machine {
                     record.run.message = None;
                 }
             }
-            Job::Rename { .. } => self.mark_later(now),
+            Job::Rename { .. } => _ = self.mark_later(now),
             Job::ImageInspect { image_id } => self.images.forget_digest(image_id),
-            _ => {}
+            // Decided anew from what is known: nothing was noted that has to be taken back.
+            Job::List
+            | Job::Unlisted { .. }
+            | Job::Conflict { .. }
+            | Job::CreateSandbox { .. }
+            | Job::Create { .. }
+            | Job::Start { .. }
+            | Job::Remove { .. }
+            | Job::Update { .. }
+            | Job::ImageUser { .. } => {}
         }
     }
 
-    fn started(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
+    fn started(&mut self, id: &str, answer: Result<(), DockerError>, now: &Now) {
         let Some((container, record)) = self.containers.current_mut(id) else {
             self.looking.list_needed = true;
             return;
@@ -211,8 +219,7 @@ impl Machine {
     pub(super) fn has_begun(&mut self, id: &str, now: &Now) {
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         record.start_retry = None;
-        let name = container.container_name().unwrap_or(labels::SANDBOX_NAME);
-        self.members.get_mut(name).start_retry = None;
+        self.members.part_mut(&Part::of(container)).start_retry = None;
         let ours = record.run.started.is_some();
         if ours {
             record.run.started = Some(now.mono);
@@ -226,7 +233,7 @@ impl Machine {
         if told.attempt > told.never_ran && !told.is_sandbox() {
             self.out.log(Level::Info, format!("pod {}: {} runs", self.key, what(&told)));
         }
-        // Nobody else's start has it run.
+        // A start of another does not run the hook.
         if ours {
             self.begin_post_start(id, now);
         }
@@ -235,7 +242,7 @@ impl Machine {
             None => {
                 self.sandbox_has_cgroup(&told.uid);
                 // Containers waited for the sandbox.
-                self.members.no_longer_wait(CREATING);
+                self.members.no_longer_wait(Reason::ContainerCreating);
             }
         }
     }
@@ -245,11 +252,11 @@ impl Machine {
             // The container waits, made as it is, until its needs can be met.
             if let Some(record) = self.containers.record_mut(id) {
                 let retry = record.start_retry.get_or_insert_default();
-                retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                retry.failed(now);
             }
             if let Some(name) = name {
                 let why = error.to_string();
-                self.failed(&name, CONFIG_ERROR, &why, [words::error(&why)]);
+                self.failed(&name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
             }
             return;
         }
@@ -281,7 +288,7 @@ impl Machine {
         match name {
             Some(name) => {
                 let why = error.to_string();
-                self.failed(&name, "RunContainerError", &why, [words::error(&why)]);
+                self.failed(&name, Reason::RunContainerError, &why, [words::error(&why)]);
             }
             None => {
                 if let State::Syncing(pod) = self.state.clone() {
@@ -296,10 +303,10 @@ impl Machine {
     /// A signal did not find the container running. Where a list has it all the same, the next signal waits.
     fn denied(&mut self, id: &str, now: &Now) {
         let retry = self.looking.denied.get_or_default(id.to_owned());
-        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        retry.failed(now);
     }
 
-    fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
+    fn killed(&mut self, id: &str, answer: Result<(), DockerError>, now: &Now) {
         let Err(error) = answer else {
             if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
                 stop.again = Retry::default();
@@ -328,12 +335,11 @@ impl Machine {
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         let Some(stop) = &mut record.run.stop else { return };
         if bad_signal && !stop.term {
-            (stop.term, stop.sent) = (true, None);
+            (stop.term, stop.signalled) = (true, Signalled::Not);
         }
         if !std::mem::replace(&mut stop.told, true) {
-            let name = container.container_name();
-            let what = name.map_or("the sandbox".to_owned(), |name| format!("container {name}"));
-            self.tell(None, words::kill_failed(&format!("{what} could not be signalled: {error}")));
+            let part = Part::of(container);
+            self.tell(None, words::kill_failed(&format!("{part} could not be signalled: {error}")));
         }
     }
 }

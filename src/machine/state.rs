@@ -1,4 +1,4 @@
-//! The three states of a pod worker as one total table (upstream `pkg/kubelet/pod_workers.go`, with
+//! The four states of a pod worker as one total table (upstream `pkg/kubelet/pod_workers.go`, with
 //! "terminating, and wanted again" as a state of its own: kubernetes/kubernetes#104648). The man page prints
 //! this table.
 
@@ -10,6 +10,8 @@ use crate::pod::DesiredPod;
 /// What a worker is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
+    /// Its first wish is still on its way: whether what runs is wanted is not known yet.
+    New,
     /// The pod is wanted, and kept running.
     Syncing(Arc<DesiredPod>),
     /// All that runs under this identity is being stopped. With `then`: this pod runs after that.
@@ -22,6 +24,15 @@ pub enum State {
         then: Option<Arc<DesiredPod>>,
     },
     /// Nothing runs and nothing is wanted; the rest of the containers is being removed.
+    Terminated,
+}
+
+/// A state without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    New,
+    Syncing,
+    Terminating,
     Terminated,
 }
 
@@ -42,7 +53,7 @@ impl State {
     /// The table: every state meets every trigger.
     #[must_use]
     pub fn next(self, trigger: Trigger) -> State {
-        use State::{Syncing, Terminated, Terminating};
+        use State::{New, Syncing, Terminated, Terminating};
         match (self, trigger) {
             (Syncing(old), Trigger::Run(new)) if old.uid == new.uid => Syncing(new),
             (Syncing(old), Trigger::Run(new)) => {
@@ -55,18 +66,14 @@ impl State {
                 Terminating { last, order, then: Some(new) }
             }
             (Terminating { last, order, .. }, Trigger::Stop(new)) => {
-                let grace = match (order.grace, new.grace) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-                Terminating { last, order: StopOrder { grace, why: new.why }, then: None }
+                Terminating { last, order: order.and(new), then: None }
             }
             (state @ Terminating { .. }, Trigger::OtherUid) => state,
             (Terminating { then: Some(pod), .. }, Trigger::AllDead) => Syncing(pod),
             (Terminating { then: None, .. }, Trigger::AllDead) => Terminated,
-            (Terminated, Trigger::Run(pod)) => Syncing(pod),
-            (Terminated, Trigger::Stop(order)) => Terminating { last: None, order, then: None },
-            (Terminated, Trigger::OtherUid | Trigger::AllDead) => Terminated,
+            (New | Terminated, Trigger::Run(pod)) => Syncing(pod),
+            (New | Terminated, Trigger::Stop(order)) => Terminating { last: None, order, then: None },
+            (state @ (New | Terminated), Trigger::OtherUid | Trigger::AllDead) => state,
         }
     }
 
@@ -76,10 +83,19 @@ impl State {
         match self {
             State::Syncing(pod) => Some(pod),
             State::Terminating { last, .. } => last.as_ref(),
-            State::Terminated => None,
+            State::New | State::Terminated => None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            State::New => Kind::New,
+            State::Syncing(_) => Kind::Syncing,
+            State::Terminating { .. } => Kind::Terminating,
+            State::Terminated => Kind::Terminated,
         }
     }
 }
 
 /// A changed manifest stops the old containers with their own grace.
-const REPLACED: StopOrder = StopOrder { grace: None, why: "its manifest changed" };
+const REPLACED: StopOrder = StopOrder::new(None, "its manifest changed");

@@ -34,8 +34,7 @@ pub(super) struct Stop {
     /// When its turn came.
     pub asked: Mono,
     pub deadline: Mono,
-    /// When a signal was last sent, and whether it was KILL.
-    pub sent: Option<(Mono, bool)>,
+    pub signalled: Signalled,
     /// Signals without an answer since one had one: the next waits.
     pub again: Retry,
     /// Docker does not know its own stop signal: TERM is sent.
@@ -44,11 +43,56 @@ pub(super) struct Stop {
     pub told: bool,
 }
 
+/// What was sent last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signalled {
+    /// Nothing, or what may not have arrived.
+    Not,
+    /// Its stop signal, at this time.
+    Asked(Mono),
+    /// KILL, at this time.
+    Killed(Mono),
+}
+
+/// What is to be done about a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// Nothing before this time.
+    Later(Mono),
+    /// Its stop signal is to be sent.
+    Ask,
+    /// KILL is to be sent.
+    Kill,
+}
+
 impl Stop {
-    /// A stop whose turn comes now; nothing is sent yet.
-    fn begins(began: Mono, now: Mono) -> Stop {
-        let (deadline, again) = (Mono(Duration::MAX), Retry::default());
-        Stop { began, asked: now, deadline, sent: None, again, term: false, told: false }
+    /// A stop whose turn comes now, with this grace; nothing is sent yet.
+    fn begins(began: Mono, grace: Duration, now: Mono) -> Stop {
+        let mut stop = Stop {
+            began,
+            asked: now,
+            deadline: Mono(Duration::MAX),
+            signalled: Signalled::Not,
+            again: Retry::default(),
+            term: false,
+            told: false,
+        };
+        stop.allow(grace);
+        stop
+    }
+
+    /// Decides by the time and by what was sent; a preStop hook is waited for before that.
+    fn due(&self, now: Mono) -> Due {
+        let at = match self.signalled {
+            Signalled::Not => self.again.until,
+            Signalled::Asked(_) => self.deadline,
+            Signalled::Killed(at) => at.after(limits::KILL_AGAIN),
+        };
+        match now < at {
+            true => Due::Later(at),
+            false if now < self.deadline => Due::Ask,
+            false => Due::Kill,
+        }
     }
 
     /// A grace of the pod, or a shorter one later: a container whose turn comes late has at least
@@ -67,7 +111,7 @@ impl Machine {
             return !self.calls.is_starting();
         }
         let began = *self.stopping.since.get_or_insert(now.mono);
-        if self.sandbox_lingers(now) {
+        if self.let_sandbox_linger(now) {
             return false;
         }
         let mut ids: Vec<String> =
@@ -97,14 +141,14 @@ impl Machine {
         let later: Vec<(String, Option<Duration>)> =
             later.map(|c| (c.id.clone(), hook_grace(c, grace, spec))).collect();
         for (id, grace) in later {
-            self.pre_stop_runs(&id, grace, now);
+            self.advance_pre_stop(&id, grace, now);
         }
         false
     }
 
-    /// Nothing but the sandbox of a pod that is gone for good runs, and not for long yet: while Docker takes
-    /// a network down it brings none up, and the pod that takes its place starts first.
-    fn sandbox_lingers(&mut self, now: &Now) -> bool {
+    /// Leaves a sandbox alone for a moment when nothing else of a pod that is gone for good runs: while Docker takes a
+    /// network down it brings none up, and the pod that takes its place starts first. True: it is left alone.
+    fn let_sandbox_linger(&mut self, now: &Now) -> bool {
         let gone = matches!(self.state, State::Terminating { then: None, .. });
         if !gone || self.containers.all().any(|c| c.state.is_running() && !c.is_sandbox()) {
             self.stopping.lingers_until = None;
@@ -157,35 +201,32 @@ impl Machine {
         let for_hook = hook_grace(container, order, spec);
         // A sandbox has its own short grace, whenever its turn comes.
         let began = self.stopping.since.filter(|_| !container.is_sandbox()).unwrap_or(now.mono);
-        let stop = record.run.stop.get_or_insert_with(|| Box::new(Stop::begins(began, now.mono)));
+        let stop = record.run.stop.get_or_insert_with(|| Box::new(Stop::begins(began, grace, now.mono)));
         stop.allow(grace);
-        let sent = stop.sent;
+        let unsignalled = stop.signalled == Signalled::Not;
         if let Some((told, name)) = told.as_ref().and_then(|c| Some((c, c.container_name()?))) {
             self.tell_of(told, words::killing(name, why));
         }
-        if sent.is_none() && self.pre_stop_runs(id, for_hook, now) {
+        if unsignalled && (self.advance_pre_stop(id, for_hook, now) || self.detach_first(id, now)) {
             return;
         }
         let Some(stop) = self.containers.stop_of(id) else { return };
-        let hard = now.mono >= stop.deadline;
-        let due = match stop.sent {
-            None => stop.again.until,
-            Some((_, false)) => stop.deadline,
-            Some((at, true)) => at.after(limits::KILL_AGAIN),
-        };
-        if now.mono < due {
-            self.out.wake_at(due);
+        let due = stop.due(now.mono);
+        if let Due::Later(at) = due {
+            self.out.wake_at(at);
             return;
         }
         if self.calls.is_changing(id) || self.calls.is_full() {
             return;
         }
-        let signal = match own_signal {
-            _ if hard => "SIGKILL".to_owned(),
-            Some(own) if !stop.term => own,
-            _ => "SIGTERM".to_owned(),
+        let (signal, signalled) = match due {
+            Due::Kill => ("SIGKILL".to_owned(), Signalled::Killed(now.mono)),
+            Due::Ask | Due::Later(_) => {
+                let own = own_signal.filter(|_| !stop.term);
+                (own.unwrap_or_else(|| "SIGTERM".to_owned()), Signalled::Asked(now.mono))
+            }
         };
-        if hard && let Some((sent, false)) = stop.sent {
+        if let (Due::Kill, Signalled::Asked(sent)) = (due, stop.signalled) {
             let line = format!(
                 "pod {}: container {} did not end within {} s and is killed",
                 self.key,
@@ -195,9 +236,9 @@ impl Machine {
             self.out.log(Level::Warn, line);
         }
         if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
-            stop.sent = Some((now.mono, hard));
+            stop.signalled = signalled;
         }
-        self.call(Job::Kill { id: id.to_owned(), hard }, Call::Kill { id: id.to_owned(), signal });
+        self.call(Job::Kill { id: id.to_owned() }, Call::Kill { id: id.to_owned(), signal });
     }
 
     /// A new order while stopping: graces can only get shorter.
@@ -230,4 +271,37 @@ fn seconds_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> 
 fn hook_grace(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Option<Duration> {
     let seconds = seconds_of(container, order, spec);
     (seconds > 0 && !container.is_sandbox()).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Mono {
+        Mono(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn term_deadline_and_kill_are_three_decisions() {
+        let mut stop = Stop::begins(at(10), Duration::from_secs(30), at(10));
+        assert_eq!(stop.due(at(10)), Due::Ask);
+        stop.signalled = Signalled::Asked(at(10));
+        assert_eq!((stop.due(at(39)), stop.due(at(40))), (Due::Later(at(40)), Due::Kill));
+        stop.allow(Duration::from_secs(5));
+        assert_eq!((stop.due(at(14)), stop.due(at(15))), (Due::Later(at(15)), Due::Kill), "it got shorter");
+        stop.signalled = Signalled::Killed(at(15));
+        let again = at(15).after(limits::KILL_AGAIN);
+        assert_eq!((stop.due(at(15)), stop.due(again)), (Due::Later(again), Due::Kill), "its process hangs");
+        // The signal may not have arrived.
+        stop.signalled = Signalled::Not;
+        stop.again.until = at(17);
+        assert_eq!((stop.due(at(16)), stop.due(at(17))), (Due::Later(at(17)), Due::Kill));
+    }
+
+    #[test]
+    fn a_container_whose_turn_comes_late_has_a_moment() {
+        let stop = Stop::begins(at(0), Duration::from_secs(30), at(100));
+        let end = 100 + u64::from(limits::GRACE_MIN);
+        assert_eq!((stop.due(at(100)), stop.due(at(end))), (Due::Ask, Due::Kill));
+    }
 }

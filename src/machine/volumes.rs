@@ -1,5 +1,5 @@
 //! Volumes in a pod's life: set up before its sandbox is made, brought up to date when objects change, taken
-//! down once nothing of it runs. The machine only orders; what is on disk is `volumes/`'.
+//! down once nothing of it runs. The machine only orders; `volumes/` does what is to be done on the disk.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::Volume;
 use super::Machine;
 use super::calls::Retry;
 use super::output::Output;
-use super::start::CREATING;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::layout;
 use crate::pod::DesiredPod;
+use crate::pod::waiting::Reason;
 use crate::recorder::words;
 use crate::volumes::{self, Note, Order, Report, SetUp};
 
@@ -27,24 +27,70 @@ pub(super) struct Volumes(Table<String, Life>);
 struct Life {
     /// What was set up last, or is being.
     wanted: Vec<Volume>,
-    /// It has to be done, or done again.
+    /// It has to be set up, or set up again.
     due: bool,
     /// All of it is there.
     ready: bool,
-    /// An order is being carried out since then.
-    asked: Option<Mono>,
-    /// That it takes long was told.
-    told_slow: bool,
-    /// Of setting up.
-    retry: Retry,
-    /// Of taking down.
-    leaving: Retry,
+    work: Work,
+}
+
+/// What is done on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    SetUp,
+    TakeDown,
+}
+
+/// What became of the last order.
+#[derive(Debug, Default)]
+enum Work {
+    /// There was none, or it is done.
+    #[default]
+    Idle,
+    /// It is being carried out.
+    UnderWay {
+        task: Task,
+        since: Mono,
+        /// That it takes long was told.
+        told_slow: bool,
+        /// Those before it.
+        failures: Retry,
+    },
+    /// It did not work, and is given again.
+    Failed { task: Task, failures: Retry },
+}
+
+impl Work {
+    fn is_under_way(&self) -> bool {
+        matches!(self, Work::UnderWay { .. })
+    }
+
+    /// How often this has failed in a row, and when it may be ordered again.
+    fn failures(&self, of: Task) -> Retry {
+        match self {
+            Work::UnderWay { task, failures, .. } | Work::Failed { task, failures } if *task == of => {
+                *failures
+            }
+            _ => Retry::default(),
+        }
+    }
 }
 
 impl Life {
-    /// An order is given now.
-    fn is_asked(&mut self, now: &Now) {
-        (self.asked, self.told_slow) = (Some(now.mono), false);
+    /// It has to be set up as it is wanted by now, and failures of what was wanted before do not count.
+    fn set_up_anew(&mut self) {
+        self.due = true;
+        match &mut self.work {
+            Work::UnderWay { task: Task::SetUp, failures, .. } => *failures = Retry::default(),
+            Work::Failed { task: Task::SetUp, .. } => self.work = Work::Idle,
+            _ => {}
+        }
+    }
+
+    /// This is ordered now.
+    fn begin(&mut self, task: Task, now: &Now) {
+        let failures = self.work.failures(task);
+        self.work = Work::UnderWay { task, since: now.mono, told_slow: false, failures };
     }
 }
 
@@ -73,32 +119,31 @@ impl Volumes {
         if volumes::use_objects(pod)
             && let Some(life) = self.0.get_mut(&pod.uid)
         {
-            life.due = true;
-            life.retry = Retry::default();
+            life.set_up_anew();
         }
     }
 }
 
 impl Machine {
-    /// Whether containers of the pod may be made. Orders what is missing.
-    pub(super) fn volumes_ready(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
+    /// Orders what is missing. True: nothing is, and containers of the pod may be made.
+    pub(super) fn ask_volumes(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
         let wanted = layout::volumes(pod);
         if wanted.is_empty() {
             return true;
         }
         let life = self.volumes.0.get_or_default(pod.uid.clone());
         if life.wanted != wanted {
-            life.wanted = wanted.to_vec();
-            (life.due, life.ready, life.retry) = (true, false, Retry::default());
+            (life.wanted, life.ready) = (wanted.to_vec(), false);
+            life.set_up_anew();
         }
         let ready = life.ready;
-        if life.due && life.asked.is_none() {
-            if now.mono < life.retry.until {
-                let until = life.retry.until;
+        if life.due && !life.work.is_under_way() {
+            let until = life.work.failures(Task::SetUp).until;
+            if now.mono < until {
                 self.out.wake_at(until);
             } else {
-                (life.due, life.leaving) = (false, Retry::default());
-                life.is_asked(now);
+                life.due = false;
+                life.begin(Task::SetUp, now);
                 let objects = Arc::clone(&self.objects);
                 let order = SetUp { pod: Arc::clone(pod), objects };
                 self.out.push(Output::Volumes(Order::SetUp(order)));
@@ -125,16 +170,16 @@ impl Machine {
                 continue;
             }
             self.tell_slow_volumes(uid, now);
-            let Some(life) = self.volumes.0.get_mut(uid).filter(|life| life.asked.is_none()) else {
+            let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.work.is_under_way()) else {
                 continue;
             };
-            if now.mono < life.leaving.until {
-                let until = life.leaving.until;
+            let until = life.work.failures(Task::TakeDown).until;
+            if now.mono < until {
                 self.out.wake_at(until);
                 continue;
             }
-            (life.ready, life.retry) = (false, Retry::default());
-            life.is_asked(now);
+            life.ready = false;
+            life.begin(Task::TakeDown, now);
             self.out.push(Output::Volumes(Order::TearDown { uid: uid.clone() }));
         }
         over.is_empty()
@@ -143,13 +188,17 @@ impl Machine {
     /// Tells once that an order takes long: on a file system that hangs nothing else says why the pod does not start, or
     /// does not go.
     fn tell_slow_volumes(&mut self, uid: &str, now: &Now) {
-        let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.told_slow) else { return };
-        let Some(late) = life.asked.map(|since| since.after(limits::VOLUMES_SLOW)) else { return };
+        let Some(Work::UnderWay { since, told_slow: told @ false, .. }) =
+            self.volumes.0.get_mut(uid).map(|life| &mut life.work)
+        else {
+            return;
+        };
+        let late = since.after(limits::VOLUMES_SLOW);
         if now.mono < late {
             self.out.wake_at(late);
             return;
         }
-        life.told_slow = true;
+        *told = true;
         let pod = match &self.state {
             State::Syncing(pod) if pod.uid == uid => Some(Arc::clone(pod)),
             _ => None,
@@ -179,11 +228,12 @@ impl Machine {
             Report::TornDown { uid, result: Ok(()) } => _ = self.volumes.0.remove(&uid),
             Report::TornDown { uid, result: Err(why) } => {
                 let Some(life) = self.volumes.0.get_mut(&uid) else { return };
-                life.asked = None;
                 // Wanted again, it is set up anew.
                 (life.due, life.ready) = (true, false);
-                let first = life.leaving.tries == 0;
-                life.leaving.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
+                let mut failures = life.work.failures(Task::TakeDown);
+                let first = !failures.has_failed();
+                failures.failed_within(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now);
+                life.work = Work::Failed { task: Task::TakeDown, failures };
                 if first {
                     self.tell_of_uid(&uid, words::unmount_failed(&why));
                 }
@@ -193,17 +243,17 @@ impl Machine {
 
     fn volumes_set_up(&mut self, uid: &str, failed: Vec<volumes::Failure>, now: &Now) {
         let Some(life) = self.volumes.0.get_mut(uid) else { return };
-        life.asked = None;
         life.ready = failed.iter().all(|failure| failure.usable);
         let ready = life.ready;
-        if failed.is_empty() {
-            life.retry = Retry::default();
-        } else {
+        let mut failures = life.work.failures(Task::SetUp);
+        life.work = Work::Idle;
+        if !failed.is_empty() {
             // Unless it is to be done again at once anyway.
             if !life.due {
-                life.retry.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
+                failures.failed_within(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now);
             }
             life.due = true;
+            life.work = Work::Failed { task: Task::SetUp, failures };
         }
         let State::Syncing(pod) = self.state.clone() else { return };
         if pod.uid != uid {
@@ -217,7 +267,7 @@ impl Machine {
                 let message = words::mount_failed(&failure.volume, &failure.why).message;
                 self.volume_problem(&pod, &message);
             }
-            None if ready => self.members.no_longer_wait(CREATING),
+            None if ready => self.members.no_longer_wait(Reason::ContainerCreating),
             None => {}
         }
     }
@@ -226,7 +276,7 @@ impl Machine {
     fn volume_problem(&mut self, pod: &DesiredPod, message: &str) {
         for (_, container) in pod.containers() {
             if self.containers.current().newest(&pod.uid, &container.name).is_none() {
-                self.set_waiting(&container.name, CREATING, message);
+                self.set_waiting(&container.name, Reason::ContainerCreating, message);
             }
         }
     }

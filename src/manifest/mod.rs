@@ -11,7 +11,6 @@ mod defaults;
 pub mod edition;
 pub(crate) mod fields;
 pub mod hash;
-pub(crate) mod node;
 mod object;
 mod path;
 mod references;
@@ -19,6 +18,7 @@ mod scalar;
 pub mod selectors;
 pub mod static_pod;
 pub mod support;
+pub(crate) mod tree;
 mod types;
 mod unknown;
 mod validate;
@@ -42,8 +42,8 @@ use crate::pod::problem::Refused;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 pub use defaults::pull_policy;
-use node::{Node, Place};
 use path::{Path, Report, quoted};
+use tree::{Node, Place};
 pub use validate::stored_metadata;
 
 /// Input of the rules besides the bytes.
@@ -207,7 +207,7 @@ impl<'n> File<'n> {
 
     /// A document, or an item of a list whose items are of kind `implied`.
     fn object(&mut self, node: &'n Node, implied: Option<(&'n str, &'n str)>) {
-        if !matches!(node.data, node::Data::Map(_)) {
+        if !matches!(node.data, tree::Data::Map(_)) {
             let found = match node.as_str() {
                 Some(text) if text.starts_with('<') => "HTML or XML".to_owned(),
                 // The text is not repeated: it may be part of a Secret that was cut in two.
@@ -282,7 +282,7 @@ impl<'n> File<'n> {
     fn list(&mut self, node: &'n Node, implied: Option<(&'n str, &'n str)>) {
         match node.get("items") {
             // An empty list means "no pods".
-            Some(items) if matches!(items.data, node::Data::List(_)) => {
+            Some(items) if matches!(items.data, tree::Data::List(_)) => {
                 items.items().iter().for_each(|item| match item.get("kind").and_then(Node::as_str) {
                     Some(kind) if kind.ends_with("List") && is_known(kind) => {
                         self.error(Some(item.at), "a list may not stand in a list");
@@ -397,7 +397,7 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
     let mut spec: PodSpec = types::field("spec", report);
     let status = Path::ROOT;
     let status = status.field("status");
-    let is_status = |node: &Node| matches!(node.data, node::Data::Map(_) | node::Data::Null);
+    let is_status = |node: &Node| matches!(node.data, tree::Data::Map(_) | tree::Data::Null);
     if report.written(&status).is_some_and(|node| !is_status(node)) {
         report.type_error(&status, "must be a map (PodStatus)");
     }

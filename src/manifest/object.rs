@@ -11,11 +11,11 @@ mod secret;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::node::{Data, Node};
 use super::path::{Path, Report, required};
+use super::tree::{Data, Node};
 use super::{Context, support, types, unknown, validate};
 use crate::pod::Origin;
-use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
+use crate::pod::object::{About, LocalObject, ObjectKey, ObjectKind};
 
 pub(crate) use data::key_is_good;
 
@@ -53,7 +53,11 @@ pub(crate) fn object(
     }
     let namespace = metadata.namespace.filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned());
     let key = ObjectKey { kind, namespace, name };
-    Some(LocalObject { key, source: context.source, origin, immutable, content: content? })
+    let about = About {
+        labels: metadata.labels.unwrap_or_default(),
+        created: metadata.creation_timestamp.map(|time| time.0),
+    };
+    Some(LocalObject { key, source: context.source, origin, immutable, content: content?, about })
 }
 
 fn unknown_fields(kind: ObjectKind, metadata: &ObjectMeta, report: &mut Report<'_>) {

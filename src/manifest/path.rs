@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::node::Node;
+use super::tree::Node;
 use crate::base::limits;
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;

@@ -5,8 +5,8 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 
-use super::node::Node;
 use super::path::{Path, Report};
+use super::tree::Node;
 
 /// Reports each forbidden reference at its field.
 pub(crate) fn check(spec: &PodSpec, report: &mut Report<'_>) {

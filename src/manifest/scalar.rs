@@ -4,7 +4,7 @@
 
 use serde_json::Number;
 
-use super::node::Data;
+use super::tree::Data;
 
 /// Data of an unquoted, untagged scalar.
 pub(crate) fn resolve(text: &str) -> Data {
@@ -128,7 +128,7 @@ mod tests {
             ("2001-01-01", json!("2001-01-01")),
             ("12:30", json!("12:30")),
         ] {
-            let node = super::super::node::Node { at: (1, 1), data: resolve(text) };
+            let node = super::super::tree::Node { at: (1, 1), data: resolve(text) };
             assert_eq!(node.to_value(), expected, "{text:?}");
         }
     }

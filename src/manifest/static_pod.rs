@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::path::{Path, Report, required};
-use super::{Context, hash, node};
+use super::{Context, hash, tree};
 use crate::node::{devices, runtimes};
 use crate::pod::Source;
 use crate::pod::qos;
@@ -46,11 +46,11 @@ pub(crate) fn apply(
     }
     // Hashes the text as written, not as decoded: a default or field that a later version adds changes no
     // identity (kubernetes/kubernetes#63814).
-    let canonical = node::canonical(report.root());
+    let canonical = tree::canonical(report.root());
     let written = hash::fnv1a_128_hex(&[&canonical]);
     let given = meta.uid.take().filter(|uid| !uid.is_empty());
     let written = given.is_none().then_some(written);
-    let shape = given.is_none().then(|| hash::shape(&node::without_sizes(report.root()), qos::class(spec)));
+    let shape = given.is_none().then(|| hash::shape(&tree::without_sizes(report.root()), qos::class(spec)));
     let uid = given.unwrap_or_else(|| {
         let host = Some(context.node_name).filter(|_| context.source == Source::File);
         hash::pod_uid(&canonical, host, context.path)

@@ -8,8 +8,8 @@
 
 mod table;
 
-use super::node::{Data, Node};
 use super::path::{Path, Report, Step};
+use super::tree::{Data, Node};
 use table::{NO_CLUSTER, TABLE};
 
 /// podkeeper's support for a field.

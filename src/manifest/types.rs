@@ -8,8 +8,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::node::{Data, Node};
 use super::path::{Path, Report, quoted, shorten};
+use super::tree::{Data, Node};
 
 /// Decodes the field `name` of the pod; absent or null counts as empty. Values of the wrong type are reported
 /// and left out.

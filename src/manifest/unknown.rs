@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::fields;
-use super::node::{Data, Node};
 use super::path::{Path, Report, shorten};
+use super::tree::{Data, Node};
 
 /// Warns of each key below `path` that `typed` does not have.
 pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut Report<'_>) {

@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
-use super::node::{Data, Entry, Node, Place};
 use super::path::{quoted, shorten};
 use super::scalar;
+use super::tree::{Data, Entry, Node, Place};
 use crate::base::limits;
 use crate::base::order;
 

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
 use crate::base::limits;
 use crate::base::order;
 use crate::pod::downward::{self, Facts};
-use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
+use crate::pod::object::{Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES};
 
 /// Environment, command and arguments of a container, references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -89,6 +89,20 @@ pub fn expand(
     let command = list(container.command.as_deref());
     let args = list(container.args.as_deref());
     Ok(Expanded { env: known.entries(), command, args, cut: budget.cut })
+}
+
+/// Which Services of its namespace a container's environment does not tell of, and why.
+#[must_use]
+pub fn services_left_out(container: &Container, namespace: &str, objects: &Objects) -> Option<String> {
+    let name = &container.env_from.as_ref()?.first()?.config_map_ref.as_ref()?.name;
+    let key =
+        ObjectKey { kind: ObjectKind::ConfigMap, namespace: namespace.to_owned(), name: name.to_owned() };
+    match &objects.get(&key)?.content {
+        Content::ConfigMap { binary, .. } if name == SERVICES => {
+            binary.get(LEFT_OUT).map(|what| String::from_utf8_lossy(what).into_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Whether the environment contains the addresses of the pod, and those of the node.
@@ -290,8 +304,8 @@ pub(super) fn references<'a>(text: &'a str, mut put: impl FnMut(&'a str, &mut St
 }
 
 #[cfg(test)]
-#[path = "env/looked_up.rs"]
-mod looked_up;
+#[path = "env/tests/objects.rs"]
+mod from_objects;
 
 #[cfg(test)]
 mod tests {

@@ -72,6 +72,8 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
         },
         security_opt: vec!["no-new-privileges".into()],
         privileged: pod.containers().any(|(_, c)| privileged(c)),
+        // Its writable layer would be nobody's: what a container that shares its processes writes there is in no limit.
+        readonly_rootfs: true,
         log_config: Some(config.logs.config(&pod.key, labels::SANDBOX_NAME)),
         runtime: runtimes::written(pod).unwrap_or_default().to_owned(),
         ..HostConfig::default()
@@ -119,7 +121,7 @@ pub fn container(
             let spec = pod.init_containers().get(at.index)?;
             (init_kind(spec), spec)
         }
-        // `podkeeper debug` creates these.
+        // `podkeeper debug` and `kubectl debug` create these.
         ContainerKind::Ephemeral => return None,
     };
     let mut host = HostConfig {

@@ -10,7 +10,7 @@ use crate::network::hosts;
 use crate::network::resolver::Asked;
 use crate::network::{DockerNetwork, NetworkConfig, Wanted};
 use crate::pod::{ContainerKind, DesiredPod, PodKey, Source};
-use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
+use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding, labels};
 
 /// Longest host name of the kernel, bytes.
 const KERNEL_NAME_BYTES: usize = 64;
@@ -53,15 +53,21 @@ pub fn kernel_name(pod: &DesiredPod, config: &NetworkConfig) -> Result<String, S
 /// Sets the network fields of a sandbox.
 pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Wanted {
     let own = !pod.host_network();
-    let network = config.docker_network.as_ref().filter(|_| own);
+    let by_plugins = own && config.cni.is_on;
+    let network = config.docker_network.as_ref().filter(|_| own && !by_plugins);
     body.host_config.namespaces.network_mode = match network {
+        _ if by_plugins => "none".to_owned(),
         Some(network) => network.name.clone(),
         None if own => String::new(),
         None => "host".to_owned(),
     };
     body.networking_config = network.map(|network| endpoint(network, pod, config, node));
     body.hostname = host_name(pod, config).filter(|_| own);
-    let bindings = port_bindings(pod);
+    // A plugin has them: Docker would take them, to no effect.
+    let bindings = if by_plugins { BTreeMap::new() } else { port_bindings(pod) };
+    if by_plugins {
+        body.labels.insert(labels::NETWORK.to_owned(), labels::NETWORK_CNI.to_owned());
+    }
     body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
     body.host_config.port_bindings = bindings;
     Wanted { resolver: Asked::of(pod), hosts: None, sandbox: true, names: network.is_some() }
@@ -137,7 +143,7 @@ fn endpoint(
     let is_foreign = |name: &str| name.contains('.') && own.contains(&name);
     let mut aliases = names(pod, config, node);
     aliases.retain(|name| !is_withheld(pod, name) && !is_foreign(name));
-    NetworkingConfig { endpoints_config: BTreeMap::from([(network.name.clone(), Endpoint { aliases })]) }
+    NetworkingConfig { endpoints_config: order::map([(network.name.clone(), Endpoint { aliases })]) }
 }
 
 /// The names that a pod of its own network asks for on a Docker network, its host name among them, each once:

@@ -55,12 +55,12 @@ pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned>
 pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     let ours = ParsedLabels::read(&detail.labels, &detail.name, root_dir)?;
     let host_network = ours.host_network.unwrap_or(detail.host_config.network_mode == "host");
-    let ips = if host_network { Vec::new() } else { detail.ips.clone() };
+    let ips = if host_network || ours.is_by_plugins() { Vec::new() } else { detail.ips.clone() };
     let link = match detail.networks {
         // Docker notes the time of a start when it is over. After its own end it finds a process that runs, and
         // not what it had prepared for it.
         _ if detail.start_unfinished => Link::Unfinished,
-        _ if host_network => Link::Untold,
+        _ if host_network || ours.is_by_plugins() => Link::Untold,
         _ if !ips.is_empty() => Link::Up,
         None => Link::Untold,
         Some(0) => Link::Cut,
@@ -123,7 +123,8 @@ struct ParsedLabels<'a> {
     container: &'a str,
     attempt: u32,
     host_network: Option<bool>,
-    past_deadline: bool,
+    /// The mark that was added to the name.
+    mark: Option<u32>,
     labels: &'a BTreeMap<String, String>,
 }
 
@@ -158,9 +159,14 @@ impl<'a> ParsedLabels<'a> {
             container,
             attempt: attempt.and_then(decimal).or(name.map(|n| n.attempt))?,
             host_network: get(labels::HOST_NETWORK).and_then(|word| word.parse().ok()),
-            past_deadline: name.is_some_and(|n| n.suffix == Some(names::DEADLINE)),
+            mark: name.and_then(|n| n.suffix),
             labels: all,
         })
+    }
+
+    /// Of a sandbox: Docker does not know its network.
+    fn is_by_plugins(&self) -> bool {
+        self.labels.get(labels::NETWORK).is_some_and(|network| network == labels::NETWORK_CNI)
     }
 
     /// Of a sandbox.
@@ -169,8 +175,8 @@ impl<'a> ParsedLabels<'a> {
             let (boot, up) = text.split_once('/').filter(|(boot, _)| !boot.is_empty())?;
             Some((boot.to_owned(), Duration::from_millis(up.parse().ok()?)))
         });
-        (since.is_some() || self.past_deadline)
-            .then(|| Box::new(Deadline { since, passed: self.past_deadline }))
+        let passed = self.mark == Some(names::DEADLINE);
+        (since.is_some() || passed).then(|| Box::new(Deadline { since, passed }))
     }
 
     fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>, link: Link) -> Owned {
@@ -188,6 +194,8 @@ impl<'a> ParsedLabels<'a> {
                 deadline: self.deadline(),
                 seen: text(labels::SEEN).and_then(|seen| seen.parse().ok()),
                 devices: ours(labels::ASSIGNED_DEVICES).map(str::to_owned),
+                restart: self.mark == Some(names::RESTART),
+                cni: self.is_by_plugins(),
             };
             Role::Sandbox { host_network, ips, link, kept }
         } else {

@@ -36,6 +36,27 @@ fn meant(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&Strin
     all.into_iter().flatten().filter(|(key, _)| !LOCAL.contains(&key.as_str()))
 }
 
+/// What a source may have for its pods, whatever their manifests say.
+#[derive(Debug, Clone, Copy)]
+pub struct Most {
+    /// The highest priority.
+    pub priority: i32,
+    /// The longest grace, seconds.
+    pub grace: u32,
+}
+
+impl Most {
+    fn shorten(self, pod: &mut DesiredPod) {
+        let is_long = |grace: &Option<i64>| grace.is_some_and(|grace| grace > i64::from(self.grace));
+        if is_long(&pod.spec.termination_grace_period_seconds) {
+            Arc::make_mut(&mut pod.spec).termination_grace_period_seconds = Some(self.grace.into());
+        }
+        if is_long(&pod.metadata.deletion_grace_period_seconds) {
+            pod.metadata.deletion_grace_period_seconds = Some(self.grace.into());
+        }
+    }
+}
+
 /// The pod as the other rooms see it: owned by `source`, with its local annotations and its UID, which is an
 /// older one when the pod moved here. `old` is the stored version with the same UID: its first-seen time (and
 /// mirror hash) stay.
@@ -43,12 +64,13 @@ pub fn annotate(
     raw: &DesiredPod,
     uid: &str,
     source: Source,
-    ceiling: i32,
+    most: Most,
     seen: Timestamp,
     old: Option<&DesiredPod>,
 ) -> Arc<DesiredPod> {
     let mut pod = raw.clone();
-    (pod.source, pod.ceiling) = (source, ceiling);
+    (pod.source, pod.ceiling) = (source, most.priority);
+    most.shorten(&mut pod);
     if pod.uid != uid {
         uid.clone_into(&mut pod.uid);
         pod.metadata.uid = Some(uid.to_owned());

@@ -169,6 +169,12 @@ impl Merge {
         Self::tell(self.resolve(seen), Op::Add)
     }
 
+    /// The same as its source says it, whatever that source may have.
+    #[must_use]
+    pub fn as_written(&self, key: &PodKey) -> Option<&DesiredPod> {
+        self.holders.get(key).map(|holder| &*holder.raw)
+    }
+
     /// The pod that holds this identity.
     #[must_use]
     pub fn get(&self, key: &PodKey) -> Option<&Arc<DesiredPod>> {
@@ -269,7 +275,10 @@ impl Merge {
             // An earlier daemon saw a running pod first.
             let ran = self.running.get(key).filter(|ran| ran.uid == uid).and_then(|ran| ran.seen);
             let seen = ran.unwrap_or(seen);
-            let most = self.policies.max_priority(claim.source);
+            let most = compare::Most {
+                priority: self.policies.max_priority(claim.source),
+                grace: self.policies.max_grace(claim.source),
+            };
             let annotate = |old| compare::annotate(&raw, &uid, claim.source, most, seen, old);
             let Some(holder) = self.holders.get_mut(key) else {
                 let pod = annotate(None);

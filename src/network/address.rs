@@ -2,8 +2,11 @@
 //!
 //! Upstream: `pkg/kubelet/nodestatus/setters.go` (`NodeAddress`), `apimachinery/pkg/util/net/interface.go`.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::Path;
+
+use crate::base::{limits, regular};
 
 /// Addresses that only the default route leads to: reserved for documentation.
 const FAR: [(&str, &str); 2] = [("0.0.0.0:0", "198.51.100.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -54,6 +57,38 @@ fn first_four(routes: &str, trie: &str) -> Option<Ipv4Addr> {
     })
 }
 
+/// Addresses in the network namespace of a process, IPv4 first, without those that lead nowhere: of the first
+/// [`limits::NAMESPACE_TABLE`] bytes of each table, for who runs there may fill them.
+///
+/// # Errors
+/// Those of the system.
+pub fn of_process(pid: u32) -> io::Result<Vec<String>> {
+    let four = own_four(&table_of(pid, "fib_trie")?).into_iter().map(IpAddr::V4);
+    let six = all_six(&table_of(pid, "if_inet6")?, |_| true).into_iter().map(IpAddr::V6);
+    Ok(four.chain(six).take(limits::NAMESPACE_ADDRESSES).map(|ip| ip.to_string()).collect())
+}
+
+/// Whether the network namespace of a process has an interface of this name.
+///
+/// # Errors
+/// Those of the system.
+pub fn has_interface(pid: u32, name: &str) -> io::Result<bool> {
+    let table = table_of(pid, "dev")?;
+    Ok(table
+        .lines()
+        .any(|line| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))))
+}
+
+fn table_of(pid: u32, name: &str) -> io::Result<String> {
+    let path = format!("/proc/{pid}/net/{name}");
+    let bytes = match regular::read_start(Path::new(&path), limits::NAMESPACE_TABLE) {
+        // Without IPv6 there is no such table.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && name == "if_inet6" => Vec::new(),
+        read => read?,
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Own addresses: `|-- ADDRESS` with `/32 host LOCAL` below it.
 fn own_four(trie: &str) -> Vec<Ipv4Addr> {
     let (mut own, mut last) = (Vec::new(), None);
@@ -61,6 +96,7 @@ fn own_four(trie: &str) -> Vec<Ipv4Addr> {
         if let Some(address) = line.strip_prefix("|-- ") {
             last = address.parse().ok();
         } else if line.starts_with("/32 host LOCAL")
+            && own.len() < limits::NAMESPACE_ADDRESSES
             && let Some(ip) = last.filter(|ip| is_global(&IpAddr::V4(*ip)) && !own.contains(ip))
         {
             own.push(ip);
@@ -70,18 +106,41 @@ fn own_four(trie: &str) -> Vec<Ipv4Addr> {
 }
 
 fn first_six(table: &str) -> Option<Ipv6Addr> {
-    table.lines().find_map(|line| {
+    all_six(table, leads_out).into_iter().next()
+}
+
+/// Global addresses of the interfaces that count.
+fn all_six(table: &str, counts: impl Fn(&str) -> bool) -> Vec<Ipv6Addr> {
+    let address = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [address, _, _, scope, _, interface] = words.as_slice() else { return None };
         let ip = Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?);
         // Scope 0 is global.
-        (*scope == "00" && leads_out(interface) && is_global(&IpAddr::V6(ip))).then_some(ip)
-    })
+        (*scope == "00" && counts(interface) && is_global(&IpAddr::V6(ip))).then_some(ip)
+    };
+    table.lines().filter_map(address).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A pod with NET_ADMIN may have a million of them: the daemon is not to read them all.
+    #[test]
+    fn of_many_addresses_only_some_are_read() {
+        let line = |n: u32| format!("  |-- {}\n     /32 host LOCAL\n", Ipv4Addr::from_bits(0x0b00_0000 + n));
+        let trie: String = (0..10_000).map(line).collect();
+        assert_eq!(own_four(&trie).len(), limits::NAMESPACE_ADDRESSES);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_empty_namespace() {
+        assert!(of_process(u32::MAX).is_err());
+        assert!(has_interface(u32::MAX, "eth0").is_err());
+        let own = std::process::id();
+        assert!(has_interface(own, "lo").unwrap());
+        assert!(!has_interface(own, "l").unwrap());
+    }
 
     #[test]
     fn the_given_ones_win() {

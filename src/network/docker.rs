@@ -6,11 +6,10 @@
 //! asks. Every wait has an end: a Docker that does not answer about networks delays a pod by at most
 //! [`limits::NETWORK_PATIENCE`].
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::base::limits;
+use crate::base::{limits, order};
 use crate::network::DockerNetwork;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
@@ -264,7 +263,7 @@ fn body(wanted: &DockerNetwork, root_dir: &str) -> NetworkBody {
         driver: "bridge",
         enable_ipv6: wanted.cidrs.iter().any(|cidr| cidr.contains(':')),
         ipam: (!config.is_empty()).then_some(Ipam { config }),
-        labels: BTreeMap::from([(labels::ROOT_DIR.to_owned(), root_dir.to_owned())]),
+        labels: order::map([(labels::ROOT_DIR.to_owned(), root_dir.to_owned())]),
     }
 }
 

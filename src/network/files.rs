@@ -262,7 +262,8 @@ mod tests {
 
     #[test]
     fn bodies_are_prepared() {
-        let file = std::env::temp_dir().join(format!("podkeeper-resolver-{}", std::process::id()));
+        let file =
+            crate::base::testing::temporary().join(format!("podkeeper-resolver-{}", std::process::id()));
         let config = NetworkConfig { resolv_conf: Some(file.clone()), ..NetworkConfig::default() };
         let (root, files, _) = rig("prepare", config);
         let prepared = |text: &str, sandbox: bool, names: bool, spec: &str| {

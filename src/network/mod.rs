@@ -34,6 +34,21 @@ pub struct NetworkConfig {
     pub resolv_conf: Option<PathBuf>,
     /// `--node-ip`; empty: the addresses are detected.
     pub node_ips: Vec<IpAddr>,
+    /// `--network-plugin` and its directories.
+    pub cni: Cni,
+}
+
+/// Network plugins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cni {
+    /// `--network-plugin=cni`: sandboxes that are made from now on are attached by plugins, not by Docker.
+    pub is_on: bool,
+    /// `--cni-conf-dir`.
+    pub conf_dir: PathBuf,
+    /// `--cni-bin-dir`.
+    pub bin_dirs: Vec<PathBuf>,
+    /// `--cni-cache-dir`.
+    pub cache_dir: PathBuf,
 }
 
 /// A user-defined network of Docker, in which pods have names.

@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::base::limits;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, Reply};
 
@@ -58,7 +59,7 @@ impl Netns {
                 }
             }
         };
-        thread::Builder::new().name("pk-netns".to_owned()).stack_size(STACK).spawn(body)?;
+        thread::Builder::new().name("pk-netns".to_owned()).stack_size(limits::NETNS_STACK).spawn(body)?;
         Ok(Netns { ask, made })
     }
 
@@ -72,6 +73,3 @@ impl Netns {
         self.made.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
     }
 }
-
-/// Bytes of its stack.
-const STACK: usize = 64 * 1024;

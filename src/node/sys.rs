@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::thread::CapabilitySet;
 
-use crate::base::order;
+use crate::base::{limits, order};
 use crate::node::Machine;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::requests::HUGE_PAGES;
@@ -68,6 +68,17 @@ pub fn total_memory() -> i64 {
     let info = rustix::system::sysinfo();
     let bytes = u128::from(info.totalram).saturating_mul(u128::from(info.mem_unit));
     i64::try_from(bytes).unwrap_or(i64::MAX).max(1)
+}
+
+/// How many bytes of others' objects this machine takes: `most`, and no more than this part of its memory, in which they
+/// are many times as large as their text. At least [`limits::OBJECTS_LEAST`].
+#[must_use]
+pub fn share(most: usize, part: usize) -> usize {
+    share_of(usize::try_from(total_memory()).unwrap_or(usize::MAX), most, part)
+}
+
+fn share_of(memory: usize, most: usize, part: usize) -> usize {
+    memory.checked_div(part).unwrap_or(most).clamp(limits::OBJECTS_LEAST, most)
 }
 
 /// Facts about the machine; `root_dir` is on the file system that pods share.
@@ -144,6 +155,14 @@ mod tests {
     }
 
     #[test]
+    fn a_small_machine_takes_less() {
+        let (mib, most) = (1_usize << 20, 32 << 20);
+        assert_eq!(share_of(256 * mib, most, 64), 4 * mib);
+        assert_eq!(share_of(16 * mib, most, 64), limits::OBJECTS_LEAST);
+        assert_eq!(share_of(4096 * mib, most, 64), most);
+    }
+
+    #[test]
     fn floor_follows_the_capability() {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
@@ -170,7 +189,8 @@ mod tests {
         assert_eq!(machine.capacity.memory, total_memory());
         assert!(machine.capacity.ephemeral_storage > 0);
         assert!(!machine.kernel.is_empty());
-        let dir = std::env::temp_dir().join(format!("podkeeper-hugepages-{}", std::process::id()));
+        let dir =
+            crate::base::testing::temporary().join(format!("podkeeper-hugepages-{}", std::process::id()));
         for (name, pages) in
             [("hugepages-2048kB", "3\n"), ("hugepages-1048576kB", "0\n"), ("hugepages-64kB", "1\n")]
         {

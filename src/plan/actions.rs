@@ -3,8 +3,6 @@
 //!
 //! Never here: delays (the caller that carries the actions out asks the back-off), order by wall-clock time.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::Container;
 
 use crate::base::order;
@@ -128,14 +126,15 @@ pub struct PodActions {
 
 /// Computes the changes. `observed` may hold other UIDs of the same pod identity: they are ignored here. A
 /// container counts for init purposes only when it joined the current sandbox. A sandbox in state created
-/// counts as the current one (it is adopted and started, not replaced: invariant 5).
+/// counts as the current one (it is adopted and started, not replaced: invariant 5), unless its start may be under way
+/// (invariant 12).
 ///
 /// Upstream decides once for a whole pass; podkeeper decides again after each step, from what it observes
 /// then. Where the kubelet would run a container once more only because it still holds the verdict of the
 /// pass before (container-level policy `Never` in a sandbox that is replaced), podkeeper does not.
 ///
-/// Ephemeral containers are not planned: they live as long as the sandbox that they joined. In-place resize
-/// does not exist here.
+/// Ephemeral containers are not planned: they live as long as the sandbox that they joined. A resize in place is not
+/// either: `machine::running::resize` sees to it.
 #[must_use]
 pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes) -> PodActions {
     match sandbox_change(pod, observed) {
@@ -344,7 +343,7 @@ fn runs_again(pod: &DesiredPod, container: &Container) -> bool {
 /// container or sidecar in another sandbox or of another kind, a name that is not in the edited spec. The
 /// kubelet never looks for these; here each would be a second live set (invariant 1).
 fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut Vec<Kill>) {
-    let known: BTreeSet<String> = kill.iter().map(|k| k.id.clone()).collect();
+    let known = order::set(kill.iter().map(|k| k.id.clone()));
     let mut strays: Vec<Kill> = Vec::new();
     for owned in observed.all.iter().filter(|c| c.uid == pod.uid && c.state.is_running()) {
         let Some(name) = owned.container_name().filter(|_| !known.contains(&owned.id)) else { continue };

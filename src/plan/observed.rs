@@ -74,6 +74,10 @@ pub struct Kept {
     pub seen: Option<Timestamp>,
     /// Units of devices that the pod was given.
     pub devices: Option<String>,
+    /// Its name says that somebody wants another one in its place ([`crate::runtime::names::to_restart`]).
+    pub restart: bool,
+    /// Network plugins attach it, not Docker.
+    pub cni: bool,
 }
 
 /// A pod's activeDeadlineSeconds, from its sandbox.
@@ -227,6 +231,11 @@ impl Owned {
             Role::Sandbox { kept, .. } => Some(kept),
             Role::Container { .. } => None,
         }
+    }
+    /// True for a sandbox whose network is made by plugins.
+    #[must_use]
+    pub fn is_by_plugins(&self) -> bool {
+        self.kept().is_some_and(|kept| kept.cni)
     }
     /// True when it was created as a container of this kind; false for a sandbox.
     #[must_use]

@@ -31,7 +31,8 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     let serves = !newest.start_sent
         && !newest.state.is_dead()
         && !older.iter().any(|s| s.state.is_running())
-        && network_serves(pod, newest);
+        && network_serves(pod, newest)
+        && !is_given_up(newest);
     if serves {
         SandboxChange::Keep(newest)
     } else {
@@ -53,4 +54,9 @@ fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
         Link::Lost | Link::Unfinished => false,
     };
     joinable && *host_network == pod.host_network()
+}
+
+/// Somebody wants another one in its place.
+fn is_given_up(sandbox: &Owned) -> bool {
+    sandbox.kept().is_some_and(|kept| kept.restart)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::base::clock::Mono;
-use crate::base::order;
+use crate::base::{limits, order};
 use crate::plan::restart::changed;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Exit, Observed, Owned, RunState};
@@ -69,7 +69,7 @@ pub fn next_due(pod: &DesiredPod, observed: &Observed, policy: &DeadPolicy, now:
 /// Kept of the wanted UID: per container name of the spec the newest instances that ended, as many as the policy says
 /// and at least one, and the young ones; the newest
 /// instance when it is created and not yet started, unless its start may be in flight; the newest sandbox,
-/// with its ephemeral containers. Plain init containers of earlier sandboxes are removed once a new sandbox
+/// with its ephemeral containers, and [`limits::ADDED_DEAD`] of those that ended with earlier ones. Plain init containers of earlier sandboxes are removed once a new sandbox
 /// serves. Other UIDs, names that are not in the spec, and a pod that is not wanted (`None`) keep nothing. A
 /// sandbox stays while a container runs in it.
 #[must_use]
@@ -103,9 +103,13 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: 
             by_name.entry(name).or_default().push(owned);
         }
     }
-    let ephemeral = observed.all.iter().filter(|c| c.is_kind(ContainerKind::Ephemeral) && c.uid == pod.uid);
-    let here = |c: &&Owned| current.is_some() && c.sandbox_id() == current;
-    keep.extend(ephemeral.filter(here).map(|c| c.id.as_str()));
+    let added = observed.all.iter().filter(|c| c.is_kind(ContainerKind::Ephemeral) && c.uid == pod.uid);
+    let (here, earlier): (Vec<&Owned>, Vec<&Owned>) =
+        added.partition(|c| current.is_some() && c.sandbox_id() == current);
+    keep.extend(here.iter().map(|c| c.id.as_str()));
+    // None of them runs again, so what is left of it is all that tells that it was there.
+    let ended = earlier.iter().filter(|c| matches!(c.state, RunState::Exited(_))).map(|c| c.id.as_str());
+    keep.extend(order::set(ended).into_iter().take(limits::ADDED_DEAD));
     for (name, mut instances) in by_name {
         let Some((kind, container)) = pod.container(name) else { continue };
         order::sort_by(&mut instances, |a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));

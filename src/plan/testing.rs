@@ -102,7 +102,12 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
             () if has("unfinished") => Link::Unfinished,
             () => Link::Untold,
         };
-        Role::Sandbox { host_network: has("hostnet"), ips, link, kept: Kept::default() }
+        Role::Sandbox {
+            host_network: has("hostnet"),
+            ips,
+            link,
+            kept: Kept { restart: has("restart"), ..Kept::default() },
+        }
     } else {
         let place = pod.containers().enumerate().find(|(_, (_, c))| c.name == name);
         let (kind, image) = place.map_or((ContainerKind::Regular, "busybox"), |(_, (kind, c))| {

@@ -12,6 +12,7 @@ pub mod priority;
 pub mod problem;
 pub mod qos;
 pub mod requests;
+pub mod waiting;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,6 +38,12 @@ impl fmt::Display for PodKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+/// Whether a pod of this phase has ended for good.
+#[must_use]
+pub fn is_final(phase: Option<&str>) -> bool {
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// True when two UIDs would get the same directory or cgroup name: some file systems ignore case, and
@@ -152,7 +159,7 @@ pub enum ContainerKind {
     Sidecar,
     /// `spec.containers`.
     Regular,
-    /// Added to a running pod by `podkeeper debug`: in no manifest, and never restarted.
+    /// Added to a running pod by `podkeeper debug` or `kubectl debug`: in no manifest, and never restarted.
     Ephemeral,
 }
 

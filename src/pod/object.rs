@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::base::clock::Timestamp;
 use crate::pod::object::claimed::ClusterClaim;
 use crate::pod::{Origin, Source};
 
@@ -47,6 +48,11 @@ impl ObjectKind {
         }
     }
 }
+
+/// Name of the ConfigMap of the environment variables of Services, which podkeeper makes of a cluster's.
+pub const SERVICES: &str = "podkeeper-services";
+/// Its key, of `binaryData`, that says which Services are left out, and why. No container finds it in its environment.
+pub const LEFT_OUT: &str = "left-out";
 
 /// Identity of a local object within its source: two sources may each have one of this name, and the pods of
 /// one do not see the other's.
@@ -110,7 +116,7 @@ pub enum Content {
     Claim {
         /// `spec.accessModes`.
         access_modes: Vec<String>,
-        /// `spec.resources.requests.storage`, bytes: shown, not enforced.
+        /// `spec.resources.requests.storage`, bytes: a limit where the source is held to a level of Pod Security, else shown.
         storage: u64,
     },
     /// A claim of a cluster.
@@ -130,6 +136,17 @@ pub struct LocalObject {
     pub immutable: bool,
     /// Its data.
     pub content: Content,
+    /// What its metadata say beside its name; no pod depends on it.
+    pub about: About,
+}
+
+/// Metadata of an object that are only shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
 }
 
 /// All current local objects, one of each name in each source: an immutable snapshot.

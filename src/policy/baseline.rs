@@ -1,6 +1,7 @@
 //! The checks of level baseline. Each gets its revision: the minor version whose rules apply.
 
-use k8s_openapi::api::core::v1::{SELinuxOptions, SeccompProfile};
+use k8s_openapi::api::core::v1::{PodSpec, SELinuxOptions, SeccompProfile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::standards::Verdict;
 use super::view::{Each, Pod, containers, pair, plural, quoted, setters, sorted};
@@ -185,6 +186,15 @@ pub(super) fn host_probes_and_lifecycle(pod: &Pod<'_>, _: u64) -> Verdict {
     let word = plural("probe or lifecycle host", "probe or lifecycle hosts", hosts.len());
     let detail = format!("{} {uses} {word} {}", containers(&names), quoted(&hosts));
     Some(("probe or lifecycle host", detail))
+}
+
+/// The first container with probes or hooks that name a host, as a field of the manifest, and that host. Podkeeper sends
+/// them from the node's own network, wherever the pod's is.
+#[must_use]
+pub fn named_host(spec: &PodSpec) -> Option<(String, String)> {
+    let metadata = ObjectMeta::default();
+    let all = Pod::new(&metadata, spec).containers;
+    all.into_iter().find_map(|each| hosts(&each).first().map(|host| (each.field.clone(), (*host).to_owned())))
 }
 
 pub(super) fn privileged(pod: &Pod<'_>, _: u64) -> Verdict {

@@ -12,6 +12,7 @@ mod level;
 mod restricted;
 mod source_policy;
 pub mod standards;
+mod standing;
 mod told;
 mod view;
 
@@ -19,7 +20,9 @@ mod view;
 mod tests;
 
 pub use allow::{AllowedPath, PathAccess, Refusal};
+pub use baseline::named_host;
 pub use image::AllowedImage;
 pub use level::{LevelVersion, parse_sources};
 pub use source_policy::{Exceptions, Policies, SourcePolicy};
-pub use told::Told;
+pub use standing::{Most, part};
+pub use told::PolicyView;

@@ -10,11 +10,12 @@ use std::path::{Component, Path};
 use super::allow::AllowedPath;
 use super::image::AllowedImage;
 use super::level::{Level, LevelVersion};
+use super::standing::{Most, longest, share};
 use crate::base::duration::boolean;
 use crate::base::limits;
 use crate::base::table::Table;
+use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
-use crate::pod::{Source, priority};
 
 /// One setting of a source: its names, and what a text does to it.
 pub struct Setting {
@@ -56,6 +57,30 @@ pub const SETTINGS: &[Setting] = &[
             let wrong = |_| format!("{text:?} must be a whole number of at most {}", i32::MAX);
             put(&mut of.max_priority, text.trim().parse().map(Some).map_err(wrong))
         },
+    },
+    Setting {
+        name: "max-claim-storage",
+        field: "maxClaimStorage",
+        clear: |_| {},
+        set: |of, text| put(&mut of.max_claim_storage, Most::parse(text).map(Some)),
+    },
+    Setting {
+        name: "max-requests",
+        field: "maxRequests",
+        clear: |_| {},
+        set: |of, text| put(&mut of.max_requests, share(text).map(Some)),
+    },
+    Setting {
+        name: "max-grace",
+        field: "maxGrace",
+        clear: |_| {},
+        set: |of, text| put(&mut of.max_grace, longest(text).map(Some)),
+    },
+    Setting {
+        name: "evict-first",
+        field: "evictFirst",
+        clear: |_| {},
+        set: |of, text| put(&mut of.evict_first, boolean(text).map(Some)),
     },
     Setting {
         name: "allowed-devices",
@@ -176,6 +201,19 @@ pub struct SourcePolicy {
     /// The highest priority that counts for its pods; `None` when nothing was said: see
     /// [`Policies::max_priority`].
     pub max_priority: Option<i32>,
+    /// What its claims on this node's disk may hold together; `None` when nothing was said: see
+    /// [`Policies::max_claim_storage`].
+    pub max_claim_storage: Option<Most>,
+    /// Percent of the node that its requests may be together to count whole when a pod has to go; `None` when nothing
+    /// was said: see [`Policies::max_requests`].
+    pub max_requests: Option<u8>,
+    /// Another source of the node is held to less; `None` before it was looked at: see [`Policies::settled`].
+    pub is_behind: Option<bool>,
+    /// The longest grace of its pods, seconds; `None` when nothing was said: see [`Policies::max_grace`].
+    pub max_grace: Option<u32>,
+    /// Its pods go before those of others when the node is short; `None` when nothing was said: see
+    /// [`Policies::evict_first`].
+    pub evict_first: Option<bool>,
     /// `--allowed-devices`: devices, by their whole names, and directories below `/dev/`; an entry that ends
     /// in `*` matches every name in its directory with that prefix.
     pub allowed_devices: Vec<String>,
@@ -198,6 +236,11 @@ impl Default for SourcePolicy {
             allow_privileged: false,
             host_network: true,
             max_priority: None,
+            max_claim_storage: None,
+            max_requests: None,
+            is_behind: None,
+            max_grace: None,
+            evict_first: None,
             allowed_devices: Vec::new(),
             allowed_host_paths: None,
             allowed_images: None,
@@ -273,6 +316,13 @@ impl SourcePolicy {
             None if self.allow_privileged => None,
             None => Some("--allowed-devices".to_owned()),
         }
+    }
+
+    /// Whether its pods are held to a level that forbids anything: who says which pods there are is not trusted with the
+    /// whole node.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.pod_security.is_some_and(|at| at.level != Level::Privileged)
     }
 
     /// Sources whose object of this name a pod may see, after its own source.
@@ -375,36 +425,5 @@ impl Policies {
     #[must_use]
     pub fn of(&self, source: Source) -> &SourcePolicy {
         self.named.get(&source).unwrap_or(&self.others)
-    }
-
-    /// The highest priority that counts for pods of this source. Who may not have a privileged pod may have no critical
-    /// one either, which is never evicted: others would be in its place. Who may do less than another source
-    /// may not come before its pods at all, unless an operator says so.
-    #[must_use]
-    pub fn max_priority(&self, source: Source) -> i32 {
-        self.highest(source, &Source::ALL)
-    }
-
-    /// The same where a node has these sources and no others, none for what is not known: a source need not stand behind one
-    /// that is not there.
-    #[must_use]
-    pub fn settled(self, declared: &[Source]) -> Policies {
-        let among = if declared.is_empty() { &Source::ALL[..] } else { declared };
-        let highest = Source::ALL.map(|source| (source, self.highest(source, among)));
-        highest.into_iter().fold(self, |all, (source, most)| {
-            let policy = SourcePolicy { max_priority: Some(most), ..all.of(source).clone() };
-            all.with(source, policy)
-        })
-    }
-
-    fn highest(&self, source: Source, among: &[Source]) -> i32 {
-        let level = |source| self.of(source).pod_security.map_or(Level::Privileged, |at| at.level);
-        let loosest = among.iter().copied().map(level).min().unwrap_or(Level::Privileged);
-        match (self.of(source).max_priority, level(source)) {
-            (Some(said), _) => said,
-            (None, Level::Privileged) => i32::MAX,
-            (None, own) if own > loosest => 0,
-            (None, Level::Baseline | Level::Restricted) => priority::HIGHEST_OF_USERS,
-        }
     }
 }

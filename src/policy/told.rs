@@ -12,7 +12,7 @@ use crate::pod::Source;
 /// The published part of a policy; see the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct PolicyView {
     /// `--pod-security`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_security: Option<String>,
@@ -28,21 +28,32 @@ pub struct Told {
     /// The highest priority that counts; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_priority: Option<i32>,
+    /// Another source is held to less.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub behind: bool,
 }
 
-impl Told {
+impl PolicyView {
     /// The published part of the policy of this source.
     #[must_use]
-    pub fn of(policies: &Policies, source: Source) -> Told {
+    pub fn of(policies: &Policies, source: Source) -> PolicyView {
         let policy = policies.of(source);
         let images = policy.allowed_images.as_ref();
-        Told {
+        PolicyView {
             pod_security: policy.pod_security.as_ref().map(LevelVersion::to_string),
             allowed_images: images.map(|all| all.iter().map(AllowedImage::to_string).collect()),
             require_image_digest: policy.require_image_digest,
             allow_privileged: policy.allow_privileged,
             max_priority: Some(policies.max_priority(source)).filter(|most| *most < i32::MAX),
+            behind: policies.is_behind(source),
         }
+    }
+
+    /// As [`SourcePolicy::is_held`].
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let pod_security = self.pod_security.as_ref().and_then(|level| LevelVersion::parse(level).ok());
+        SourcePolicy { pod_security, ..SourcePolicy::default() }.is_held()
     }
 
     /// All reasons against a pod of the source. Its host paths were judged when it was admitted.
@@ -89,9 +100,9 @@ mod tests {
             require_image_digest: true,
             ..SourcePolicy::default()
         };
-        let told = Told::of(&Policies::all(policy.clone()), Source::Http);
+        let told = PolicyView::of(&Policies::all(policy.clone()), Source::Http);
         assert_eq!(told.max_priority, Some(1_000_000_000));
-        let told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
+        let told: PolicyView = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
         let again =
             told.allowed_images.as_ref().unwrap().iter().map(|text| AllowedImage::parse(text).unwrap());
         assert_eq!(again.collect::<Vec<_>>(), policy.allowed_images.clone().unwrap());
@@ -110,7 +121,7 @@ mod tests {
         expected.push(Refusal { reason: "Forbidden".into(), message, field });
         assert_eq!(told.refusals(&metadata, &spec), Ok(expected));
         let policy = SourcePolicy { pod_security: None, allow_privileged: true, ..policy };
-        let of_http = Told::of(&Policies::all(policy), Source::Http);
+        let of_http = PolicyView::of(&Policies::all(policy), Source::Http);
         assert_eq!(of_http.max_priority, None);
         assert_eq!(of_http.pod_security, None);
         assert_eq!(of_http.refusals(&metadata, &spec).unwrap().len(), 2, "images alone");

@@ -154,7 +154,7 @@ pub enum HookAction {
     Do(Action),
     /// Waits this long.
     Sleep(Duration),
-    /// tcpSocket: accepted as upstream, and an error when it is to run.
+    /// tcpSocket, or a command without words: accepted as upstream, and an error when it is to run.
     Invalid,
 }
 
@@ -163,7 +163,8 @@ impl HookAction {
     #[must_use]
     pub fn of(handler: &LifecycleHandler, ports: &[ContainerPort]) -> HookAction {
         if let Some(exec) = &handler.exec {
-            return HookAction::Do(Action::Exec(exec.command.clone().unwrap_or_default()));
+            let command = exec.command.clone().filter(|command| !command.is_empty());
+            return command.map_or(HookAction::Invalid, |command| HookAction::Do(Action::Exec(command)));
         }
         if let Some(get) = &handler.http_get {
             return HookAction::Do(Action::Http(http_get(get, ports)));

@@ -14,9 +14,8 @@ mod reload;
 
 use super::Weight;
 use crate::base::limits;
-use crate::plan::backoff;
-use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
-use crate::pod::DesiredPod;
+use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, backoff};
+use crate::pod::{DesiredPod, PodKey};
 
 pub use images::{
     bad_image_name, local_copy, never_pulled, present, pull_backs_off, pull_failed, pull_secrets, pulled,
@@ -167,6 +166,12 @@ pub fn unmount_failed(why: &str) -> Words {
     warning("FailedUnMount", message)
 }
 
+/// A container is not told of all Services of its namespace. The kubelet gives it so many that it cannot start.
+#[must_use]
+pub fn services_left_out(what: &str) -> Words {
+    warning("ServiceLinksLeftOut", what)
+}
+
 /// A dead container could not be removed.
 #[must_use]
 pub fn removal_failed(container: &str, why: &str) -> Words {
@@ -265,6 +270,31 @@ pub fn sandbox_failed(why: &str) -> Words {
     warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))
 }
 
+/// Network plugins cannot attach pods, and only pods of the host's network start; the kubelet's sentence.
+#[must_use]
+pub fn network_not_ready(why: &str) -> Words {
+    warning("NetworkNotReady", format!("network is not ready: {}", network_problem(why)))
+}
+
+/// Why no pod of its own network starts, as the kubelet says it of a node too.
+#[must_use]
+pub fn network_problem(why: &str) -> String {
+    format!(
+        "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:docker: network \
+         plugin is not ready: {why}"
+    )
+}
+
+/// The network of a pod that has ended could not be taken off.
+#[must_use]
+pub fn tear_down_failed(key: &PodKey, why: &str) -> Words {
+    let PodKey { namespace, name } = key;
+    kill_failed(&format!(
+        "failed to \"KillPodSandbox\" for {name:?} with KillPodSandboxError: \"networkPlugin cni failed to teardown pod \
+         \\\"{name}_{namespace}\\\" network: {why}\"; podkeeper tries again"
+    ))
+}
+
 /// A part of a pod's resolver settings was left out; `what` is the kubelet's sentence.
 #[must_use]
 pub fn dns_config(what: String) -> Words {
@@ -289,15 +319,19 @@ pub fn names_withheld(what: &str) -> Words {
     warning("NamesWithheld", message)
 }
 
-/// The pod's sandbox was made on another network than the flag names now.
+/// The pod's sandbox was made on another network than the flags name now. `has`: the Docker network, `None` for one of
+/// plugins; `named`: that of the flag; `cni`: plugins attach pods now.
 #[must_use]
-pub fn network_kept(has: &str, named: Option<&str>) -> Words {
-    let now = match named {
-        Some(name) => format!("and --docker-network names {name} now"),
-        None => "which --docker-network does not name any more".to_owned(),
+pub fn network_kept(has: Option<&str>, named: Option<&str>, cni: bool) -> Words {
+    let now = match (named, has) {
+        _ if cni => "and --network-plugin names cni now".to_owned(),
+        (Some(name), _) => format!("and --docker-network names {name} now"),
+        (None, Some(_)) => "which --docker-network does not name any more".to_owned(),
+        (None, None) => "and --network-plugin does not name cni any more".to_owned(),
     };
+    let has = has.map_or_else(|| "network of plugins".to_owned(), |name| format!("Docker network {name}"));
     let message = format!(
-        "The pod stays on the Docker network {has}, on which its sandbox was made, {now}: it moves when its sandbox is \
+        "The pod stays on the {has}, on which its sandbox was made, {now}: it moves when its sandbox is \
          made anew, by drain and resume, say"
     );
     warning("NetworkKept", message)
@@ -378,7 +412,7 @@ mod tests {
             "Pod sandbox changed, it will be killed and re-created.",
         );
         check(
-            network_kept("bridge", Some("pods")),
+            network_kept(Some("bridge"), Some("pods"), false),
             warning,
             "NetworkKept",
             "The pod stays on the Docker network bridge, on which its sandbox was made, and --docker-network names pods \

@@ -156,6 +156,17 @@ impl Docker {
         }
     }
 
+    /// Has Docker ask the registry of `image` for it, with these credentials; nothing is brought. `wait` as for a pull.
+    ///
+    /// # Errors
+    /// As for a pull: [`DockerError::Refused`] when the registry does not give it.
+    pub fn ask_registry(&self, image: &str, auth: Option<&str>, wait: &Wait<'_>) -> Result<(), DockerError> {
+        match self {
+            Docker::Engine(client) => super::pull::ask_registry(client, image, auth, wait),
+            Docker::Fake(fake) => fake.pull(image, wait.timeout),
+        }
+    }
+
     /// Loads an image archive (tar) and returns the names or ids in it. `wait` as for a pull.
     ///
     /// # Errors
@@ -231,18 +242,14 @@ impl Docker {
     pub fn exec_exit_code(&self, id: &str) -> Result<i64, DockerError> {
         let begun = Instant::now();
         loop {
-            match self.call(&Call::ExecInspect { id: id.to_owned() })? {
-                Reply::Exec(detail) => match detail.exit_code.filter(|_| !detail.running) {
-                    Some(code) => return Ok(code),
-                    None if begun.elapsed() > limits::EXEC_EXIT => {
-                        let why = "Docker does not tell the command's exit code";
-                        return Err(DockerError::BadAnswer(why.to_owned()));
-                    }
-                    None => thread::sleep(limits::EXEC_EXIT_LOOK),
-                },
-                _ => {
-                    return Err(DockerError::BadAnswer("exec inspect: an answer of another kind".to_owned()));
+            let detail = self.call(&Call::ExecInspect { id: id.to_owned() }).and_then(Reply::exec)?;
+            match detail.exit_code.filter(|_| !detail.running) {
+                Some(code) => return Ok(code),
+                None if begun.elapsed() > limits::EXEC_EXIT => {
+                    let why = "Docker does not tell the command's exit code";
+                    return Err(DockerError::BadAnswer(why.to_owned()));
                 }
+                None => thread::sleep(limits::EXEC_EXIT_LOOK),
             }
         }
     }

@@ -23,7 +23,9 @@ pub enum EventAction {
     Oom,
     /// It was removed.
     Destroy,
-    /// Anything else: kill, stop, rename, `exec_start: sh -c …`.
+    /// It has another name.
+    Rename,
+    /// Anything else: kill, stop, `exec_start: sh -c …`.
     Other,
 }
 
@@ -36,6 +38,7 @@ impl EventAction {
             "start" => EventAction::Start,
             "die" | "died" => EventAction::Die,
             "oom" => EventAction::Oom,
+            "rename" => EventAction::Rename,
             "destroy" | "remove" => EventAction::Destroy,
             _ => EventAction::Other,
         }

@@ -152,9 +152,7 @@ impl Execution {
         match step {
             Step::Create(mut pending) => match pending.advance() {
                 None => Ok(Next::Wait(Step::Create(pending))),
-                Some(Ok(Reply::ExecCreated { id })) => self.start(id).map(Next::Continue),
-                Some(Ok(_)) => Err(unexpected_reply("exec create")),
-                Some(Err(error)) => Err(error),
+                Some(answer) => self.start(answer.and_then(Reply::exec_created)?).map(Next::Continue),
             },
             Step::Start { id, mut exchange, until } => match exchange.advance(Goal::Head)? {
                 None if Instant::now() >= until => Err(DockerError::Timeout(exchange.what().to_owned())),
@@ -180,19 +178,21 @@ impl Execution {
             }
             Step::Ask { id, mut pending, until } => match pending.advance() {
                 None => Ok(Next::Wait(Step::Ask { id, pending, until })),
-                Some(Ok(Reply::Exec(detail))) => match detail.exit_code.filter(|_| !detail.running) {
-                    Some(code) => Ok(Next::End(code)),
-                    None if Instant::now() >= until => {
-                        Err(DockerError::BadAnswer("exec: its output is over, and it still runs".to_owned()))
+                Some(answer) => {
+                    let detail = answer.and_then(Reply::exec)?;
+                    match detail.exit_code.filter(|_| !detail.running) {
+                        Some(code) => Ok(Next::End(code)),
+                        None if Instant::now() >= until => {
+                            let why = "exec: its output is over, and it still runs";
+                            Err(DockerError::BadAnswer(why.to_owned()))
+                        }
+                        None => {
+                            let now = Instant::now();
+                            let at = now.checked_add(limits::EXEC_EXIT_LOOK).unwrap_or(now);
+                            Ok(Next::Wait(Step::Pause { id, at, until }))
+                        }
                     }
-                    None => {
-                        let now = Instant::now();
-                        let at = now.checked_add(limits::EXEC_EXIT_LOOK).unwrap_or(now);
-                        Ok(Next::Wait(Step::Pause { id, at, until }))
-                    }
-                },
-                Some(Ok(_)) => Err(unexpected_reply("exec inspect")),
-                Some(Err(error)) => Err(error),
+                }
             },
             Step::Pause { id, at, until } if Instant::now() < at => {
                 Ok(Next::Wait(Step::Pause { id, at, until }))
@@ -281,8 +281,4 @@ enum Next {
     Continue(Step),
     Wait(Step),
     End(i64),
-}
-
-fn unexpected_reply(what: &str) -> DockerError {
-    DockerError::BadAnswer(format!("{what}: an answer of another kind"))
 }

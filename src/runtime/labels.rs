@@ -82,13 +82,19 @@ pub const SEALED: &str = "podkeeper.dev/sealed";
 /// sandbox's id, as `COUNT/ID`. No image can know that id, so the label is on no other container.
 pub const NEVER_RAN: &str = "podkeeper.dev/never-ran";
 
+/// On a sandbox that network plugins attach: [`NETWORK_CNI`]. A sandbox's image is podkeeper's or the operator's own, so
+/// the label is on no other one.
+pub const NETWORK: &str = "podkeeper.dev/network";
+/// Value of [`NETWORK`].
+pub const NETWORK_CNI: &str = "cni";
+
 /// Whether podkeeper reads this label back.
 #[must_use]
 pub fn is_read(key: &str) -> bool {
-    key == NEVER_RAN || OURS.contains(&key)
+    [NEVER_RAN, NETWORK].contains(&key) || OURS.contains(&key)
 }
 
-/// All labels above but [`NEVER_RAN`]. Each is on every object, empty where there is no value: otherwise Docker would take the
+/// All labels above but [`NEVER_RAN`] and [`NETWORK`]. Each is on every object, empty where there is no value: otherwise Docker would take the
 /// image's. A pod's own labels and annotations are copied to its sandbox, except under these keys. So
 /// podkeeper only ever reads back what it wrote itself ([`SEALED`]).
 pub const OURS: &[&str] = &[

@@ -53,6 +53,16 @@ pub fn past_deadline(key: &PodKey, uid: &str, attempt: u32) -> String {
     with_suffix(&sandbox(key, uid, attempt), DEADLINE)
 }
 
+/// Suffix of the name of a sandbox in whose place somebody wants another one, and nothing else changed.
+pub const RESTART: u32 = 0xa6a1_0001;
+
+/// Name of a sandbox that is to be stopped with its containers, and another one made. The name lasts until then, also
+/// when the daemon ends meanwhile.
+#[must_use]
+pub fn to_restart(key: &PodKey, uid: &str, attempt: u32) -> String {
+    with_suffix(&sandbox(key, uid, attempt), RESTART)
+}
+
 /// Parses a name without the leading slash. Strict: `None` for any name that [`container`], [`sandbox`] and
 /// [`with_suffix`] could not have made.
 #[must_use]
@@ -124,6 +134,13 @@ mod tests {
         assert_eq!(name, "k8s_POD_web-node1_default_u-1_3_dead11fe");
         let parsed = parse(&name).unwrap();
         assert_eq!((parsed.attempt, parsed.suffix), (3, Some(DEADLINE)));
+    }
+
+    #[test]
+    fn a_restart_that_is_asked_for_is_a_suffix() {
+        let name = to_restart(&key(), "u-1", 3);
+        assert_eq!(name, "k8s_POD_web-node1_default_u-1_3_a6a10001");
+        assert_eq!(parse(&name).map(|n| (n.attempt, n.suffix)), Some((3, Some(RESTART))));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The progress of a pull, from Docker's messages about its layers. Pure.
 
-use std::collections::BTreeMap;
-
 use crate::base::limits;
+use crate::base::table::Table;
 
 /// One message of Docker about a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +30,7 @@ struct Layer {
 /// The state of all layers after the messages so far.
 #[derive(Debug, Default)]
 pub struct Progress {
-    layers: BTreeMap<String, Layer>,
+    layers: Table<String, Layer>,
 }
 
 /// How far a pull has come.
@@ -58,7 +57,7 @@ impl Progress {
         if !self.layers.contains_key(message.id) && self.layers.len() >= limits::PULL_LAYERS {
             return;
         }
-        let layer = self.layers.entry(message.id.to_owned()).or_default();
+        let layer = self.layers.get_or_default(message.id.to_owned());
         match message.status {
             "Downloading" => {
                 layer.done = message.current;

@@ -81,6 +81,27 @@ pub(super) fn pull(
     }
 }
 
+/// Has Docker ask the registry of `image` for it, and brings nothing.
+///
+/// # Errors
+/// [`DockerError::Refused`] with the registry's answer in Docker's words; else as for a pull.
+pub(super) fn ask_registry(
+    client: &Client,
+    image: &str,
+    auth: Option<&str>,
+    wait: &Wait<'_>,
+) -> Result<(), DockerError> {
+    let (body, begun) = Body::ask(client, Request::distribution(image, auth))?;
+    let mut messages = Messages::new(body, begun, format!("question about {image}"));
+    loop {
+        match messages.next(wait)? {
+            Next::Message(_) => {}
+            Next::End => return Ok(()),
+            Next::Stalled => return Err(silence_error(client, false, stall(&messages.what, wait))),
+        }
+    }
+}
+
 /// The error of a pull without progress. It names the side that is silent: Docker, when it does not answer a
 /// ping either.
 fn silence_error(client: &Client, extracts: bool, stall: String) -> DockerError {

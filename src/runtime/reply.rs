@@ -97,7 +97,7 @@ impl Form {
 /// [`DockerError::Refused`] or [`DockerError::Version`] by status; [`DockerError::BadAnswer`] when the
 /// body is not the JSON it must be.
 pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, DockerError> {
-    if status == 304 {
+    if status == 304 && form == Form::Done {
         return Ok(Reply::Already);
     }
     if !(200..300).contains(&status) {

@@ -164,11 +164,15 @@ impl Request {
         let (name, tag) = split_image(image);
         let mut request =
             Request::new("POST", format!("/images/create?fromImage={}&tag={}", encode(name), encode(tag)));
-        if let Some(auth) = auth {
-            request
-                .headers
-                .push(("X-Registry-Auth", auth.chars().filter(|c| c.is_ascii_graphic()).collect()));
-        }
+        authorize(&mut request, auth);
+        request
+    }
+
+    /// What the registry says of `image`; Docker asks it each time. `auth` as for a pull.
+    #[must_use]
+    pub fn distribution(image: &str, auth: Option<&str>) -> Request {
+        let mut request = Request::new("GET", format!("/distribution/{image}/json"));
+        authorize(&mut request, auth);
         request
     }
 
@@ -252,6 +256,13 @@ impl Request {
         let mut bytes = head.into_bytes();
         bytes.extend_from_slice(body);
         bytes
+    }
+}
+
+/// `auth` is the ready value of the header.
+fn authorize(request: &mut Request, auth: Option<&str>) {
+    if let Some(auth) = auth {
+        request.headers.push(("X-Registry-Auth", auth.chars().filter(|c| c.is_ascii_graphic()).collect()));
     }
 }
 

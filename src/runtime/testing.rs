@@ -26,7 +26,7 @@ impl Server {
     pub(crate) fn start(scripts: Vec<Script>) -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = format!("pk-hostile-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(unique);
+        let directory = crate::base::testing::temporary().join(unique);
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("docker.sock");
         let listener = UnixListener::bind(&path).unwrap();

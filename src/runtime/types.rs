@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
+mod answer;
 mod container;
 mod error;
 mod images;

@@ -1,8 +1,9 @@
 //! How many connections, or requests, there are: in all, and of each client. Pure but for a lock.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::base::table::Table;
 
 /// Who counts as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +33,7 @@ pub struct Census {
 #[derive(Debug, Default)]
 struct Present {
     all: usize,
-    by_client: BTreeMap<Client, usize>,
+    by_client: Table<Client, usize>,
 }
 
 /// Why there is no seat.

@@ -16,7 +16,8 @@ use super::http::request::{Method, Refused, Request};
 use super::service::{Asked, Reply, Service};
 use super::transport::{Got, Transport};
 use crate::base::clock::{Clock as _, System};
-use crate::base::{http, limits, wait};
+use crate::base::wait::{self, later};
+use crate::base::{http, limits};
 
 /// A connection, and what was read of it beyond the last request.
 #[derive(Debug)]
@@ -343,11 +344,6 @@ fn ready(transport: &Transport, what: PollFlags, until: Instant) -> io::Result<(
     }
     wait::until(vec![PollFd::from_borrowed_fd(transport.fd(), what)], Some(until))?;
     Ok(())
-}
-
-fn later(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or(now)
 }
 
 /// The time as HTTP writes it (RFC 9110, IMF-fixdate).

@@ -12,6 +12,7 @@ mod census;
 pub mod connection;
 pub mod http;
 pub mod kubelet;
+pub mod large;
 pub mod listen;
 pub mod pool;
 mod relay;
@@ -32,7 +33,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::api_client::Client;
 use crate::base::limits;
-use crate::base::pulse::Pulses;
+use crate::status::task::{Pulses, Task};
 use auth::Guard;
 use auth::webhook::Webhook;
 use kubelet::{Kubelet, Scope};
@@ -77,12 +78,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether an API server is asked about clients.
-    #[must_use]
-    pub fn asks(&self) -> bool {
-        self.auth.webhook.reviews_tokens || self.auth.authorization == auth::Authorization::Webhook
-    }
-
     /// Whether any server listens.
     #[must_use]
     pub fn listens(&self) -> bool {
@@ -131,7 +126,7 @@ impl Servers {
         let (settings, pulses) = (settings.clone(), pulses.clone());
         let of_thread = Arc::clone(&wake);
         let body = move || {
-            pulses.join("the servers".to_owned());
+            pulses.join(Task::Servers);
             // Certificates are read here: a disk that hangs keeps no pod from starting.
             let pipe = (woken, of_thread);
             let mut ports = ports(&settings, &node, server);

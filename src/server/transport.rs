@@ -13,9 +13,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ServerConfig, ServerConnection};
 
 use super::census::Seat;
-
-/// Records that are read from the socket before others get their turn.
-const STEPS: usize = 16;
+use crate::base::limits;
 
 /// See the head of this file. Dropping it closes the socket.
 #[derive(Debug)]
@@ -106,7 +104,7 @@ impl Transport {
                 Err(error) => Err(error),
             };
         };
-        for _ in 0..STEPS {
+        for _ in 0..limits::TLS_STEPS {
             match session.reader().read(buffer) {
                 Ok(0) => return Ok(Got::End),
                 Ok(length) => return Ok(Got::Bytes(length)),

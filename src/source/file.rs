@@ -18,7 +18,6 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::limits;
 use crate::base::pace::Pace;
-use crate::base::pulse::Pulses;
 use crate::base::wait;
 use crate::pod::Source;
 use crate::source::FromSource;
@@ -29,6 +28,7 @@ use crate::source::last_good::replay::replay;
 use crate::source::running::Running;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
+use crate::status::task::{Pulses, Task};
 
 /// Takes what the source says; `false` when nobody listens any more, and then the thread ends. It may
 /// wait while the receiver is busy, but must return once the receiver is gone.
@@ -76,7 +76,7 @@ impl FileSource {
         let actor = Actor { scanner, watch, frequency, store, out, wait, clock: System::start() };
         let named = thread::Builder::new().name("pk-file".into());
         let thread = Running::spawn(named, move || {
-            pulses.join("the file source".to_owned());
+            pulses.join(Task::Source(Source::File));
             actor.run();
         })?;
         Ok(FileSource { wake: Some(wake), thread })

@@ -4,10 +4,11 @@
 //! The state is a fold over accepted contents, so that replaying the remembered ones in order after a
 //! restart ends with the same pods (invariant 5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::order;
+use crate::base::table::Table;
 use crate::manifest::Decoded;
 use crate::manifest::edition::names_of;
 use crate::pod::object::LocalObject;
@@ -26,7 +27,7 @@ pub struct InForce {
     /// Numbers up to this one are taken.
     last: Version,
     /// Pods that an older content still provides.
-    kept: BTreeMap<PodKey, Version>,
+    kept: Table<PodKey, Version>,
 }
 
 impl InForce {

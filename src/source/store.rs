@@ -3,7 +3,8 @@
 //!
 //! Sealed as what is remembered of the other sources is, with the same key: see [`last_good::sealed`](super::last_good).
 //! A file that is damaged is set aside and told; the others count. A file that cannot be read now is no damaged one: the whole
-//! store is read again, so often. What must not happen here: that a missing object looks as if it were not wanted.
+//! store is read again, so often. Where a key that was named fits no file, it is the key that is wrong: nothing is touched.
+//! What must not happen here: that a missing object looks as if it were not wanted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::base::concealed::Concealed;
 use crate::base::{durable, limits, order, regular};
 use crate::pod::Source;
 use crate::source::last_good::sealed::{self, Key, Remembered};
-use crate::source::last_good::{DAMAGED, KeyFile, LastGood, for_sealing, key_file};
+use crate::source::last_good::{DAMAGED, KeyFile, LastGood, for_sealing, key_file, proof};
 
 /// The store's directory below the root directory.
 const DIRECTORY: &str = "api";
@@ -27,6 +28,8 @@ pub struct Store {
     given: Option<PathBuf>,
     key_file: KeyFile,
     key: Option<Key>,
+    /// What is written next has a proof of its key beside it.
+    is_proven: bool,
     /// Files that are there and yield nothing, by what their names begin with.
     unread: BTreeSet<String>,
 }
@@ -62,6 +65,7 @@ impl Store {
             given: given.map(Path::to_owned),
             key_file: key_file(root_dir, given),
             key: None,
+            is_proven: false,
             unread: BTreeSet::new(),
         }
     }
@@ -76,7 +80,11 @@ impl Store {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        self.key = self.key_file.read()?;
+        let key = self.key_file.read()?;
+        if let Some(key) = &key {
+            proof::check((&self.dir, Source::Api), &self.key_file, key, &names)?;
+        }
+        self.key = key;
         let mut all = Vec::new();
         for name in names {
             match self.open(&name) {
@@ -164,6 +172,12 @@ impl Store {
             durable::make_directory(&self.dir).map_err(|error| cannot(&error))?;
             durable::sync_parent(&self.dir).map_err(|error| cannot(&error))?;
         }
+        if !self.is_proven {
+            let (key, nonce) = for_sealing(&mut self.key, &self.key_file).map_err(|error| cannot(&error))?;
+            let at = (self.dir.as_path(), Source::Api);
+            proof::leave(at, &self.key_file, key, nonce).map_err(|error| cannot(&error))?;
+            self.is_proven = true;
+        }
         let (key, nonce) = for_sealing(&mut self.key, &self.key_file).map_err(|error| cannot(&error))?;
         let content = Remembered { path: path.to_owned(), bytes: Concealed(bytes), ..Remembered::default() };
         let sealed = key.seal(Source::Api, &content, nonce);
@@ -233,6 +247,33 @@ mod tests {
         store.save("pods/default/b", b"b".to_vec()).unwrap();
         assert_eq!(store.unread(), 0);
         assert!(!first.with_extension(DAMAGED).exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Everything that was written over the API was set aside where the key was another one once.
+    #[test]
+    fn with_a_wrong_key_nothing_is_touched() {
+        let dir = scratch("api-store-key");
+        fs::create_dir_all(&dir).unwrap();
+        let key = dir.join("given");
+        fs::write(&key, [5; 32]).unwrap();
+        let new = || Store::new(&dir, Some(&key));
+        new().save("pods/default/a", b"a".to_vec()).unwrap();
+        let file = fs::read_dir(dir.join(DIRECTORY)).unwrap().map(|e| e.unwrap().path());
+        let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "good")).unwrap();
+        fs::write(&key, [6; 32]).unwrap();
+        for patient in [true, false] {
+            let why = new().load(patient).unwrap_err();
+            assert!(why.contains("another key than the one that sealed"), "{why}");
+        }
+        fs::write(&key, [5; 32]).unwrap();
+        assert_eq!(new().load(true).unwrap().len(), 1);
+        // With the right key it is the only file that is damaged.
+        let mut bytes = fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&file, bytes).unwrap();
+        let mut store = new();
+        assert_eq!((store.load(true).unwrap().len(), store.unread()), (0, 1));
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -192,7 +192,7 @@ impl TempDir {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("podkeeper-test-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = crate::base::testing::temporary().join(name);
         fs::create_dir_all(&path).unwrap();
         TempDir(path.canonicalize().unwrap())
     }

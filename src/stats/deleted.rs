@@ -1,7 +1,10 @@
-//! Files that were removed and that processes still have open: they take room on a disk, and no walk finds them.
+//! Files that were removed and that processes still have open, or mapped into their memory, or run, or stand in: they take
+//! room on a disk, and no walk finds them.
 //!
-//! A container owns what is looked at here: nothing is opened, so that nothing can hang in a file system of its own, and
-//! so many descriptors are looked at. What a process has only mapped into its memory is not found.
+//! A container owns what is looked at here: nothing of its own is opened, so that nothing can hang in a file system of its
+//! own, and so many descriptors and mappings are looked at. Each thread may have descriptors of its own, and go on when the
+//! first one of its process has ended. Where a process has put files that nobody is shown, into messages that nobody has
+//! received (`unix(7)`, `SCM_RIGHTS`) or into a ring of `io_uring(7)`, there is more than is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,8 +30,9 @@ pub struct Counted {
 }
 
 /// What processes of these cgroups, and of those below, hold so, each file once. `proc` is `/proc`. Where they have more
-/// than [`limits::DELETED_FILES`] of them, or more descriptors, processes or cgroups than are looked at, or the time of the
-/// round is over, it is what was found, and the round is told that there is more. Each descriptor is a step of the round.
+/// than [`limits::DELETED_FILES`] of them, or more descriptors, processes or cgroups than are looked at, or files that
+/// nobody is shown, or the time of the round is over, it is what was found, and the round is told that there is more. Each
+/// descriptor is a step of the round.
 #[must_use]
 pub fn held(
     proc: &Path,
@@ -37,15 +41,9 @@ pub fn held(
     counted: &Counted,
     round: &mut Round,
 ) -> DiskUse {
-    let mut look = Look {
-        descriptors: limits::DELETED_DESCRIPTORS,
-        left: limits::DELETED_FILES,
-        seen: BTreeSet::new(),
-        sum: DiskUse::default(),
-        round,
-    };
+    let mut look = Look::new(proc, counted, round);
     let tops: Vec<PathBuf> = cgroups.iter().map(|cgroup| hierarchies.tree().join(cgroup)).collect();
-    if look.cgroups(&tops, proc, counted).is_none() {
+    if look.cgroups(&tops).is_none() || look.is_hidden {
         look.round.cut();
     }
     look.sum
@@ -73,162 +71,251 @@ fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
     (found, is_whole)
 }
 
+/// The kernel writes so behind the name of what has none any more.
+fn is_deleted(target: &[u8]) -> bool {
+    target.ends_with(b" (deleted)")
+}
+
+/// Whether a ring may hold removed files (`io_uring/fdinfo.c`).
+fn hides(info: &Path) -> bool {
+    // A ring at work tells nothing at that moment.
+    let ask = || text_up_to(info, limits::DELETED_RING).and_then(|text| holds_removed(&text));
+    let told = (0..limits::DELETED_RING_ASKED).find_map(|_| ask());
+    // One that is closed by now holds nothing.
+    told.unwrap_or_else(|| info.exists())
+}
+
+/// The same by what it tells of itself; `None` when that is not whole. Some kernels tell last names of files only.
+fn holds_removed(text: &str) -> Option<bool> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("UserFiles:"));
+    let count: usize = lines.next()?.split_whitespace().nth(1)?.parse().ok()?;
+    let files: Vec<&str> = lines.take(count).filter_map(|line| Some(line.split_once(": ")?.1)).collect();
+    if files.len() < count {
+        return None;
+    }
+    // A table has empty places.
+    let mut files = files.into_iter().filter(|file| !matches!(*file, "" | "<none>"));
+    let whole = ["/", "socket:[", "pipe:[", "anon_inode:"];
+    let is_shown =
+        |file: &str| whole.iter().any(|begin| file.starts_with(begin)) && !file.ends_with("(deleted)");
+    Some(!files.all(is_shown))
+}
+
 struct Look<'a> {
+    proc: &'a Path,
+    counted: &'a Counted,
     /// Descriptors that may still be looked at.
     descriptors: usize,
+    /// Those of further threads.
+    of_threads: usize,
     /// Those of removed files among them.
     left: usize,
     /// Device and inode.
     seen: BTreeSet<(u32, u32, u64)>,
+    /// Sockets that were looked at.
+    sockets: BTreeSet<u64>,
+    /// A process has put files where nobody is shown them.
+    is_hidden: bool,
     sum: DiskUse,
     round: &'a mut Round,
 }
 
-impl Look<'_> {
+/// A table of descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Of the first thread of a process.
+    Leader,
+    /// Of another one, which mostly is the same table.
+    Thread,
+}
+
+impl<'a> Look<'a> {
+    fn new(proc: &'a Path, counted: &'a Counted, round: &'a mut Round) -> Look<'a> {
+        Look {
+            proc,
+            counted,
+            descriptors: limits::DELETED_DESCRIPTORS,
+            of_threads: limits::DELETED_OF_THREADS,
+            left: limits::DELETED_FILES,
+            seen: BTreeSet::new(),
+            sockets: BTreeSet::new(),
+            is_hidden: false,
+            sum: DiskUse::default(),
+            round,
+        }
+    }
+
     /// `None`: there is more than is looked at.
-    fn cgroups(&mut self, tops: &[PathBuf], proc: &Path, counted: &Counted) -> Option<()> {
-        let mut is_whole = true;
+    fn cgroups(&mut self, tops: &[PathBuf]) -> Option<()> {
+        let (mut is_whole, mut all) = (true, BTreeSet::new());
         for top in tops {
             let (pids, are_all) = pids(top, self.round);
             is_whole &= are_all;
-            for pid in pids {
-                self.process(&proc.join(pid.to_string()), counted)?;
+            all.extend(pids);
+        }
+        let mut without_memory = BTreeSet::new();
+        for pid in &all {
+            let leader = self.proc.join(pid.to_string());
+            self.table(&leader, Whose::Leader)?;
+            if !self.memory(&leader)? {
+                without_memory.insert(*pid);
             }
+        }
+        // What most processes have is in the tables of their first threads: those come first.
+        for pid in &all {
+            self.threads(*pid, without_memory.contains(pid))?;
         }
         is_whole.then_some(())
     }
 
-    fn process(&mut self, process: &Path, counted: &Counted) -> Option<()> {
-        let mut mounts = None;
-        for entry in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-            self.descriptors = self.descriptors.checked_sub(1).filter(|_| self.round.goes_on())?;
-            let link = entry.path();
-            // The kernel writes so behind the name of what has none any more.
-            let is_deleted = fs::read_link(&link)
-                .is_ok_and(|target| target.as_os_str().as_encoded_bytes().ends_with(b" (deleted)"));
-            if !is_deleted {
+    /// Threads of a process beside the first one, which share its memory, and find it where that one has ended.
+    fn threads(&mut self, pid: u32, mut wants_memory: bool) -> Option<()> {
+        let tasks = self.proc.join(pid.to_string()).join("task");
+        for entry in fs::read_dir(tasks).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(thread) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            if thread == pid {
                 continue;
             }
-            self.left = self.left.checked_sub(1)?;
-            let info = text(&process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
-            let Some(mount) = super::field(&info, "mnt_id") else { continue };
-            let mounts = mounts.get_or_insert_with(|| on_disk(process, counted));
-            // What is in memory is on a mount of the kernel's own, or on a tmpfs.
-            if mounts.get(&mount).copied().unwrap_or_default() {
-                self.file(&link);
+            // `task` has no `map_files`; a thread has a directory beside those of processes, which no list shows.
+            let at = self.proc.join(thread.to_string());
+            self.table(&at, Whose::Thread)?;
+            if wants_memory {
+                wants_memory = !self.memory(&at)?;
             }
         }
         Some(())
     }
 
-    fn file(&mut self, link: &Path) {
+    /// What a thread has open, and where it stands.
+    fn table(&mut self, thread: &Path, whose: Whose) -> Option<()> {
+        let mut mounts = None;
+        for name in ["cwd", "root"] {
+            self.standing(&thread.join(name), thread, &mut mounts)?;
+        }
+        for entry in fs::read_dir(thread.join("fd")).into_iter().flatten().flatten() {
+            let left = match whose {
+                Whose::Leader => &mut self.descriptors,
+                Whose::Thread => &mut self.of_threads,
+            };
+            *left = left.checked_sub(1).filter(|_| self.round.goes_on())?;
+            let link = entry.path();
+            let Ok(target) = fs::read_link(&link) else { continue };
+            let target = target.as_os_str().as_encoded_bytes();
+            let info = || thread.join("fdinfo").join(entry.file_name());
+            if let Some(socket) = target.strip_prefix(b"socket:[") {
+                self.socket(socket, info);
+            } else if target == b"anon_inode:[io_uring]" {
+                self.is_hidden |= self.is_hidden || hides(&info());
+            }
+            if !is_deleted(target) {
+                continue;
+            }
+            self.left = self.left.checked_sub(1)?;
+            let info = text(&info()).unwrap_or_default();
+            let Some(mount) = super::field(&info, "mnt_id") else { continue };
+            let mounts = mounts.get_or_insert_with(|| Mounts::of(thread, self.counted));
+            // What is in memory is on a mount of the kernel's own, or on a tmpfs.
+            if mounts.by_number.get(&mount).copied().unwrap_or_default() {
+                self.file(&link, |_| true);
+            }
+        }
+        Some(())
+    }
+
+    /// A link that holds a file without a descriptor.
+    fn standing(&mut self, link: &Path, thread: &Path, mounts: &mut Option<Mounts>) -> Option<()> {
+        self.round.goes_on().then_some(())?;
+        if fs::read_link(link).is_ok_and(|target| is_deleted(target.as_os_str().as_encoded_bytes())) {
+            let mounts = mounts.get_or_insert_with(|| Mounts::of(thread, self.counted));
+            let counts = |device| mounts.devices.contains(&device) || self.counted.devices.contains(&device);
+            self.file(link, counts);
+        }
+        Some(())
+    }
+
+    /// Descriptors that are on their way to a socket (`net/unix/af_unix.c`, `unix_show_fdinfo`; since Linux 5.6).
+    fn socket(&mut self, number: &[u8], info: impl Fn() -> PathBuf) {
+        let number =
+            std::str::from_utf8(number).ok().and_then(|text| text.trim_end_matches(']').parse().ok());
+        let is_new = number.is_none_or(|number| !self.sockets.contains(&number));
+        if !is_new || self.is_hidden {
+            return;
+        }
+        if let Some(number) = number.filter(|_| self.sockets.len() < limits::DELETED_SOCKETS) {
+            self.sockets.insert(number);
+        }
+        let on_their_way = text(&info()).and_then(|info| super::field(&info, "scm_fds"));
+        self.is_hidden = on_their_way.is_some_and(|count| count > 0);
+    }
+
+    /// What a process has mapped, and may have closed since, and the program that it runs; whether it has memory.
+    fn memory(&mut self, process: &Path) -> Option<bool> {
+        let mut mounts = None;
+        self.standing(&process.join("exe"), process, &mut mounts)?;
+        let text = text_up_to(&process.join("maps"), limits::DELETED_MAPS).unwrap_or_default();
+        for line in text.lines() {
+            self.descriptors = self.descriptors.checked_sub(1).filter(|_| self.round.goes_on())?;
+            // `7f1c00000000-7f1c00001000 rw-s 00000000 08:01 131 /data/file (deleted)`
+            let Some((range, _)) = line.split_once(' ').filter(|_| is_deleted(line.as_bytes())) else {
+                continue;
+            };
+            self.left = self.left.checked_sub(1)?;
+            let mounts = mounts.get_or_insert_with(|| Mounts::of(process, self.counted));
+            // Of a file of a layer the kernel may tell the device below it.
+            let counts = |device| mounts.devices.contains(&device) || self.counted.devices.contains(&device);
+            self.file(&process.join("map_files").join(range), counts);
+        }
+        let is_cut = u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_MAPS);
+        (!is_cut).then_some(!text.is_empty())
+    }
+
+    /// One that is on a file system that counts, by its device number.
+    fn file(&mut self, link: &Path, counts: impl Fn(u64) -> bool) {
         let wanted = StatxFlags::BASIC_STATS;
         // What the file system knows without asking anybody: the container may be who would be asked.
         let Ok(found) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, wanted) else { return };
         let id = (found.stx_dev_major, found.stx_dev_minor, found.stx_ino);
-        if found.stx_nlink == 0 && self.seen.insert(id) {
+        let counts = counts(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor));
+        if counts && found.stx_nlink == 0 && self.seen.insert(id) {
             let bytes = found.stx_blocks.saturating_mul(512);
             self.sum = self.sum.and(DiskUse { bytes, inodes: 1 });
         }
     }
 }
 
-/// By number of a process's mounts: whether what is there counts.
-fn on_disk(process: &Path, counted: &Counted) -> BTreeMap<u64, bool> {
-    // `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`
-    let table = text(&process.join("mountinfo")).unwrap_or_default();
-    let line = |line: &str| {
-        let mut fields = line.split(' ');
-        let mount = fields.next()?.parse().ok()?;
-        let (major, minor) = fields.nth(1)?.split_once(':')?;
-        let device = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
-        let kind = fields.skip_while(|field| *field != "-").nth(1)?;
-        let counts = counted.layers && LAYERS.contains(&kind) || counted.devices.contains(&device);
-        Some((mount, counts))
-    };
-    table.lines().filter_map(line).collect()
+/// What a process has mounted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Mounts {
+    /// By number: whether what is there counts.
+    by_number: BTreeMap<u64, bool>,
+    /// Devices of those that count.
+    devices: BTreeSet<u64>,
+}
+
+impl Mounts {
+    fn of(process: &Path, counted: &Counted) -> Mounts {
+        // `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`
+        let table = text(&process.join("mountinfo")).unwrap_or_default();
+        let line = |line: &str| {
+            let mut fields = line.split(' ');
+            let mount = fields.next()?.parse().ok()?;
+            let (major, minor) = fields.nth(1)?.split_once(':')?;
+            let device = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
+            let kind = fields.skip_while(|field| *field != "-").nth(1)?;
+            let counts = counted.layers && LAYERS.contains(&kind) || counted.devices.contains(&device);
+            Some((mount, device, counts))
+        };
+        let mut mounts = Mounts::default();
+        for (number, device, counts) in table.lines().filter_map(line) {
+            mounts.by_number.insert(number, counts);
+            if counts {
+                mounts.devices.insert(device);
+            }
+        }
+        mounts
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write as _;
-    use std::os::fd::AsRawFd as _;
-    use std::os::unix::fs::MetadataExt as _;
-    use std::sync::Arc;
-    use std::time::{Duration, Instant};
-
-    use super::*;
-    use crate::stats::disk_use::{Progress, Reach};
-    use crate::stats::testing::Tree;
-
-    /// This process, in a cgroup of its own as far as the look is told.
-    #[test]
-    fn what_a_process_holds_is_found() {
-        let tree = Tree::new("stats-deleted");
-        tree.write("cgroup/cgroup.controllers", "memory\n");
-        tree.write("cgroup/pod/cgroup.procs", "");
-        tree.write("cgroup/pod/app/below/cgroup.procs", &format!("4194305\n{}\n", std::process::id()));
-        tree.write("file", "");
-        let path = tree.root().join("file");
-        let mut file = fs::File::options().write(true).open(&path).unwrap();
-        file.write_all(&vec![1; 1 << 20]).unwrap();
-        let again = file.try_clone().unwrap();
-        let device = file.metadata().unwrap().dev();
-        fs::remove_file(&path).unwrap();
-        let hierarchies = Hierarchies::open(tree.root().join("cgroup"));
-        let counted = Counted { layers: true, devices: vec![device] };
-        let proc = Path::new("/proc");
-        let held = |round: &mut Round| held(proc, &hierarchies, &[PathBuf::from("pod")], &counted, round);
-        let progress = Arc::<Progress>::default();
-        let mut round = Round::until(Instant::now() + Duration::from_secs(60), Arc::clone(&progress));
-        let found = held(&mut round);
-        assert_eq!(round.reach(), Reach::Whole);
-        let descriptors = fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-        assert!(progress.steps() >= descriptors.min(4), "who watches sees it come further");
-        // Other tests of this process may hold files, too.
-        assert!(found.bytes >= 1 << 20 && found.inodes >= 1, "{found:?}");
-        let with = |left, descriptors, process: &Path| {
-            let (seen, sum, mut round) = (BTreeSet::new(), DiskUse::default(), Round::default());
-            Look { left, descriptors, seen, sum, round: &mut round }.process(process, &counted)
-        };
-        let mut own = Round::default();
-        let (seen, sum) = (BTreeSet::new(), DiskUse::default());
-        let mut alone = Look { descriptors: 1000, left: 2, seen, sum, round: &mut own };
-        for file in [&file, &again] {
-            alone.file(&Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()));
-        }
-        assert_eq!(alone.sum.inodes, 1, "each file counts once");
-        assert!(alone.sum.bytes >= 1 << 20, "{:?}", alone.sum);
-        let process = Path::new("/proc/self");
-        assert_eq!(with(1, 1000, process), None, "there are more removed files");
-        assert_eq!(with(1000, 2, process), None, "there are more descriptors");
-        let mut late = Round::until(Instant::now(), Arc::default());
-        assert_eq!(
-            (held(&mut late), late.reach()),
-            (DiskUse::default(), Reach::Exceeded),
-            "its time is over"
-        );
-        let cut = vec![b'1'; usize::try_from(limits::DELETED_PROCESSES).unwrap()];
-        fs::write(tree.root().join("cgroup/pod/cgroup.procs"), cut).unwrap();
-        let mut round = Round::default();
-        _ = held(&mut round);
-        assert_eq!(round.reach(), Reach::Exceeded, "the list of processes is cut");
-    }
-
-    #[test]
-    fn what_lies_in_memory_is_not_on_a_disk() {
-        let tree = Tree::new("stats-deleted-memory");
-        tree.write(
-            "mountinfo",
-            "20 1 0:31 / / rw - overlay overlay rw,upperdir=/u\n\
-             21 20 8:1 /pods/v /data rw,noatime master:1 - ext4 /dev/sda1 rw\n\
-             22 20 8:2 / /other rw - ext4 /dev/sda2 rw\n\
-             23 20 0:40 / /dev/shm rw - tmpfs shm rw\n\
-             nonsense\n",
-        );
-        let devices = vec![rustix::fs::makedev(8, 1)];
-        let found = |layers| on_disk(&tree.root(), &Counted { layers, devices: devices.clone() });
-        assert_eq!(found(true), [(20, true), (21, true), (22, false), (23, false)].into());
-        assert_eq!(found(false), [(20, false), (21, true), (22, false), (23, false)].into());
-    }
-}
+mod tests;

@@ -98,8 +98,8 @@ pub struct Round {
     left: u64,
     /// It ends then.
     until: Option<Instant>,
-    /// Bytes that names of directories may still take which are remembered until they are entered.
-    names: usize,
+    /// How often a directory may still be read again for what was renamed in it.
+    searches: u32,
     /// How often it may go on after a directory was moved.
     moves: u32,
     reach: Reach,
@@ -122,8 +122,8 @@ impl Round {
     }
 
     fn new(left: u64, until: Option<Instant>, progress: Arc<Progress>) -> Round {
-        let (names, moves) = (limits::DISK_USE_NAMES, limits::DISK_USE_MOVED);
-        Round { left, until, names, moves, reach: Reach::Whole, progress, files: BTreeSet::new() }
+        let (searches, moves) = (limits::DISK_USE_SEARCHES, limits::DISK_USE_MOVED);
+        Round { left, until, searches, moves, reach: Reach::Whole, progress, files: BTreeSet::new() }
     }
 
     /// Takes one entry; fails when the round is over.
@@ -228,11 +228,6 @@ fn not_opened(error: Errno) -> Reach {
     }
 }
 
-/// Bytes that the name of a directory takes until it is entered.
-fn cost(name: &CStr) -> usize {
-    name.count_bytes().saturating_add(limits::DISK_USE_NAME)
-}
-
 /// Why a walk has ended before its end.
 fn ended(error: &io::Error) -> Reach {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -300,22 +295,22 @@ fn id(stat: &Stat) -> (u64, u64) {
 }
 
 impl Visit for Count<'_> {
-    fn found(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<bool> {
-        match self.round.names.checked_sub(cost(name)) {
-            Some(left) => {
-                self.round.names = left;
-                Ok(true)
-            }
-            // It is not looked into, and is there all the same.
-            None => {
-                self.round.cut();
-                self.file(at, name)?;
-                Ok(false)
-            }
-        }
+    fn ahead(&self) -> usize {
+        limits::DISK_USE_OPEN
     }
-    fn entered(&mut self, name: &CStr) {
-        self.round.names = self.round.names.saturating_add(cost(name));
+    fn lost(&mut self) -> bool {
+        self.round.goes_on()
+    }
+    fn search(&mut self) -> bool {
+        let left = self.round.searches.checked_sub(1);
+        self.round.searches = left.unwrap_or(0);
+        left.is_some() && self.round.goes_on()
+    }
+    fn read(&mut self) -> io::Result<()> {
+        self.round.take()
+    }
+    fn gone(&mut self) {
+        self.round.reach = self.round.reach.max(Reach::Moved);
     }
     fn moved(&mut self) -> bool {
         self.round.reach = self.round.reach.max(Reach::Moved);
@@ -326,7 +321,6 @@ impl Visit for Count<'_> {
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => self.see(&stat),
-            Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -13,20 +13,58 @@ use crate::cgroup::names::container_id;
 /// are looked at, those near the root first.
 #[must_use]
 pub fn containers(hierarchies: &Hierarchies) -> BTreeMap<String, PathBuf> {
+    all(hierarchies).containers
+}
+
+/// Cgroups below the mount.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Of containers, by their ids, 64 hex digits.
+    pub containers: BTreeMap<String, PathBuf>,
+    /// Of pods, by [`key_of`] their UIDs.
+    pub pods: BTreeMap<String, PathBuf>,
+}
+
+impl Found {
+    /// The cgroup of a pod, whether a container of it runs or not.
+    #[must_use]
+    pub fn of_pod(&self, uid: &str) -> Option<&PathBuf> {
+        self.pods.get(&key_of(uid))
+    }
+}
+
+/// As [`containers`], with the cgroups of pods.
+#[must_use]
+pub fn all(hierarchies: &Hierarchies) -> Found {
     let root = hierarchies.tree();
-    let (mut open, mut found) = (VecDeque::from([PathBuf::new()]), BTreeMap::new());
+    let (mut open, mut found) = (VecDeque::from([PathBuf::new()]), Found::default());
     for _ in 0..limits::CGROUPS {
         let Some(at) = open.pop_front() else { break };
         for name in directories(&root.join(&at)) {
             let path = at.join(&name);
-            match container_id(&name) {
+            if let Some(id) = container_id(&name) {
                 // A container may have cgroups of its own below; the first with the id is Docker's.
-                Some(id) => _ = found.entry(id.to_owned()).or_insert(path),
-                None => open.push_back(path),
+                found.containers.entry(id.to_owned()).or_insert(path);
+                continue;
             }
+            if let Some(uid) = pod_uid(&name) {
+                found.pods.entry(key_of(uid)).or_insert_with(|| path.clone());
+            }
+            open.push_back(path);
         }
     }
     found
+}
+
+/// The UID in the name of a pod's cgroup, with either driver.
+fn pod_uid(name: &str) -> Option<&str> {
+    let last = name.strip_suffix(".slice").and_then(|unit| unit.rsplit('-').next()).unwrap_or(name);
+    last.strip_prefix("pod").filter(|uid| !uid.is_empty())
+}
+
+/// systemd's names have `_` for `-`.
+fn key_of(uid: &str) -> String {
+    uid.replace('-', "_")
 }
 
 fn directories(at: &Path) -> impl Iterator<Item = String> {
@@ -58,5 +96,21 @@ mod tests {
         let expected: Vec<(String, PathBuf)> = [a, b, c].into_iter().zip(paths.map(PathBuf::from)).collect();
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
         assert!(containers(&Hierarchies::open(PathBuf::from("/nonexistent"))).is_empty());
+    }
+
+    #[test]
+    fn pods_are_found_with_and_without_containers() {
+        let tree = Tree::new("stats-places-pods");
+        let slice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice";
+        let container = format!("kubepods/podab-c/{}/pod9-9", "a".repeat(64));
+        for path in ["kubepods/besteffort/pod3-4", slice, &container, "kubepods/pod", "podman"] {
+            tree.write(&format!("memory/{path}/memory.stat"), "");
+        }
+        let found = all(&Hierarchies::open(tree.root()));
+        let at = |uid: &str| found.of_pod(uid).map(|path| path.display().to_string());
+        assert_eq!(at("3-4").as_deref(), Some("kubepods/besteffort/pod3-4"));
+        assert_eq!(at("1-2").as_deref(), Some(slice));
+        assert_eq!(at("ab-c").as_deref(), Some("kubepods/podab-c"));
+        assert_eq!((at("9-9"), at("")), (None, None), "a container may call its cgroups as it likes");
     }
 }

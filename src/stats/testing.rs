@@ -9,7 +9,7 @@ pub struct Tree(PathBuf);
 impl Tree {
     /// An empty one; `name` tells tests apart.
     pub fn new(name: &str) -> Tree {
-        let path = std::env::temp_dir().join(format!("podkeeper-{name}-{}", std::process::id()));
+        let path = crate::base::testing::temporary().join(format!("podkeeper-{name}-{}", std::process::id()));
         _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Tree(path)

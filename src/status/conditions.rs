@@ -9,7 +9,7 @@ use crate::pod::ContainerKind;
 use crate::status::{Input, seconds};
 
 /// Types that the agent owns; all others belong to other writers and are passed on.
-const OWNED: [&str; 8] = [
+pub const OWNED: [&str; 8] = [
     "PodScheduled",
     "Ready",
     "Initialized",
@@ -21,8 +21,8 @@ const OWNED: [&str; 8] = [
 ];
 /// True while all containers of the pod are removed in order to run again.
 pub(super) const RESTARTING: &str = "AllContainersRestarting";
-/// Owned, and copied from the status before: set on eviction.
-const DISRUPTION: &str = "DisruptionTarget";
+/// Owned, and copied from the status before: set on eviction. Others set it too.
+pub const DISRUPTION: &str = "DisruptionTarget";
 
 /// Status, reason and message of one condition.
 #[derive(Debug, Clone, PartialEq, Eq)]

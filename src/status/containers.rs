@@ -11,6 +11,7 @@ use crate::base::order;
 use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
 use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;
+use crate::pod::waiting::Reason;
 use crate::runtime::names;
 use crate::status::{Input, WaitingReason, seconds};
 use crate::termination;
@@ -42,18 +43,23 @@ pub(super) fn statuses(
     (init, regular)
 }
 
-/// Statuses of the ephemeral containers of the newest sandbox, by name. They are not in the spec.
+/// Statuses of the ephemeral containers of the newest sandbox, and of those that ended with earlier ones, by name. They
+/// are not in the spec.
 pub(super) fn ephemeral(input: &Input<'_>) -> Vec<ContainerStatus> {
     let uid = &input.pod.uid;
     let sandboxes = input.observed.sandboxes(uid);
     let Some(current) = sandboxes.first().map(|sandbox| sandbox.id.as_str()) else { return Vec::new() };
-    let all = input.observed.all.iter().filter(|c| c.uid == *uid && c.sandbox_id() == Some(current));
-    let added = all.filter(|c| c.is_kind(ContainerKind::Ephemeral));
-    let mut list: Vec<ContainerStatus> = added
-        .map(|c| ContainerStatus { image: c.image.clone(), ..from_instances(input, c, None, None) })
+    let all = input.observed.all.iter().filter(|c| c.uid == *uid && c.is_kind(ContainerKind::Ephemeral));
+    let added = all.map(|c| (c.sandbox_id() == Some(current), c));
+    let told = added.filter(|(here, c)| *here || matches!(c.state, RunState::Exited(_)));
+    let mut list: Vec<(bool, ContainerStatus)> = told
+        .map(|(here, c)| {
+            (here, ContainerStatus { image: c.image.clone(), ..from_instances(input, c, None, None) })
+        })
         .collect();
-    order::sort_by(&mut list, |a, b| a.name.cmp(&b.name));
-    list
+    order::sort_by(&mut list, |(a_here, a), (b_here, b)| a.name.cmp(&b.name).then(b_here.cmp(a_here)));
+    list.dedup_by(|(_, later), (_, first)| later.name == first.name);
+    list.into_iter().map(|(_, status)| status).collect()
 }
 
 fn status(
@@ -130,13 +136,13 @@ fn without_instance(
         return old.clone();
     }
     let initializes = !input.pod.init_containers().is_empty();
-    let reason = if initializes { "PodInitializing" } else { "ContainerCreating" };
+    let reason = Reason::of_start(initializes);
     let mut status = ContainerStatus {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         restart_count: old.map_or(0, |o| o.restart_count),
         last_state: ended.cloned().or_else(|| old.and_then(|o| o.last_state.clone())),
-        state: Some(waiting(Some(reason.to_owned()), None)),
+        state: Some(waiting(Some(reason.as_str().to_owned()), None)),
         ..ContainerStatus::default()
     };
     let has_last = status.last_state.as_ref().is_some_and(|s| s.terminated.is_some());
@@ -237,7 +243,7 @@ fn overlay(
         status.last_state = status.state.take();
     }
     let message = Some(message.clone()).filter(|m| !m.is_empty());
-    status.state = Some(waiting(Some(reason.clone()), message));
+    status.state = Some(waiting(Some(reason.as_str().to_owned()), message));
 }
 
 /// Fills `started` and `ready`. A probe without a result has not passed.

@@ -19,6 +19,7 @@ use super::snapshot::{
     ConditionView, DockerView, DrainView, EvictionView, NodeView, PodView, Snapshot, SourceView, StatusFile,
     UNMANAGED,
 };
+use super::task::Task;
 use crate::base::clock::{SignedDuration, Timestamp};
 use crate::base::durable;
 use crate::base::json::through_value;
@@ -117,15 +118,15 @@ struct FileOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     drain: Option<&'a DrainView>,
     conditions: &'a [ConditionView],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stuck: &'a [String],
+    #[serde(skip_serializing_if = "<[Task]>::is_empty")]
+    stuck: &'a [Task],
     info: &'a NodeView,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     also_wanted: &'a BTreeMap<String, BTreeSet<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     evictions: &'a BTreeMap<String, EvictionView>,
     sources: &'a [SourceView],
-    policies: &'a BTreeMap<String, policy::Told>,
+    policies: &'a BTreeMap<String, policy::PolicyView>,
     problems: &'a [Problem],
     origins: BTreeMap<String, String>,
     pods: Vec<PodOut<'a>>,

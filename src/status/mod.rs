@@ -2,13 +2,15 @@
 //! `generateAPIPodStatus`) [pure], the snapshot, and the status file. Never decides anything.
 
 pub mod columns;
-mod conditions;
+pub mod conditions;
 pub mod container_log;
 mod containers;
 pub mod file;
+pub mod local_objects;
 pub mod node_object;
 mod phase;
 pub mod snapshot;
+pub mod task;
 #[cfg(test)]
 mod tests;
 pub mod writer;
@@ -26,7 +28,8 @@ use crate::plan::restart::{could_restart_all, restarts};
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::plan::{Observed, Owned, Probes, Role, RunState};
 use crate::pod::qos;
-use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
+use crate::pod::waiting::Reason;
+use crate::pod::{ContainerKind, DesiredPod, RestartPolicy, is_final};
 
 /// Why a container that should run waits (kubelet's reason cache): name -> reason and message.
 pub type Waiting = Table<String, WaitingReason>;
@@ -35,7 +38,7 @@ pub type Waiting = Table<String, WaitingReason>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingReason {
     /// The kubelet's reason.
-    pub reason: String,
+    pub reason: Reason,
     /// The kubelet's message.
     pub message: String,
 }
@@ -111,13 +114,11 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     // not ended.
     let alive = |c: &Owned| c.uid == pod.uid && c.state.is_running() && !c.is_sandbox();
     let goes_on = || input.observed.all.iter().any(alive) || !triggers(pod, input.observed).is_empty();
-    if matches!(computed.as_str(), "Succeeded" | "Failed") && goes_on() {
+    if is_final(Some(&computed)) && goes_on() {
         computed =
             old.phase.clone().filter(|phase| !phase.is_empty()).unwrap_or_else(|| "Pending".to_owned());
     }
-    let terminal = |status: &PodStatus| {
-        status.phase.clone().filter(|phase| matches!(phase.as_str(), "Succeeded" | "Failed"))
-    };
+    let terminal = |status: &PodStatus| status.phase.clone().filter(|phase| is_final(Some(phase)));
     // Sticky twice: against our last status, and against the API server's.
     let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or(computed);
     let phase = if input.past_deadline { "Failed".to_owned() } else { phase };

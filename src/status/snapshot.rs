@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
+use super::task::Task;
 use crate::base::clock::Timestamp;
 use crate::base::count::many;
-use crate::pod::DesiredPod;
 use crate::pod::problem::Problem;
+use crate::pod::{DesiredPod, Source};
 use crate::policy;
 
 /// `status.reason` of a pod that no manifest in force names.
@@ -28,8 +29,8 @@ pub struct Snapshot {
     pub drain: Option<DrainView>,
     /// Conditions of the node.
     pub conditions: Vec<ConditionView>,
-    /// Threads of the daemon that do not come back from their work: what each does, as users call it.
-    pub stuck: Vec<String>,
+    /// Threads of the daemon that do not come back from their work.
+    pub stuck: Vec<Task>,
     /// What the node has and gives.
     pub info: NodeView,
     /// By pod, images of its wanted version where the one that is shown is older: no collection takes them.
@@ -39,7 +40,11 @@ pub struct Snapshot {
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
-    pub policies: BTreeMap<String, policy::Told>,
+    pub policies: BTreeMap<String, policy::PolicyView>,
+    /// By UID, the claims of a pod.
+    pub claims: BTreeMap<String, Vec<ClaimView>>,
+    /// What pods of each source have when one has to go.
+    pub standings: BTreeMap<Source, StandingView>,
     /// By identity.
     pub pods: Vec<PodView>,
     /// All problems of what the sources hold.
@@ -62,7 +67,8 @@ impl Snapshot {
             text.push_str("; drained");
         }
         if !self.stuck.is_empty() {
-            text.push_str(&format!("; hangs: {}", self.stuck.join(", ")));
+            let all: Vec<String> = self.stuck.iter().map(Task::to_string).collect();
+            text.push_str(&format!("; hangs: {}", all.join(", ")));
         }
         text
     }
@@ -95,12 +101,45 @@ pub struct PodView {
     pub leaving: Option<Timestamp>,
     /// It runs from an older version than its source holds, or from the store of last good versions.
     pub stale: bool,
-    /// A worker keeps it running, and would stop it if it were told to: only such a pod can be evicted.
+    /// A worker keeps it running, or stops it, and would stop it, or sooner, if it were told to: only such a pod can be
+    /// evicted. A pod chooses its grace period, which may be years.
     pub is_kept: bool,
     /// Its worker has told how it is. Before that nobody knows which containers it has.
     pub is_told: bool,
     /// Its source has it deleted, none of its containers runs, and none will be started.
     pub is_over: bool,
+}
+
+impl PodView {
+    /// A pod that is as its status says, and of which no worker keeps anything running.
+    #[must_use]
+    pub fn shown(pod: Arc<DesiredPod>, status: Arc<PodStatus>) -> PodView {
+        PodView { pod, status, leaving: None, stale: false, is_kept: false, is_told: true, is_over: false }
+    }
+}
+
+/// A claim on this node's own disk that a pod may write to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimView {
+    /// Its name.
+    pub name: String,
+    /// Its size as its source wants it, bytes; `None` when the source does not have it any more.
+    pub storage: Option<u64>,
+    /// The source is held to a level of Pod Security: the size is a limit.
+    pub is_held: bool,
+    /// What all claims of the source may hold together.
+    pub together: policy::Most,
+}
+
+/// What pods of a source have when a pod has to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StandingView {
+    /// Percent of the node that their requests may be together to count whole.
+    pub requests: u8,
+    /// They go before those of others.
+    pub evict_first: bool,
+    /// What their claims may hold together.
+    pub claims: policy::Most,
 }
 
 /// What is remembered of a pod's evictions.
@@ -214,6 +253,37 @@ pub struct SourceView {
     pub degraded: Option<String>,
 }
 
+impl SourceView {
+    /// One that has said nothing yet.
+    #[cfg(test)]
+    pub(crate) fn silent(name: &str) -> SourceView {
+        SourceView {
+            name: name.into(),
+            location: String::new(),
+            ready: false,
+            restored: false,
+            last_success: None,
+            accepted: None,
+            pods: 0,
+            objects: 0,
+            problem: None,
+            degraded: None,
+        }
+    }
+
+    /// It has said nothing since the daemon started, not even that it cannot be read: soon more is known.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        !self.has_said() && self.problem.is_none()
+    }
+
+    /// It has said which pods it wants, or what it said last was restored.
+    #[must_use]
+    pub fn has_said(&self) -> bool {
+        self.ready || self.restored
+    }
+}
+
 /// The status file (`status.json` under `--run-dir`), format `podkeeper.dev/v1`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -242,7 +312,7 @@ pub struct StatusFile {
     /// Conditions of the node; none when the daemon does not say (an earlier version).
     #[serde(default)]
     pub conditions: Vec<ConditionView>,
-    /// Threads of the daemon that hang, as in [`Snapshot::stuck`].
+    /// Threads of the daemon that hang, as in [`Snapshot::stuck`], in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stuck: Vec<String>,
     /// What the node has and gives.
@@ -258,7 +328,7 @@ pub struct StatusFile {
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
     #[serde(default)]
-    pub policies: BTreeMap<String, policy::Told>,
+    pub policies: BTreeMap<String, policy::PolicyView>,
     /// Problems, as in [`Snapshot::problems`].
     pub problems: Vec<Problem>,
     /// Where each pod comes from: `namespace/name` (with the node's suffix) to file path or URL.

@@ -11,6 +11,7 @@ mod rules;
 use crate::plan::testing::{at, observed, pod, probes};
 use crate::plan::tests::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::{Observed, Probes};
+use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source};
 use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason, compute, rejected};
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
@@ -57,7 +58,8 @@ impl Case<'_> {
         Case { probes: probes(words), ..self }
     }
     fn waits(mut self, name: &str, reason: &str, message: &str) -> Self {
-        self.waiting.insert(name.into(), WaitingReason { reason: reason.into(), message: message.into() });
+        self.waiting
+            .insert(name.into(), WaitingReason { reason: Reason::named(reason), message: message.into() });
         self
     }
     fn status(&self) -> PodStatus {

@@ -1,5 +1,5 @@
-//! The status thread: takes the latest snapshot and writes the status file when its content differs, and the
-//! event file when there are events. Snapshots that come in a burst are written once; events that only repeat
+//! The status thread: takes the latest snapshot and writes the status file when its content differs, the file of local
+//! objects when they do, and the event file when there are events. Snapshots that come in a burst are written once; events that only repeat
 //! are written at most every `limits::EVENTS_REPEATED`. A caller that asks whether the daemon still works
 //! gets a new time on the status file. No other write happens while nothing changes.
 
@@ -9,10 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use super::file;
 use super::snapshot::Snapshot;
+use super::{file, local_objects};
 use crate::base::limits;
 use crate::network::address;
+use crate::pod::object::Scopes;
 use crate::recorder::object;
 use crate::recorder::ring::{Change, Kept};
 
@@ -24,7 +25,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Slot {
-    latest: Option<Arc<Snapshot>>,
+    latest: Option<(Arc<Snapshot>, Arc<Scopes>)>,
     events: Option<(Change, Vec<Arc<Kept>>)>,
     /// The events of an earlier daemon, which are in the event file already.
     found: Vec<Arc<Kept>>,
@@ -47,7 +48,7 @@ pub type Restore = Box<dyn Fn() -> io::Result<()> + Send>;
 /// Notices that written files were removed.
 pub struct FileWatch {
     shared: Arc<Shared>,
-    paths: [PathBuf; 2],
+    paths: [PathBuf; 3],
     events: PathBuf,
 }
 
@@ -86,7 +87,7 @@ impl Writer {
     pub fn watch(&self, run_dir: &Path, beside: &str) -> FileWatch {
         FileWatch {
             shared: Arc::clone(&self.shared),
-            paths: [file::NAME, beside].map(|name| run_dir.join(name)),
+            paths: [file::NAME, local_objects::NAME, beside].map(|name| run_dir.join(name)),
             events: run_dir.join(object::NAME),
         }
     }
@@ -98,9 +99,9 @@ impl Writer {
         slot.found = events;
     }
 
-    /// Replaces the snapshot that waits to be written; never blocks on a write.
-    pub fn publish(&self, snapshot: Arc<Snapshot>) {
-        self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).latest = Some(snapshot);
+    /// Replaces the snapshot, and the local objects with it, that wait to be written; never blocks on a write.
+    pub fn publish(&self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>) {
+        self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).latest = Some((snapshot, objects));
         self.shared.wake.notify_one();
     }
 
@@ -129,7 +130,7 @@ impl Drop for Writer {
 
 /// One piece of work for the thread.
 enum Work {
-    Status(Arc<Snapshot>),
+    Status(Arc<Snapshot>, Arc<Scopes>),
     Events(Vec<Arc<Kept>>),
     /// Both files once more.
     Again,
@@ -155,8 +156,8 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
         if std::mem::take(&mut slot.lost) {
             return Some(Work::Again);
         }
-        if let Some(snapshot) = slot.latest.take() {
-            return Some(Work::Status(snapshot));
+        if let Some((snapshot, objects)) = slot.latest.take() {
+            return Some(Work::Status(snapshot, objects));
         }
         if std::mem::take(&mut slot.asked) {
             return Some(Work::Answer);
@@ -177,62 +178,97 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
     }
 }
 
-fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
-    // The directory may be removed at any time.
-    let write = |name: &str, bytes: &[u8]| {
-        let gone = !run_dir.exists();
+/// What is written, and where.
+struct Files<'a> {
+    shared: &'a Shared,
+    run_dir: &'a Path,
+    node: &'a str,
+    node_ips: &'a [IpAddr],
+    restore: &'a Restore,
+    /// Bytes of the status file.
+    status: Vec<u8>,
+    /// Events in the event file.
+    kept: Vec<Arc<Kept>>,
+    /// Objects, and the age of those that have none. Their bytes are not kept: they would be in memory twice.
+    objects: Option<(Arc<Scopes>, String)>,
+}
+
+impl Files<'_> {
+    /// The directory may be removed at any time.
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let gone = !self.run_dir.exists();
         // Also when only the content of the directory was removed.
-        restore()?;
+        (self.restore)()?;
         if gone {
-            log::warn!("the run directory {} was gone and is made anew", run_dir.display());
+            log::warn!("the run directory {} was gone and is made anew", self.run_dir.display());
         }
-        file::write_atomically(run_dir, name, bytes)
-    };
-    let mut status: Vec<u8> = Vec::new();
-    let mut kept: Vec<Arc<Kept>> = Vec::new();
-    let write_events = |kept: &[Arc<Kept>]| {
-        write(object::NAME, &object::render(node, kept))?;
-        shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events = true;
+        file::write_atomically(self.run_dir, name, bytes)
+    }
+
+    fn write_events(&self) -> io::Result<()> {
+        self.write(object::NAME, &object::render(self.node, &self.kept))?;
+        self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events = true;
         Ok(())
-    };
-    let write_all = |status: &[u8], kept: &[Arc<Kept>]| {
-        if status.is_empty() {
+    }
+
+    fn write_objects(&self) -> io::Result<()> {
+        let Some((all, begun)) = &self.objects else { return Ok(()) };
+        self.write(local_objects::NAME, &local_objects::render(all, begun))
+    }
+
+    fn write_all(&self) -> io::Result<()> {
+        if self.status.is_empty() {
             return Ok(());
         }
-        write(file::NAME, status).and_then(|()| if kept.is_empty() { Ok(()) } else { write_events(kept) })
-    };
+        self.write_objects()?;
+        self.write(file::NAME, &self.status)?;
+        if self.kept.is_empty() { Ok(()) } else { self.write_events() }
+    }
+
+    /// Writes what differs; everything, where an earlier write failed.
+    fn tell(&mut self, snapshot: &Snapshot, objects: Arc<Scopes>, failed: bool) -> io::Result<()> {
+        let addresses = address::of_node(self.node_ips);
+        let version = env!("CARGO_PKG_VERSION");
+        let bytes = file::render(snapshot, std::process::id(), version, &addresses);
+        let is_new = bytes != self.status;
+        self.status = bytes;
+        let has_new = self.objects.as_ref().is_none_or(|(old, _)| !Arc::ptr_eq(old, &objects));
+        self.objects = Some((objects, local_objects::begun(snapshot)));
+        if failed {
+            return self.write_all();
+        }
+        // Before the status: who reads that finds them.
+        if has_new {
+            self.write_objects()?;
+        }
+        if is_new { self.write(file::NAME, &self.status) } else { Ok(()) }
+    }
+}
+
+fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
+    let (status, kept, objects) = (Vec::new(), Vec::new(), None);
+    let mut files = Files { shared, run_dir, node, node_ips, restore, status, kept, objects };
     let mut events_written = None;
     let mut complained = false;
     // A failed write leaves old files: everything is written again.
     let mut retry = None;
     while let Some(work) = next(shared, events_written, retry) {
         let result = match work {
-            Work::Status(snapshot) => {
-                let addresses = address::of_node(node_ips);
-                let version = env!("CARGO_PKG_VERSION");
-                let bytes = file::render(&snapshot, std::process::id(), version, &addresses);
-                let is_new = bytes != status;
-                status = bytes;
-                match retry {
-                    Some(_) => write_all(&status, &kept),
-                    None if is_new => write(file::NAME, &status),
-                    None => Ok(()),
-                }
-            }
+            Work::Status(snapshot, all) => files.tell(&snapshot, all, retry.is_some()),
             // No new time for a file that is not the current state: the caller gets its answer when it is.
-            Work::Answer if retry.is_some() => write_all(&status, &kept),
+            Work::Answer if retry.is_some() => files.write_all(),
             Work::Answer => file::touch(run_dir),
             Work::Events(events) => {
                 events_written = Some(Instant::now());
-                kept = events;
-                if retry.is_some() { write_all(&status, &kept) } else { write_events(&kept) }
+                files.kept = events;
+                if retry.is_some() { files.write_all() } else { files.write_events() }
             }
             Work::Again => {
-                if kept.is_empty() {
-                    kept =
+                if files.kept.is_empty() {
+                    files.kept =
                         std::mem::take(&mut shared.slot.lock().unwrap_or_else(PoisonError::into_inner).found);
                 }
-                write_all(&status, &kept)
+                files.write_all()
             }
         };
         retry = result.is_err().then(|| Instant::now() + limits::STATUS_RETRY);
@@ -289,7 +325,7 @@ mod tests {
         restore().unwrap();
         let writer = Writer::start(&dir, "node", &[], restore).unwrap();
         let watch = writer.watch(&dir, "lock");
-        writer.publish(Arc::new(file::tests::snapshot()));
+        writer.publish(Arc::new(file::tests::snapshot()), Arc::default());
         let path = dir.join(file::NAME);
         until("it is written", || path.exists());
         let first = std::fs::read(&path).unwrap();
@@ -304,6 +340,11 @@ mod tests {
         watch.check();
         until("it is written again", || path.exists());
         assert!(dir.join("lock").exists());
+        // Only the file of objects.
+        let objects = dir.join(local_objects::NAME);
+        std::fs::remove_file(&objects).unwrap();
+        watch.check();
+        until("it is written again", || objects.exists());
         // Only the event file, of an earlier daemon and of this one.
         let events = dir.join(object::NAME);
         watch.check();
@@ -335,7 +376,7 @@ mod tests {
         let root = crate::base::testing::scratch("writer-full");
         let writer = Writer::start(&root, "node", &[], Box::new(|| Ok(()))).unwrap();
         let mut snapshot = file::tests::snapshot();
-        writer.publish(Arc::new(snapshot.clone()));
+        writer.publish(Arc::new(snapshot.clone()), Arc::default());
         let path = root.join(file::NAME);
         until("it is written", || path.exists());
         let old = std::fs::read(&path).unwrap();
@@ -347,7 +388,7 @@ mod tests {
         let in_the_way = root.join(format!(".{}.tmp", file::NAME));
         std::fs::create_dir(&in_the_way).unwrap();
         snapshot.pods.clear();
-        writer.publish(Arc::new(snapshot));
+        writer.publish(Arc::new(snapshot), Arc::default());
         let taken = || writer.shared.slot.lock().unwrap().latest.is_none();
         until("it is tried", taken);
         writer.answer();

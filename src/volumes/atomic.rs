@@ -17,12 +17,11 @@ use rustix::io::Errno;
 use super::payload::{Payload, PayloadFile};
 use super::walk::{self, DIRECTORY};
 use crate::base::clock::Timestamp;
+use crate::base::limits;
 use crate::base::order;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
-/// Names that are tried for one time stamp.
-const TRIES: u32 = 100;
 
 /// Makes a directory hold exactly these files, besides entries of other programs. Returns whether anything
 /// changed.
@@ -136,7 +135,7 @@ fn fresh(dir: &OwnedFd, now: Timestamp) -> io::Result<(String, OwnedFd)> {
     let text = now.to_string();
     let digits: String = text.chars().take(19).map(|c| if c.is_ascii_digit() { c } else { '_' }).collect();
     let nanos = now.subsec_nanosecond().unsigned_abs();
-    for attempt in 0..TRIES {
+    for attempt in 0..limits::DATA_NAMES {
         let name = format!("..{digits}.{:09}", nanos.wrapping_add(attempt) % 1_000_000_000);
         match mkdirat(dir, name.as_str(), Mode::from_raw_mode(0o755)) {
             Ok(()) => {

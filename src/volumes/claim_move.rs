@@ -304,6 +304,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs root: cargo test --lib -- --ignored"]
     fn a_claim_that_cannot_be_moved_keeps_no_other_one_back() {
         let root = crate::base::testing::scratch("claims-one-left");
         let storage = root.join("local-storage");

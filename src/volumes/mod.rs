@@ -27,6 +27,7 @@
 
 mod atomic;
 pub mod claim_move;
+pub mod claim_size;
 mod claim_use;
 pub(crate) mod helper;
 mod host_path;
@@ -39,8 +40,11 @@ mod tear_down;
 mod walk;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::Mode;
 
 use crate::layout;
 use crate::pod::DesiredPod;
@@ -143,6 +147,14 @@ pub fn use_objects(pod: &DesiredPod) -> bool {
                 | layout::Kind::Claim(_)
         )
     })
+}
+
+/// Removes all that is in a directory, which itself stays. No link is followed, and no mount crossed.
+///
+/// # Errors
+/// It is no directory, something is mounted in it, or another error of the system. What was removed until then is gone.
+pub fn empty(directory: &Path) -> io::Result<()> {
+    walk::empty(rustix::fs::open(directory, walk::DIRECTORY, Mode::empty())?)
 }
 
 /// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files makes

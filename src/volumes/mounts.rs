@@ -14,9 +14,7 @@ use rustix::mount::{
 };
 
 use super::walk::by_descriptor;
-
-/// Reads of the table until two agree.
-const READS: u32 = 5;
+use crate::base::limits;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
@@ -71,7 +69,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
 /// `/proc` cannot be read.
 pub fn table() -> io::Result<Vec<Mounted>> {
     let mut last = std::fs::read("/proc/self/mountinfo")?;
-    for _ in 0..READS {
+    for _ in 0..limits::MOUNT_READS {
         let next = std::fs::read("/proc/self/mountinfo")?;
         if next == last {
             break;

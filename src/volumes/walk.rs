@@ -88,6 +88,14 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     Remover::new().left(parent, &name)
 }
 
+/// Removes all that is in a directory.
+///
+/// # Errors
+/// As of [`remove`].
+pub(super) fn empty(top: OwnedFd) -> io::Result<()> {
+    walk(top, &mut Remover::new())
+}
+
 /// New group of a volume (upstream `pkg/volume/volume_linux.go`).
 pub(super) struct Ownership<'a> {
     /// `fsGroup`.

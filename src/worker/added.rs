@@ -5,6 +5,7 @@
 //! Never here: a container that its source's policy does not allow.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,11 +19,9 @@ use crate::mapping::security::{self, User};
 use crate::network::files;
 use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::policy::{Refusal, Told};
+use crate::policy::{PolicyView, Refusal};
 use crate::runtime::docker::Docker;
-use crate::runtime::{
-    Call, ContainerSummary, DockerError, DockerState, HostDetail, RefusalKind, Reply, labels, names,
-};
+use crate::runtime::{Call, ContainerSummary, DockerState, HostDetail, RefusalKind, Reply, labels, names};
 
 /// What is added, and to what.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub struct Wanted<'a> {
     /// Root directory of the daemon; empty when it is not known.
     pub root_dir: &'a str,
     /// What pods of each source may do.
-    pub policies: &'a BTreeMap<String, Told>,
+    pub policies: &'a BTreeMap<String, PolicyView>,
     /// The source of who asks; `None` for who is root of the node. It may be another one than the pod's: both must allow
     /// what is added.
     pub asked_by: Option<Source>,
@@ -50,7 +49,7 @@ pub fn make(
     wanted: &Wanted<'_>,
     bring: &mut dyn FnMut(&str, bool) -> Result<(), String>,
     warn: &mut dyn FnMut(&str),
-) -> Result<String, String> {
+) -> Result<String, NotAdded> {
     let (key, uid) = identity(wanted.pod);
     let sandbox = sandbox(docker, &key, &uid, wanted.root_dir)?;
     let mut whole = with_it(wanted.pod, &sandbox.labels, wanted.container);
@@ -76,20 +75,33 @@ pub fn make(
     let root_dir = sandbox.labels.get(labels::ROOT_DIR).map_or("", String::as_str);
     needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
     let name = names::container(&key, &uid, &container.name, 0);
-    match docker.call(&Call::Create { name, body: Box::new(body) }).map_err(|error| error.to_string())? {
-        Reply::Created { id, warnings } => {
-            warnings.iter().take(crate::base::limits::WARNINGS_PER_CREATE).for_each(|warning| warn(warning));
-            Ok(id)
+    let made = docker.call(&Call::Create { name, body: Box::new(body) }).and_then(Reply::created);
+    let (id, warnings) = made.map_err(|error| error.to_string())?;
+    warnings.iter().take(crate::base::limits::WARNINGS_PER_CREATE).for_each(|warning| warn(warning));
+    Ok(id)
+}
+
+/// Why a container is not added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotAdded {
+    /// What pods of a source may do forbids it.
+    Forbidden(String),
+    /// Anything else.
+    Failed(String),
+}
+
+impl fmt::Display for NotAdded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotAdded::Forbidden(why) | NotAdded::Failed(why) => f.write_str(why),
         }
-        _ => Err(surprise("create").to_string()),
     }
 }
 
-/// What the refusal of a policy begins with.
-pub const FORBIDDEN: &str = "nothing is added, for pods of source";
-
-fn surprise(call: &str) -> DockerError {
-    DockerError::BadAnswer(format!("{call}: an answer of another kind"))
+impl From<String> for NotAdded {
+    fn from(why: String) -> NotAdded {
+        NotAdded::Failed(why)
+    }
 }
 
 /// Name and UID of a pod.
@@ -115,15 +127,16 @@ pub fn sandbox(docker: &Docker, key: &PodKey, uid: &str, root_dir: &str) -> Resu
     ];
     let labels =
         labels.into_iter().chain(root_dir).map(|(label, value)| format!("{label}={value}")).collect();
-    let list = match docker.call(&Call::List { labels }).map_err(|error| error.to_string())? {
-        Reply::Containers(list) => list,
-        _ => return Err(surprise("container list").to_string()),
-    };
-    let attempt = |c: &ContainerSummary| -> u32 {
-        c.labels.get(labels::SANDBOX_ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0)
-    };
+    let list = docker.call(&Call::List { labels }).and_then(Reply::containers);
+    let list = list.map_err(|error| error.to_string())?;
     let running = list.into_iter().filter(|c| c.state == DockerState::Running);
     running.max_by_key(attempt).ok_or_else(|| format!("pod {} does not run", key.name))
+}
+
+/// The number of a sandbox among those of its pod, when its labels tell it.
+#[must_use]
+pub fn attempt(sandbox: &ContainerSummary) -> Option<u32> {
+    sandbox.labels.get(labels::SANDBOX_ATTEMPT)?.parse().ok()
 }
 
 /// Where the pod's hosts file is, if there is one.
@@ -135,14 +148,11 @@ fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
 
 /// The cgroup of the pod, and what else its sandbox knows of.
 fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
-    match docker.call(&Call::Inspect { id: sandbox.id.clone() }).map_err(|error| error.to_string())? {
-        Reply::Container(detail) => {
-            let HostDetail { cgroup_parent, pids_limit, log_driver, .. } = detail.host_config;
-            let log_driver = LogDriver::parse(&log_driver).unwrap_or_default();
-            Ok(Place { cgroup_parent, pids_limit, log_driver })
-        }
-        _ => Err(surprise("inspect").to_string()),
-    }
+    let detail = docker.call(&Call::Inspect { id: sandbox.id.clone() }).and_then(Reply::container);
+    let detail = detail.map_err(|error| error.to_string())?;
+    let HostDetail { cgroup_parent, pids_limit, log_driver, .. } = detail.host_config;
+    let log_driver = LogDriver::parse(&log_driver).unwrap_or_default();
+    Ok(Place { cgroup_parent, pids_limit, log_driver })
 }
 
 /// The pod with the container in it, without others that were added to it: they were judged before. `labels` are those of
@@ -175,9 +185,9 @@ pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &Ephemer
 /// It may not, and why.
 pub fn judge(
     pod: &DesiredPod,
-    policies: &BTreeMap<String, Told>,
+    policies: &BTreeMap<String, PolicyView>,
     asked_by: Option<Source>,
-) -> Result<(), String> {
+) -> Result<(), NotAdded> {
     refused(pod.source, refusals(pod, &pod.spec, policies, pod.source)?)?;
     let Some(asking) = asked_by.filter(|asking| *asking != pod.source) else { return Ok(()) };
     let mut without = PodSpec::clone(&pod.spec);
@@ -193,7 +203,7 @@ pub fn judge(
 fn refusals(
     pod: &DesiredPod,
     spec: &PodSpec,
-    policies: &BTreeMap<String, Told>,
+    policies: &BTreeMap<String, PolicyView>,
     source: Source,
 ) -> Result<Vec<Refusal>, String> {
     let Some(policy) = policies.get(source.as_str()) else {
@@ -206,12 +216,13 @@ fn refusals(
     })
 }
 
-fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), String> {
+fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), NotAdded> {
     if refusals.is_empty() {
         return Ok(());
     }
     let all: Vec<String> = refusals.iter().map(|r| format!("{}: {}", r.reason, r.message)).collect();
-    Err(format!("{FORBIDDEN} {source} may not have it: {}", all.join("; ")))
+    let why = format!("nothing is added, for pods of source {source} may not have it: {}", all.join("; "));
+    Err(NotAdded::Forbidden(why))
 }
 
 /// As whom it runs, by the pod, its own context and its image, which is brought first. Where its image has a say, the image that was asked is the one to be used, by its id: the tag may be moved meanwhile.
@@ -229,10 +240,7 @@ fn whom(
         Err(error) => return Err(error.to_string()),
     };
     bring(&image, is_here)?;
-    let detail = match inspect().map_err(|error| error.to_string())? {
-        Reply::Image(detail) => detail,
-        _ => return Err(surprise("image inspect").to_string()),
-    };
+    let detail = inspect().and_then(Reply::image).map_err(|error| error.to_string())?;
     let asks = matches!(security::user(pod, container, None), User::AsksImage);
     match security::user(pod, container, Some(&detail.user)) {
         User::Is(user) => Ok((user, Some(detail.id).filter(|_| asks))),
@@ -256,10 +264,10 @@ mod tests {
             ..Pod::default()
         };
         let labels: BTreeMap<String, String> = [(labels::SOURCE.to_owned(), "file".to_owned())].into();
-        let told = |level: &str, allow_privileged| Told {
+        let told = |level: &str, allow_privileged| PolicyView {
             pod_security: Some(level.to_owned()),
             allow_privileged,
-            ..Told::default()
+            ..PolicyView::default()
         };
         let policies = BTreeMap::from([
             ("file".to_owned(), told("privileged", true)),
@@ -279,6 +287,7 @@ mod tests {
         assert_eq!(added(false, true, None), Ok(()), "root of the node");
         assert_eq!(added(false, true, Some(Source::File)), Ok(()));
         let why = added(false, true, Some(Source::Api)).unwrap_err();
+        let why = why.to_string();
         assert!(why.contains("for pods of source api") && why.contains("\"look\""), "{why}");
         assert_eq!(added(true, false, Some(Source::Api)), Ok(()), "what the pod has is not what it brings");
         assert!(added(true, true, Some(Source::Api)).is_err());

@@ -1,5 +1,5 @@
 //! The mailbox of a worker between threads: a sender puts its message, wakes the worker, and never waits for it.
-//! [`Slot`] decides which messages are kept and which replace others.
+//! [`Slot`] decides which messages for the machine are kept and which replace others; some are for the thread itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,32 @@ use crate::probe::prober::{News, ProbeListener};
 /// A mailbox: putting never blocks on the worker.
 #[derive(Debug)]
 pub struct Mailbox {
-    slot: Mutex<Slot>,
+    unread: Mutex<Unread>,
     /// Turns at the gate that came and were not taken yet.
     grants: AtomicUsize,
     wake: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Unread {
+    /// For the machine.
+    slot: Slot,
+    /// For the thread: whether the parts of volumes are there that the create of this number waits for. Bounded by the
+    /// creates.
+    bound: Vec<(u64, Result<(), String>)>,
+    /// For the thread: it is to end.
+    closed: bool,
+}
+
+/// What a worker reads at once.
+#[derive(Debug)]
+pub(super) struct Mail {
+    /// For the machine.
+    pub(super) inbox: Inbox,
+    /// What creates waited for, as [`Mailbox::bound`] was told.
+    pub(super) bound: Vec<(u64, Result<(), String>)>,
+    /// The worker is to end.
+    pub(super) closed: bool,
 }
 
 impl Mailbox {
@@ -27,12 +49,26 @@ impl Mailbox {
     /// No file descriptor is left.
     pub fn new() -> io::Result<Mailbox> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { slot: Mutex::new(Slot::default()), grants: AtomicUsize::new(0), wake })
+        Ok(Mailbox { unread: Mutex::default(), grants: AtomicUsize::new(0), wake })
     }
 
-    /// Changes what is unread, and wakes the worker.
+    /// Changes what the machine has not read, and wakes the worker.
     pub fn put(&self, change: impl FnOnce(&mut Slot)) {
-        change(&mut self.slot.lock().unwrap_or_else(PoisonError::into_inner));
+        self.change(|unread| change(&mut unread.slot));
+    }
+
+    /// What the create of this number waited for is there, or why not.
+    pub(super) fn bound(&self, token: u64, result: Result<(), String>) {
+        self.change(|unread| unread.bound.push((token, result)));
+    }
+
+    /// Tells the worker to end.
+    pub(super) fn close(&self) {
+        self.change(|unread| unread.closed = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Unread)) {
+        change(&mut self.unread.lock().unwrap_or_else(PoisonError::into_inner));
         self.wake();
     }
 
@@ -53,10 +89,12 @@ impl Mailbox {
     }
 
     /// Takes everything unread.
-    pub(super) fn take(&self) -> Inbox {
+    pub(super) fn take(&self) -> Mail {
         let mut count = [0u8; 8];
         _ = rustix::io::read(&self.wake, &mut count);
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let bound = std::mem::take(&mut unread.bound);
+        Mail { inbox: unread.slot.take(), bound, closed: unread.closed }
     }
 }
 
@@ -70,5 +108,21 @@ impl AsFd for Mailbox {
 impl ProbeListener for Mailbox {
     fn notify(&self, news: News) {
         self.put(|slot| slot.news(news));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_thread_is_told_comes_once_and_the_end_stays() {
+        let mailbox = Mailbox::new().unwrap();
+        mailbox.bound(7, Ok(()));
+        mailbox.close();
+        let mail = mailbox.take();
+        assert!(mail.closed && mail.bound == [(7, Ok(()))]);
+        let mail = mailbox.take();
+        assert!(mail.closed && mail.bound.is_empty());
     }
 }

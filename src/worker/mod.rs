@@ -8,5 +8,6 @@ pub mod added;
 pub mod gate;
 pub mod mailbox;
 pub mod needs;
+pub mod node;
 pub mod pulls;
 pub mod thread;

@@ -82,7 +82,8 @@ mod tests {
     use crate::node::devices::Device;
 
     fn scratch(name: &str) -> std::path::PathBuf {
-        let dir = std::env::temp_dir().join(format!("podkeeper-needs-{name}-{}", std::process::id()));
+        let dir =
+            crate::base::testing::temporary().join(format!("podkeeper-needs-{name}-{}", std::process::id()));
         _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(dir.join("seccomp/profiles")).unwrap();
         dir

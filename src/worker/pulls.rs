@@ -2,11 +2,14 @@
 //! the built-in sandbox image. A worker asks, and finds the answer in its mailbox.
 //!
 //! Threads `pk-images` exist only while there is something to pull. A pull that hangs ends by the progress
-//! deadline, and holds up only the pods that wait for it or, in turn, behind it. Pods whose image is here
+//! deadline, and holds up only the pods that wait for it or, in turn, behind it; so does one that hardly moves while
+//! others wait for its place. One that nobody waits for any more ends. Pods whose image is here
 //! wait for no pull of others, and not twice for a registry that does not answer.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::fd::AsFd as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,70 +17,38 @@ use super::mailbox::Mailbox;
 use crate::base::clock::{Clock, System};
 use crate::base::limits;
 use crate::image::credentials::{Credential, lookup};
-use crate::image::fetch::{self, PullError};
-use crate::image::grants::{Grants, With};
+use crate::image::fetch::{self, Consent, PullError};
+use crate::image::grants::{Begun, Grants, With};
 use crate::image::node_keys::NodeKeys;
 use crate::image::rate::Bucket;
 use crate::image::reference;
-use crate::machine::{PullOutcome, PullRequest, Pulled};
-use crate::manifest::pull_policy;
+use crate::machine::{PullOutcome, PullRequest};
+use crate::pod::Source;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
-use crate::runtime::progress::Progress;
+use crate::runtime::progress::{Message, Progress};
 use crate::runtime::pull::Patience;
 use crate::runtime::{Call, Reply, sandbox_image};
 
+mod answer;
+mod bring;
+mod pace;
 mod queue;
 mod registries;
+mod room;
+mod stop;
 
+use answer::{Answer, is_read, reply};
+pub use pace::{Pace, PullPolicy};
 use queue::{Job, Queue};
 use registries::Registries;
+use stop::{News, Speed, Stop};
 
-/// How images are pulled on this node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// `--image-pull-progress-deadline`: a pull during which nothing moves for this long is given up.
-    pub deadline: Duration,
-    /// Pulls at once; one for `--serialize-image-pulls`.
-    pub at_once: usize,
-    /// `--registry-qps`: pulls that may begin in a second; 0 for no limit.
-    pub rate: u32,
-    /// `--registry-burst`.
-    pub burst: u32,
-}
-
-impl Default for Pace {
-    /// The kubelet's.
-    fn default() -> Pace {
-        Pace { deadline: Duration::from_secs(60), at_once: 1, rate: 5, burst: 10 }
-    }
-}
-
-/// `imagePullPolicy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PullPolicy {
-    Always,
-    IfNotPresent,
-    Never,
-}
-
-impl PullPolicy {
-    /// As written, or the default for this image.
-    #[must_use]
-    pub fn of(written: Option<&str>, image: Option<&str>) -> PullPolicy {
-        match written.unwrap_or_else(|| pull_policy(image.unwrap_or_default())) {
-            "Always" => PullPolicy::Always,
-            "Never" => PullPolicy::Never,
-            _ => PullPolicy::IfNotPresent,
-        }
-    }
-}
+const GIVES_WAY: &str =
+    "given up: Docker has no download left, and a pod of a source that goes first waits for one";
 
 /// Called with each image that a pod wants and Docker may not have.
 pub type OnMissing = Box<dyn Fn(&str) + Send + Sync>;
-
-/// Where an answer goes; the preparation of the sandbox image needs none.
-type Answer = Option<Arc<Mailbox>>;
 
 /// Asks for images. Clones share one queue.
 #[derive(Clone)]
@@ -104,18 +75,18 @@ struct Shared {
 }
 
 impl Pulls {
-    /// Nothing is pulled yet, and no thread runs.
+    /// Nothing is pulled yet, and no thread runs. Pulls of sources `behind` others give way to theirs.
     #[must_use]
     pub fn new(
         docker: Docker,
         clock: System,
-        pace: Pace,
+        (pace, behind): (Pace, BTreeSet<Source>),
         keys: NodeKeys,
         grants: Arc<Grants>,
         missing: OnMissing,
     ) -> Pulls {
         let bucket = Mutex::new(Bucket::new(pace.rate, pace.burst));
-        let queue = Mutex::new(Queue::new(pace.at_once));
+        let queue = Mutex::new(Queue::new(pace.at_once, behind));
         let deadline = pace.deadline;
         let registries = Mutex::default();
         Pulls {
@@ -139,15 +110,24 @@ impl Pulls {
     }
 
     /// Asks for an image; never blocks on a pull. The answer comes into the mailbox.
-    pub fn ask(&self, request: PullRequest, answer: Arc<Mailbox>) {
+    pub fn ask(&self, request: PullRequest, answer: &Arc<Mailbox>) {
         if !request.builtin {
             self.missing(&request.image);
         }
-        if let Err((request, answer)) = self.shared.queue().add(request, Some(answer)) {
+        if let Err((request, answer)) = self.shared.queue().add(request, Some(Arc::downgrade(answer))) {
             let why = "too many images are waiting to be pulled".to_owned();
             reply(&request, &answer, PullOutcome::Failed(why), (Duration::ZERO, None));
         }
         self.shared.begin();
+    }
+
+    /// A worker has ended: pulls that nobody else waits for end, too.
+    pub(super) fn leave(&self, mailbox: &Arc<Mailbox>) {
+        let ended = Arc::as_ptr(mailbox);
+        let stays = |answer: &Answer| {
+            is_read(answer) && !answer.as_ref().is_some_and(|mailbox| std::ptr::eq(mailbox.as_ptr(), ended))
+        };
+        self.shared.queue().drop_unwanted(stays);
     }
 
     /// A pod wants this image, Docker does not have it, and its policy forbids a pull.
@@ -176,52 +156,10 @@ impl Pulls {
     /// Has the built-in sandbox image loaded ahead of the first pod.
     pub fn prepare_sandbox_image(&self) {
         let image = sandbox_image::image_name();
-        let request =
-            PullRequest { image, builtin: true, local_copy_will_do: false, credentials: Vec::new() };
+        let request = PullRequest::plain(image, true, Source::File);
         // A full queue is no loss: the pod that misses the image asks again.
         _ = self.shared.queue().add(request, None);
         self.shared.begin();
-    }
-}
-
-impl Pulls {
-    /// Brings an image for a container that is added to a pod, and returns when it is here: at the node's rate, with its
-    /// credentials, and by the record of whose images are whose; `is_here` as Docker tells. Not in the queue: who calls
-    /// bounds how many are brought at once.
-    ///
-    /// # Errors
-    /// Why it cannot be had; for a user.
-    pub fn bring(&self, image: &str, policy: PullPolicy, is_here: bool) -> Result<(), String> {
-        let shared = &self.shared;
-        if is_here && policy != PullPolicy::Always && shared.grants.allows(image, &[]) {
-            return Ok(());
-        }
-        if policy == PullPolicy::Never {
-            let why = if is_here { "came with the secret of another pod" } else { "is not on this node" };
-            return Err(format!("ErrImageNeverPull: image {image:?} {why}, and may not be pulled"));
-        }
-        let request = PullRequest {
-            image: image.to_owned(),
-            builtin: false,
-            local_copy_will_do: false,
-            credentials: Vec::new(),
-        };
-        let result = shared.fetch(&request, is_here && shared.grants.allows(image, &[]), &mut |_| {});
-        _ = shared.learn(&request, &result);
-        result.map(drop).map_err(|error| format!("ErrImagePull: image {image:?}: {error}"))
-    }
-}
-
-/// With how long the pull took, and the image's bytes.
-fn reply(
-    request: &PullRequest,
-    answer: &Answer,
-    outcome: PullOutcome,
-    (took, size): (Duration, Option<u64>),
-) {
-    if let Some(mailbox) = answer {
-        let pulled = Pulled { image: request.image.clone(), outcome, took, size };
-        mailbox.put(|slot| slot.pulled(pulled));
     }
 }
 
@@ -230,10 +168,8 @@ fn shown(request: &PullRequest) -> Vec<&Credential> {
     lookup(&request.image, request.credentials.iter().map(|config| &**config))
 }
 
-/// A worker still holds this mailbox, besides the queue, and will read the answer.
-fn is_read(answer: &Answer) -> bool {
-    answer.as_ref().is_none_or(|mailbox| Arc::strong_count(mailbox) > 1)
-}
+/// What became of a pull, and whether it had begun with a pod's secrets.
+type Fetched = (Option<Begun>, Result<With, PullError>);
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue<Answer>> {
@@ -269,15 +205,14 @@ impl Shared {
                 }
                 continue;
             }
-            let result = self.pull(&job, here);
+            let (begun, result) = self.pull(&job, here);
             let took = began.elapsed();
             self.remember(&job.request, result.as_ref().err(), took);
-            let size = self.learn(&job.request, &result);
+            let size = self.learn(&job.request, &result, begun);
             let asks = self.queue().done(&job.key);
             // One pull, but an answer for each pod: a pod that may use an older copy gets it.
             let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
-            let unasked =
-                matches!(&result, Err(PullError::OverRate | PullError::Unasked(_) | PullError::Silent(_)));
+            let unasked = result.as_ref().is_err_and(|error| !matches!(error, PullError::Answered(_)));
             let there = lenient && unasked && (here || self.is_present(&job.request.image));
             for (request, answer) in asks {
                 let outcome = match &result {
@@ -311,7 +246,7 @@ impl Shared {
         }
         let registry = reference::registry(&request.image);
         match error {
-            Some(PullError::OverRate) => {}
+            Some(PullError::OverRate | PullError::NotNoted) => {}
             Some(PullError::Unasked(_) | PullError::Silent(_)) => {
                 self.registries().silent(registry, took, self.clock.now().mono);
             }
@@ -320,18 +255,87 @@ impl Shared {
     }
 
     /// `here`: there is a copy, and a pod that asks may use it.
-    fn pull(&self, job: &Job, here: bool) -> Result<With, PullError> {
-        self.fetch(&job.request, here, &mut |words| self.tell(job, words))
+    fn pull(&self, job: &Job, here: bool) -> Fetched {
+        let stop = job.stop.as_deref();
+        let mut hear = |news: News<'_>| match (news, stop) {
+            (News::Progress(words), _) => self.tell(job, words),
+            (News::Moves, _) => self.queue().moves(&job.key),
+            (News::Heard, Some(stop)) => {
+                let now = self.clock.now().mono;
+                if self.queue().gives_way(&job.key, now) {
+                    stop.give_up(GIVES_WAY.to_owned());
+                }
+            }
+            (News::Slow(why), Some(stop)) => {
+                let now = self.clock.now().mono;
+                if self.queue().is_in_the_way(&job.key, now) {
+                    stop.give_up(why.to_owned());
+                }
+            }
+            _ => {}
+        };
+        self.queue().begins(&job.key, self.clock.now().mono);
+        self.fetch(&job.request, here, stop, &mut hear)
     }
 
-    /// See [`Shared::pull`]. `tell` is given the progress, now and then.
+    /// See [`Shared::pull`]. `stop` ends it, and `hear` is told how it goes.
     fn fetch(
         &self,
         request: &PullRequest,
         here: bool,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<With, PullError> {
-        let wait = Wait::at_most(self.deadline);
+        stop: Option<&Stop>,
+        hear: &mut dyn FnMut(News<'_>),
+    ) -> Fetched {
+        let wait = Wait { timeout: Some(self.deadline), wake: stop.map(Stop::as_fd) };
+        match self.without_pull(request, here, &wait) {
+            Ok(None) => {}
+            Ok(Some(with)) => return (None, Ok(with)),
+            Err(error) => return (None, Err(error)),
+        }
+        if !shown(request).is_empty() && !self.has_room(request) {
+            return (None, Err(PullError::NotNoted));
+        }
+        let consent = self.consent(&request.image);
+        let begins = !here && !shown(request).is_empty();
+        let begun = begins.then(|| self.grants.begin(&request.image));
+        let mut progress = Progress::default();
+        let (mut told, mut has_moved) = (Instant::now(), false);
+        let mut speed = Speed::new(self.deadline, self.clock.now().mono);
+        let secrets = request.credentials.iter().map(|config| &**config);
+        let patience = Patience { answer: here.then_some(limits::REGISTRY_ANSWER), progress: wait };
+        let mut on_message = |message: &Message<'_>| {
+            progress.take(message);
+            let moment = progress.moment();
+            hear(News::Heard);
+            if !has_moved && (moment.done > 0 || moment.ready > 0) {
+                has_moved = true;
+                hear(News::Moves);
+            }
+            if let Some(why) = speed.complaint(&moment, self.clock.now().mono) {
+                hear(News::Slow(&why));
+            }
+            if told.elapsed() >= limits::PULL_PROGRESS {
+                told = Instant::now();
+                hear(News::Progress(&moment.words()));
+            }
+        };
+        let image = &request.image;
+        let pulled =
+            fetch::pull(&self.docker, image, secrets, &self.keys, consent, &patience, &mut on_message);
+        let pulled = match stop.and_then(Stop::why) {
+            Some(why) => pulled.map_err(|_| PullError::Unasked(format!("pull of {image}: {why}"))),
+            None => pulled,
+        };
+        (begun, pulled)
+    }
+
+    /// What needs no pull, or may not be pulled now.
+    fn without_pull(
+        &self,
+        request: &PullRequest,
+        here: bool,
+        wait: &Wait<'_>,
+    ) -> Result<Option<With>, PullError> {
         let registry = reference::registry(&request.image);
         if here && self.registries().is_silent(registry, self.clock.now().mono) {
             let why = format!("registry {registry} has not answered lately and is not asked again so soon");
@@ -339,33 +343,25 @@ impl Shared {
         }
         if request.builtin {
             if !self.is_present(&request.image) {
-                self.docker.load(&mut sandbox_image::image_tar().as_slice(), &wait)?;
+                self.docker.load(&mut sandbox_image::image_tar().as_slice(), wait)?;
             }
-            return Ok(With::NodeOrNone);
+            return Ok(Some(With::NodeOrNone));
         }
         if self.grants.is_unknown(&request.image)
             && let Some(id) = self.id_of_loaded(&request.image)
             && self.grants.loaded(&request.image, &id)
         {
-            return Ok(With::NodeOrNone);
+            return Ok(Some(With::NodeOrNone));
         }
-        if !self.may_ask(here) {
-            return Err(PullError::OverRate);
+        if self.may_ask(here) { Ok(None) } else { Err(PullError::OverRate) }
+    }
+
+    /// Of a copy that may be another pod's, by its digest, the pull proves nothing.
+    fn consent(&self, image: &str) -> Consent {
+        match image.contains('@') && self.grants.needs_credentials(image) {
+            true => Consent::Asked,
+            false => Consent::Pull,
         }
-        if !here && !shown(request).is_empty() {
-            self.grants.begin(&request.image);
-        }
-        let mut progress = Progress::default();
-        let mut told = Instant::now();
-        let secrets = request.credentials.iter().map(|config| &**config);
-        let patience = Patience { answer: here.then_some(limits::REGISTRY_ANSWER), progress: wait };
-        fetch::pull(&self.docker, &request.image, secrets, &self.keys, &patience, &mut |message| {
-            progress.take(message);
-            if told.elapsed() >= limits::PULL_PROGRESS {
-                told = Instant::now();
-                tell(&progress.moment().words());
-            }
-        })
     }
 
     /// The node's rate lets another pull begin. Where a copy is here, it waits for its turn: no pod
@@ -391,27 +387,34 @@ impl Shared {
     /// Tells the progress of the pull to all that wait for it.
     fn tell(&self, job: &Job, words: &str) {
         for (request, answer) in self.queue().askers(&job.key) {
-            if let Some(mailbox) = answer {
+            if let Some(mailbox) = answer.as_ref().and_then(Weak::upgrade) {
                 mailbox.put(|slot| slot.pulling(request.image.clone(), words.to_owned()));
             }
         }
     }
 
     /// Remembers which credentials brought an image. Returns its size in bytes, for its event.
-    fn learn(&self, request: &PullRequest, result: &Result<With, PullError>) -> Option<u64> {
+    fn learn(
+        &self,
+        request: &PullRequest,
+        result: &Result<With, PullError>,
+        begun: Option<Begun>,
+    ) -> Option<u64> {
         if request.builtin {
             return None;
         }
         let image = &request.image;
         let Ok(with) = result else {
-            self.grants.failed(image);
+            if let Some(begun) = begun {
+                self.grants.failed(image, begun);
+            }
             return None;
         };
         let detail = match self.docker.call(&Call::ImageInspect { image: image.clone() }) {
             Ok(Reply::Image(detail)) => Some(detail),
             _ => None,
         };
-        self.grants.pulled(image, detail.as_ref().map_or("", |detail| &detail.id), with);
+        self.grants.pulled(image, detail.as_ref().map_or("", |detail| &detail.id), with, begun);
         detail.and_then(|detail| u64::try_from(detail.size).ok())
     }
 

@@ -10,15 +10,17 @@ use std::{fmt, io, thread};
 use rustix::event::{PollFd, PollFlags};
 
 use super::gate::{Gate, Permit};
-use super::mailbox::Mailbox;
+use super::mailbox::{Mail, Mailbox};
 use super::needs;
+use super::node::NodeCells;
 use super::pulls::Pulls;
 use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
-use crate::base::pulse::Pulses;
 use crate::base::table::Table;
 use crate::cgroup::{self, Cgroups};
-use crate::machine::{FromPod, Input, Machine, Output, Settings, Slot, Token};
+use crate::cni::networks::Networks;
+use crate::cni::orders::PodNetworks;
+use crate::machine::{FromPod, Input, Machine, NodeFacts, Output, Settings, Token};
 use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
@@ -30,6 +32,7 @@ use crate::recorder::{ObjectEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{BindOptions, Call, DockerError, Refusal, labels};
+use crate::status::task::{Pulses, Task};
 use crate::termination::files::Files;
 use crate::volumes::manager::{PodVolumes, Volumes};
 
@@ -48,6 +51,8 @@ impl fmt::Debug for Tell {
 pub struct Tools {
     /// For the machines.
     pub settings: Arc<Settings>,
+    /// What they are told of the node.
+    pub node: NodeCells,
     /// Docker.
     pub docker: Docker,
     /// The one clock.
@@ -62,6 +67,8 @@ pub struct Tools {
     pub files: NodeFiles,
     /// The network of the pods.
     pub network: Arc<PodNetwork>,
+    /// Networks that plugins make.
+    pub networks: Arc<Networks>,
     /// What pods see of the disk.
     pub volumes: Volumes,
     /// The gate for starts of all pods.
@@ -89,7 +96,8 @@ impl Worker {
     /// The system has no thread or file descriptor left.
     pub fn spawn(key: &PodKey, found: Option<Vec<Owned>>, tools: Tools) -> io::Result<Worker> {
         let mailbox = Arc::new(Mailbox::new()?);
-        let machine = Machine::new(key.clone(), Arc::clone(&tools.settings));
+        let node = tools.node.facts();
+        let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), node.clone());
         let told = Arc::clone(&mailbox);
         let tell = Arc::new(move |report| told.put(|slot| slot.volumes(report)));
         let volumes = PodVolumes::new(&tools.volumes, key.clone(), tell);
@@ -98,9 +106,13 @@ impl Worker {
             &tools.cgroups,
             Arc::new(move |report| told.put(|slot| slot.cgroup(report))),
         );
+        let told = Arc::clone(&mailbox);
+        let tell = Arc::new(move |report| told.put(|slot| slot.network(report)));
+        let networks = PodNetworks::new(&tools.networks, tell);
         let body = Body {
             key: key.clone(),
             machine,
+            node,
             mailbox: Arc::clone(&mailbox),
             tools,
             calls: Vec::new(),
@@ -108,12 +120,13 @@ impl Worker {
             told: found.map(Input::Found).into_iter().collect(),
             volumes,
             cgroups,
+            networks,
             unbound: Table::new(),
             logs: ContainerLogs::new(),
             unsent: Table::new(),
         };
         thread::Builder::new().name(thread_name(key)).stack_size(limits::WORKER_STACK).spawn(move || {
-            body.tools.pulses.join(format!("pod {}", body.key));
+            body.tools.pulses.join(Task::Pod(body.key.clone()));
             body.run();
         })?;
         Ok(Worker { mailbox })
@@ -128,7 +141,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.mailbox.put(Slot::close);
+        self.mailbox.close();
     }
 }
 
@@ -143,6 +156,8 @@ fn thread_name(key: &PodKey) -> String {
 struct Body {
     key: PodKey,
     machine: Machine,
+    /// What the machine was told of the node.
+    node: NodeFacts,
     mailbox: Arc<Mailbox>,
     tools: Tools,
     calls: Vec<InFlight>,
@@ -152,6 +167,7 @@ struct Body {
     told: Vec<Input>,
     volumes: PodVolumes,
     cgroups: cgroup::PodCgroups,
+    networks: PodNetworks,
     /// Creates that wait for parts of volumes, and until when.
     unbound: Table<u64, (Create, Mono)>,
     /// Containers whose links were made.
@@ -170,6 +186,7 @@ struct InFlight {
 impl Drop for Body {
     fn drop(&mut self) {
         self.tools.gate.leave(&self.mailbox);
+        self.tools.pulls.leave(&self.mailbox);
         PodNetwork::after_a_pod(&self.tools.network);
         let mailbox = Arc::clone(&self.mailbox);
         self.tools.prober.watch(&self.key, mailbox, Watch::default());
@@ -182,8 +199,8 @@ impl Body {
     fn run(mut self) {
         PodNetwork::before_a_pod(&self.tools.network);
         loop {
-            let mut inbox = self.mailbox.take();
-            if inbox.closed {
+            let Mail { inbox, bound, closed } = self.mailbox.take();
+            if closed {
                 return;
             }
             for permit in self.grants() {
@@ -192,8 +209,11 @@ impl Body {
                 }
             }
             let now = self.tools.clock.now();
-            for (token, bound) in std::mem::take(&mut inbox.bound) {
-                self.bound(token, bound, &now);
+            if let Some(node) = self.tools.node.news(&mut self.node) {
+                self.machine.handle(Input::Node(node), &now);
+            }
+            for (token, result) in bound {
+                self.bound(token, result, &now);
             }
             self.give_up_binding(&now);
             // Answers that are there already come first: hints may be about them.
@@ -243,19 +263,12 @@ impl Body {
                     let until = self.tools.clock.now().mono.after(limits::SUB_PATHS);
                     self.unbound.insert(token.0, (create, until));
                     let mailbox = Arc::clone(&self.mailbox);
-                    let told = move |result| mailbox.put(|slot| slot.bound(token.0, result));
+                    let told = move |result| mailbox.bound(token.0, result);
                     self.volumes.sub_paths(parts, Box::new(told));
                 }
             }
             Output::Call(token, call) => self.begin(token, &call, None),
-            Output::Withdraw(token) => {
-                let before = self.queued.len();
-                // Its turn at the gate, when it comes, is passed on.
-                self.queued.retain(|(queued, _)| *queued != token);
-                if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
-                    self.told.push(Input::Withdrawn(token));
-                }
-            }
+            Output::Withdraw(token) => self.withdraw(token),
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);
                 self.told.push(Input::Message { id, read });
@@ -263,6 +276,8 @@ impl Body {
             Output::Volumes(order) => self.volumes.order(order),
             Output::ForgetMessage(file) => self.tools.termination.remove(&file),
             Output::AskAddresses => self.told.push(Input::Addresses(self.tools.files.addresses())),
+            Output::AskNetwork => self.told.push(Input::NetworkReady(self.tools.networks.ready())),
+            Output::Attach(order) => self.networks.order(order),
             Output::Hosts(token, hosts) => {
                 if let Err(why) = self.tools.files.write_hosts(&hosts) {
                     self.unsent.insert(token, why);
@@ -270,7 +285,7 @@ impl Body {
             }
             Output::ForgetPod(uid) => self.tools.files.forget(&uid),
             Output::Network => PodNetwork::ensure_soon(&self.tools.network),
-            Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
+            Output::Pull(request) => self.tools.pulls.ask(request, &self.mailbox),
             Output::Missing(image) => self.tools.pulls.missing(&image),
             Output::Watch(watch) => {
                 let mailbox = Arc::clone(&self.mailbox);
@@ -296,6 +311,16 @@ impl Body {
             Output::Log(level, line) => log::log!(level, "{line}"),
         }
         true
+    }
+
+    /// Takes a call back that was not sent yet.
+    fn withdraw(&mut self, token: Token) {
+        let before = self.queued.len();
+        // Its turn at the gate, when it comes, is passed on.
+        self.queued.retain(|(queued, _)| *queued != token);
+        if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
+            self.told.push(Input::Withdrawn(token));
+        }
     }
 
     /// What a create needs on the node's disk, made just before it is sent; what the pod is to be told.
@@ -358,7 +383,7 @@ impl Body {
                     // It is told like any other reply: a machine hears nothing between two steps.
                     let why = Err("this Docker has no recursive read-only mounts".to_owned());
                     self.unbound.insert(token.0, (create, Mono(std::time::Duration::MAX)));
-                    return self.mailbox.put(|slot| slot.bound(token.0, why));
+                    return self.mailbox.bound(token.0, why);
                 }
                 options.read_only_non_recursive = false;
                 if *options == BindOptions::default() {

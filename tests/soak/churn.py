@@ -249,13 +249,18 @@ def main():
                 first = settled(node)
         passed = judge(first, settled(node))
     finally:
-        if node:
-            node.close()
-        if options.keep or not passed:
-            print(f"left for a look: {base}")
-        else:
-            shutil.rmtree(base, ignore_errors=True)
+        leave(node, base, options.keep or not passed)
     sys.exit(0 if passed else 1)
+
+
+def leave(node, base, stays, more=""):
+    """Ends the node, and removes its directory if that is not to be looked at."""
+    if node:
+        node.close()
+    if stays:
+        print(f"left for a look: {base}{more}")
+    else:
+        shutil.rmtree(base, ignore_errors=True)
 
 
 def settled(node):

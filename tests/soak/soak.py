@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import random
-import shutil
 import signal
 import statistics
 import subprocess
@@ -225,12 +224,7 @@ def main():
             number += 1
         passed = judge(samples)
     finally:
-        if node:
-            node.close()
-        if options.keep or not passed:
-            print(f"left for a look: {base}; the same again: --seed {options.seed}")
-        else:
-            shutil.rmtree(base, ignore_errors=True)
+        churn.leave(node, base, options.keep or not passed, f"; the same again: --seed {options.seed}")
     sys.exit(0 if passed else 1)
 
 

@@ -8,9 +8,9 @@ use super::{Entry, Holdings, Id, Inner, Leaving, path};
 use crate::api::failure::Failure;
 use crate::api::kinds::Resource;
 use crate::api::value::is_deeper;
-use crate::api::world::Key;
 use crate::base::limits;
 use crate::manifest::Decoded;
+use crate::node::sys;
 use crate::pod::DesiredPod;
 
 /// A change that is under way.
@@ -110,11 +110,13 @@ impl Change<'_> {
         if have > most {
             return full(format!("{most} {what}"));
         }
-        if bytes(|entry| entry.local) > limits::OBJECT_BYTES_PER_SOURCE {
-            return full(format!("{} bytes of ConfigMaps and Secrets", limits::OBJECT_BYTES_PER_SOURCE));
+        let most = |most: usize| sys::share(most, limits::API_STORE_PART);
+        let (local, all) = (most(limits::OBJECT_BYTES_PER_SOURCE), most(limits::API_STORE));
+        if bytes(|entry| entry.local) > local {
+            return full(format!("{local} bytes of ConfigMaps and Secrets"));
         }
-        if bytes(|entry| entry.size) > limits::API_STORE {
-            return full(format!("{} bytes of objects as JSON", limits::API_STORE));
+        if bytes(|entry| entry.size) > all {
+            return full(format!("{all} bytes of objects as JSON"));
         }
         Ok(())
     }
@@ -152,10 +154,16 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Has the node stop a removed pod sooner than it was told.
-    pub fn hurry(&mut self, key: &Key, leaving: Value, grace: i64) {
+    /// Has the node stop a removed pod sooner than it was told, also one that was removed under an earlier daemon.
+    pub fn hurry(&mut self, id: &Id, leaving: Value, grace: i64) {
         let uid = leaving.pointer("/metadata/uid").cloned();
-        let Some(one) = self.inner.leaving.get_mut(key) else { return };
+        if !self.inner.leaving.contains_key(&id.1)
+            && let Some(orphan) = self.holdings.orphan(id, &leaving)
+        {
+            let one = Leaving { value: Arc::new(leaving.clone()), pods: vec![orphan] };
+            self.inner.leaving.insert(id.1.clone(), one);
+        }
+        let Some(one) = self.inner.leaving.get_mut(&id.1) else { return };
         if one.value.pointer("/metadata/uid") != uid.as_ref() {
             return;
         }

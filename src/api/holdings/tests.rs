@@ -16,7 +16,7 @@ fn open(dir: &Path) -> (Holdings, Sent, Reading) {
     let (sender, sent) = crossbeam_channel::unbounded();
     let send: Send = Arc::new(move |update| sender.send(update).is_ok());
     let acceptor = Acceptor::new(Source::Api, "n".to_owned());
-    let holdings = Holdings::new(dir.to_owned(), None, acceptor, Told::default(), send);
+    let holdings = Holdings::new(dir.to_owned(), None, acceptor, ApiBoard::default(), send);
     let reading = holdings.read().unwrap();
     (holdings, sent, reading)
 }
@@ -184,12 +184,12 @@ fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
     let at = |name: &str| id(Resource::Pods, "default", name);
     put(&holdings, &at("a"), pod("a")).unwrap();
     holdings.begin().unwrap().remove_pod(&at("a"), pod("a"), 3600).unwrap();
-    holdings.begin().unwrap().hurry(&at("a").1, pod("a"), 0);
+    holdings.begin().unwrap().hurry(&at("a"), pod("a"), 0);
     assert_eq!(graces(&sent), [vec![None], vec![Some(3600)], vec![], vec![Some(0)], vec![]]);
     // Another pod of that name is not meant.
     let mut other = pod("a");
     other["metadata"]["uid"] = "other".into();
-    holdings.begin().unwrap().hurry(&at("a").1, other, 0);
+    holdings.begin().unwrap().hurry(&at("a"), other, 0);
     assert!(graces(&sent).is_empty());
     put(&holdings, &at("b"), pod("b")).unwrap();
     let mut waits = pod("b");
@@ -197,5 +197,50 @@ fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
     let decoded = holdings.decode(&at("b"), &waits);
     holdings.begin().unwrap().put_leaving(&at("b"), waits, decoded, 1).unwrap();
     assert_eq!(graces(&sent), [vec![None], vec![Some(1)], vec![]]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// The end of a pod that a killed daemon had begun could not be hurried.
+#[test]
+fn a_deletion_that_an_earlier_daemon_began_may_be_shortened() {
+    use crate::base::clock::Timestamp;
+    use crate::status::snapshot::{PodView, Snapshot};
+
+    let dir = scratch("api-holdings-orphan");
+    let (holdings, sent, _reading) = open(&dir);
+    set(&sent);
+    let at = id(Resource::Pods, "default", "a");
+    // As the node shows what it finds without a manifest.
+    let found = Arc::clone(&holdings.decode(&at, &pod("a")).pods[0]);
+    let told = |source: Source, leaving: Option<Timestamp>| {
+        let view = PodView {
+            pod: Arc::new(DesiredPod { source, ..DesiredPod::clone(&found) }),
+            status: Arc::default(),
+            leaving,
+            stale: false,
+            is_kept: false,
+            is_told: false,
+            is_over: false,
+        };
+        holdings.0.told.tell(Arc::new(Snapshot { pods: vec![view], ..Snapshot::default() }), Arc::default());
+    };
+    let graces = || -> Vec<Vec<Option<i64>>> {
+        let all = sent.try_iter().map(|update| match update.update {
+            SourceUpdate::Full(set) => set.pods,
+            other => panic!("{other:?}"),
+        });
+        all.map(|pods| pods.iter().map(|pod| pod.metadata.deletion_grace_period_seconds).collect()).collect()
+    };
+    for (source, leaving, expected) in [
+        (Source::Api, None, vec![]),
+        (Source::File, Some(Timestamp::UNIX_EPOCH), vec![]),
+        (Source::Api, Some(Timestamp::UNIX_EPOCH), vec![vec![Some(0)], vec![]]),
+        // It is known from now on.
+        (Source::Api, None, vec![vec![Some(0)], vec![]]),
+    ] {
+        told(source, leaving);
+        holdings.begin().unwrap().hurry(&at, pod("a"), 0);
+        assert_eq!(graces(), expected, "{source} {leaving:?}");
+    }
     fs::remove_dir_all(&dir).unwrap();
 }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 use rustls::pki_types::ServerName;
@@ -15,7 +15,9 @@ use serde_json::Value;
 use super::{GROUP, LINK};
 use crate::api::pki;
 use crate::api_client::tls::{Named, configure};
+use crate::base::dial::Socket;
 use crate::base::limits;
+use crate::base::wait::later;
 
 /// A link that was made.
 #[derive(Clone)]
@@ -44,12 +46,12 @@ pub fn link(root_dir: &Path, listens: SocketAddr) -> Result<Made, String> {
     let config = configure(Some(&authorities), Some((&certificate, &key)))?;
     let to = SocketAddr::new(reached(listens.ip()), listens.port());
     let failed = |error: &dyn std::fmt::Display| format!("the daemon cannot be asked at {to}: {error}");
-    let until = Instant::now().checked_add(limits::PAGE_ASK).unwrap_or_else(Instant::now);
+    let until = later(limits::PAGE_ASK);
     let tls =
         ClientConnection::new(Arc::new(config), ServerName::from(to.ip())).map_err(|error| failed(&error))?;
     let tcp = TcpStream::connect_timeout(&to, limits::PAGE_ASK).map_err(|error| failed(&error))?;
-    let mut stream = StreamOwned::new(tls, tcp);
-    let answer = exchange(&mut stream, to, until).map_err(|error| failed(&error))?;
+    let mut stream = StreamOwned::new(tls, Socket { stream: Arc::new(tcp), until });
+    let answer = exchange(&mut stream, to).map_err(|error| failed(&error))?;
     let shown = stream.conn.peer_certificates().and_then(<[_]>::first);
     let digest = digest(&SHA256, shown.map(AsRef::as_ref).unwrap_or_default());
     let pairs: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
@@ -67,24 +69,16 @@ fn reached(listens: IpAddr) -> IpAddr {
 }
 
 /// Sends the request; the whole answer.
-fn exchange(
-    stream: &mut StreamOwned<ClientConnection, TcpStream>,
-    to: SocketAddr,
-    until: Instant,
-) -> std::io::Result<Vec<u8>> {
+fn exchange(stream: &mut StreamOwned<ClientConnection, Socket>, to: SocketAddr) -> std::io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     let mut piece = [0_u8; 4096];
-    stream.sock.set_read_timeout(Some(limits::PAGE_ASK))?;
-    stream.sock.set_write_timeout(Some(limits::PAGE_ASK))?;
     let request =
         format!("POST {LINK} HTTP/1.1\r\nHost: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || answer.len() > limits::PAGE_ANSWER {
-            return Err(std::io::ErrorKind::TimedOut.into());
+        if answer.len() > limits::PAGE_ANSWER {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
         }
-        stream.sock.set_read_timeout(Some(left))?;
         match stream.read(&mut piece)? {
             0 => return Ok(answer),
             read => answer.extend_from_slice(piece.get(..read).unwrap_or_default()),

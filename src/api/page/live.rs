@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
@@ -16,7 +16,8 @@ use crate::api::kinds::Resource;
 use crate::api::told::Waker;
 use crate::api::world::{Change, Key, Object, State, World};
 use crate::base::clock::{Clock as _, System, Timestamp};
-use crate::base::{limits, wait};
+use crate::base::limits;
+use crate::base::wait::{self, later};
 use crate::server::connection::Sink;
 use crate::server::kubelet::Node;
 use crate::status::snapshot::Snapshot;
@@ -197,9 +198,4 @@ fn wait_for(sink: &mut Sink<'_>, until: Instant, waker: Option<&Waker>) -> io::R
 
 fn now() -> Timestamp {
     System::start().now().wall
-}
-
-fn later(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or(now)
 }

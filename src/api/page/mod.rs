@@ -18,16 +18,16 @@ mod view;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use serde_json::json;
 
 use super::failure::Failure;
-use super::rights::{self, Act};
+use super::rights::{self, Act, Rules};
 use super::serve::{Api, Seat};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
-use crate::server::auth::{self, User};
+use crate::base::wait::later;
+use crate::server::auth::User;
 use crate::server::http::answer::{Answer, JSON};
 use crate::server::http::query::Query;
 use crate::server::http::request::{Method, Request};
@@ -91,7 +91,7 @@ impl Page {
         if request.path == OPEN && request.is_get() {
             return self.open(asked);
         }
-        let user = auth::known(&api.certificates, asked.certificates).ok();
+        let user = api.user(asked).ok();
         let session = asks::cookie(request, &self.cookie).filter(|session| self.knows(session));
         let may_see = match &user {
             Some(user) => sees(&api.auth, user),
@@ -195,7 +195,7 @@ impl Page {
         let query = Query::parse(&format!("tailLines={lines}&follow={follow}&previous={previous}"));
         let rest = format!("{}/{}/{}", text("ns"), text("pod"), text("container"));
         let Some(seat) = self.seat() else { return too_many(request) };
-        let end = Instant::now().checked_add(limits::PAGE_LOG);
+        let end = Some(later(limits::PAGE_LOG));
         match container_logs::answer_until(&api.node, &rest, &query.unwrap_or_default(), end) {
             Reply::Stream(answer, pour) => {
                 let pour = move |sink: &mut crate::server::connection::Sink<'_>| {
@@ -227,15 +227,15 @@ impl Page {
 }
 
 /// Whether a user with a certificate may see the page: who may see pods and their logs.
-fn sees(settings: &auth::Settings, user: &User) -> bool {
+fn sees(rules: &Rules, user: &User) -> bool {
     let get = |part| Act { verb: "get", group: "", resource: "pods", part, namespace: "" };
-    rights::allows(settings, user, get("")) && rights::allows(settings, user, get("log"))
+    ["", "log"].iter().all(|part| rights::allows(rules, user, get(part), None).unwrap_or(false))
 }
 
 /// Whether a user may have a link made.
-fn links(settings: &auth::Settings, user: &User) -> bool {
+fn links(rules: &Rules, user: &User) -> bool {
     let everything = Act { verb: "*", group: "*", resource: "*", part: "", namespace: "" };
-    user.groups.contains(GROUP) || rights::allows(settings, user, everything)
+    user.groups.contains(GROUP) || rights::allows(rules, user, everything, None).unwrap_or(false)
 }
 
 fn too_many(request: &Request) -> Reply {

@@ -10,6 +10,7 @@ use crate::base::clock::Timestamp;
 use crate::base::json;
 use crate::base::{limits, quantity};
 use crate::pod::problem::Severity;
+use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, init_kind};
 use crate::status::columns::Row;
 use crate::status::snapshot::Snapshot;
@@ -35,7 +36,7 @@ impl Tone {
 }
 
 /// Reasons of a container that is on its way.
-const ON_ITS_WAY: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
+const ON_ITS_WAY: [&str; 3] = ["", Reason::ContainerCreating.as_str(), Reason::PodInitializing.as_str()];
 
 /// A pod; `None` for what is none.
 #[must_use]
@@ -230,7 +231,7 @@ pub fn node(snapshot: &Snapshot) -> Value {
         let text = if drain.stopped { "all pods have stopped" } else { "pods are being stopped" };
         notes.push(json!(["Drained", text]));
     }
-    notes.extend(snapshot.stuck.iter().map(|what| json!(["Hangs", short(what)])));
+    notes.extend(snapshot.stuck.iter().map(|what| json!(["Hangs", short(&what.to_string())])));
     let refused = snapshot.problems.iter().filter(|problem| problem.severity == Severity::Error);
     let refused = refused.take(limits::PAGE_PROBLEMS);
     notes.extend(refused.map(|problem| json!(["Not run", short(&problem.to_string())])));

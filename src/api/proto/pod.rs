@@ -8,6 +8,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::wire::{Left, Wire};
 use super::{DEPTH, time, utf8};
+use crate::base::order;
 use crate::manifest::fields;
 
 /// Each line a message: its name, then number and name of each field. A name with `+` before it is a message whose fields
@@ -30,7 +31,7 @@ fn numbers(of: &str) -> Option<&'static Numbers> {
     static TABLE: OnceLock<BTreeMap<&'static str, Numbers>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let lines = NUMBERS.lines().filter_map(|line| line.split_once(' '));
-        lines.map(|(name, fields)| (name, fields_of(fields))).collect()
+        order::map(lines.map(|(name, fields)| (name, fields_of(fields))))
     });
     table.get(of)
 }
@@ -40,8 +41,8 @@ fn kind_of(kind: &str, field: &str) -> Option<&'static str> {
     static TABLE: OnceLock<BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let names = NUMBERS.lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name);
-        let fields = |name| fields::of(name).map(|field| (field.name, field.kind)).collect();
-        names.map(|name| (name, fields(name))).collect()
+        let fields = |name| order::map(fields::of(name).map(|field| (field.name, field.kind)));
+        order::map(names.map(|name| (name, fields(name))))
     });
     table.get(kind)?.get(field).copied()
 }

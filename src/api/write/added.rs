@@ -14,15 +14,17 @@ use serde_json::{Value, json};
 use crate::api::failure::Failure;
 use crate::api::holdings::problems;
 use crate::api::kinds::{Kind, Resource, of};
-use crate::api::told::{Added, Told};
+use crate::api::told::{Added, ApiBoard};
 use crate::api::value::{part, place};
 use crate::base::json;
 use crate::base::limits;
 use crate::manifest::{self, Context};
 use crate::pod::Source;
+use crate::pod::waiting::Reason;
 use crate::policy;
 use crate::runtime::Call;
 use crate::runtime::docker::Docker;
+use crate::runtime::names;
 use crate::server::pool::Count;
 use crate::status::snapshot::Snapshot;
 use crate::worker::added::{self, Wanted};
@@ -67,14 +69,19 @@ pub fn show(pod: &mut Value, asked: &[Added]) {
             spec.push(json!({"name": name(status), "image": status.get("image")}));
         }
     }
-    for Added { container, failure } in asked {
+    for Added { container, failure, was_there } in asked {
         if !statuses.iter().any(|status| name(status) == name(container)) {
-            let waiting = match failure {
-                None => json!({"reason": "ContainerCreating"}),
-                Some(why) => json!({"reason": "CreateContainerError", "message": why}),
+            let state = match failure {
+                // The kubelet's words for what it had started and finds no more (`pkg/kubelet/kubelet_pods.go`).
+                _ if *was_there => json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown",
+                    "message": "The container could not be located when the pod was terminated"}}),
+                None => json!({"waiting": {"reason": Reason::ContainerCreating.as_str()}}),
+                Some(why) => {
+                    json!({"waiting": {"reason": Reason::CreateContainerError.as_str(), "message": why}})
+                }
             };
             all.push(json!({"name": name(container), "image": container.get("image"), "imageID": "",
-                            "ready": false, "restartCount": 0, "state": {"waiting": waiting}}));
+                            "ready": false, "restartCount": 0, "state": state}));
         }
     }
     if !spec.is_empty() {
@@ -193,7 +200,7 @@ fn as_one_of_a_manifest(at: &str, one: &Value) -> Result<(), String> {
 #[derive(Debug, Clone)]
 pub struct Maker {
     pub docker: Docker,
-    pub told: Told,
+    pub told: ApiBoard,
     /// `--root-dir`.
     pub root_dir: std::path::PathBuf,
     pub pulls: Pulls,
@@ -206,7 +213,7 @@ pub struct Maker {
 struct Job {
     pod: Arc<Pod>,
     uid: String,
-    policies: Arc<BTreeMap<String, policy::Told>>,
+    policies: Arc<BTreeMap<String, policy::PolicyView>>,
     container: EphemeralContainer,
     target: Option<String>,
 }
@@ -239,7 +246,8 @@ impl Maker {
                 .into_iter()
                 .collect();
             let whole = added::with_it(&pod, &labels, container);
-            added::judge(&whole, &policies, Some(Source::Api)).map_err(|why| Failure::new(403, why))?;
+            added::judge(&whole, &policies, Some(Source::Api))
+                .map_err(|why| Failure::new(403, why.to_string()))?;
             let target = container.target_container_name.as_deref().filter(|target| !target.is_empty());
             let target = target.map(|target| running(live, target)).transpose()?;
             let (pod, policies) = (Arc::clone(&pod), Arc::clone(&policies));
@@ -251,6 +259,7 @@ impl Maker {
             .map(|container| Added {
                 container: Arc::new(serde_json::to_value(container).unwrap_or_default()),
                 failure: None,
+                was_there: false,
             })
             .collect();
         let bytes = |one: &Added| one.container.to_string().len();
@@ -295,9 +304,10 @@ impl Maker {
         };
         let policy =
             PullPolicy::of(job.container.image_pull_policy.as_deref(), job.container.image.as_deref());
-        let mut bring = |image: &str, is_here: bool| self.pulls.bring(image, policy, is_here);
+        let is_wanted = || self.told.get().snapshot.pods.iter().any(|view| view.pod.uid == job.uid);
+        let mut bring = |image: &str, is_here: bool| self.pulls.bring(image, policy, is_here, &is_wanted);
         let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
-        let made = added::make(&self.docker, &wanted, &mut bring, &mut warn);
+        let made = added::make(&self.docker, &wanted, &mut bring, &mut warn).map_err(|why| why.to_string());
         let started = made.and_then(|id| {
             self.docker.call(&Call::Start { id }).map(|_| ()).map_err(|error| error.to_string())
         });
@@ -320,7 +330,7 @@ fn running(live: &Value, wanted: &str) -> Result<String, Failure> {
     let statuses = part(live, "/status/containerStatuses").as_array().into_iter().flatten();
     let mut found = statuses.into_iter().filter(|status| name(status) == wanted);
     let id = found.find(|status| !part(status, "/state/running").is_null());
-    let id = id.and_then(|status| status.get("containerID")?.as_str()?.strip_prefix("docker://"));
+    let id = id.and_then(|status| names::docker_id(status.get("containerID")?.as_str()?));
     id.map(str::to_owned)
         .ok_or_else(|| Failure::new(409, format!("container {wanted} does not run: nothing is added to it")))
 }
@@ -381,19 +391,22 @@ mod tests {
         let one = |name: &str, failure: Option<&str>| Added {
             container: Arc::new(json!({"name": name, "image": "x"})),
             failure: failure.map(str::to_owned),
+            was_there: name == "d",
         };
         let mut value = pod(Value::Null);
         let status =
             json!([{"name": "b", "image": "x", "state": {"running": {}}}, {"name": "c", "image": "y"}]);
         *place(&mut value, &["status", "ephemeralContainerStatuses"]) = status;
-        show(&mut value, &[one("a", Some("no such image")), one("b", None)]);
+        show(&mut value, &[one("a", Some("no such image")), one("b", None), one("d", None)]);
         let names = |path: &str| {
             let all = part(&value, path).as_array().unwrap();
             all.iter().map(|one| name(one).to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(names("/spec/ephemeralContainers"), ["a", "b", "c"]);
-        assert_eq!(names("/status/ephemeralContainerStatuses"), ["b", "c", "a"]);
+        assert_eq!(names("/spec/ephemeralContainers"), ["a", "b", "d", "c"]);
+        assert_eq!(names("/status/ephemeralContainerStatuses"), ["b", "c", "a", "d"]);
         let why = part(&value, "/status/ephemeralContainerStatuses/2/state/waiting/message");
         assert_eq!(why, "no such image");
+        let gone = part(&value, "/status/ephemeralContainerStatuses/3/state/terminated");
+        assert_eq!(part(gone, "/reason"), "ContainerStatusUnknown", "removed by hand");
     }
 }

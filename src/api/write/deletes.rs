@@ -42,8 +42,7 @@ impl Writes {
         let grace = grace(query, options);
         let Some(stored) = change.get(&id) else {
             preconditions(kind, name, options, &live.value)?;
-            let is_leaving = live.value.pointer("/metadata/deletionTimestamp").is_some();
-            if is_leaving && live.value.pointer(SOURCE).is_none() {
+            if self.is_ours_and_leaving(&id, &live.value) {
                 return Ok(hurry(&mut change, &id, &live, grace, how));
             }
             return Err(elsewhere(kind, name, &live.value, &self.world));
@@ -83,10 +82,9 @@ impl Writes {
             let all = all.filter(|(_, object)| wanted.selects(&object.value)).take(most);
             all.map(|(key, object)| ((kind.resource, key.clone()), Arc::clone(object))).collect()
         };
-        let is_leaving = |object: &Object| object.value.pointer("/metadata/deletionTimestamp").is_some();
         for (id, object) in &found {
             preconditions(kind, &id.1.1, options, &object.value)?;
-            if change.get(id).is_none() && (!is_leaving(object) || object.value.pointer(SOURCE).is_some()) {
+            if change.get(id).is_none() && !self.is_ours_and_leaving(id, &object.value) {
                 return Err(elsewhere(kind, &id.1.1, &object.value, &self.world));
             }
         }
@@ -97,6 +95,12 @@ impl Writes {
             }
         }
         Ok(found.into_iter().map(|(_, object)| object).collect())
+    }
+
+    /// It was deleted over the API, under this daemon or an earlier one, and is shown until it has ended.
+    fn is_ours_and_leaving(&self, id: &Id, value: &Value) -> bool {
+        value.pointer("/metadata/deletionTimestamp").is_some()
+            && (value.pointer(SOURCE).is_none() || self.holdings.orphan(id, value).is_some())
     }
 
     fn take_away(
@@ -209,7 +213,7 @@ fn hurry(change: &mut Change<'_>, id: &Id, live: &Object, grace: Option<i64>, ho
     if !how.dry {
         let mut kept = leaving.clone();
         without_live(&mut kept);
-        change.hurry(&id.1, kept, grace);
+        change.hurry(id, kept, grace);
     }
     done(leaving)
 }

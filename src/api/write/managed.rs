@@ -206,12 +206,27 @@ fn note(value: &mut Value, entries: &[Entry]) {
     *place(value, &["metadata", "managedFields"]) = all.map(write).collect();
 }
 
+/// The elements of all lists in it.
+fn elements(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(elements).fold(list.len(), usize::saturating_add),
+        Value::Object(map) => map.values().map(elements).fold(0, usize::saturating_add),
+        _ => 0,
+    }
+}
+
 /// The object after an apply. `live` is null when there is none yet.
 ///
 /// # Errors
 /// Somebody else owns what would change (409), and it is not forced.
 pub fn apply(kind: &Kind, live: &Value, body: &Value, by: By<'_>, force: bool) -> Result<Value, Failure> {
     let name = kind.kind;
+    // The sets of more would be longer than an object can hold, and take hundreds of MiB until that is seen.
+    if [live, body].into_iter().any(|object| elements(object) > limits::API_LIST) {
+        let message =
+            format!("the lists of an object that is applied may have {} elements at most", limits::API_LIST);
+        return Err(Failure::new(400, message));
+    }
     let wanted = fields(name, body);
     let mut all = entries(live);
     if all.is_empty() && !live.is_null() {

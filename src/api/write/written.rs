@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource};
-use crate::api::objects::ORIGIN;
 use crate::api::value::{part, place};
 use crate::api::world::{Object, World, set_version};
 use crate::base::clock::{Clock as _, SignedDuration, System};
 use crate::base::hex;
+use crate::status::local_objects::ORIGIN;
 
 /// Letters of names that are made up.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

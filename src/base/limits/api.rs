@@ -22,16 +22,12 @@ pub const API_BODY_VALUES: usize = 100_000;
 pub const API_SMALL_BODY: usize = 64 * 1024;
 /// Larger bodies that are read, or worked on, at a time.
 pub const API_BODIES: usize = 4;
-/// Bytes of an answer that needs no place.
-pub const API_SMALL_ANSWER: usize = 256 * 1024;
-/// Bytes of larger answers on their way to clients, all together.
-pub const API_ANSWERS: usize = 32 * 1024 * 1024;
-/// Bytes of an answer that are sent at a time.
-pub const API_PIECE: usize = 64 * 1024;
 /// Files of the store that are read: more than there may be of pods, local objects and namespaces together.
 pub const API_OBJECTS: usize = 4096;
-/// Bytes of all of them, as JSON.
+/// Bytes of all of them, as JSON; on a small machine [`API_STORE_PART`] of its memory.
 pub const API_STORE: usize = 32 * 1024 * 1024;
+/// A pod of much text is nine times as large while it is made, and six times as it stays: a seventh of the memory at most.
+pub const API_STORE_PART: usize = 64;
 /// Bytes of one file of the store.
 pub const API_STORED: usize = 3 * 1024 * 1024;
 /// Bytes that a file of the store may have beside the object: its path and its seal.

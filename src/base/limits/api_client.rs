@@ -75,12 +75,21 @@ pub const API_OBJECTS_JITTER: Duration = Duration::from_secs(10);
 pub const API_OBJECTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Most pods of the server that are known, those that have ended and those of other sources among them.
 pub const API_PODS: usize = 4000;
-/// Most bytes that they take, about.
+/// Most bytes that they take, about; on a small machine [`API_PODS_PART`] of its memory.
 pub const API_PODS_BYTES: usize = 24 * 1024 * 1024;
+/// See [`API_PODS_BYTES`].
+pub const API_PODS_PART: usize = 32;
 /// So many pods for which there is no room are known by name.
 pub const API_LEFT_OUT: usize = 1000;
 /// Most bytes of text of the objects that they refer to: values are longer there than in a manifest.
 pub const API_OBJECTS_TEXT: usize = 24 * 1024 * 1024;
+/// Most bytes of environment variables of Services that a container is given, counted as execve(2) counts them: with 8
+/// MiB of stack it takes two MiB of arguments and variables, and the container has some of its own.
+pub const SERVICE_VARIABLES: usize = 512 * 1024;
+/// What execve(2) counts for each variable beside its name and value: `=`, the end, and a pointer.
+pub const VARIABLE_BYTES: usize = 10;
+/// The same of all namespaces of the node's pods, so that no object of a user is left out for them.
+pub const SERVICE_VARIABLES_OF_NODE: usize = 4 * 1024 * 1024;
 /// What could not be looked up is asked for again after this time. Where the server did not answer in time, twice as
 /// long, doubled up to [`API_BACKOFF_MAX`].
 pub const API_LOOK_UP_AGAIN: Duration = Duration::from_secs(2);

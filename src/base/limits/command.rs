@@ -12,3 +12,16 @@ pub const TEMPLATE_STEPS: usize = 2_000_000;
 pub const TEMPLATE_OUTPUT: usize = 64 * 1024 * 1024;
 /// Columns of `-o custom-columns=`.
 pub const TEMPLATE_COLUMNS: usize = 100;
+
+/// Links that a path of `podkeeper cp` may lead over, as in the kernel.
+pub const COPY_LINKS: usize = 40;
+/// Parts of a path of `podkeeper cp`.
+pub const COPY_PARTS: usize = 256;
+/// Directories in each other that `podkeeper cp` copies: each costs four descriptors.
+pub const COPY_DEPTH: usize = 200;
+/// Files that one `podkeeper cp` copies.
+pub const COPY_ENTRIES: u64 = 4_000_000;
+/// Bytes that are copied of a file that says that it has none, as those of the kernel do.
+pub const COPY_UNSIZED: u64 = 4 * 1024 * 1024;
+/// Bytes that are read of what the kernel says of a process.
+pub const COPY_PROCESS: usize = 64 * 1024;

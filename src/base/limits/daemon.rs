@@ -9,6 +9,10 @@ use std::time::Duration;
 pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);
 /// How long a thread rests for whose wait the kernel has no memory.
 pub const WAIT_AGAIN: Duration = Duration::from_millis(500);
+/// A file of podkeeper's own that cannot be read now is tried so often before it is done without.
+pub const READ_TRIES: u32 = 3;
+/// How long until it is tried again.
+pub const READ_AGAIN: Duration = Duration::from_millis(200);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 /// Bytes of the longest record in the kernel's log.

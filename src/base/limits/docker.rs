@@ -65,3 +65,6 @@ pub const FAKE_EVENTS: usize = 256;
 pub const FAKE_EXECS: usize = 1024;
 /// How long it waits before it writes again to a stream whose reader is slow.
 pub const FAKE_SLOW_READER: Duration = Duration::from_millis(10);
+
+/// Bytes of the stack of the thread that drives the Docker in memory.
+pub const FAKE_STACK: usize = 128 * 1024;

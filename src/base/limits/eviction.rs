@@ -13,6 +13,10 @@ pub const EVICTION_POLL: Duration = Duration::from_secs(1);
 pub const COUNT_PATIENCE: Duration = Duration::from_secs(60);
 /// So many counts that hang, each in a thread, keep further pods from being counted for the same signal.
 pub const COUNTS_HANGING: usize = 4;
+/// How long all pods may be counted together, one after the other; past it each has [`COUNT_LEAST`].
+pub const COUNT_ROUND: Duration = Duration::from_secs(180);
+/// The least time for the count of one pod.
+pub const COUNT_LEAST: Duration = Duration::from_secs(2);
 /// Time between two looks at a node that is short of something or soon may be, as with the kubelet.
 pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
 /// Longest time between two looks at a node with thresholds.

@@ -33,6 +33,13 @@ pub const PRELOAD_NICE: i32 = 10;
 
 // --- Pulls -------------------------------------------------------------------------------------------
 
+/// A pull without progress for so long is given up where no flag says for how long.
+pub const PULL_SILENCE: Duration = Duration::from_secs(60);
+/// A pull without a byte of a layer for so long is taken to wait for Docker, which downloads three layers at once for all
+/// pulls: one that hardly moves gives way to it.
+pub const PULL_STARVED: Duration = Duration::from_secs(20);
+/// A pull has to bring so many bytes within its deadline while others wait for its place.
+pub const PULL_LEAST: u64 = 64 * 1024;
 /// Once a pull has begun to extract, it may be silent for this long: a big layer on slow flash storage.
 pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
 /// An image back-off entry is forgotten this long after its last failure.
@@ -75,6 +82,8 @@ pub const RATE_TURN: Duration = Duration::from_secs(10);
 
 /// Most remembered images that were pulled with secrets of pods.
 pub const GRANTS: usize = 4096;
+/// So many more are noted for pulls that began while there was room.
+pub const GRANTS_UNDER_WAY: usize = 64;
 /// Most credentials remembered for each of them.
 pub const GRANT_KEYS: usize = 100;
 /// Largest file of these grants that is read, bytes.

@@ -30,12 +30,27 @@ pub const DISK_USE_ENTRIES: u64 = 500_000;
 /// A count by which it is decided whether a pod goes has no bound but this time, for each pod: who has more than is counted
 /// until then is known to have at least that. A slow card tells of some thousand files in a second.
 pub const DISK_USE_PATIENCE: Duration = Duration::from_secs(120);
+/// Whom this is enough for is looked at before others. Who keeps a disk busy with a tree that takes long delays the limits of
+/// others, and their evictions, by so much, and by one long count.
+pub const DISK_USE_QUICK: Duration = Duration::from_secs(3);
+/// How long a claim whose size is a limit is counted before a pod starts with it.
+pub const CLAIM_LOOK: Duration = Duration::from_secs(20);
+/// Namespaces of claims that are counted for their source.
+pub const NAMESPACES_COUNTED: usize = 10_000;
 /// How often a pod is counted whose directories are moved during each count.
 pub const DISK_USE_COUNTS: usize = 3;
 /// How often a walk that counts goes on after a directory was moved below its feet.
 pub const DISK_USE_MOVED: u32 = 1000;
 /// How deep it goes down again then; what is below is given up.
 pub const WALK_BACK: usize = 1000;
+/// Directories of one directory that a walk which counts opens before it enters them, and how many of the whole way are
+/// open at a time.
+pub const WALK_OPEN: usize = 16;
+pub const DISK_USE_OPEN: usize = 128;
+/// Files that were renamed before they were met, and that are looked for together.
+pub const WALK_LOST: usize = 65_536;
+/// How often a directory is read for them in a row when none is met under the name that it says.
+pub const WALK_VAIN: u32 = 100;
 /// Names of directories that a removal remembers of one directory at a time, and how deep it goes.
 pub const WALK_BATCH: usize = 1000;
 pub const WALK_DEPTH: usize = 1000;
@@ -47,17 +62,24 @@ pub const WALK_NAME: usize = 64;
 pub const DISK_USE_LINKED: usize = 16_384;
 /// Descriptors of a pod's processes that are looked at: a proxy has one for each connection.
 pub const DELETED_DESCRIPTORS: usize = 2_000_000;
+/// The same of those that threads have beside the first one of their process: nobody tells which of them have a table of
+/// their own.
+pub const DELETED_OF_THREADS: usize = 1_000_000;
+/// Sockets of a pod that are looked at once, under however many descriptors.
+pub const DELETED_SOCKETS: usize = 100_000;
+/// Bytes that a ring of requests tells of itself, and how often it is asked when it is busy.
+pub const DELETED_RING: u64 = 1 << 20;
+pub const DELETED_RING_ASKED: usize = 10;
 /// Bytes of the list of a cgroup's processes.
 pub const DELETED_PROCESSES: u64 = 1 << 20;
 /// Descriptors of removed files among them.
 pub const DELETED_FILES: usize = 100_000;
+/// Bytes of the list of what a process has mapped.
+pub const DELETED_MAPS: u64 = 8 << 20;
 /// Cgroups of one container whose processes are looked at for it.
 pub const DELETED_CGROUPS: usize = 4096;
-/// Bytes that names of directories take in memory which a count has found and not entered yet. What more there is counts
-/// without its content.
-pub const DISK_USE_NAMES: usize = 16 << 20;
-/// What each of these names takes besides its letters.
-pub const DISK_USE_NAME: usize = 64;
+/// How often one count reads a directory again for what was renamed in it before it was met.
+pub const DISK_USE_SEARCHES: u32 = 10_000;
 /// Most files of one log that are counted.
 pub const LOG_FILES_COUNTED: u32 = 1000;
 /// How long until the next look at the disk use of pods near a limit of their own (upstream's `monitoringInterval`).
@@ -68,6 +90,10 @@ pub const LIMITS_BETWEEN: Duration = Duration::from_secs(30);
 pub const LIMITS_FAR: Duration = Duration::from_secs(120);
 /// The longest time until the next look at a pod whose look takes long.
 pub const LIMITS_SLOW: Duration = Duration::from_secs(600);
+/// How often in a row a pod of a source that is held to a level of Pod Security may have more than can be counted, and how
+/// often it may have moved what it has during a count, before it is over its limits.
+pub const LIMITS_UNCOUNTED: u32 = 3;
+pub const LIMITS_MOVED: u32 = 10;
 /// Of the time a pod is looked at for one part in so many.
 pub const LIMITS_PART: u32 = 20;
 /// How long `top` measures how much CPU is used.
@@ -118,6 +144,13 @@ pub const SANDBOX_LINGER: Duration = Duration::from_secs(1);
 pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
 /// Shortest grace any container gets, seconds (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
 pub const GRACE_MIN: u32 = 2;
+/// Seconds that a pod of a source that stands behind others may have at most to end, where nothing else is said.
+pub const GRACE_BEHIND: u32 = 600;
+/// What pods may share of the seconds after which a machine goes on to go down: the rest is for their last KILLs.
+#[must_use]
+pub const fn drain_share(within: u32) -> Duration {
+    Duration::from_secs((within - within / 8) as u64)
+}
 /// Grace period of a container whose pod does not set one, seconds.
 pub const GRACE_DEFAULT: u32 = 30;
 /// How long a sandbox gets between TERM and KILL: it has nothing to finish, but a TERM right after its start
@@ -136,8 +169,18 @@ pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 pub const CGROUP_KILL_ROUNDS: u32 = 6;
 /// How often what still stands in the topmost cgroup is looked for.
 pub const CGROUP_ROUNDS: u32 = 10;
+/// How long other podkeepers are waited for that make or remove their cgroups: each takes milliseconds.
+pub const CGROUP_ALONE: Duration = Duration::from_secs(2);
+/// How often it is tried.
+pub const CGROUP_ALONE_POLL: Duration = Duration::from_millis(2);
+/// So long nobody is waited for who has kept the lock for [`CGROUP_ALONE`].
+pub const CGROUP_NOT_ALONE: Duration = Duration::from_secs(60);
 /// How long another podkeeper may take between making a cgroup and marking it.
 pub const CGROUP_MARK: Duration = Duration::from_millis(50);
+/// How long a pod's cgroup without a mark must have had processes before it is taken for another program's.
+pub const CGROUP_STRANGER: Duration = Duration::from_secs(5);
+/// Most of those cgroups that are remembered.
+pub const CGROUP_STRANGERS: usize = 64;
 /// Most cgroups that are searched, once per start, for those made under other flags.
 pub const CGROUP_WALK: usize = 8192;
 /// Most containers that are looked up by their cgroup in a pod's cgroup; a pod has far fewer.
@@ -146,7 +189,7 @@ pub const CGROUP_CONTAINERS: usize = 64;
 // --- Network -----------------------------------------------------------------------------------------
 
 /// How long a worker waits for the pod network before it goes on without.
-pub const NETWORK_PATIENCE: Duration = Duration::from_secs(2);
+pub const NETWORK_PATIENCE: Duration = Duration::from_secs(8);
 /// Most bytes of one setting of a slice, as systemd keeps it in a file.
 pub const UNIT_FILE: usize = 64 * 1024;
 /// Name servers that a resolver reads of resolv.conf. It, and the two that follow, are upstream's
@@ -240,3 +283,11 @@ pub const GRPC_ANSWER: usize = 256 * 1024;
 pub const TLS_BYTES: usize = 64 * 1024;
 /// An HTTP hook without an answer ends after this: upstream would wait for ever.
 pub const HOOK_HTTP: Duration = Duration::from_secs(600);
+/// Containers of a pod that were added to earlier sandboxes of it and have ended: so many of them are kept.
+pub const ADDED_DEAD: usize = 32;
+
+/// Reads of the table of mounts until two agree.
+pub const MOUNT_READS: u32 = 5;
+
+/// Names of data directories of a volume that are tried for one time stamp.
+pub const DATA_NAMES: u32 = 100;

@@ -91,3 +91,15 @@ pub const WEBHOOK_AWAY: Duration = Duration::from_secs(2);
 pub const WEBHOOK_ASKING: usize = 8;
 /// Most answers of each kind that are kept.
 pub const WEBHOOK_KEPT: usize = 512;
+/// Bytes of an answer that needs no place.
+pub const SMALL_ANSWER: usize = 256 * 1024;
+/// Bytes of larger answers on their way to clients: of the kubelet's server, and as many of the API; on a small machine
+/// [`ANSWERS_PART`] of its memory.
+pub const ANSWERS: usize = 32 * 1024 * 1024;
+/// See [`ANSWERS`].
+pub const ANSWERS_PART: usize = 32;
+/// Bytes of a large answer that are sent at a time.
+pub const ANSWER_PIECE: usize = 64 * 1024;
+
+/// Records of TLS that are read from one socket before others get their turn.
+pub const TLS_STEPS: usize = 16;

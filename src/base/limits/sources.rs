@@ -40,6 +40,8 @@ pub const METADATA_LIST: usize = 256;
 pub const OBJECTS_PER_SOURCE: usize = 1000;
 /// Most bytes (keys and values) of all local objects of one source.
 pub const OBJECT_BYTES_PER_SOURCE: usize = 16 * 1024 * 1024;
+/// Bytes of objects that every machine takes, however small.
+pub const OBJECTS_LEAST: usize = 2 * 1024 * 1024;
 /// Most problems kept for a source.
 pub const PROBLEMS_PER_SOURCE: usize = 500;
 /// At start of the daemon, how long a source waits for the first set of the sources that take precedence over
@@ -87,6 +89,8 @@ pub const SIGNATURE_SETTLE: Duration = Duration::from_secs(2);
 
 /// Most bytes of remembered manifests of one source, as they are on disk.
 pub const LAST_GOOD_BYTES: u64 = 16 * 1024 * 1024;
+/// So many are read: what is replaced is removed after what replaces it was written.
+pub const LAST_GOOD_READ: u64 = 2 * LAST_GOOD_BYTES;
 /// Most files that remember the manifests of one source.
 pub const LAST_GOOD_FILES: usize = 2 * MANIFEST_FILES;
 /// Most bytes of one file that remembers a manifest.
@@ -104,7 +108,7 @@ pub const LAST_GOOD_LOOK_MIN: Duration = Duration::from_millis(20);
 pub const LAST_GOOD_LOOK_MAX: Duration = Duration::from_secs(10);
 /// Most pods, local objects and URLs of one source whose highest signed version is remembered.
 pub const SEEN_NAMES: usize = 8192;
-/// Most damaged files of one source that are kept for the operator.
+/// Most damaged files of one source that are renamed for the operator; more stay where they are.
 pub const LAST_GOOD_DAMAGED: usize = 4;
 /// How long `podkeeper forget` waits for the daemon to have forgotten.
 pub const FORGET_PATIENCE: Duration = Duration::from_secs(5);

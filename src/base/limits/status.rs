@@ -48,3 +48,8 @@ pub const EVENTS_NEW: Duration = Duration::from_millis(500);
 pub const EVENTS_REPEATED: Duration = Duration::from_secs(10);
 /// Largest event file that is read, bytes.
 pub const EVENTS_FILE: usize = 4 * 1024 * 1024;
+/// Bytes of keys and values of ConfigMaps that are shown to the command line, of all of them together: their file is in
+/// memory.
+pub const OBJECTS_SHOWN: usize = 512 * 1024;
+/// Longest file of objects that is read: their names and labels come to the values.
+pub const OBJECTS_FILE: usize = 32 * 1024 * 1024;

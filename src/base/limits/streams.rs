@@ -56,3 +56,9 @@ pub const FORWARD_EARLY: usize = 64 * 1024;
 pub const CARRIED: usize = 256;
 /// How long `podkeeper port-forward` takes no connection after the system refused it a descriptor.
 pub const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bytes of the stack of the thread that makes sockets in the network of a pod.
+pub const NETNS_STACK: usize = 64 * 1024;
+
+/// Bytes of memory that a stream keeps for the next ones.
+pub const STREAM_KEPT: usize = 64 * 1024;

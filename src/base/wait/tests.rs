@@ -6,8 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-/// The wait of the stopped process.
-const LONG: Duration = Duration::from_secs(6);
+/// The wait of the stopped process: longer than what is waited for by a time that stands still with it.
+const LONG: Duration = Duration::from_millis(2500);
 
 fn reading(stream: &UnixStream) -> Vec<PollFd<'_>> {
     vec![PollFd::new(stream, PollFlags::IN)]
@@ -55,6 +55,14 @@ fn a_process_that_was_stopped_wakes_when_its_time_has_come() {
     if std::env::var_os(IS_STOPPED).is_some() {
         return wait_and_tell();
     }
+    // A timer that stood still takes most of its time again, each time; a busy machine is late only now and then.
+    let late: Vec<Duration> =
+        (0..3).map(|_| time_after_the_stop()).take_while(|more| *more >= LONG / 2).collect();
+    assert!(late.len() < 3, "{late:?} more");
+}
+
+/// Stops a process that waits until its time has passed: how long it waits after it goes on.
+fn time_after_the_stop() -> Duration {
     let own_name = "base::wait::tests::a_process_that_was_stopped_wakes_when_its_time_has_come";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", own_name, "--nocapture"])
@@ -75,6 +83,7 @@ fn a_process_that_was_stopped_wakes_when_its_time_has_come() {
     kill_process(pid, Signal::CONT).unwrap();
     let goes_on = Instant::now();
     wait_for_line("it is awake");
-    assert!(goes_on.elapsed() < LONG / 2, "{:?} more", goes_on.elapsed());
+    let more = goes_on.elapsed();
     assert!(child.wait().unwrap().success());
+    more
 }

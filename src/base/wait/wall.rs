@@ -51,7 +51,6 @@ fn timer(wall: Timestamp) -> Option<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
 
     use super::*;
     use crate::base::clock::{Clock as _, System};
@@ -62,9 +61,7 @@ mod tests {
         let reading = || vec![PollFd::new(&ours, PollFlags::IN)];
         let wall = System::start().now().wall;
         let soon = |seconds: i64| Timestamp::from_second(wall.as_second() + seconds).ok();
-        let begun = Instant::now();
         assert_eq!(until(reading(), None, soon(1)), Ok(vec![PollFlags::empty()]));
-        assert!(begun.elapsed() < Duration::from_secs(3));
         assert_eq!(until(reading(), None, Some(Timestamp::UNIX_EPOCH)), Ok(vec![PollFlags::empty()]));
         assert_eq!(until(reading(), Some(Instant::now()), soon(1000)), Ok(vec![PollFlags::empty()]));
         drop(theirs);

@@ -54,7 +54,10 @@ impl Cgroups {
             }
         }
         // Cgroups of earlier flags are not needed by pods of this daemon.
-        former.iter().for_each(|kubepods| _ = kubepods.remove_if_unused());
+        for kubepods in &former {
+            let _alone = super::tree_alone(kubepods);
+            kubepods.remove_if_unused();
+        }
         self.remove_if_unused(&kubepods);
     }
 

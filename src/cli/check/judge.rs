@@ -8,9 +8,10 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::Rejection;
 use crate::daemon::turn::{Event, RuntimeEvent, Turn};
-use crate::image::failure::{self, INVALID_IMAGE_NAME};
+use crate::image::failure;
 use crate::image::reference::Reference;
 use crate::pod::problem::{Problem, Severity};
+use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source};
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
@@ -58,13 +59,13 @@ pub(super) fn no_images(pod: &DesiredPod) -> Vec<(String, String)> {
         let message = failure::invalid_name(image, &why);
         Some((
             format!("{field}.image"),
-            format!("{INVALID_IMAGE_NAME}: {message}: the container is not started"),
+            format!("{}: {message}: the container is not started", Reason::InvalidImageName),
         ))
     });
     all.collect()
 }
 
-/// Nothing was rejected: it would be.
+/// `check` rejects nothing, so the words that say so go.
 fn bare(message: &str) -> &str {
     message.strip_prefix(REJECTED).unwrap_or(message)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::manifest::node::{Node, Place};
+use crate::manifest::tree::{Node, Place};
 use crate::pod::problem::Problem;
 
 /// The texts of pods, by file and name.

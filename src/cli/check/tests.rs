@@ -12,7 +12,7 @@ fn empty(flags: &str) -> Report {
     match parse(line.split_whitespace().map(Into::into), &|path| {
         std::fs::read(path).map_err(|e| e.to_string())
     }) {
-        Ok(Command::Check(options, _)) => Report::new(&options, "node1").unwrap(),
+        Ok(Command::Check(parsed, _)) => Report::new(&parsed, "node1").unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -197,7 +197,7 @@ fn a_report_for_programs() {
     found.decode(pod.as_bytes(), "web.yaml", None);
     found.decode(b"a: [", "syntax.yaml", None);
     found.judge();
-    crate::base::testing::golden("cli/check-json.txt", &get::four_spaces(&found.json()));
+    crate::base::testing::golden("cli/check-json.txt", &show::json::emit(&found.json()));
 }
 
 #[test]

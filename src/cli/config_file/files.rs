@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::{File, Wrong, judge, one_document};
 use crate::base::{limits, order};
-use crate::manifest::node::{Data, Entry, Node, Place};
+use crate::manifest::tree::{Data, Entry, Node, Place};
 
 /// What the name of a file of `--config-dir` ends in; other files are left alone.
 const EXTENSION: &str = "conf";

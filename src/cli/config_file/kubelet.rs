@@ -6,7 +6,7 @@
 
 use super::{File, setting, unknown_among};
 use crate::cli::flags;
-use crate::manifest::node::{Data, Entry, Node};
+use crate::manifest::tree::{Data, Entry, Node};
 
 /// `apiVersion` of the file.
 pub(super) const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";

@@ -22,7 +22,7 @@ fn command(line: &str, file: &str) -> Result<Command, UsageError> {
 
 fn run(flags: &str, file: &str) -> Options {
     match command(&format!("run --config /etc/podkeeper/config.yaml {flags}"), file) {
-        Ok(Command::Run(options)) => *options,
+        Ok(Command::Run(parsed)) => parsed.options,
         other => panic!("{file}: {other:?}"),
     }
 }
@@ -35,7 +35,7 @@ fn thresholds_are_maps_as_the_kubelet_has_them() {
         FILES,
         "evictionHard: {memory.available: 50Mi, nodefs.available: 5%}\nevictionPressureTransitionPeriod: 1m\n",
     );
-    let hard: Vec<Signal> = o.eviction.hard.unwrap().into_keys().collect();
+    let hard: Vec<Signal> = o.eviction.hard.unwrap().keys().copied().collect();
     assert_eq!(hard, [Signal::Memory, Signal::NodeFs]);
     assert_eq!(o.eviction.pressure_transition_period, Duration::from_secs(60));
     let o = run(
@@ -49,7 +49,7 @@ fn thresholds_are_maps_as_the_kubelet_has_them() {
     )
     .eviction
     .hard;
-    assert_eq!(given.unwrap().into_keys().collect::<Vec<_>>(), [Signal::Pid]);
+    assert_eq!(given.unwrap().keys().copied().collect::<Vec<_>>(), [Signal::Pid]);
     let why = command(
         "run --config /etc/podkeeper/config.yaml --pod-manifest-path m",
         "evictionSoft: {pid.available: 9}\n",
@@ -125,7 +125,7 @@ fn other_commands_take_what_they_know() {
         other => panic!("{other:?}"),
     }
     match command("check --config=/etc/podkeeper/config.yaml a.yaml", file) {
-        Ok(Command::Check(o, _)) => assert_eq!(o.policy.pod_security.len(), 3),
+        Ok(Command::Check(parsed, _)) => assert_eq!(parsed.options.policy.pod_security.len(), 3),
         other => panic!("{other:?}"),
     }
 }

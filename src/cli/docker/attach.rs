@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::debug::terminal_for;
 use super::engine::{self, Broken};
 use super::{target, terminal};
 use crate::cli::exit::Exit;
@@ -21,37 +20,63 @@ pub fn run(options: &Options, pod: &str) -> Outcome {
         say(note);
     }
     let docker = engine::docker(&crate::cli::flags::endpoint(&status.file.docker.endpoint)?)?;
-    let has_tty = match docker.call(&Call::Inspect { id: target.id.clone() }) {
-        Ok(Reply::Container(detail)) => detail.tty,
-        Ok(_) => return Err(engine::surprise("inspect").to_string()),
-        Err(error) => return Err(error.to_string()),
-    };
+    let detail = docker.call(&Call::Inspect { id: target.id.clone() }).and_then(Reply::container);
+    let has_tty = detail.map_err(|error| error.to_string())?.tty;
     let tty = options.command.tty && has_tty && terminal::is_usable();
     if options.command.tty && !has_tty {
         say(&format!("Unable to use a TTY - {} did not allocate one", target.what));
     }
-    let wanted = AttachOptions { stdin: options.command.stdin, logs: false };
-    join(&docker, &target.id, wanted, has_tty, tty).map(|()| Exit::Ok).or_else(|broken| match broken {
+    let streams = Streams { stdin: options.command.stdin, has_tty, tty };
+    let begin = || {
+        if tty {
+            say("If you don't see a command prompt, try pressing enter.");
+        }
+        Ok(())
+    };
+    join(&docker, &target.id, &streams, begin).map(|()| Exit::Ok).or_else(|broken| match broken {
         Broken::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
         broken => Err(broken.to_string()),
     })
 }
 
-/// `has_tty`: the container's output is one stream. `tty`: our terminal is raw meanwhile.
-fn join(docker: &Docker, id: &str, options: AttachOptions, has_tty: bool, tty: bool) -> Result<(), Broken> {
-    let stdin = options.stdin;
-    let Duplex { mut output, input } = docker.attach(id, options, has_tty)?;
-    let _raw = match tty {
+/// How the streams of a container are joined.
+pub(super) struct Streams {
+    /// Standard input is passed on.
+    pub stdin: bool,
+    /// The container has a terminal: its output is one stream.
+    pub has_tty: bool,
+    /// Our terminal is raw meanwhile, and the container's follows its size.
+    pub tty: bool,
+}
+
+/// Joins the streams until the container ends. `begin` is called when nothing that it says can be missed.
+pub(super) fn join(
+    docker: &Docker,
+    id: &str,
+    streams: &Streams,
+    begin: impl FnOnce() -> Result<(), Broken>,
+) -> Result<(), Broken> {
+    let wanted = AttachOptions { stdin: streams.stdin, logs: false };
+    let Duplex { mut output, input } = docker.attach(id, wanted, streams.has_tty)?;
+    let _raw = match streams.tty {
         true => Some(terminal_for(docker, id).map_err(Broken::Output)?),
         false => None,
     };
-    if let Some((rows, columns)) = terminal::size().filter(|_| tty) {
+    begin()?;
+    if let Some((rows, columns)) = terminal::size().filter(|_| streams.tty) {
         // A size that does not arrive spoils a picture, no more.
         _ = docker.call(&Call::Resize { id: id.to_owned(), rows, columns });
-        say("If you don't see a command prompt, try pressing enter.");
     }
-    if stdin {
+    if streams.stdin {
         engine::pass_stdin(input)?;
     }
     engine::copy(&mut output, &mut io::stdout(), &mut io::stderr())
+}
+
+/// Raw mode; the container's terminal follows the size of ours.
+fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {
+    let (docker, id) = (docker.clone(), id.to_owned());
+    terminal::Raw::enter(move |rows, columns| {
+        _ = docker.call(&Call::Resize { id: id.clone(), rows, columns });
+    })
 }

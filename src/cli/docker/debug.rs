@@ -2,20 +2,19 @@
 //! It is made here, as [`added`] says.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 
+use super::attach::{self, Streams};
 use super::engine::{self, Broken};
-use super::{images, target, terminal};
+use super::{pull, target, terminal};
+use crate::base::limits;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{self, Options};
 use crate::cli::{Outcome, pods, say, value};
 use crate::runtime::Call;
 use crate::runtime::docker::Docker;
-use crate::runtime::request::AttachOptions;
-use crate::runtime::stream::Duplex;
-use crate::worker::added::{self, Wanted};
+use crate::worker::added::{self, NotAdded, Wanted};
 
 /// Letters of a name that is made up: none that could spell a word.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -24,9 +23,7 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     let pod = target::pod(&status.file, options, name)?;
-    let mut docker_options = options.clone();
-    docker_options.docker.endpoint = flags::endpoint(&status.file.docker.endpoint)?;
-    let docker = engine::docker(&docker_options.docker.endpoint)?;
+    let docker = engine::docker(&flags::endpoint(&status.file.docker.endpoint)?)?;
     let tty = options.command.tty && terminal::is_usable();
     let container = container(options, container_name(options, pod)?, command, tty);
     let target =
@@ -42,18 +39,20 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         policies: &status.file.policies,
         asked_by: None,
     };
+    // The daemon's own keys, wherever it keeps them.
+    let root_dir = pods::root_dir(&status.file);
     let mut bring = |image: &str, is_here: bool| match is_here {
         true => Ok(()),
-        false => match images::pull(&docker_options, &[image.to_owned()])? {
+        false => match pull::all(&docker, &root_dir, limits::PULL_SILENCE, &[image.to_owned()]) {
             Exit::Ok => Ok(()),
             _ => Err(format!("image {image:?} cannot be had")),
         },
     };
     let id = added::make(&docker, &wanted, &mut bring, &mut |warning| say(&format!("warning: {warning}")));
-    let id =
-        id.map_err(
-            |why| if why.starts_with(added::FORBIDDEN) { format!("{why}; see --profile") } else { why },
-        )?;
+    let id = id.map_err(|not| match not {
+        NotAdded::Forbidden(why) => format!("{why}; see --profile"),
+        NotAdded::Failed(why) => why,
+    })?;
     begin(&docker, &id, options.command.stdin, tty).map_err(|broken| broken.to_string())?;
     Ok(Exit::Ok)
 }
@@ -79,27 +78,8 @@ fn begin(docker: &Docker, id: &str, stdin: bool, tty: bool) -> Result<(), Broken
         docker.call(&start)?;
         return Ok(());
     }
-    // Before the start, or its first words would be missed.
-    let Duplex { mut output, input } = docker.attach(id, AttachOptions { stdin, logs: false }, tty)?;
-    let _raw = match tty {
-        true => Some(terminal_for(docker, id).map_err(Broken::Output)?),
-        false => None,
-    };
-    docker.call(&start)?;
-    if let Some((rows, columns)) = terminal::size().filter(|_| tty) {
-        // A size that does not arrive spoils a picture, no more.
-        _ = docker.call(&Call::Resize { id: id.to_owned(), rows, columns });
-    }
-    engine::pass_stdin(input)?;
-    engine::copy(&mut output, &mut io::stdout().lock(), &mut io::stderr().lock())
-}
-
-/// Raw mode; the container's terminal follows the size of ours.
-pub(super) fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {
-    let (docker, id) = (docker.clone(), id.to_owned());
-    terminal::Raw::enter(move |rows, columns| {
-        _ = docker.call(&Call::Resize { id: id.clone(), rows, columns });
-    })
+    let streams = Streams { stdin, has_tty: tty, tty };
+    attach::join(docker, id, &streams, || docker.call(&start).map(drop).map_err(Broken::from))
 }
 
 /// The name that is given, if the pod has none like it, or one that is made up.
@@ -140,7 +120,7 @@ mod tests {
 
     use crate::cli::docker::profile::Profile;
     use crate::pod::Source;
-    use crate::policy::Told;
+    use crate::policy::PolicyView;
     use crate::runtime::labels;
     use crate::worker::added::{judge, with_it};
 
@@ -167,29 +147,29 @@ mod tests {
         let pod = r#"{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "image": "x"}]}}"#;
         let pod: &Pod = &serde_json::from_str(pod).unwrap();
         let labels: BTreeMap<String, String> = [(labels::SOURCE.to_owned(), "http".to_owned())].into();
-        let added = |profile: &str, level: &str| {
+        let added = |profile: Profile, level: &str| {
             let container = EphemeralContainer {
                 name: "look".into(),
                 image: Some("busybox".into()),
-                security_context: Profile::parse(profile).unwrap().security_context(),
+                security_context: profile.security_context(),
                 target_container_name: Some("app".into()),
                 ..EphemeralContainer::default()
             };
-            let policy = Told { pod_security: Some(level.to_owned()), ..Told::default() };
+            let policy = PolicyView { pod_security: Some(level.to_owned()), ..PolicyView::default() };
             let whole = with_it(pod, &labels, &container);
             assert_eq!(whole.source, Source::Http);
             judge(&whole, &BTreeMap::from([("http".to_owned(), policy)]), None).map_err(|why| {
-                assert!(why.contains("\"look\""), "{why}");
+                assert!(why.to_string().contains("\"look\""), "{why}");
             })
         };
         for (profile, baseline) in [
-            ("legacy", true),
-            ("general", false),
-            ("baseline", true),
-            ("netadmin", false),
-            ("sysadmin", false),
+            (Profile::Legacy, true),
+            (Profile::General, false),
+            (Profile::Baseline, true),
+            (Profile::Netadmin, false),
+            (Profile::Sysadmin, false),
         ] {
-            assert_eq!(added(profile, "baseline").is_ok(), baseline, "{profile}");
+            assert_eq!(added(profile, "baseline").is_ok(), baseline, "{profile:?}");
         }
         assert!(
             judge(&with_it(pod, &labels, &EphemeralContainer::default()), &BTreeMap::new(), None).is_err()

@@ -16,7 +16,7 @@ use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::frames::StreamKind;
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
-use crate::runtime::{Call, DockerError, ExecBody, Reply};
+use crate::runtime::{Call, DockerError, ExecBody};
 
 /// What of a container's log is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,14 +49,14 @@ pub trait Engine: Send + Sync {
     /// Copies a container's log until its end.
     ///
     /// # Errors
-    /// Docker's, or [`Broken::Output`] when nobody reads any more.
+    /// Docker's, or [`Broken::Output`] when the reader is gone.
     fn logs(&self, id: &str, request: &LogsRequest, out: &mut dyn Write) -> Result<(), Broken>;
 
     /// Runs a command in a container until it ends, and tells its exit code. With `attach_stdin`, the
     /// process's standard input is passed on. `started` is called with the exec's id once it runs.
     ///
     /// # Errors
-    /// Docker's, or [`Broken::Output`] when nobody reads any more.
+    /// Docker's, or [`Broken::Output`] when the reader is gone.
     fn exec(
         &self,
         id: &str,
@@ -105,14 +105,16 @@ pub fn connect(text: &str) -> Result<Box<dyn Engine>, String> {
     Ok(Box::new(docker(&endpoint(text)?)?))
 }
 
-/// The Docker of a daemon.
+/// Docker at this endpoint.
 ///
 /// # Errors
 /// A message for the user.
 pub fn docker(endpoint: &Endpoint) -> Result<Docker, String> {
     match endpoint {
         Endpoint::Unix(path) => Ok(Docker::Engine(Client::new(path))),
-        Endpoint::Fake => Err("the daemon runs on fake://: its containers live in its memory only".into()),
+        Endpoint::Fake => {
+            Err("fake:// is a Docker in a daemon's memory: what it has lives in its memory only".into())
+        }
     }
 }
 
@@ -127,13 +129,13 @@ pub fn is_silent(text: &str, patience: Duration) -> bool {
     asks.is_ok() && answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Tells somebody who waits that nothing comes, until it is dropped: after `first`, and then ever more rarely.
+/// Tells a user who waits that nothing comes, until it is dropped: after `first`, and then ever more rarely.
 pub(super) struct Waiting {
     _end: Sender<()>,
 }
 
 impl Waiting {
-    /// `tell` is given how long it has been. Without a thread nobody is told.
+    /// `tell` is given how long it has been. Without a thread it is not called.
     pub(super) fn begin(first: Duration, tell: impl Fn(Duration) + Send + 'static) -> Waiting {
         let (end, ended) = bounded::<()>(0);
         let watch = move || {
@@ -159,10 +161,7 @@ impl Engine for Docker {
         };
         let tty = match request.tty {
             Some(tty) => tty,
-            None => match self.call(&Call::Inspect { id: id.to_owned() })? {
-                Reply::Container(detail) => detail.tty,
-                _ => return Err(surprise("inspect").into()),
-            },
+            None => self.call(&Call::Inspect { id: id.to_owned() })?.container()?.tty,
         };
         let put = |_, bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush());
         each_piece(&mut Docker::logs(self, id, &options, tty)?, put)
@@ -176,10 +175,7 @@ impl Engine for Docker {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> Result<i64, Broken> {
-        let exec = match self.call(&Call::ExecCreate { id: id.to_owned(), body: body.clone() })? {
-            Reply::ExecCreated { id } => id,
-            _ => return Err(surprise("exec create").into()),
-        };
+        let exec = self.call(&Call::ExecCreate { id: id.to_owned(), body: body.clone() })?.exec_created()?;
         let Duplex { mut output, input } = self.exec_start(&exec, body.tty)?;
         started(&exec);
         if body.attach_stdin {
@@ -222,7 +218,7 @@ pub(super) fn copy(
     })
 }
 
-/// Hands each piece on until the end, at once: somebody may be watching.
+/// Hands each piece on until the end, at once: a user may be watching.
 fn each_piece(
     output: &mut OutputStream,
     mut put: impl FnMut(StreamKind, &[u8]) -> io::Result<()>,
@@ -256,11 +252,6 @@ fn pump(from: &mut dyn Read, mut to: InputStream) {
             Err(_) => return to.close(),
         }
     }
-}
-
-/// The error for an answer that does not belong to the call.
-pub(super) fn surprise(call: &str) -> DockerError {
-    DockerError::BadAnswer(format!("{call}: an answer of another kind"))
 }
 
 #[cfg(test)]

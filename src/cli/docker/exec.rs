@@ -45,7 +45,7 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Outcome {
                 raw = terminal_for(&engine, id);
             }
         };
-        // Not locked before the command runs: who waits may have to be told so.
+        // The locks are taken when the command runs: until then the user may be told of the wait.
         let (mut out, mut err) = (io::stdout(), io::stderr());
         stream(&*engine, &target.id, &body, &mut started, &mut out, &mut err)
     };
@@ -86,13 +86,12 @@ fn stream(
 
 /// A command that cannot be started ends as in a shell; everything else is a failure of ours.
 fn refused(error: &DockerError, err: &mut dyn Write) -> Result<u8, String> {
-    if error.refusal() != Some(&RefusalKind::CannotRun) {
+    let DockerError::Refused(refusal) = error else { return Err(error.to_string()) };
+    if refusal.kind != RefusalKind::CannotRun {
         return Err(error.to_string());
     }
-    let text = error.to_string();
-    let _ = writeln!(err, "error: {}", crate::base::logging::one_line(&text));
-    let missing = text.contains("not found") || text.contains("no such file");
-    Ok(if missing { NOT_FOUND } else { NOT_EXECUTABLE })
+    let _ = writeln!(err, "error: {}", crate::base::logging::one_line(&error.to_string()));
+    Ok(if refusal.names_no_command() { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 
 /// After the terminal is itself again: what is left to say, and the exit code.

@@ -1,18 +1,15 @@
-//! `images` and `prune`: what the collector of the daemon sees, and at once what it would do. While no daemon runs,
+//! What `images` and `prune` share: what the collector of the daemon sees, and at once what it would do. While no daemon runs,
 //! what manifests want is taken from what it wrote last, and nothing is removed.
 //!
 //! Never here: an opinion of its own about what may go.
-
-pub mod list;
-pub mod prune;
 
 use std::path::{Path, PathBuf};
 
 use super::engine;
 use crate::base::clock::{Clock, System, Timestamp, boot_id};
-use crate::base::{locks, order};
+use crate::base::order;
 use crate::cli::flags::{Options, endpoint};
-use crate::cli::pods;
+use crate::cli::pods::{self, Daemon};
 use crate::garbage::images::{Fixed, Judge, Judged, Policy};
 use crate::garbage::pins::Pin;
 use crate::garbage::records::{self, Records};
@@ -25,33 +22,29 @@ use crate::runtime::{ContainerSummary, ImageSummary, sandbox_image};
 use crate::status::file;
 
 /// What is known of a node's garbage without its Docker.
-struct Known {
-    docker: Docker,
-    root_dir: PathBuf,
-    run_dir: PathBuf,
-    /// The daemon runs, and does not answer.
-    is_mute: bool,
-    wants: Wants,
+pub(super) struct Known {
+    pub docker: Docker,
+    pub root_dir: PathBuf,
+    pub run_dir: PathBuf,
+    pub daemon: Daemon,
+    pub wants: Wants,
+    pub now: Timestamp,
     records: Records,
     fixed: Fixed,
     policy: Policy,
-    now: Timestamp,
 }
 
 impl Known {
     /// Reads what the daemon wrote.
     ///
     /// # Errors
-    /// A message for the user: something is missing without which nobody could tell what must stay.
-    fn read(options: &Options) -> Result<Known, String> {
+    /// A message for the user: something is missing that says what must stay.
+    pub fn read(options: &Options) -> Result<Known, String> {
         let run_dir = options.directories.run.clone();
         let status = pods::load(&run_dir)?.file;
-        let is_mute = locks::is_alive(&run_dir) && pods::silent_since(&run_dir, &status).is_some();
+        let daemon = Daemon::of(&run_dir, &status);
         let docker = engine::docker(&endpoint(&status.docker.endpoint)?)?;
-        let root_dir = match status.root_dir.is_empty() {
-            true => options.directories.root.clone(),
-            false => PathBuf::from(&status.root_dir),
-        };
+        let root_dir = pods::root_dir(&status);
         let path = |name: &str| root_dir.join(name).display().to_string();
         let boot = boot_id().unwrap_or_default();
         let records = records::look(&root_dir, &boot)
@@ -68,17 +61,17 @@ impl Known {
         let pinned: Result<Vec<Pin>, String> = pins.iter().map(|pin| Pin::parse(pin)).collect();
         let policy = Policy { pinned: pinned?, ..Policy::default() };
         let (wants, now) = (Wants::of_file(&status), System::start().now().wall);
-        Ok(Known { docker, root_dir, run_dir, is_mute, wants, records, fixed, policy, now })
+        Ok(Known { docker, root_dir, run_dir, daemon, wants, records, fixed, policy, now })
     }
 
-    /// Who asks decides, so that no image is too young.
-    fn judge(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
+    /// The user decides, so that no image is too young.
+    pub fn judge(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
         let Known { policy, fixed, wants, records, .. } = self;
         Judge { policy, fixed, wants, records, now: None }.all(images, containers)
     }
 }
 
 /// What the manifests want by now, for the daemon may have been told of another pod meanwhile.
-fn wants_now(run_dir: &Path) -> Option<Wants> {
+pub(super) fn wants_now(run_dir: &Path) -> Option<Wants> {
     Some(Wants::of_file(&file::read(run_dir).ok()?.file))
 }

@@ -1,195 +1,173 @@
-//! `pull` and `load`: images for Docker by hand, with the credentials and the unpacking of the daemon, which
-//! need not run. On a terminal a pull shows a bar, otherwise a line now and then.
+//! `images`: all images of Docker, since when nothing uses each, and why it is kept.
 
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use serde_json::{Value, json};
 
-use rustix::termios::tcgetwinsize;
-
+use super::garbage::Known;
+use crate::base::clock::Timestamp;
 use crate::base::hex::short_ids;
-use crate::base::limits;
-use crate::base::logging::one_line;
-use crate::cli::exit::Exit;
-use crate::cli::flags::Options;
-use crate::cli::{Outcome, fail, say};
-use crate::image::archive::{Archive, refusal_words};
-use crate::image::fetch;
-use crate::image::node_keys::NodeKeys;
-use crate::image::reference::Reference;
-use crate::runtime::client::Client;
-use crate::runtime::connection::Wait;
-use crate::runtime::docker::{Docker, Endpoint};
-use crate::runtime::progress::{Moment, Progress};
-use crate::runtime::pull::Patience;
-use crate::runtime::{Call, DockerError, Reply};
+use crate::base::human;
+use crate::cli::flags::{Options, Output};
+use crate::cli::show::json;
+use crate::cli::show::table::List;
+use crate::cli::show::yaml;
+use crate::cli::{Outcome, print};
+use crate::garbage::collector::{containers, images, name};
+use crate::garbage::images::{Judged, Kept};
+use crate::runtime::progress::bytes;
 
-fn connect(options: &Options) -> Result<Docker, String> {
-    match &options.docker.endpoint {
-        Endpoint::Unix(path) => Ok(Docker::Engine(Client::new(path))),
-        Endpoint::Fake => Err("fake:// has no images: its containers live in a daemon's memory".to_owned()),
-    }
+/// Lists the images.
+pub fn run(options: &Options) -> Outcome {
+    let known = Known::read(options)?;
+    let all = images(&known.docker).map_err(|error| error.to_string())?;
+    let containers = containers(&known.docker).map_err(|error| error.to_string())?;
+    let judged = known.judge(all, &containers);
+    Ok(print(&match &options.command.template {
+        Some(template) => template.print(&object(&judged), options.command.no_headers)?,
+        None => render(options, &judged, known.now),
+    }))
 }
 
-/// Pulls these images, one after the other; one that fails does not stop the next one.
-pub fn pull(options: &Options, images: &[String]) -> Outcome {
-    crate::base::logging::init(0);
-    let docker = connect(options)?;
-    let keys = NodeKeys::of_process(&options.directories.root);
-    let patience = Patience::of(Wait::at_most(options.docker.pull_progress_deadline));
-    let mut exit = Exit::Ok;
-    for image in images {
-        if let Err(why) = Reference::parse(image) {
-            exit = fail(&format!("{image}: this is no name of an image: {why}"));
-            continue;
+const NONE: &str = "<none>";
+
+/// What goes to standard output.
+fn render(options: &Options, judged: &[Judged], now: Timestamp) -> String {
+    match options.command.output {
+        Output::Table | Output::Wide => {
+            let wide = options.command.output == Output::Wide;
+            let rows: Vec<Vec<String>> = judged.iter().flat_map(|it| rows(it, wide, now)).collect();
+            let headings = (!options.command.no_headers).then(|| headings(wide));
+            List::default().render(headings, rows)
         }
-        let mut show = Show::new(image);
-        let mut progress = Progress::default();
-        let result = fetch::pull(&docker, image, [], &keys, &patience, &mut |message| {
-            progress.take(message);
-            show.update(&progress);
-        });
-        match result {
-            Ok(_) => show.end(&format!("{image}: pulled{}", identity(&docker, image))),
-            Err(error) => {
-                show.end("");
-                exit = fail(&format!("{image}: {error}"));
-            }
+        Output::Name => judged.iter().map(|it| format!("image/{}\n", name(&it.image))).collect(),
+        Output::Json => format!("{}\n", json::emit(&object(judged))),
+        Output::Yaml => yaml::emit(&object(judged)),
+    }
+}
+
+fn headings(wide: bool) -> Vec<String> {
+    let narrow = ["IMAGE", "TAG", "IMAGE ID", "SIZE", "CREATED", "UNUSED SINCE", "KEPT BECAUSE"];
+    let more: &[&str] = if wide { &["DIGEST"] } else { &[] };
+    narrow.iter().chain(more).map(|word| (*word).to_owned()).collect()
+}
+
+/// A row for each of its names, as Docker's own list has it.
+fn rows(judged: &Judged, wide: bool, now: Timestamp) -> Vec<Vec<String>> {
+    let image = &judged.image;
+    let ago = |then: i64| format!("{} ago", human::duration(now.as_second().saturating_sub(then)));
+    let digest_of = |repository: &str| {
+        let named = image.digests.iter().filter_map(|digest| digest.split_once('@'));
+        named.filter(|(of, _)| *of == repository || repository == NONE).map(|(_, digest)| digest).next()
+    };
+    let row = |repository: &str, tag: &str| {
+        let mut cells = vec![
+            repository.to_owned(),
+            tag.to_owned(),
+            short_ids(image.id.strip_prefix("sha256:").unwrap_or(&image.id)),
+            bytes(image.size),
+            ago(image.created),
+            unused_since(judged).map_or_else(|| unknown(judged), ago),
+            judged.kept.as_ref().map_or_else(|| NONE.to_owned(), Kept::to_string),
+        ];
+        if wide {
+            cells.push(digest_of(repository).unwrap_or(NONE).to_owned());
         }
+        cells
+    };
+    if image.tags.is_empty() {
+        let repository =
+            image.digests.first().and_then(|digest| digest.split_once('@')).map(|(name, _)| name);
+        return vec![row(repository.unwrap_or(NONE), NONE)];
     }
-    Ok(exit)
+    let split = |name: &String| match name.rsplit_once(':') {
+        Some((repository, tag)) => row(repository, tag),
+        None => row(name, NONE),
+    };
+    image.tags.iter().map(split).collect()
 }
 
-/// ` (sha256:…)`, as far as it is known.
-fn identity(docker: &Docker, image: &str) -> String {
-    match docker.call(&Call::ImageInspect { image: image.to_owned() }) {
-        Ok(Reply::Image(detail)) => {
-            let digest = detail.digests.first().and_then(|d| d.split_once('@')).map(|(_, digest)| digest);
-            format!(" ({})", digest.map_or_else(|| short_ids(&detail.id), str::to_owned))
-        }
-        _ => String::new(),
-    }
+/// Wall time, in seconds; `None` while it is used, and when it is not known.
+fn unused_since(judged: &Judged) -> Option<i64> {
+    let used = matches!(judged.kept, Some(Kept::Used(_)));
+    judged.record.filter(|record| !used && !record.in_use).map(|record| record.unused_wall)
 }
 
-/// A pull on the screen. When nobody reads it any more, the pull goes on all the same.
-struct Show<'a> {
-    image: &'a str,
-    /// Columns of the terminal; `None` when there is none.
-    columns: Option<usize>,
-    shown: Instant,
+fn unknown(judged: &Judged) -> String {
+    if matches!(judged.kept, Some(Kept::Used(_))) { NONE } else { "<unknown>" }.to_owned()
 }
 
-/// Between two pictures of the bar.
-const FRAME: Duration = Duration::from_millis(100);
-/// Columns when the terminal does not know.
-const COLUMNS: usize = 80;
-
-impl Show<'_> {
-    fn new(image: &str) -> Show<'_> {
-        let columns = io::stdout().is_terminal().then(|| {
-            let size = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-            if size == 0 { COLUMNS } else { size }
-        });
-        let show = Show { image, columns, shown: Instant::now() };
-        match columns {
-            Some(columns) => write(&format!("\r{}", bar(image, &Moment::default(), columns))),
-            None => write(&format!("{image}: pulling\n")),
-        }
-        show
-    }
-
-    fn update(&mut self, progress: &Progress) {
-        let every = if self.columns.is_some() { FRAME } else { limits::PULL_PROGRESS };
-        if self.shown.elapsed() < every {
-            return;
-        }
-        self.shown = Instant::now();
-        let moment = progress.moment();
-        match self.columns {
-            Some(columns) => write(&format!("\r{}", bar(self.image, &moment, columns))),
-            None if moment.layers == 0 => {}
-            None => write(&format!("{}: {}\n", self.image, moment.words())),
-        }
-    }
-
-    /// The last line.
-    fn end(self, line: &str) {
-        let clear = if self.columns.is_some() { "\r\x1b[K" } else { "" };
-        let end = if line.is_empty() { "" } else { "\n" };
-        write(&format!("{clear}{}{end}", one_line(line)));
-    }
-}
-
-fn write(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// `busybox [=====>     ]  45% 1.0 MiB of 2.2 MiB, 1 of 3 layers ready`, as wide as the terminal at most.
-fn bar(image: &str, moment: &Moment, columns: usize) -> String {
-    const WIDTH: usize = 20;
-    let permille = moment.permille();
-    let filled = usize::try_from(permille.unwrap_or(0)).unwrap_or(0).saturating_mul(WIDTH) / 1000;
-    let filled = filled.min(WIDTH);
-    let tip = if filled < WIDTH && filled > 0 { ">" } else { "" };
-    let done = format!("{}{tip}", "=".repeat(filled));
-    let percent = permille.map_or(String::new(), |p| format!("{}%", p / 10));
-    let line = format!("{image} [{done:<WIDTH$}] {percent:>4} {}", moment.words());
-    // A line that wraps could not be drawn over.
-    let line: String = line.chars().take(columns.saturating_sub(1)).collect();
-    format!("{}\x1b[K", line.trim_end())
-}
-
-/// Loads these archives, one after the other; one that fails does not stop the next one.
-pub fn load(options: &Options, files: &[PathBuf]) -> Outcome {
-    let docker = connect(options)?;
-    let mut exit = Exit::Ok;
-    for file in files {
-        let archive = if file == Path::new("-") {
-            Archive::of(Box::new(io::stdin()))
-        } else {
-            Archive::open(file).map(|(archive, _)| archive)
-        };
-        let result =
-            archive.and_then(|archive| load_one(&docker, archive, options.docker.pull_progress_deadline));
-        match result {
-            Ok(names) if names.is_empty() => say(&format!("{}: no image is in it", file.display())),
-            Ok(names) => {
-                names.iter().for_each(|n| write(&format!("{}: loaded {}\n", file.display(), short_ids(n))));
-            }
-            Err(why) => exit = fail(&format!("{}: {why}", file.display())),
-        }
-    }
-    Ok(exit)
-}
-
-fn load_one(docker: &Docker, mut archive: Archive, deadline: Duration) -> Result<Vec<String>, String> {
-    let result = docker.load(&mut archive, &Wait::at_most(deadline));
-    result.map_err(|error| words(&error, archive.trouble()))
-}
-
-fn words(error: &DockerError, trouble: Option<&str>) -> String {
-    match (trouble, error) {
-        (Some(why), _) => why.to_owned(),
-        (None, DockerError::Refused(refusal)) => refusal_words(&refusal.message),
-        (None, error) => error.to_string(),
-    }
+fn object(judged: &[Judged]) -> Value {
+    let time = |seconds: i64| Timestamp::from_second(seconds).ok().map(|time| time.to_string());
+    let item = |it: &Judged| {
+        json!({
+            "id": it.image.id,
+            "tags": it.image.tags,
+            "digests": it.image.digests,
+            "sizeBytes": it.image.size,
+            "created": time(it.image.created),
+            "unusedSince": unused_since(it).and_then(time),
+            "keptBecause": it.kept.as_ref().map(Kept::to_string),
+        })
+    };
+    let items: Vec<Value> = judged.iter().map(item).collect();
+    json!({ "apiVersion": "podkeeper.dev/v1", "kind": "ImageList", "items": items })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::cli::parse::{Command, parse};
+    use crate::garbage::records::Record;
+    use crate::runtime::ImageSummary;
+
+    const NOW: i64 = 1_795_000_000;
+
+    fn judged(n: u8, tags: &[&str], digests: &[&str], kept: Option<Kept>, record: bool) -> Judged {
+        let record = record.then(|| Record {
+            first: 1,
+            used: 2,
+            in_use: matches!(kept, Some(Kept::Used(_))),
+            seen_up: Duration::ZERO,
+            unused_up: Duration::ZERO,
+            unused_wall: NOW - 3 * 3600 * i64::from(n),
+        });
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+        let image = ImageSummary {
+            id: format!("sha256:{}", format!("{n:02x}").repeat(32)),
+            tags: texts(tags),
+            digests: texts(digests),
+            size: 1_500_000 * u64::from(n),
+            created: NOW - 86_400 * i64::from(n),
+        };
+        Judged { image, kept, record }
+    }
+
+    fn check(line: &str, golden: &str) {
+        let options = match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
+            Ok(Command::Images(options)) => options,
+            other => panic!("{line}: {other:?}"),
+        };
+        let digest = format!("r.io:5000/team/app@sha256:{}", "cd".repeat(32));
+        let all = [
+            judged(1, &["busybox:1.36", "r.io:5000/team/app:7"], &[&digest], None, true),
+            judged(2, &[], &[&digest], None, true),
+            judged(3, &[], &[], None, false),
+            judged(4, &["web:1"], &[], Some(Kept::Used("pod default/web-n1".into())), true),
+            judged(5, &["db:1"], &[], Some(Kept::Wanted("default/db-n1".into())), true),
+            judged(6, &["podkeeper.dev/sandbox:0123456789ab"], &[], Some(Kept::Sandbox), false),
+        ];
+        let text = render(&options, &all, Timestamp::from_second(NOW).unwrap());
+        crate::base::testing::golden(&format!("cli/{golden}.txt"), &text);
+    }
 
     #[test]
-    fn the_bar() {
-        let moment = Moment { done: 1 << 20, total: 4 << 20, exact: true, ready: 1, layers: 3 };
-        let check = |moment: &Moment, columns, expected: &str| {
-            assert_eq!(bar("a:1", moment, columns), format!("{expected}\x1b[K"));
-        };
-        check(&moment, 80, "a:1 [=====>              ]  25% 1.0 MiB of 4.0 MiB, 1 of 3 layers ready");
-        check(&moment, 20, "a:1 [=====>");
-        check(&Moment::default(), 80, "a:1 [                    ]");
-        let all = Moment { done: 4 << 20, ready: 3, ..moment };
-        check(&all, 80, "a:1 [====================] 100% 4.0 MiB of 4.0 MiB, 3 of 3 layers ready");
+    fn images_in_every_state() {
+        check("images", "images");
+        check("images -o wide", "images-wide");
+        check("images -o name", "images-name");
+        check("images -o json", "images-json");
+        check("images -o yaml", "images-yaml");
+        check("images --no-headers", "images-no-headers");
     }
 }

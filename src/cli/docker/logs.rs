@@ -11,6 +11,7 @@ use super::target::{self, Logs, Target};
 use crate::base::limits;
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
+use crate::cli::parse::LogsOf;
 use crate::cli::{Outcome, fail, pods, say};
 use crate::runtime::{DockerError, RefusalKind};
 
@@ -18,12 +19,13 @@ use crate::runtime::{DockerError, RefusalKind};
 const TAIL_OF_MANY: u64 = 10;
 
 /// Prints the log of a pod's container, or of all that flags choose.
-pub fn run(options: &Options, pod: Option<&str>) -> Outcome {
+pub fn run(options: &Options, of: &LogsOf) -> Outcome {
     let status = pods::load(&options.directories.run)?;
-    let Logs { targets, without } = match pod {
-        Some(pod) => target::for_logs(&status.file, options, pod)?,
-        None => target::selected_logs(&status.file, options)?,
+    let Logs { targets, without } = match of {
+        LogsOf::Pod(pod) => target::for_logs(&status.file, options, pod)?,
+        LogsOf::Selected => target::selected_logs(&status.file, options)?,
     };
+    let is_selected = *of == LogsOf::Selected;
     let engine: Arc<dyn Engine> = engine::connect(&status.file.docker.endpoint)?.into();
     let mut exit = Exit::Ok;
     for why in &without {
@@ -36,13 +38,13 @@ pub fn run(options: &Options, pod: Option<&str>) -> Outcome {
                 "{many} containers would be followed, and {most} are allowed: use --max-log-requests to allow more"
             ));
         }
-        return together(&engine, options, pod.is_none(), targets).map(|()| exit);
+        return together(&engine, options, is_selected, targets).map(|()| exit);
     }
     for target in &targets {
         if let Some(note) = &target.note {
             say(note);
         }
-        let request = request(options, target, pod.is_none());
+        let request = request(options, target, is_selected);
         // One line after the other: both streams go through one writer.
         let mut out = Lines::new(io::stdout(), options, target);
         let done = print(&*engine, &request, target, &mut out);
@@ -57,7 +59,7 @@ pub fn run(options: &Options, pod: Option<&str>) -> Outcome {
     Ok(exit)
 }
 
-/// Follows several at once, each in a thread of its own, until the last ends or nobody reads.
+/// Follows several at once, each in a thread of its own, until the last ends or the reader is gone.
 fn together(
     engine: &Arc<dyn Engine>,
     options: &Options,
@@ -113,7 +115,7 @@ struct Shared(Arc<Mutex<io::Stdout>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A piece is whole lines: nobody else writes in between.
+        // A piece is whole lines: no other thread writes in between.
         self.write_all(bytes).map(|()| bytes.len())
     }
 

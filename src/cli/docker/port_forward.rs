@@ -75,7 +75,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
         let mut refused = Vec::new();
         let mut local = pair.local;
         let before = listening.len();
-        for address in &options.command.listen {
+        for address in &options.command.carry.listen {
             match TcpListener::bind((*address, local)) {
                 Ok(listener) => {
                     // Of any free port, the one that the first address got.

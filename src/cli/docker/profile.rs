@@ -21,26 +21,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Every profile, with its word.
-    pub const ALL: [(&'static str, Profile); 6] = [
-        ("legacy", Profile::Legacy),
-        ("general", Profile::General),
-        ("baseline", Profile::Baseline),
-        ("restricted", Profile::Restricted),
-        ("netadmin", Profile::Netadmin),
-        ("sysadmin", Profile::Sysadmin),
-    ];
-
-    /// # Errors
-    /// Any other word.
-    pub fn parse(text: &str) -> Result<Profile, String> {
-        let found = Profile::ALL.into_iter().find(|(word, _)| *word == text);
-        found.map(|(_, profile)| profile).ok_or_else(|| {
-            let words = Profile::ALL.map(|(word, _)| word).join(", ");
-            format!("unknown profile: {text}; must be one of {words}")
-        })
-    }
-
     /// The container's own security context; what it does not say is the pod's.
     #[must_use]
     pub fn security_context(self) -> Option<SecurityContext> {
@@ -76,20 +56,19 @@ mod tests {
 
     #[test]
     fn profiles_are_kubectls() {
-        for (word, expected) in [
-            ("legacy", "null"),
-            ("general", r#"{"capabilities":{"add":["SYS_PTRACE"]}}"#),
-            ("baseline", "null"),
+        for (profile, expected) in [
+            (Profile::Legacy, "null"),
+            (Profile::General, r#"{"capabilities":{"add":["SYS_PTRACE"]}}"#),
+            (Profile::Baseline, "null"),
             (
-                "restricted",
+                Profile::Restricted,
                 r#"{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}"#,
             ),
-            ("netadmin", r#"{"capabilities":{"add":["NET_ADMIN","NET_RAW"]}}"#),
-            ("sysadmin", r#"{"privileged":true}"#),
+            (Profile::Netadmin, r#"{"capabilities":{"add":["NET_ADMIN","NET_RAW"]}}"#),
+            (Profile::Sysadmin, r#"{"privileged":true}"#),
         ] {
-            let context = Profile::parse(word).unwrap().security_context();
-            assert_eq!(serde_json::to_string(&context).unwrap(), expected, "{word}");
+            let context = profile.security_context();
+            assert_eq!(serde_json::to_string(&context).unwrap(), expected, "{profile:?}");
         }
-        assert!(Profile::parse("auto").unwrap_err().starts_with("unknown profile: auto"));
     }
 }

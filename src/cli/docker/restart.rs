@@ -1,14 +1,17 @@
-//! `restart`: a pod from the beginning, without a change of its manifest. Its sandbox is ended, and the daemon does the
-//! rest as always: it stops the containers with their hooks and grace, and starts the pod anew.
+//! `restart`: a pod from the beginning, without a change of its manifest. Its sandbox gets a name that says so, and the
+//! daemon does the rest: it stops the containers with their hooks and grace while their network is there, then the
+//! sandbox, and makes another one.
+//!
+//! Never here: ending anything. To kill the sandbox would take the network away under hooks that still need it.
 
 use super::{engine, target};
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::{Outcome, pods, print};
-use crate::runtime::Call;
+use crate::runtime::{Call, names};
 use crate::worker::added;
 
-/// Ends the sandbox of a pod whose containers are started again.
+/// Asks the daemon for another sandbox of a pod whose containers are started again.
 pub fn run(options: &Options, name: &str) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     let pod = target::pod(&status.file, options, name)?;
@@ -26,8 +29,57 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     let docker = engine::docker(&crate::cli::flags::endpoint(&status.file.docker.endpoint)?)?;
     let (key, uid) = added::identity(pod);
     let sandbox = added::sandbox(&docker, &key, &uid, &status.file.root_dir)?;
-    let kill = Call::Kill { id: sandbox.id, signal: "SIGKILL".to_owned() };
-    docker.call(&kill).map_err(|error| error.to_string())?;
-    print(&format!("pod/{full} restarting\n"));
+    let asked = match mark(&sandbox.name, added::attempt(&sandbox)) {
+        Mark::There => false,
+        Mark::Over => {
+            return Err(format!(
+                "pod {full} has ended, for its deadline has passed: nothing starts it again"
+            ));
+        }
+        Mark::Missing(attempt) => {
+            let name = names::to_restart(&key, &uid, attempt);
+            docker.call(&Call::Rename { id: sandbox.id, name }).map_err(|error| error.to_string())?;
+            true
+        }
+    };
+    print(&format!("pod/{full} {}\n", if asked { "restarting" } else { "is restarting already" }));
     Ok(Exit::Ok)
+}
+
+/// What the name of a sandbox says beside whose it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Mark {
+    /// That another one is wanted.
+    There,
+    /// That its pod's deadline has passed.
+    Over,
+    /// Neither; its number.
+    Missing(u32),
+}
+
+fn mark(name: &str, attempt: Option<u32>) -> Mark {
+    let name = names::parse(name);
+    match name.and_then(|name| name.suffix) {
+        Some(names::RESTART) => Mark::There,
+        Some(names::DEADLINE) => Mark::Over,
+        _ => Mark::Missing(attempt.or(name.map(|name| name.attempt)).unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_keeps_its_number_and_is_marked_once() {
+        let check = |name: &str, attempt: Option<u32>, expected: Mark| {
+            assert_eq!(mark(name, attempt), expected, "{name}");
+        };
+        check("k8s_POD_web_default_u_4", Some(4), Mark::Missing(4));
+        check("k8s_POD_web_default_u_4", None, Mark::Missing(4));
+        check("k8s_POD_web_default_u_4_0000beef", Some(4), Mark::Missing(4));
+        check("by-hand", Some(4), Mark::Missing(4));
+        check("k8s_POD_web_default_u_4_a6a10001", Some(4), Mark::There);
+        check("k8s_POD_web_default_u_4_dead11fe", Some(4), Mark::Over);
+    }
 }

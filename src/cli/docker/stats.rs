@@ -9,7 +9,7 @@ use crate::base::clock::{Clock as _, System};
 use crate::base::{limits, locks};
 use crate::cgroup::node::MOUNT;
 use crate::cli::flags::{Options, Output, endpoint};
-use crate::cli::show::get::four_spaces;
+use crate::cli::show::json;
 use crate::cli::show::yaml;
 use crate::cli::{Outcome, pods, print, say};
 use crate::stats::cgroup::Hierarchies;
@@ -23,7 +23,7 @@ pub fn run(options: &Options) -> Outcome {
     let run_dir = &options.directories.run;
     let file = pods::load(run_dir)?.file;
     let docker = engine::docker(&endpoint(&file.docker.endpoint)?)?;
-    let mut asked = asked(&file, options, locks::is_alive(run_dir));
+    let mut asked = asked(&file, locks::is_alive(run_dir));
     if let Err(error) = engine_side::ask(&docker, &mut asked) {
         say(&format!("warning: what containers take of the disk is not known: {error}"));
     }
@@ -39,16 +39,13 @@ fn render(options: &Options, summary: &Summary) -> Result<String, String> {
         serde_json::to_value(summary).map_err(|error| format!("figures cannot be written: {error}"))?;
     Ok(match options.command.output {
         Output::Yaml => yaml::emit(&value),
-        _ => format!("{}\n", four_spaces(&value)),
+        _ => format!("{}\n", json::emit(&value)),
     })
 }
 
 /// What the daemon wrote.
-fn asked(file: &StatusFile, options: &Options, is_alive: bool) -> Asked {
-    let root_dir = match file.root_dir.is_empty() {
-        true => options.directories.root.clone(),
-        false => PathBuf::from(&file.root_dir),
-    };
+fn asked(file: &StatusFile, is_alive: bool) -> Asked {
+    let root_dir = pods::root_dir(file);
     Asked {
         node: file.node.clone(),
         daemon: is_alive.then_some(file.pid),

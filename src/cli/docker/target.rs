@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
 use crate::cli::flags::Options;
 use crate::cli::pods;
+use crate::pod::is_final;
 use crate::runtime::names;
 use crate::status::container_log;
 use crate::status::snapshot::StatusFile;
@@ -116,17 +117,16 @@ fn target(id: String, pod: &Pod, container: &Chosen<'_>) -> Target {
 /// A message for the user.
 pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
     let (pod, container, note) = choose(file, options, name)?;
-    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default();
-    if matches!(phase, "Succeeded" | "Failed") {
-        return Err(format!("cannot exec into a container in a completed pod; current phase is {phase}"));
-    }
-    let status = status_of(pod, container.name);
-    let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
-    let what = described(container.name, pod.metadata.name.as_deref().unwrap_or(name));
-    match status.and_then(|s| s.container_id.as_deref()) {
-        Some(id) if running => Ok(Target { note, ..target(docker_id(id)?, pod, &container) }),
-        _ => Err(format!("{what} is not running")),
-    }
+    Ok(Target { note, ..of_running(pod, &container, "exec into")? })
+}
+
+/// The container from or to which `cp` copies.
+///
+/// # Errors
+/// A message for the user.
+pub fn for_copy(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
+    let (pod, container, note) = choose(file, options, name)?;
+    Ok(Target { note, ..of_running(pod, &container, "copy files of")? })
 }
 
 /// The container whose streams `attach` joins.
@@ -134,8 +134,8 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
 /// # Errors
 /// A message for the user; also when standard input is wanted, and its manifest gives the container none.
 pub fn for_attach(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
-    let target = for_exec(file, options, name).map_err(|why| why.replace("exec into", "attach to"))?;
-    let (pod, container, _) = choose(file, options, name)?;
+    let (pod, container, note) = choose(file, options, name)?;
+    let target = of_running(pod, &container, "attach to")?;
     let has_none = every(pod).any(|c| c.name == container.name && c.stdin != Some(true));
     if options.command.stdin && has_none {
         return Err(format!(
@@ -143,7 +143,22 @@ pub fn for_attach(file: &StatusFile, options: &Options, name: &str) -> Result<Ta
             target.what
         ));
     }
-    Ok(target)
+    Ok(Target { note, ..target })
+}
+
+/// A container that runs; `what` is what is to be done with it, for the user.
+fn of_running(pod: &Pod, container: &Chosen<'_>, what: &str) -> Result<Target, String> {
+    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default();
+    if is_final(Some(phase)) {
+        return Err(format!("cannot {what} a container in a completed pod; current phase is {phase}"));
+    }
+    let status = status_of(pod, container.name);
+    let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
+    let full = pod.metadata.name.as_deref().unwrap_or_default();
+    match status.and_then(|s| s.container_id.as_deref()) {
+        Some(id) if running => Ok(target(docker_id(id)?, pod, container)),
+        _ => Err(format!("{} is not running", described(container.name, full))),
+    }
 }
 
 fn described(container: &str, pod: &str) -> String {
@@ -309,5 +324,8 @@ mod tests {
         );
         let error = exec("exec refused").unwrap_err();
         assert_eq!(error, "cannot exec into a container in a completed pod; current phase is Failed");
+        let (options, names) = pods::tests::options("exec refused -- sh");
+        let error = for_attach(&pods::tests::node().file, &options, &names[0]).unwrap_err();
+        assert_eq!(error, "cannot attach to a container in a completed pod; current phase is Failed");
     }
 }

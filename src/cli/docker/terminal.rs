@@ -23,7 +23,7 @@ pub fn is_usable() -> bool {
     usable
 }
 
-/// Rows and columns; `None` when nobody knows.
+/// Rows and columns; `None` when they are not known.
 #[must_use]
 pub fn size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(io::stdin()).ok()?;

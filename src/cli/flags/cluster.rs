@@ -3,10 +3,10 @@
 use std::path::{Path as StdPath, PathBuf};
 use std::time;
 
-use super::Takes::{Count, Duration, Path, Switch, Text};
+use super::Takes::{Duration, Number, Path, Seconds, Switch, Taints};
 use super::{Flag, Options, RUN, Section, Verb, put, value};
 use crate::certificates;
-use crate::cluster::node::{self, Settings, Taint};
+use crate::cluster::node::{Settings, Taint};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
@@ -96,9 +96,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "register-with-taints",
-            takes: Text("KEY=VALUE:EFFECT,...", |o, text| {
-                put(&mut o.cluster.taints, node::parse_taints(text))
-            }),
+            takes: Taints(|o, taints| o.cluster.taints = taints),
             help: "Taints of a node object that is made; one that is there keeps its own",
             ..RUN
         },
@@ -120,7 +118,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "node-lease-duration-seconds",
-            takes: Count("N", |o, seconds| o.cluster.lease = seconds),
+            takes: Seconds(|o, seconds| o.cluster.lease = seconds),
             default: "40",
             help: "How long the node's lease holds; it is renewed four times in that time",
             rule: |o| (o.cluster.lease < 4).then(|| format!("{} must be at least 4", o.cluster.lease)),
@@ -128,7 +126,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "node-status-max-images",
-            takes: Text("N", |o, text| put(&mut o.cluster.images, value::number(text))),
+            takes: Number("N", |o, most| put(&mut o.cluster.images, Ok(most))),
             default: "50",
             help: "Most images in the node's status; -1 for all",
             ..RUN
@@ -138,7 +136,7 @@ pub static SECTION: Section = Section {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -146,16 +144,24 @@ mod tests {
         sets(
             &SECTION,
             &[
-                ("bootstrap-kubeconfig", "/b", |o| o.cluster.bootstrap.is_some()),
+                ("bootstrap-kubeconfig", "/b", |o| o.cluster.bootstrap == Some("/b".into())),
                 ("rotate-certificates", "false", |o| !o.cluster.renews_client),
                 ("rotate-server-certificates", "true", |o| o.cluster.asks_serving),
                 ("register-node", "false", |o| !o.cluster.register_node),
-                ("register-with-taints", "edge=true:NoSchedule", |o| o.cluster.taints.len() == 1),
+                ("register-with-taints", "edge=true:NoSchedule", |o| {
+                    Ok(&o.cluster.taints)
+                        == crate::cluster::node::parse_taints("edge=true:NoSchedule").as_ref()
+                }),
                 ("node-status-update-frequency", "4s", |o| o.cluster.update == time::Duration::from_secs(4)),
                 ("node-status-report-frequency", "1m", |o| o.cluster.report == time::Duration::from_secs(60)),
                 ("node-lease-duration-seconds", "20", |o| o.cluster.lease == 20),
                 ("node-status-max-images", "-1", |o| o.cluster_node("n1", None).images.is_none()),
             ],
         );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(&SECTION, &[("node-status-max-images", ["7", "8"], &["x"])]);
     }
 }

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::Takes::{Name, Secret, Switch, Text};
-use super::{Flag, Section, Verb, of_verbs, put, value};
+use super::Repeats::Adds;
+use super::Takes::{Choice, Format, Name, Secret, Switch, Text};
+use super::{Flag, Options, Section, Verb, of_verbs, put, value};
 use crate::certificates::discovery::{Pin, Token};
 use crate::cli::docker::profile::Profile;
 use crate::cli::show::template::Template;
@@ -21,6 +22,29 @@ pub enum Output {
     Yaml,
     /// `pod/NAME`.
     Name,
+}
+
+impl Output {
+    /// What `-o` calls it; nothing for a table.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Output::Table => "",
+            Output::Wide => "wide",
+            Output::Json => "json",
+            Output::Yaml => "yaml",
+            Output::Name => "name",
+        }
+    }
+}
+
+/// Whether `-o` takes a template, beside formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Templates {
+    /// `jsonpath=` and `custom-columns=`.
+    Taken,
+    /// Refused.
+    Refused,
 }
 
 /// By which figure `top` sorts.
@@ -46,7 +70,7 @@ pub struct Values {
     pub container: Option<String>,
     pub stdin: bool,
     pub tty: bool,
-    pub listen: Vec<IpAddr>,
+    pub carry: Carry,
     pub recursive: bool,
     /// URL of the API.
     pub server: Option<String>,
@@ -55,6 +79,14 @@ pub struct Values {
     pub prune: Prune,
     pub kubeconfig: Kubeconfig,
     pub join: Join,
+}
+
+/// Flags of `port-forward` and of `cp` alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Carry {
+    pub listen: Vec<IpAddr>,
+    /// Copies in a container do not keep permissions.
+    pub no_preserve: bool,
 }
 
 /// Flags of `top` alone.
@@ -86,7 +118,7 @@ pub struct Kubeconfig {
     /// Name of a user of the API.
     pub user: String,
     /// `view` or `admin`.
-    pub group: String,
+    pub group: &'static str,
 }
 
 /// Flags of `join` alone.
@@ -120,7 +152,8 @@ pub static SECTION: Section = Section {
             takes: Text("sha256:HEX", |o, text| {
                 Pin::parse(text).map(|pin| o.command.join.ca_cert_hashes.push(pin))
             }),
-            help: "Digest of the key of one of the cluster's authorities; may be given again",
+            repeats: Adds,
+            help: "Digest of the key of one of the cluster's authorities",
             ..JOIN
         },
         Flag {
@@ -138,7 +171,13 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "group",
-            takes: Text("GROUP", |o, text| put(&mut o.command.kubeconfig.group, group(text))),
+            takes: Choice(
+                "GROUP",
+                &[
+                    ("view", |o| o.command.kubeconfig.group = "view"),
+                    ("admin", |o| o.command.kubeconfig.group = "admin"),
+                ],
+            ),
             default: "admin",
             help: "What the user may do: view (everything but Secrets is seen) or admin (everything)",
             ..KUBECONFIG
@@ -169,6 +208,7 @@ pub static SECTION: Section = Section {
                 Verb::Restart,
                 Verb::Attach,
                 Verb::Exec,
+                Verb::Cp,
                 Verb::PortForward,
                 Verb::Debug,
             ])
@@ -205,25 +245,23 @@ pub static SECTION: Section = Section {
         Flag {
             name: "output",
             short: Some('o'),
-            takes: Text("FORMAT", |o, text| {
-                o.command.template = Template::parse(text)?;
-                o.command.output = match text {
-                    _ if o.command.template.is_some() => Output::Json,
-                    "" => Output::Table,
-                    "wide" => Output::Wide,
-                    "json" => Output::Json,
-                    "yaml" => Output::Yaml,
-                    "name" => Output::Name,
-                    _ => {
-                        return Err(
-                            "allowed formats are: wide,json,yaml,name,jsonpath,custom-columns".to_owned()
-                        );
-                    }
-                };
-                Ok(())
-            }),
+            takes: Format(&[Output::Wide, Output::Json, Output::Yaml, Output::Name], Templates::Taken),
             help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; else a table",
-            ..of_verbs(&[Verb::Get, Verb::Check, Verb::Images, Verb::Stats])
+            ..of_verbs(&[Verb::Get, Verb::Images])
+        },
+        Flag {
+            name: "output",
+            short: Some('o'),
+            takes: Format(&[Output::Json], Templates::Refused),
+            help: "json; else a line for each problem",
+            ..of_verbs(&[Verb::Check])
+        },
+        Flag {
+            name: "output",
+            short: Some('o'),
+            takes: Format(&[Output::Json, Output::Yaml], Templates::Refused),
+            help: "json or yaml; json when not given",
+            ..of_verbs(&[Verb::Stats])
         },
         Flag {
             name: "watch",
@@ -268,14 +306,13 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "sort-by",
-            takes: Text("cpu|memory", |o, text| {
-                o.command.top.sort_by = Some(match text {
-                    "cpu" => SortBy::Cpu,
-                    "memory" => SortBy::Memory,
-                    _ => return Err("allowed are: cpu,memory".to_owned()),
-                });
-                Ok(())
-            }),
+            takes: Choice(
+                "cpu|memory",
+                &[
+                    ("cpu", |o| o.command.top.sort_by = Some(SortBy::Cpu)),
+                    ("memory", |o| o.command.top.sort_by = Some(SortBy::Memory)),
+                ],
+            ),
             help: "The largest first, by this figure; by name when not given",
             ..TOP
         },
@@ -284,7 +321,7 @@ pub static SECTION: Section = Section {
             short: Some('c'),
             takes: Name("NAME", |o, name| o.command.container = name),
             help: "Container; the pod's default or first one when not given",
-            ..of_verbs(&[Verb::Logs, Verb::Attach, Verb::Exec, Verb::Debug])
+            ..of_verbs(&[Verb::Logs, Verb::Attach, Verb::Exec, Verb::Cp, Verb::Debug])
         },
         Flag {
             name: "stdin",
@@ -301,8 +338,14 @@ pub static SECTION: Section = Section {
             ..COMMANDS
         },
         Flag {
+            name: "no-preserve",
+            takes: Switch(|o, on| o.command.carry.no_preserve = on),
+            help: "Do not keep the permissions of files that are copied into a container",
+            ..of_verbs(&[Verb::Cp])
+        },
+        Flag {
             name: "listen",
-            takes: Text("ADDRESSES", |o, text| put(&mut o.command.listen, value::addresses(text))),
+            takes: Text("ADDRESSES", |o, text| put(&mut o.command.carry.listen, value::addresses(text))),
             default: "127.0.0.1,::1",
             help: "Addresses of this machine at which the ports are reachable",
             ..of_verbs(&[Verb::PortForward])
@@ -321,7 +364,17 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "profile",
-            takes: Text("PROFILE", |o, text| put(&mut o.command.debug.profile, Profile::parse(text))),
+            takes: Choice(
+                "PROFILE",
+                &[
+                    ("legacy", |o| o.command.debug.profile = Profile::Legacy),
+                    ("general", |o| o.command.debug.profile = Profile::General),
+                    ("baseline", |o| o.command.debug.profile = Profile::Baseline),
+                    ("restricted", |o| o.command.debug.profile = Profile::Restricted),
+                    ("netadmin", |o| o.command.debug.profile = Profile::Netadmin),
+                    ("sysadmin", |o| o.command.debug.profile = Profile::Sysadmin),
+                ],
+            ),
             default: "general",
             help: "What it may do: legacy, general, baseline, restricted, netadmin or sysadmin",
             ..DEBUG
@@ -340,54 +393,33 @@ fn user(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err("must be a name of 1 to 64 bytes".to_owned()) }
 }
 
-fn group(text: &str) -> Result<String, String> {
-    match text {
-        "view" | "admin" => Ok(text.to_owned()),
-        _ => Err("must be view or admin".to_owned()),
-    }
+/// Reads what `-o` says.
+///
+/// # Errors
+/// It is no format that the command has.
+pub(super) fn set_format(
+    o: &mut Options,
+    formats: &[Output],
+    templates: Templates,
+    text: &str,
+) -> Result<(), String> {
+    o.command.template = match templates {
+        Templates::Taken => Template::parse(text)?,
+        Templates::Refused => None,
+    };
+    o.command.output = match text {
+        _ if o.command.template.is_some() => Output::Json,
+        "" => Output::Table,
+        _ => *formats.iter().find(|format| format.word() == text).ok_or_else(|| {
+            let more: &[&str] =
+                if templates == Templates::Taken { &["jsonpath", "custom-columns"] } else { &[] };
+            let words: Vec<&str> =
+                formats.iter().map(|format| format.word()).chain(more.iter().copied()).collect();
+            format!("allowed formats are: {}", words.join(","))
+        })?,
+    };
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::sets;
-    use super::*;
-
-    #[test]
-    fn each_flag_sets_its_value() {
-        sets(
-            &SECTION,
-            &[
-                ("token", "07401b.f395accd246ae52d", |o| o.command.join.token.is_some()),
-                (
-                    "ca-cert-hash",
-                    "sha256:0000000000000000000000000000000000000000000000000000000000000000",
-                    |o| o.command.join.ca_cert_hashes.len() == 1,
-                ),
-                ("unsafe-skip-ca-verification", "true", |o| o.command.join.skip_ca_check),
-                ("user", "ann", |o| o.command.kubeconfig.user == "ann"),
-                ("group", "view", |o| o.command.kubeconfig.group == "view"),
-                ("server", "https://n1:6443", |o| o.command.server.is_some()),
-                ("namespace", "kube-system", |o| o.command.namespace == "kube-system"),
-                ("all-namespaces", "true", |o| o.command.all_namespaces),
-                ("selector", "a=b", |o| !o.command.selector.is_empty()),
-                ("field-selector", "status.phase=Failed", |o| !o.command.field_selector.is_empty()),
-                ("output", "yaml", |o| o.command.output == Output::Yaml),
-                ("watch", "true", |o| o.command.watch),
-                ("for", "pod/web", |o| o.command.for_pod.as_deref() == Some("web")),
-                ("no-headers", "true", |o| o.command.no_headers),
-                ("dry-run", "true", |o| o.command.prune.dry_run),
-                ("prune-build-cache", "true", |o| o.command.prune.build_cache),
-                ("containers", "true", |o| o.command.top.containers),
-                ("sort-by", "memory", |o| o.command.top.sort_by == Some(SortBy::Memory)),
-                ("container", "app", |o| o.command.container.as_deref() == Some("app")),
-                ("stdin", "true", |o| o.command.stdin),
-                ("tty", "true", |o| o.command.tty),
-                ("listen", "127.0.0.2", |o| o.command.listen.len() == 1),
-                ("image", "a:1", |o| o.command.debug.image.as_deref() == Some("a:1")),
-                ("target", "app", |o| o.command.debug.target.as_deref() == Some("app")),
-                ("profile", "netadmin", |o| o.command.debug.profile == Profile::Netadmin),
-                ("recursive", "true", |o| o.command.recursive),
-            ],
-        );
-    }
-}
+mod tests;

@@ -9,6 +9,8 @@ use super::{Flag, RUN, Section, Verb, of_verbs};
 pub const CONFIG: &str = "config";
 /// The flag that names the directory of further ones.
 pub const CONFIG_DIR: &str = "config-dir";
+/// Default of `--root-dir`.
+pub const ROOT_DIR: &str = "/var/lib/podkeeper";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
@@ -17,6 +19,14 @@ pub struct Values {
     pub root: PathBuf,
     pub run: PathBuf,
     pub pod_logs: PathBuf,
+}
+
+impl Values {
+    /// A configuration is read, wherever its files are.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.config.is_some() || self.config_dir.is_some()
+    }
 }
 
 /// Those that know a flag which is a field of the file.
@@ -34,6 +44,7 @@ const CONFIGURED: Flag = of_verbs(&[
     Verb::Restart,
     Verb::Attach,
     Verb::Exec,
+    Verb::Cp,
     Verb::PortForward,
     Verb::Debug,
     Verb::Pull,
@@ -57,6 +68,7 @@ const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Restart,
     Verb::Attach,
     Verb::Exec,
+    Verb::Cp,
     Verb::PortForward,
     Verb::Debug,
     Verb::Images,
@@ -83,7 +95,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "root-dir",
             takes: Path("DIR", |o, path| o.directories.root = path),
-            default: "/var/lib/podkeeper",
+            default: ROOT_DIR,
             help: "What outlives a boot, and the lock; also marks our containers",
             ..REMEMBERING
         },
@@ -130,7 +142,7 @@ fn wrong_log_dir(dir: &StdPath) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -145,6 +157,11 @@ mod tests {
                 ("pod-logs-dir", "/r", |o| o.directories.pod_logs == StdPath::new("/r")),
             ],
         );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(&SECTION, &[]);
     }
 
     #[test]

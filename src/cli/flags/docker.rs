@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time;
 
-use super::Takes::{Count, Duration, Name, PathOrNone, Switch, Text};
-use super::{Flag, RUN, Section, Verb, of_verbs, put, value};
+use super::Repeats::Adds;
+use super::Takes::{Choice, Count, Duration, List, Name, Number, PathOrNone, Switch, Text};
+use super::{Flag, Options, RUN, Section, Verb, of_verbs, put, value};
 use crate::base::quantity;
 use crate::mapping::logs::LogDriver;
 use crate::runtime::docker::Endpoint;
@@ -36,10 +37,12 @@ pub struct Values {
     pub log_max_files: i64,
 }
 
-/// Default of `--container-log-max-size`, bytes.
-const MAX_SIZE: i64 = 1024 * 1024;
-/// Default of `--container-log-max-files`.
-const MAX_FILES: i64 = 5;
+impl Values {
+    /// How the logs of containers rotate: the most bytes, and the most files.
+    fn rotation(&self) -> (i64, i64) {
+        (self.log_max_size, self.log_max_files)
+    }
+}
 
 const IMAGES: Flag = of_verbs(&[Verb::Run, Verb::Pull, Verb::Load]);
 
@@ -67,12 +70,13 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "docker-network-cidr",
-            takes: Text("CIDR,...", |o, text| {
+            takes: List("CIDR,...", |o, text| {
                 for word in value::words(text) {
                     o.docker.network_cidrs.push(value::cidr(word)?);
                 }
                 Ok(())
             }),
+            repeats: Adds,
             help: "Subnets that network is made with, IPv4 and IPv6; Docker's choice when not given",
             ..RUN
         },
@@ -92,8 +96,8 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "max-parallel-image-pulls",
-            takes: Text("N", |o, text| {
-                let most = usize::try_from(value::number(text)?).ok().filter(|most| *most > 0);
+            takes: Number("N", |o, most| {
+                let most = usize::try_from(most).ok().filter(|most| *most > 0);
                 o.docker.max_parallel_image_pulls = Some(most.ok_or("must be a positive number")?);
                 Ok(())
             }),
@@ -144,29 +148,38 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "maximum-dead-containers-per-container",
-            takes: Text("N", |o, text| put(&mut o.docker.dead_per_container, value::number(text))),
+            takes: Number("N", |o, most| put(&mut o.docker.dead_per_container, Ok(most))),
             default: "1",
             help: "Dead instances that are kept of each container, at least 1; negative for all",
             ..RUN
         },
         Flag {
             name: "maximum-dead-containers",
-            takes: Text("N", |o, text| put(&mut o.docker.dead_in_all, value::number(text))),
+            takes: Number("N", |o, most| put(&mut o.docker.dead_in_all, Ok(most))),
             default: "-1",
             help: "Dead containers that are kept of all pods, beside one of each container; negative for all",
+            live: |now, new| {
+                now.dead.in_all = new.dead.in_all;
+                true
+            },
             ..RUN
         },
         Flag {
             name: "container-log-driver",
-            takes: Text("NAME", |o, text| {
-                let names = LogDriver::ALL.map(LogDriver::as_str).join(", ");
-                o.docker.log_driver = LogDriver::parse(text).ok_or(format!("must be one of {names}"))?;
-                Ok(())
-            }),
+            takes: Choice(
+                "NAME",
+                &[
+                    ("json-file", |o| o.docker.log_driver = LogDriver::JsonFile),
+                    ("local", |o| o.docker.log_driver = LogDriver::Local),
+                    ("journald", |o| o.docker.log_driver = LogDriver::Journald),
+                    ("none", |o| o.docker.log_driver = LogDriver::None),
+                ],
+            ),
             default: "json-file",
             help: "Where Docker puts the output of containers: json-file, local, journald or none",
             rule: |o| {
-                let is_default = (o.docker.log_max_size, o.docker.log_max_files) == (MAX_SIZE, MAX_FILES);
+                let is_default =
+                    Options::defaults().is_ok_and(|it| it.docker.rotation() == o.docker.rotation());
                 let driver = o.docker.log_driver;
                 match driver {
                     LogDriver::Journald | LogDriver::None if !is_default => Some(format!(
@@ -199,7 +212,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "container-log-max-files",
-            takes: Text("N", |o, text| put(&mut o.docker.log_max_files, value::number(text))),
+            takes: Number("N", |o, most| put(&mut o.docker.log_max_files, Ok(most))),
             default: "5",
             help: "Most log files of a container; at least 2",
             rule: |o| {
@@ -226,7 +239,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -237,7 +250,9 @@ mod tests {
                 ("docker-endpoint", "fake://", |o| o.docker.endpoint == Endpoint::Fake),
                 ("pod-infra-container-image", "a:1", |o| o.docker.infra_image == Some("a:1".to_owned())),
                 ("docker-network", "pods", |o| o.docker.network == Some("pods".to_owned())),
-                ("docker-network-cidr", "10.9.0.0/16,fd09::/64", |o| o.docker.network_cidrs.len() == 2),
+                ("docker-network-cidr", "10.9.0.0/16,fd09::/64", |o| {
+                    o.docker.network_cidrs == ["10.9.0.0/16", "fd09::/64"]
+                }),
                 ("image-pull-progress-deadline", "3s", |o| o.docker.pull_progress_deadline.as_secs() == 3),
                 ("serialize-image-pulls", "true", |o| o.docker.serialize_image_pulls == Some(true)),
                 ("max-parallel-image-pulls", "3", |o| o.docker.max_parallel_image_pulls == Some(3)),
@@ -255,10 +270,27 @@ mod tests {
     }
 
     #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("docker-endpoint", ["fake://", "unix:///d"], &["tcp://192.0.2.1", "/d"]),
+                ("docker-network", ["a", "b"], &["host", "a/b"]),
+                ("docker-network-cidr", ["10.9.0.0/16", "fd09::/64"], &["10.9.0.0"]),
+                ("max-parallel-image-pulls", ["2", "3"], &["0", "-1", "x"]),
+                ("maximum-dead-containers-per-container", ["2", "3"], &["x"]),
+                ("maximum-dead-containers", ["2", "3"], &["x"]),
+                ("container-log-max-size", ["2Mi", "3Mi"], &["big"]),
+                ("container-log-max-files", ["3", "4"], &["x"]),
+            ],
+        );
+    }
+
+    #[test]
     fn a_size_goes_with_a_driver_that_has_one() {
         let rule = SECTION.flags.iter().find(|flag| flag.name == "container-log-driver").unwrap().rule;
         let check = |driver: LogDriver, size: i64, files: i64, expected: &str| {
-            let mut o = super::super::Options::defaults().unwrap();
+            let mut o = Options::defaults().unwrap();
             (o.docker.log_driver, o.docker.log_max_size, o.docker.log_max_files) = (driver, size, files);
             let said = rule(&o).unwrap_or_default();
             assert!(
@@ -266,10 +298,9 @@ mod tests {
                 "{driver:?}: {said}"
             );
         };
-        let options = super::super::Options::defaults().unwrap();
-        assert_eq!((options.docker.log_max_size, options.docker.log_max_files), (MAX_SIZE, MAX_FILES));
+        let (size, files) = Options::defaults().unwrap().docker.rotation();
         for driver in LogDriver::ALL {
-            check(driver, MAX_SIZE, MAX_FILES, "");
+            check(driver, size, files, "");
         }
         for driver in [LogDriver::JsonFile, LogDriver::Local] {
             check(driver, 5, 2, "");
@@ -277,7 +308,13 @@ mod tests {
         check(LogDriver::JsonFile, -1, 5, "");
         check(LogDriver::Local, -1, 5, "local always rotates");
         check(LogDriver::Journald, 5, 5, "journald keeps no files");
-        check(LogDriver::None, MAX_SIZE, 2, "none keeps no files");
+        check(LogDriver::None, size, 2, "none keeps no files");
+    }
+
+    #[test]
+    fn the_log_drivers_are_those_that_are_known() {
+        let flag = SECTION.flags.iter().find(|flag| flag.name == "container-log-driver").unwrap();
+        assert_eq!(flag.choices(), LogDriver::ALL.map(LogDriver::as_str));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time;
 
-use super::Takes::{Count, Duration, Switch};
+use super::Takes::{Duration, Seconds, Switch};
 use super::{Flag, Section, Verb, of_verbs};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,7 +20,7 @@ pub static SECTION: Section = Section {
     flags: &[
         Flag {
             name: "grace",
-            takes: Count("SECONDS", |o, seconds| o.drain.grace = Some(seconds)),
+            takes: Seconds(|o, seconds| o.drain.grace = Some(seconds)),
             help: "Longest grace of any pod; each pod's own when not given",
             ..DRAIN
         },
@@ -42,7 +42,7 @@ pub static SECTION: Section = Section {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -55,5 +55,10 @@ mod tests {
                 ("until-reboot", "true", |o| o.drain.until_reboot),
             ],
         );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(&SECTION, &[]);
     }
 }

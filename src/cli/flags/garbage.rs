@@ -2,7 +2,8 @@
 
 use std::time;
 
-use super::Takes::{Duration, Text};
+use super::Repeats::Adds;
+use super::Takes::{Duration, List, Number};
 use super::{Flag, InFile, RUN, Section, put, value};
 use crate::base::duration;
 use crate::garbage::images::Policy;
@@ -45,7 +46,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "image-gc-high-threshold",
             field: "imageGCHighThresholdPercent",
-            takes: Text("PERCENT", |o, text| put(&mut o.garbage.image_high, value::number(text))),
+            takes: Number("PERCENT", |o, percent| put(&mut o.garbage.image_high, Ok(percent))),
             default: "85",
             help: "Unused images are removed when their file system is this full; 100 for never",
             rule: |o| percent(o.garbage.image_high),
@@ -54,7 +55,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "image-gc-low-threshold",
             field: "imageGCLowThresholdPercent",
-            takes: Text("PERCENT", |o, text| put(&mut o.garbage.image_low, value::number(text))),
+            takes: Number("PERCENT", |o, percent| put(&mut o.garbage.image_low, Ok(percent))),
             default: "80",
             help: "They are removed until it is this full",
             rule: |o| {
@@ -92,13 +93,14 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "pinned-images",
-            takes: Text("IMAGE,...", |o, text| {
+            takes: List("IMAGE,...", |o, text| {
                 for word in value::words(text) {
                     o.garbage.pinned_images.push(Pin::parse(word)?);
                 }
                 Ok(())
             }),
             in_file: InFile::Once,
+            repeats: Adds,
             help: "Images that are never removed; * stands for any characters",
             ..RUN
         },
@@ -107,7 +109,7 @@ pub static SECTION: Section = Section {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
     use crate::cli::flags::Options;
 
@@ -120,7 +122,23 @@ mod tests {
                 ("image-gc-low-threshold", "70", |o| o.garbage.image_low == 70),
                 ("minimum-image-ttl-duration", "3m", |o| o.garbage.image_min_age.as_secs() == 180),
                 ("image-maximum-gc-age", "24h", |o| o.garbage.image_max_age.as_secs() == 86_400),
-                ("pinned-images", "busybox,r.io/*", |o| o.garbage.pinned_images.len() == 2),
+                ("pinned-images", "busybox,r.io/*", |o| {
+                    let wanted: Result<Vec<Pin>, String> =
+                        ["busybox", "r.io/*"].into_iter().map(Pin::parse).collect();
+                    Ok(&o.garbage.pinned_images) == wanted.as_ref()
+                }),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("image-gc-high-threshold", ["90", "91"], &["90%"]),
+                ("image-gc-low-threshold", ["70", "71"], &["70%"]),
+                ("pinned-images", ["busybox", "r.io/*"], &[]),
             ],
         );
     }

@@ -1,6 +1,8 @@
 //! Flags: what podkeeper does with the machine itself, beside its pods.
 
-use super::Takes::{Duration, Switch, Text};
+use std::sync::Arc;
+
+use super::Takes::{Duration, List, Switch, Text};
 use super::{Flag, RUN, Section, put, value};
 use crate::node::host;
 
@@ -12,6 +14,10 @@ pub static SECTION: Section = Section {
             takes: Duration(|o, time| o.node.gives.host.shutdown = time),
             default: "0s",
             help: "Time for all pods to end when the machine goes down; 0 for each pod's own",
+            live: |now, new| {
+                Arc::make_mut(&mut now.node).host.shutdown = new.node.host.shutdown;
+                true
+            },
             ..RUN
         },
         Flag {
@@ -19,6 +25,10 @@ pub static SECTION: Section = Section {
             takes: Duration(|o, time| o.node.gives.host.shutdown_critical = time),
             default: "0s",
             help: "The part of it that critical pods have, at its end",
+            live: |now, new| {
+                Arc::make_mut(&mut now.node).host.shutdown_critical = new.node.host.shutdown_critical;
+                true
+            },
             ..RUN
         },
         Flag {
@@ -29,7 +39,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "enforce-node-allocatable",
-            takes: Text("WHAT,...", |o, text| {
+            takes: List("WHAT,...", |o, text| {
                 put(&mut o.node.gives.host.enforce, host::parse_enforce(text).map(Some))
             }),
             help: "What is held to its share: pods (the default), kube-reserved, system-reserved, none",
@@ -74,7 +84,7 @@ pub static SECTION: Section = Section {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -93,6 +103,21 @@ mod tests {
                 ("kubelet-cgroups", "/podkeeper", |o| o.node.gives.host.kubelet_cgroups == "/podkeeper"),
                 ("runtime-cgroups", "/docker", |o| o.node.gives.host.runtime_cgroups == "/docker"),
                 ("system-cgroups", "/system", |o| o.node.gives.host.system_cgroups == "/system"),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("enforce-node-allocatable", ["none", "kube-reserved"], &["x"]),
+                ("kube-reserved-cgroup", ["/a", "/b"], &["a"]),
+                ("system-reserved-cgroup", ["/a", "/b"], &["a"]),
+                ("kubelet-cgroups", ["/a", "/b"], &["a"]),
+                ("runtime-cgroups", ["/a", "/b"], &["a"]),
+                ("system-cgroups", ["/a", "/b"], &["a"]),
             ],
         );
     }

@@ -2,8 +2,8 @@
 
 use std::time;
 
-use super::Takes::{Count, Duration, Switch, Text};
-use super::{Flag, Section, Verb, of_verbs, value};
+use super::Takes::{Count, Duration, Number, Switch, Text};
+use super::{Flag, Section, Verb, of_verbs};
 use crate::base::clock::Timestamp;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,8 +63,8 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "tail",
-            takes: Text("N", |o, text| {
-                let lines = Some(value::number(text)?).filter(|lines| *lines >= -1);
+            takes: Number("N", |o, lines| {
+                let lines = Some(lines).filter(|lines| *lines >= -1);
                 o.logs.tail = Some(lines.ok_or("must be greater than or equal to -1")?);
                 Ok(())
             }),
@@ -90,8 +90,8 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "limit-bytes",
-            takes: Text("BYTES", |o, text| {
-                let bytes = u64::try_from(value::number(text)?).map_err(|_| "must not be negative")?;
+            takes: Number("BYTES", |o, bytes| {
+                let bytes = u64::try_from(bytes).map_err(|_| "must not be negative")?;
                 o.logs.limit_bytes = Some(bytes).filter(|bytes| *bytes > 0);
                 Ok(())
             }),
@@ -110,7 +110,7 @@ pub static SECTION: Section = Section {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -130,6 +130,18 @@ mod tests {
                 }),
                 ("limit-bytes", "3", |o| o.logs.limit_bytes == Some(3)),
                 ("max-log-requests", "3", |o| o.logs.max_log_requests == 3),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("tail", ["3", "4"], &["-2", "x"]),
+                ("since-time", ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"], &["yesterday"]),
+                ("limit-bytes", ["3", "4"], &["-1", "x"]),
             ],
         );
     }

@@ -15,6 +15,7 @@ mod garbage;
 mod host;
 mod logging;
 mod logs;
+mod network;
 mod node;
 mod policy;
 pub mod server;
@@ -28,9 +29,10 @@ use std::time;
 
 use super::value;
 pub use super::verbs::Verb;
-use crate::base::hex;
-pub use commands::{Output, SortBy};
-pub use directories::{CONFIG, CONFIG_DIR};
+use crate::cluster::node::{Taint, parse_taints};
+use crate::daemon::config::Config;
+pub use commands::{Output, SortBy, Templates};
+pub use directories::{CONFIG, CONFIG_DIR, ROOT_DIR};
 pub use docker::endpoint;
 
 /// The values of all flags; what a command does not know keeps its default.
@@ -48,6 +50,8 @@ pub struct Options {
     pub garbage: garbage::Values,
     /// Docker and images.
     pub docker: docker::Values,
+    /// Network plugins.
+    pub network: network::Values,
     /// What pods may do.
     pub policy: policy::Values,
     /// What listens, and for whom.
@@ -58,12 +62,6 @@ pub struct Options {
     pub logging: logging::Values,
     /// Of the commands that look at pods.
     pub command: commands::Values,
-    /// What the configuration file says that has no effect, each with its place.
-    pub notes: Vec<String>,
-    /// Of `config`: the names of flags, what was given for each, and where.
-    pub given: Vec<(&'static str, String, String)>,
-    /// Beside [`Options::given`]: digests of the values that may hold a password.
-    pub digests: Vec<(&'static str, String)>,
     /// Of `logs`.
     pub logs: logs::Values,
     /// Of `drain`.
@@ -71,17 +69,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// Remembers what was given for a flag, and where; of what may be a password only a digest.
-    pub fn note(&mut self, flag: &'static Flag, text: &OsStr, from: String) {
-        let shown = if flag.is_secret() {
-            self.digests.push((flag.name, hex::sha256(text.as_encoded_bytes())));
-            "...".to_owned()
-        } else {
-            text.to_string_lossy().into_owned()
-        };
-        self.given.push((flag.name, shown, from));
-    }
-
     /// What holds when nothing is given.
     ///
     /// # Errors
@@ -96,7 +83,10 @@ impl Options {
     }
 }
 
-/// What follows a flag, as what it is read, and where it goes. The word stands for the value in help.
+/// A word of a closed list, and what it sets.
+type Word = (&'static str, fn(&mut Options));
+
+/// What follows a flag, as what it is read, and where it goes. The word stands for the value in help, and means nothing.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// Nothing, or `=true`, `=false`.
@@ -105,12 +95,28 @@ pub enum Takes {
     Duration(fn(&mut Options, time::Duration)),
     /// A whole number that is not negative.
     Count(&'static str, fn(&mut Options, u32)),
+    /// The same, of seconds.
+    Seconds(fn(&mut Options, u32)),
+    /// A whole number with rules of its own.
+    Number(&'static str, fn(&mut Options, i64) -> Result<(), String>),
+    /// A port, or 0.
+    Port(fn(&mut Options, u16)),
+    /// One of these words, and what it sets.
+    Choice(&'static str, &'static [Word]),
+    /// One of these formats of output; or, when they are said to go with it, a template.
+    Format(&'static [Output], Templates),
     /// A path that is not empty.
     Path(&'static str, fn(&mut Options, PathBuf)),
     /// A path; `None` when it is empty.
     PathOrNone(&'static str, fn(&mut Options, Option<PathBuf>)),
     /// Any text; `None` when it is empty.
     Name(&'static str, fn(&mut Options, Option<String>)),
+    /// Words with commas between.
+    List(&'static str, fn(&mut Options, &str) -> Result<(), String>),
+    /// Keys and values with this character between, and commas between the pairs.
+    Map(&'static str, char, fn(&mut Options, &str) -> Result<(), String>),
+    /// Taints of a node, with commas between.
+    Taints(fn(&mut Options, Vec<Taint>)),
     /// Text with rules of its own.
     Text(&'static str, fn(&mut Options, &str) -> Result<(), String>),
     /// The same, and it may hold a password: what is wrong with it is told without it.
@@ -132,6 +138,16 @@ pub enum InFile {
     BySource,
 }
 
+/// What a flag that is given again does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    /// The last value counts.
+    Replaces,
+    /// Each value counts, beside those before it. Where values have keys, the flag decides what the same one means.
+    Adds,
+}
+
+/// All that is known of a flag.
 #[derive(Debug)]
 pub struct Flag {
     /// Long name with dashes, without the leading ones.
@@ -142,13 +158,18 @@ pub struct Flag {
     pub takes: Takes,
     /// As one would write it; empty for none (a switch is off).
     pub default: &'static str,
-    /// One line, no full stop.
+    /// What a second one does.
+    pub repeats: Repeats,
+    /// One line, no full stop, and not what [`Flag::repeats`] says: see [`Flag::said`].
     pub help: &'static str,
     /// Commands that know it.
     pub verbs: &'static [Verb],
-    /// What `run` says against the value, after the flag's name: a rule that the kubelet has, too
-    /// (`pkg/kubelet/apis/config/validation/validation.go`).
+    /// What `run` says against the value, after the flag's name; that of another flag may make it wrong. Where the kubelet
+    /// has the rule, in its words (`pkg/kubelet/apis/config/validation/validation.go`).
     pub rule: fn(&Options) -> Option<String>,
+    /// Puts the value of newly read settings in force under a running daemon, which reads it where it is used, each time,
+    /// in the main loop alone; false when it counts for the next daemon, as most do.
+    pub live: fn(&mut Config, &Config) -> bool,
     /// Its field in the configuration file, where that is not named after the flag: as `KubeletConfiguration` has it.
     pub field: &'static str,
     /// How that field is written.
@@ -162,9 +183,11 @@ const fn of_verbs(verbs: &'static [Verb]) -> Flag {
         short: None,
         takes: Takes::Switch(|_, _| ()),
         default: "",
+        repeats: Repeats::Replaces,
         help: "",
         verbs,
         rule: |_| None,
+        live: |_, _| false,
         field: "",
         in_file: InFile::Once,
     }
@@ -175,9 +198,27 @@ fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     value.map(|value| *place = value)
 }
 
+/// What a word of a closed list sets.
+fn choose(choices: &[Word], text: &str) -> Result<fn(&mut Options), String> {
+    let found = choices.iter().find(|(word, _)| *word == text);
+    found.map(|(_, set)| *set).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        format!("must be {}", value::any_of(&words))
+    })
+}
+
 const RUN: Flag = of_verbs(&[Verb::Run]);
 const RUN_CHECK: Flag = of_verbs(&[Verb::Run, Verb::Check]);
 const CHECK: Flag = of_verbs(&[Verb::Check]);
+
+/// Two are the same when they are one entry.
+impl PartialEq for Flag {
+    fn eq(&self, other: &Flag) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Flag {}
 
 impl Flag {
     /// The word for its value in help; `None` for a switch.
@@ -186,12 +227,39 @@ impl Flag {
         match self.takes {
             Takes::Switch(_) => None,
             Takes::Duration(_) => Some("DURATION"),
+            Takes::Seconds(_) => Some("SECONDS"),
+            Takes::Port(_) => Some("PORT"),
+            Takes::Format(..) => Some("FORMAT"),
+            Takes::Taints(_) => Some("KEY=VALUE:EFFECT,..."),
             Takes::Count(word, _)
+            | Takes::Number(word, _)
+            | Takes::Choice(word, _)
+            | Takes::List(word, _)
+            | Takes::Map(word, ..)
             | Takes::Path(word, _)
             | Takes::PathOrNone(word, _)
             | Takes::Name(word, _)
             | Takes::Text(word, _)
             | Takes::Secret(word, _) => Some(word),
+        }
+    }
+
+    /// What help says of it.
+    #[must_use]
+    pub fn said(&self) -> String {
+        match self.repeats {
+            Repeats::Replaces => self.help.to_owned(),
+            Repeats::Adds => format!("{}; may be repeated", self.help),
+        }
+    }
+
+    /// The words that its value may be, where they are a closed list, or nearly.
+    #[must_use]
+    pub fn choices(&self) -> Vec<&'static str> {
+        match self.takes {
+            Takes::Choice(_, choices) => choices.iter().map(|(word, _)| *word).collect(),
+            Takes::Format(formats, _) => formats.iter().map(|format| format.word()).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -216,13 +284,20 @@ impl Flag {
         match self.takes {
             Takes::Switch(set) => set(options, value::boolean(text()?)?),
             Takes::Duration(set) => set(options, value::duration(text()?)?),
-            Takes::Count("SECONDS", set) => set(options, value::seconds(text()?)?),
             Takes::Count(_, set) => set(options, value::count(text()?)?),
+            Takes::Seconds(set) => set(options, value::seconds(text()?)?),
+            Takes::Number(_, set) => set(options, value::number(text()?)?)?,
+            Takes::Port(set) => set(options, value::port(text()?)?),
+            Takes::Choice(_, choices) => choose(choices, text()?)?(options),
+            Takes::Format(formats, templates) => commands::set_format(options, formats, templates, text()?)?,
+            Takes::Taints(set) => set(options, parse_taints(text()?)?),
             Takes::Path(..) if raw.is_empty() => return Err("must not be empty".to_owned()),
             Takes::Path(_, set) => set(options, PathBuf::from(raw)),
             Takes::PathOrNone(_, set) => set(options, Some(PathBuf::from(raw)).filter(|_| !raw.is_empty())),
             Takes::Name(_, set) => set(options, Some(text()?.to_owned()).filter(|name| !name.is_empty())),
-            Takes::Text(_, set) | Takes::Secret(_, set) => set(options, text()?)?,
+            Takes::List(_, set) | Takes::Map(_, _, set) | Takes::Text(_, set) | Takes::Secret(_, set) => {
+                set(options, text()?)?;
+            }
         }
         Ok(())
     }
@@ -270,6 +345,7 @@ pub static SECTIONS: &[&Section] = &[
     &garbage::SECTION,
     &host::SECTION,
     &docker::SECTION,
+    &network::SECTION,
     &policy::SECTION,
     &server::SECTION,
     &directories::SECTION,

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::Takes::{Count, Name, PathOrNone, Switch, Text};
+use super::Repeats::Adds;
+use super::Takes::{Count, List, Map, Name, Number, PathOrNone, Switch, Text};
 use super::{Flag, InFile, RUN, RUN_CHECK, Section, put, value};
 use crate::node;
+use crate::source::signature::GROUP;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
@@ -37,8 +40,18 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "node-labels",
-            takes: Text("K=V,...", |o, text| value::labels(text, &mut o.node.labels)),
+            takes: Map("K=V,...", '=', |o, text| value::labels(text, &mut o.node.labels)),
+            repeats: Adds,
             help: "Labels of this node, for the nodeSelector of pods",
+            live: |now, new| {
+                // Who may sign for this node was read at the start.
+                let signs = now.sources.verifier.is_some()
+                    && now.node_labels.get(GROUP) != new.node_labels.get(GROUP);
+                if !signs {
+                    now.node_labels.clone_from(&new.node_labels);
+                }
+                !signs
+            },
             ..RUN_CHECK
         },
         Flag {
@@ -49,10 +62,11 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "cluster-dns",
-            takes: Text("IP,...", |o, text| {
+            takes: List("IP,...", |o, text| {
                 o.node.cluster_dns.extend(value::addresses(text)?);
                 Ok(())
             }),
+            repeats: Adds,
             help: "Name servers of pods with dnsPolicy ClusterFirst; the node's own when not given",
             ..RUN
         },
@@ -71,7 +85,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "kube-reserved",
-            takes: Text("RESOURCE=N,...", |o, text| {
+            takes: Map("RESOURCE=N,...", '=', |o, text| {
                 put(&mut o.node.gives.kube_reserved, node::parse_reserved(text))
             }),
             help: "CPU, memory and ephemeral-storage kept for podkeeper and Docker: pods get the rest",
@@ -79,7 +93,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "system-reserved",
-            takes: Text("RESOURCE=N,...", |o, text| {
+            takes: Map("RESOURCE=N,...", '=', |o, text| {
                 put(&mut o.node.gives.system_reserved, node::parse_reserved(text))
             }),
             help: "The same for everything else on the node",
@@ -90,12 +104,16 @@ pub static SECTION: Section = Section {
             takes: Count("N", |o, most| o.node.gives.max_pods = most.into()),
             default: "110",
             help: "Most pods on this node",
+            live: |now, new| {
+                Arc::make_mut(&mut now.node).max_pods = new.node.max_pods;
+                true
+            },
             ..RUN_CHECK
         },
         Flag {
             name: "pod-max-pids",
             field: "podPidsLimit",
-            takes: Text("N", |o, text| put(&mut o.node.gives.pod_max_pids, value::number(text))),
+            takes: Number("N", |o, most| put(&mut o.node.gives.pod_max_pids, Ok(most))),
             default: "-1",
             help: "Most processes of a pod; -1 for no limit",
             ..RUN
@@ -118,7 +136,8 @@ pub static SECTION: Section = Section {
             field: "devices",
             takes: Text("NAME=PATH,...", |o, text| o.node.gives.devices.add(text)),
             in_file: InFile::Pairs('='),
-            help: "Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated",
+            repeats: Adds,
+            help: "Devices below /dev that are one unit of resource podkeeper.dev/NAME",
             ..RUN_CHECK
         },
         Flag {
@@ -126,7 +145,8 @@ pub static SECTION: Section = Section {
             field: "runtimeClasses",
             takes: Text("NAME=RUNTIME", |o, text| o.node.gives.runtimes.add(text)),
             in_file: InFile::Pairs('='),
-            help: "Runtime of Docker for pods whose runtime class has this handler; may be repeated",
+            repeats: Adds,
+            help: "Runtime of Docker for pods whose runtime class has this handler",
             ..RUN_CHECK
         },
     ],
@@ -134,7 +154,7 @@ pub static SECTION: Section = Section {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -143,9 +163,11 @@ mod tests {
             &SECTION,
             &[
                 ("hostname-override", "edge", |o| o.node.hostname_override == Some("edge".to_owned())),
-                ("node-labels", "a=b", |o| o.node.labels.len() == 1),
-                ("node-ip", "192.0.2.1", |o| o.node.ips.len() == 1),
-                ("cluster-dns", "10.96.0.10", |o| o.node.cluster_dns.len() == 1),
+                ("node-labels", "a=b", |o| {
+                    o.node.labels == BTreeMap::from([("a".to_owned(), "b".to_owned())])
+                }),
+                ("node-ip", "192.0.2.1", |o| o.node.ips == [IpAddr::from([192, 0, 2, 1])]),
+                ("cluster-dns", "10.96.0.10", |o| o.node.cluster_dns == [IpAddr::from([10, 96, 0, 10])]),
                 ("cluster-domain", "Cluster.Local.", |o| o.node.cluster_domain == "cluster.local"),
                 ("resolv-conf", "", |o| o.node.resolv_conf.is_none()),
                 ("kube-reserved", "cpu=1", |o| o.node.gives.kube_reserved.milli_cpu == 1000),
@@ -156,6 +178,25 @@ mod tests {
                 ("cgroup-root", "/edge", |o| o.node.gives.cgroup_root == "/edge"),
                 ("device", "a=/dev/null", |o| o.node.gives.devices.count("podkeeper.dev/a") == 1),
                 ("runtime-class", "a=runc", |o| o.node.gives.runtimes != Default::default()),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("node-labels", ["a=b", "c=d"], &["a", "-a=b"]),
+                ("node-ip", ["192.0.2.1", "192.0.2.2"], &["x", "192.0.2.1,192.0.2.2"]),
+                ("cluster-dns", ["10.0.0.1", "10.0.0.2"], &["dns"]),
+                ("cluster-domain", ["a", "b"], &["a b"]),
+                ("kube-reserved", ["cpu=1", "memory=1Mi"], &["cpu", "cpu=-1", "cpu=x"]),
+                ("system-reserved", ["cpu=1", "memory=1Mi"], &["cpu", "cpu=-1", "cpu=x"]),
+                ("pod-max-pids", ["7", "8"], &["x", ""]),
+                ("cgroup-root", ["/a", "/b"], &["a", "/a/../b"]),
+                ("device", ["a=/dev/null", "b=/dev/zero"], &["a", "a=null"]),
+                ("runtime-class", ["a=runc", "b=runc"], &["a", "A=runc"]),
             ],
         );
     }

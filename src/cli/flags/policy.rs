@@ -1,6 +1,7 @@
 //! Flags: what pods may do.
 
-use super::Takes::{Switch, Text};
+use super::Repeats::Adds;
+use super::Takes::{List, Switch, Text};
 use super::{Flag, InFile, RUN_CHECK, Section, put, value};
 use crate::base::table::Table;
 use crate::node::sysctl;
@@ -21,7 +22,7 @@ pub static SECTION: Section = Section {
     flags: &[
         Flag {
             name: "host-network-sources",
-            takes: Text("LIST", |o, text| put(&mut o.policy.host_network_sources, value::sources(text))),
+            takes: List("LIST", |o, text| put(&mut o.policy.host_network_sources, value::sources(text))),
             default: "*",
             help: "Sources whose pods may use the host's network: file, http, api, or * for all",
             ..RUN_CHECK
@@ -34,7 +35,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "allowed-unsafe-sysctls",
-            takes: Text("LIST", |o, text| {
+            takes: List("LIST", |o, text| {
                 put(&mut o.node.gives.allowed_unsafe_sysctls, sysctl::parse_patterns(text))
             }),
             help: "Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*",
@@ -42,7 +43,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "allowed-devices",
-            takes: Text("PATH,...", |o, text| {
+            takes: List("PATH,...", |o, text| {
                 // Given again, it takes the place of what was given before.
                 o.policy.all.allowed_devices.clear();
                 o.policy.all.set("allowed-devices", text)
@@ -60,13 +61,15 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "allowed-host-paths",
-            takes: Text("LIST", |o, text| o.policy.all.set("allowed-host-paths", text)),
+            takes: List("LIST", |o, text| o.policy.all.set("allowed-host-paths", text)),
+            repeats: Adds,
             help: "Paths that hostPath volumes may be at or below, with :ro read-only; all when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "allowed-images",
-            takes: Text("LIST", |o, text| o.policy.all.set("allowed-images", text)),
+            takes: List("LIST", |o, text| o.policy.all.set("allowed-images", text)),
+            repeats: Adds,
             help: "Images, or beginnings of images that end with a slash; all when not given",
             ..RUN_CHECK
         },
@@ -80,7 +83,8 @@ pub static SECTION: Section = Section {
             name: "source-policy",
             takes: Text("SOURCE=NAME=VALUE[;...]", |o, text| o.policy.exceptions.add(text)),
             in_file: InFile::BySource,
-            help: "Other than for all: what pods of file, http or api may do and see; may be repeated",
+            repeats: Adds,
+            help: "Other than for all: what pods of file, http or api may do and see",
             ..RUN_CHECK
         },
     ],
@@ -105,7 +109,7 @@ impl Values {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -118,13 +122,35 @@ mod tests {
             &[
                 ("host-network-sources", "http", |o| !file(o).host_network),
                 ("allow-privileged", "true", |o| file(o).allow_privileged),
-                ("allowed-unsafe-sysctls", "net.*", |o| o.node.gives.allowed_unsafe_sysctls.len() == 1),
-                ("allowed-devices", "/dev/null", |o| file(o).allowed_devices.len() == 1),
-                ("pod-security", "file=baseline", |o| file(o).pod_security.is_some()),
+                ("allowed-unsafe-sysctls", "net.*", |o| o.node.gives.allowed_unsafe_sysctls == ["net.*"]),
+                ("allowed-devices", "/dev/null", |o| file(o).allowed_devices == ["/dev/null"]),
+                ("pod-security", "file=baseline", |o| {
+                    file(o).pod_security.is_some_and(|at| at.to_string() == "baseline:latest")
+                }),
                 ("allowed-host-paths", "/srv", |o| file(o).allowed_host_paths.is_some()),
                 ("allowed-images", "a/", |o| file(o).allowed_images.is_some()),
                 ("require-image-digest", "true", |o| file(o).require_image_digest),
                 ("source-policy", "file=allow-privileged=true", |o| file(o).allow_privileged),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("host-network-sources", ["http", "file"], &["x"]),
+                ("allowed-unsafe-sysctls", ["net.*", "kernel.msg*"], &["*", "vm.swappiness"]),
+                ("allowed-devices", ["/dev/null", "/dev/zero"], &["null"]),
+                ("pod-security", ["baseline", "restricted"], &["strict", "restricted:1.25"]),
+                ("allowed-host-paths", ["/a", "/b"], &["a"]),
+                ("allowed-images", ["a/", "b/"], &["a/*"]),
+                (
+                    "source-policy",
+                    ["file=allow-privileged=true", "http=allow-privileged=true"],
+                    &["file", "x=allow-privileged=true"],
+                ),
             ],
         );
     }

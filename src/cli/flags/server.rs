@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time;
 
-use super::Takes::{Duration, PathOrNone, Switch, Text};
+use super::Takes::{Choice, Duration, List, PathOrNone, Port, Switch, Text};
 use super::{Flag, RUN, Section, Verb, put, value};
 use crate::api;
+use crate::base::order;
 use crate::server;
 use crate::server::auth::{self, Authorization, webhook};
 use crate::server::kubelet::Switches;
@@ -19,20 +21,19 @@ pub enum Mode {
     /// The flags that name groups.
     #[default]
     Groups,
-    /// Nobody: whoever is known may do everything.
+    /// No rule: every known user may do everything.
     AlwaysAllow,
     /// The API server.
     Webhook,
 }
 
-/// Addresses are `None`, and ports 0, when nothing is said.
+/// A port of 0 is none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
     pub api_address: Option<SocketAddr>,
-    pub address: Option<IpAddr>,
+    pub listen: Listen,
     pub port: u16,
     pub read_only_port: u16,
-    pub healthz_address: Option<IpAddr>,
     pub healthz_port: u16,
     pub cadvisor_port: u16,
     pub cert_file: Option<PathBuf>,
@@ -47,6 +48,20 @@ pub struct Values {
     pub view_groups: BTreeSet<String>,
     pub debugging_handlers: bool,
     pub system_log_handler: bool,
+}
+
+/// Addresses on which servers listen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listen {
+    pub address: IpAddr,
+    pub healthz: IpAddr,
+}
+
+impl Default for Listen {
+    /// What the entries say, too.
+    fn default() -> Listen {
+        Listen { address: Ipv4Addr::UNSPECIFIED.into(), healthz: Ipv4Addr::LOCALHOST.into() }
+    }
 }
 
 /// How long answers of the API server hold.
@@ -69,42 +84,42 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "port",
-            takes: Text("PORT", |o, text| put(&mut o.server.port, value::port(text))),
+            takes: Port(|o, port| o.server.port = port),
             default: "0",
             help: "HTTPS port of the kubelet's server, 10250 for the kubelet; 0 for none",
             ..RUN
         },
         Flag {
             name: "address",
-            takes: Text("IP", |o, text| put(&mut o.server.address, value::address(text).map(Some))),
+            takes: Text("IP", |o, text| put(&mut o.server.listen.address, value::address(text))),
             default: "0.0.0.0",
             help: "Where the kubelet's server and the read-only one listen",
             ..RUN
         },
         Flag {
             name: "read-only-port",
-            takes: Text("PORT", |o, text| put(&mut o.server.read_only_port, value::port(text))),
+            takes: Port(|o, port| o.server.read_only_port = port),
             default: "0",
             help: "HTTP port that shows pods and figures to whoever asks; 0 for none",
             ..RUN
         },
         Flag {
             name: "cadvisor-port",
-            takes: Text("PORT", |o, text| put(&mut o.server.cadvisor_port, value::port(text))),
+            takes: Port(|o, port| o.server.cadvisor_port = port),
             default: "0",
             help: "HTTP port that shows figures as cAdvisor does, 4194 for old kubelets; 0 for none",
             ..RUN
         },
         Flag {
             name: "healthz-port",
-            takes: Text("PORT", |o, text| put(&mut o.server.healthz_port, value::port(text))),
+            takes: Port(|o, port| o.server.healthz_port = port),
             default: "0",
             help: "HTTP port of the health checks, 10248 for the kubelet; 0 for none",
             ..RUN
         },
         Flag {
             name: "healthz-bind-address",
-            takes: Text("IP", |o, text| put(&mut o.server.healthz_address, value::address(text).map(Some))),
+            takes: Text("IP", |o, text| put(&mut o.server.listen.healthz, value::address(text))),
             default: "127.0.0.1",
             help: "Where the health checks listen",
             ..RUN
@@ -142,7 +157,14 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "authorization-mode",
-            takes: Text("MODE", |o, text| put(&mut o.server.mode, mode(text))),
+            takes: Choice(
+                "MODE",
+                &[
+                    ("Groups", |o| o.server.mode = Mode::Groups),
+                    ("Webhook", |o| o.server.mode = Mode::Webhook),
+                    ("AlwaysAllow", |o| o.server.mode = Mode::AlwaysAllow),
+                ],
+            ),
             default: "Groups",
             help: "Groups: as flags say; Webhook: as the API server says; AlwaysAllow: whoever is known",
             ..RUN
@@ -176,14 +198,14 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "authorization-admin-groups",
-            takes: Text("LIST", |o, text| put(&mut o.server.admin_groups, Ok(groups(text)))),
+            takes: List("LIST", |o, text| put(&mut o.server.admin_groups, Ok(groups(text)))),
             default: "system:masters,kubeadm:cluster-admins,podkeeper:admin",
             help: "Groups whose users may do everything",
             ..RUN
         },
         Flag {
             name: "authorization-view-groups",
-            takes: Text("LIST", |o, text| put(&mut o.server.view_groups, Ok(groups(text)))),
+            takes: List("LIST", |o, text| put(&mut o.server.view_groups, Ok(groups(text)))),
             default: "podkeeper:view",
             help: "Groups whose users may look at pods, figures and logs of containers",
             ..RUN
@@ -209,17 +231,25 @@ fn api_address(text: &str) -> Result<SocketAddr, String> {
     address.ok_or_else(|| "must be IP:PORT, such as 127.0.0.1:6443 or [::1]:6443".to_owned())
 }
 
-fn mode(text: &str) -> Result<Mode, String> {
-    match text {
-        "AlwaysAllow" => Ok(Mode::AlwaysAllow),
-        "Groups" => Ok(Mode::Groups),
-        "Webhook" => Ok(Mode::Webhook),
-        _ => Err("must be Groups, Webhook or AlwaysAllow".to_owned()),
-    }
+fn groups(text: &str) -> BTreeSet<String> {
+    order::set(value::words(text).map(str::to_owned))
 }
 
-fn groups(text: &str) -> BTreeSet<String> {
-    value::words(text).map(str::to_owned).collect()
+/// What the servers are told of the node, beside their flags.
+#[derive(Debug)]
+pub struct OfNode<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its addresses, when they are given.
+    pub ips: &'a [IpAddr],
+    /// Absolute.
+    pub root_dir: &'a Path,
+    /// There is an API server that can be asked.
+    pub has_api_server: bool,
+    /// Where a certificate is that the API server has signed.
+    pub signed: Option<PathBuf>,
+    /// What `/configz` answers, JSON.
+    pub configz: Arc<str>,
 }
 
 impl Values {
@@ -229,46 +259,36 @@ impl Values {
     /// A path cannot be made absolute.
     pub fn settings<E>(
         &self,
-        node: &str,
-        ips: &[IpAddr],
-        root_dir: &Path,
-        has_server: bool,
+        node: OfNode<'_>,
         full: &impl Fn(&Path) -> Result<PathBuf, E>,
     ) -> Result<server::Settings, E> {
-        let any = self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let local = self.healthz_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let Listen { address, healthz } = self.listen;
         let given = match (&self.cert_file, &self.key_file) {
             (Some(certificate), Some(key)) => Some((full(certificate)?, full(key)?)),
             _ => None,
         };
-        let directory = self.directory(root_dir, full)?;
+        let directory = self.directory(node.root_dir, full)?;
         Ok(server::Settings {
-            main: server::address(any, self.port),
-            read_only: server::address(any, self.read_only_port),
-            healthz: server::address(local, self.healthz_port),
-            cadvisor: server::address(any, self.cadvisor_port),
+            main: server::address(address, self.port),
+            read_only: server::address(address, self.read_only_port),
+            healthz: server::address(healthz, self.healthz_port),
+            cadvisor: server::address(address, self.cadvisor_port),
             tls: tls::Settings {
                 given,
-                signed: None,
+                signed: node.signed,
                 directory,
                 client_ca: self.client_ca_file.as_deref().map(full).transpose()?,
-                names: tls::Settings::names_of(node, ips),
+                names: tls::Settings::names_of(node.name, node.ips),
             },
             auth: auth::Settings {
                 allows_anonymous: self.anonymous_auth,
                 authorization: match self.mode {
-                    Mode::Webhook if has_server => Authorization::Webhook,
+                    Mode::Webhook if node.has_api_server => Authorization::Webhook,
                     _ => self.authorization(),
                 },
-                webhook: webhook::Settings {
-                    node: node.to_owned(),
-                    reviews_tokens: self.token_webhook && has_server,
-                    token_ttl: self.hold.token,
-                    allowed_ttl: self.hold.allowed,
-                    denied_ttl: self.hold.denied,
-                },
+                webhook: self.webhook(node.name, node.has_api_server),
             },
-            configz: server::Settings::default().configz,
+            configz: node.configz,
             switches: Switches { debugging: self.debugging_handlers, system_logs: self.system_log_handler },
         })
     }
@@ -294,36 +314,33 @@ impl Values {
         }
     }
 
-    /// What the API is started with, if it is.
-    #[must_use]
-    pub fn api(&self) -> Option<api::Settings> {
-        let auth = auth::Settings { authorization: self.authorization(), ..auth::Settings::default() };
-        self.api_address.map(|address| api::Settings { address, auth })
+    fn webhook(&self, node: &str, has_api_server: bool) -> webhook::Settings {
+        webhook::Settings {
+            node: node.to_owned(),
+            reviews_tokens: self.token_webhook && has_api_server,
+            token_ttl: self.hold.token,
+            allowed_ttl: self.hold.allowed,
+            denied_ttl: self.hold.denied,
+        }
     }
 
-    /// What is wrong with the values together.
+    /// What the API of the node of this name is started with, if it is. Groups decide about who has a certificate of the
+    /// node's own authority, also without the API server.
     #[must_use]
-    pub fn problem(&self) -> Option<&'static str> {
-        let ports = [self.port, self.read_only_port, self.healthz_port, self.cadvisor_port];
-        let twice = |port: &u16| *port != 0 && ports.iter().filter(|other| *other == port).count() > 1;
-        if self.cert_file.is_some() != self.key_file.is_some() {
-            return Some("--tls-cert-file and --tls-private-key-file go together");
-        }
-        if self.port != 0 && self.client_ca_file.is_none() && !self.anonymous_auth && !self.token_webhook {
-            return Some(
-                "--port is of no use to anybody: give --client-ca-file with the authorities of its clients",
-            );
-        }
-        ports
-            .iter()
-            .any(twice)
-            .then_some("--port, --read-only-port, --healthz-port and --cadvisor-port must differ")
+    pub fn api(&self, node: &str, has_api_server: bool) -> Option<api::Settings> {
+        let auth = auth::Settings {
+            authorization: self.authorization(),
+            webhook: self.webhook(node, has_api_server),
+            ..auth::Settings::default()
+        };
+        let asks_rights = self.mode == Mode::Webhook && has_api_server;
+        self.api_address.map(|address| api::Settings { address, auth, asks_rights })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -331,17 +348,19 @@ mod tests {
         sets(
             &SECTION,
             &[
-                ("api-address", "[::1]:6443", |o| o.server.api_address.is_some_and(|a| a.port() == 6443)),
+                ("api-address", "[::1]:6443", |o| o.server.api_address == "[::1]:6443".parse().ok()),
                 ("port", "10250", |o| o.server.port == 10250),
-                ("address", "::1", |o| o.server.address == Some("::1".parse().unwrap())),
+                ("address", "::1", |o| o.server.listen.address == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])),
                 ("read-only-port", "10255", |o| o.server.read_only_port == 10255),
                 ("cadvisor-port", "4194", |o| o.server.cadvisor_port == 4194),
                 ("healthz-port", "10248", |o| o.server.healthz_port == 10248),
-                ("healthz-bind-address", "::1", |o| o.server.healthz_address == Some("::1".parse().unwrap())),
-                ("tls-cert-file", "/c", |o| o.server.cert_file.is_some()),
-                ("tls-private-key-file", "/k", |o| o.server.key_file.is_some()),
-                ("cert-dir", "/d", |o| o.server.cert_dir.is_some()),
-                ("client-ca-file", "/ca", |o| o.server.client_ca_file.is_some()),
+                ("healthz-bind-address", "::1", |o| {
+                    o.server.listen.healthz == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])
+                }),
+                ("tls-cert-file", "/c", |o| o.server.cert_file == Some("/c".into())),
+                ("tls-private-key-file", "/k", |o| o.server.key_file == Some("/k".into())),
+                ("cert-dir", "/d", |o| o.server.cert_dir == Some("/d".into())),
+                ("client-ca-file", "/ca", |o| o.server.client_ca_file == Some("/ca".into())),
                 ("anonymous-auth", "true", |o| o.server.anonymous_auth),
                 ("authorization-mode", "AlwaysAllow", |o| o.server.mode == Mode::AlwaysAllow),
                 ("authentication-token-webhook", "true", |o| o.server.token_webhook),
@@ -352,8 +371,12 @@ mod tests {
                 ("authorization-webhook-cache-unauthorized-ttl", "1s", |o| {
                     o.server.hold.denied.as_secs() == 1
                 }),
-                ("authorization-admin-groups", "a,b", |o| o.server.admin_groups.len() == 2),
-                ("authorization-view-groups", "a,b", |o| o.server.view_groups.len() == 2),
+                ("authorization-admin-groups", "a,b", |o| {
+                    o.server.admin_groups == ["a", "b"].map(str::to_owned).into()
+                }),
+                ("authorization-view-groups", "a,b", |o| {
+                    o.server.view_groups == ["a", "b"].map(str::to_owned).into()
+                }),
                 ("enable-debugging-handlers", "false", |o| !o.server.debugging_handlers),
                 ("enable-system-log-handler", "true", |o| o.server.system_log_handler),
             ],
@@ -361,16 +384,20 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_go_together() {
-        let none = Values::default();
-        assert_eq!(none.problem(), None);
-        let alone = Values { port: 10250, ..Values::default() };
-        assert!(alone.problem().unwrap().contains("--client-ca-file"));
-        assert_eq!(Values { anonymous_auth: true, ..alone.clone() }.problem(), None);
-        let same = Values { read_only_port: 10250, anonymous_auth: true, ..alone };
-        assert!(same.problem().unwrap().contains("must differ"));
-        let half = Values { cert_file: Some("c".into()), ..none };
-        assert!(half.problem().unwrap().contains("go together"));
-        assert!(mode("Webhook") == Ok(Mode::Webhook) && mode("x").is_err());
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("api-address", ["127.0.0.1:1", "127.0.0.1:2"], &["127.0.0.1", "127.0.0.1:0"]),
+                ("address", ["::1", "::2"], &["localhost"]),
+                ("healthz-bind-address", ["::1", "::2"], &["localhost"]),
+                ("authorization-admin-groups", ["a", "b"], &[]),
+                ("authorization-view-groups", ["a", "b"], &[]),
+            ],
+        );
+    }
+    #[test]
+    fn the_addresses_are_those_of_the_entries() {
+        assert_eq!(super::super::Options::defaults().unwrap().server.listen, Listen::default());
     }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time;
 
-use super::Takes::{Duration, Path, Secret, Switch, Text};
+use super::Repeats::Adds;
+use super::Takes::{Choice, Duration, Number, Path, Secret, Switch, Text};
 use super::{CHECK, Flag, InFile, RUN, RUN_CHECK, Section, Verb, of_verbs, put, value};
 use crate::base::limits;
 use crate::manifest::edition::Edition;
@@ -61,7 +62,8 @@ pub static SECTION: Section = Section {
             name: "manifest-verify-key",
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
             in_file: InFile::Each,
-            help: "Take only manifests signed with a minisign key of this file; may be given again",
+            repeats: Adds,
+            help: "Take only manifests signed with a minisign key of this file",
             ..RUN_CHECK
         },
         Flag {
@@ -73,6 +75,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "verify-key",
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
+            repeats: Adds,
             help: "The same as --manifest-verify-key",
             ..CHECK
         },
@@ -98,8 +101,21 @@ pub static SECTION: Section = Section {
                 }
                 Ok(())
             }),
-            help: "The source that is meant: file or http; with a path (of check), that of these manifests",
-            ..of_verbs(&[Verb::Check, Verb::Forget])
+            repeats: Adds,
+            help: "Source of the manifests: file or http; with a path, that of those there",
+            ..CHECK
+        },
+        Flag {
+            name: "source",
+            takes: Choice(
+                "SOURCE",
+                &[
+                    ("file", |o| o.sources.source = Some(Source::File)),
+                    ("http", |o| o.sources.source = Some(Source::Http)),
+                ],
+            ),
+            help: "The source that is meant: file or http",
+            ..of_verbs(&[Verb::Forget])
         },
         Flag {
             name: "manifest-url",
@@ -127,7 +143,8 @@ pub static SECTION: Section = Section {
             field: "staticPodURLHeader",
             takes: Secret("NAME:VALUE,...", |o, text| headers::parse(text, &mut o.sources.url_headers)),
             in_file: InFile::Pairs(':'),
-            help: "Headers of the requests to the URL; may be repeated",
+            repeats: Adds,
+            help: "Headers of the requests to the URL",
             ..RUN
         },
         Flag {
@@ -164,8 +181,8 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "manifest-url-max-size",
-            takes: Text("BYTES", |o, text| {
-                let size = usize::try_from(value::number(text)?).ok();
+            takes: Number("BYTES", |o, size| {
+                let size = usize::try_from(size).ok();
                 let size = size.filter(|size| (1..=limits::URL_BODY_MAX).contains(size));
                 let bounds = || format!("must be between 1 and {}, inclusive", limits::URL_BODY_MAX);
                 o.sources.url_max_size = size.ok_or_else(bounds)?;
@@ -214,7 +231,7 @@ fn remembering(text: &str) -> Result<Source, String> {
 mod tests {
     use std::time;
 
-    use super::super::testing::sets;
+    use super::super::testing::{repeats_and_refuses, sets};
     use super::*;
 
     #[test]
@@ -231,8 +248,13 @@ mod tests {
                 ("strict", "true", |o| o.sources.strict),
                 ("last-good-key-file", "/k", |o| o.sources.last_good_key_file == Some("/k".into())),
                 ("source", "http=/m", |o| o.sources.paths == [(Source::Http, "/m".into())]),
+                ("source", "http", |o| o.sources.source == Some(Source::Http)),
                 ("manifest-url", "https://a/b", |o| o.sources.url == ManifestUrl::parse("https://a/b").ok()),
-                ("manifest-url-header", "a:b", |o| o.sources.url_headers.len() == 1),
+                (
+                    "manifest-url-header",
+                    "a:b",
+                    |o| matches!(o.sources.url_headers.as_slice(), [one] if one.name == "a" && one.value == "b"),
+                ),
                 ("http-check-frequency", "3s", |o| o.sources.http_check_frequency == SECONDS),
                 ("manifest-url-ca-file", "/k", |o| o.sources.url_ca_file == Some("/k".into())),
                 ("manifest-url-cert-file", "/k", |o| o.sources.url_cert_file == Some("/k".into())),
@@ -243,6 +265,20 @@ mod tests {
                 ("api-last-good", "false", |o| !o.sources.api_last_good),
                 ("sync-frequency", "3s", |o| o.sources.sync_frequency == SECONDS),
                 ("runonce", "true", |o| o.sources.runs_once),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_flag_refuses_what_is_no_value_and_takes_a_second_as_its_entry_says() {
+        repeats_and_refuses(
+            &SECTION,
+            &[
+                ("manifest-min-version", ["1", "2"], &["x", "-1"]),
+                ("source", ["http=/a", "file=/b"], &["api", "x=/a", "file="]),
+                ("manifest-url", ["https://a/", "https://b/"], &["ftp://a/", "https://u:p@a/"]),
+                ("manifest-url-header", ["a:1", "b:2"], &["a"]),
+                ("manifest-url-max-size", ["1", "2"], &["0", "99999999", "1Ki"]),
             ],
         );
     }

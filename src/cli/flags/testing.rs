@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::{Options, Section};
+use super::{Flag, Options, Repeats, Section, Takes};
 
 /// A flag's name, a text that it is given, and whether the values are those that it then wants.
 pub(super) type Case = (&'static str, &'static str, fn(&Options) -> bool);
@@ -17,4 +17,59 @@ pub(super) fn sets(section: &Section, cases: &[Case]) {
         flag.set(&mut options, OsStr::new(text)).unwrap();
         assert!(is_set(&options), "--{name} {text}");
     }
+}
+
+/// Two texts of which the second says something else, and texts that are refused.
+type Texts = ([&'static str; 2], &'static [&'static str]);
+
+/// A flag's name, and the same of it.
+pub(super) type Rule = (&'static str, [&'static str; 2], &'static [&'static str]);
+
+/// Those of a flag whose type alone says what it takes.
+fn texts_of_type(flag: &Flag) -> Option<Texts> {
+    match flag.takes {
+        Takes::Switch(_) => Some((["true", "false"], &["maybe"])),
+        Takes::Duration(_) => Some((["7h", "8h"], &["7", "-1s", ""])),
+        Takes::Count(..) | Takes::Seconds(_) => Some((["7", "8"], &["7s", "-1", "99999999999", ""])),
+        Takes::Port(_) => Some((["7", "8"], &["65536", "-1", "http"])),
+        Takes::Path(..) => Some((["/y", "/z"], &[""])),
+        Takes::PathOrNone(..) => Some((["/y", "/z"], &[])),
+        Takes::Name(..) => Some((["y", "z"], &[])),
+        Takes::Taints(_) => Some((["a=b:NoSchedule", "c=d:NoExecute"], &["a", "a=b:Never"])),
+        Takes::Choice(..) | Takes::Format(..) => {
+            let words = flag.choices();
+            Some(([*words.first()?, *words.last()?], &["no-such-choice"]))
+        }
+        Takes::Number(..) | Takes::List(..) | Takes::Map(..) | Takes::Text(..) | Takes::Secret(..) => None,
+    }
+}
+
+/// Every flag of the section refuses what is no value of it, and a second value does what its entry says. Flags with
+/// rules of their own have a case, in their order.
+pub(super) fn repeats_and_refuses(section: &Section, cases: &[Rule]) {
+    let mut cases = cases.iter();
+    for flag in section.flags {
+        let (texts, refused) = texts_of_type(flag).unwrap_or_else(|| {
+            let (name, texts, refused) =
+                cases.next().unwrap_or_else(|| panic!("--{} has no case", flag.name));
+            assert_eq!(*name, flag.name);
+            (*texts, *refused)
+        });
+        let after = |texts: &[&str]| {
+            let mut options = Options::defaults().unwrap();
+            for text in texts {
+                flag.set(&mut options, OsStr::new(text))
+                    .unwrap_or_else(|why| panic!("--{} {text}: {why}", flag.name));
+            }
+            options
+        };
+        let replaces = after(&texts) == after(&texts[1..]);
+        assert_eq!(replaces, flag.repeats == Repeats::Replaces, "--{} {texts:?}", flag.name);
+        for text in refused {
+            let mut options = Options::defaults().unwrap();
+            let why = flag.set(&mut options, OsStr::new(text)).err();
+            assert!(why.is_some_and(|why| !why.is_empty()), "--{} {text:?} is taken", flag.name);
+        }
+    }
+    assert_eq!(cases.next(), None, "more cases than flags");
 }

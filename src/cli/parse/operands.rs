@@ -3,11 +3,29 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::{Command, UsageError, usage};
+use super::{Command, Copied, LogsOf, UsageError, Way, usage};
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output, Verb};
 use crate::cli::rules::check_values;
 use crate::cli::value;
+use crate::cli::verbs::Operands;
+use crate::pod::object::ObjectKind;
+
+/// What kubectl calls the sources of pods, or would.
+const SOURCES: &[&str] = &["sources", "source"];
+/// What kubectl calls events.
+const EVENTS: &[&str] = &["events", "event", "ev"];
+/// What kubectl calls nodes.
+const NODES: &[&str] = &["node", "nodes", "no"];
+/// What kubectl calls ConfigMaps and Secrets.
+const OBJECTS: &[(ObjectKind, &[&str])] = &[
+    (ObjectKind::ConfigMap, &["configmaps", "configmap", "cm"]),
+    (ObjectKind::Secret, &["secrets", "secret"]),
+];
+/// Docker's images, which kubectl does not know.
+const IMAGES: &[&str] = &["images", "image"];
+/// What is said where `top` is not told of what.
+const TOP_KINDS: &str = "say of what: top node, or top pods";
 
 pub(super) fn none_left(verb: Verb, words: &[OsString]) -> Result<(), UsageError> {
     match words.first() {
@@ -16,23 +34,15 @@ pub(super) fn none_left(verb: Verb, words: &[OsString]) -> Result<(), UsageError
     }
 }
 
-pub(super) fn check(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+pub(super) fn check(options: &Options, words: Vec<OsString>) -> Result<Vec<PathBuf>, UsageError> {
     if words.is_empty() && options.sources.paths.is_empty() {
         return usage(Verb::Check, "no manifest given: name files, directories, or - for standard input");
     }
-    if !matches!(options.command.output, Output::Table | Output::Json) || options.command.template.is_some() {
-        return usage(Verb::Check, "allowed format of a report: json");
-    }
-    check_values(Verb::Check, &options)?;
-    Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
+    check_values(Verb::Check, options)?;
+    Ok(words.into_iter().map(PathBuf::from).collect())
 }
 
-pub(super) fn forget(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
-    none_left(Verb::Forget, words)?;
-    if !options.sources.paths.is_empty() {
-        let why = "--source file, or --source http: of one source all is forgotten";
-        return usage(Verb::Forget, why);
-    }
+pub(super) fn forget(options: Box<Options>) -> Result<Command, UsageError> {
     match options.sources.source {
         Some(source) => Ok(Command::Forget(options, source)),
         None => usage(Verb::Forget, "no source given: --source file, or --source http"),
@@ -56,6 +66,20 @@ pub(super) fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command
         }
         return Ok(Command::GetSources(options));
     }
+    if is_one_of(IMAGES) {
+        none_left(Verb::Get, more)?;
+        let command = &options.command;
+        if command.watch || command.all_namespaces || !command.selector.is_empty() {
+            return usage(
+                Verb::Get,
+                "-A, -l and --watch are of objects: images have neither namespaces nor labels",
+            );
+        }
+        return Ok(Command::Images(options));
+    }
+    if let Some((kind, names)) = objects(&words)? {
+        return get_objects(options, kind, names);
+    }
     if let Some(names) = node_names(&words) {
         if options.command.watch || options.command.all_namespaces {
             return usage(
@@ -67,6 +91,34 @@ pub(super) fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command
     }
     watch_prints_rows(&options)?;
     pod_names(Verb::Get, &options, words).map(|names| Command::Get(options, names))
+}
+
+/// `configmaps a b`, `cm/a`: the kind and the names, none for all. `None`: the words are about something else.
+fn objects(words: &[OsString]) -> Result<Option<(ObjectKind, Vec<String>)>, UsageError> {
+    let words = texts(Verb::Get, words.to_vec())?;
+    let kind_of = |word: &str| OBJECTS.iter().find(|(_, all)| all.contains(&word)).map(|(kind, _)| *kind);
+    let Some((first, more)) = words.split_first() else { return Ok(None) };
+    if let Some(kind) = kind_of(first) {
+        return Ok(Some((kind, more.to_vec())));
+    }
+    let Some(kind) = first.split_once('/').and_then(|(kind, _)| kind_of(kind)) else { return Ok(None) };
+    let name = |word: &String| match word.split_once('/') {
+        Some((of, name)) if kind_of(of) == Some(kind) && !name.is_empty() => Ok(name.to_owned()),
+        _ => usage(Verb::Get, "objects of one kind at a time"),
+    };
+    Ok(Some((kind, words.iter().map(name).collect::<Result<_, _>>()?)))
+}
+
+fn get_objects(options: Box<Options>, kind: ObjectKind, names: Vec<String>) -> Result<Command, UsageError> {
+    let command = &options.command;
+    if command.watch {
+        return usage(Verb::Get, "--watch is of pods and events");
+    }
+    if !command.field_selector.is_empty() {
+        return usage(Verb::Get, "--field-selector is of pods");
+    }
+    names_alone(Verb::Get, &options, &names)?;
+    Ok(Command::GetObjects(options, kind, names))
 }
 
 /// `describe node [NAME]`, `describe pod [NAME...]`.
@@ -113,17 +165,6 @@ pub(super) fn top(options: Box<Options>, words: Vec<OsString>) -> Result<Command
     }
 }
 
-pub(super) fn stats(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
-    none_left(Verb::Stats, words)?;
-    match options.command.output {
-        _ if options.command.template.is_some() => {
-            usage(Verb::Stats, "allowed formats of figures: json,yaml")
-        }
-        Output::Table | Output::Json | Output::Yaml => Ok(Command::Stats(options)),
-        Output::Wide | Output::Name => usage(Verb::Stats, "allowed formats of figures: json,yaml"),
-    }
-}
-
 /// `port-forward POD PORTS...`.
 pub(super) fn port_forward(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
     let mut words = texts(Verb::PortForward, words)?;
@@ -153,12 +194,56 @@ pub(super) fn logs(mut options: Box<Options>, words: Vec<OsString>) -> Result<Co
         if options.command.all_namespaces {
             return usage(Verb::Logs, "-A goes with -l: a pod that is named is in one namespace");
         }
-        return Ok(Command::Logs(options, Some(one_pod(Verb::Logs, words)?)));
+        return Ok(Command::Logs(options, LogsOf::Pod(one_pod(Verb::Logs, words)?)));
     }
     match words.as_slice() {
-        [] => Ok(Command::Logs(options, None)),
+        [] => Ok(Command::Logs(options, LogsOf::Selected)),
         _ => usage(Verb::Logs, "only a selector (-l) or the name of a pod is allowed"),
     }
+}
+
+/// `cp FROM TO`, of which one is in a container.
+pub(super) fn cp(mut options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
+    let [from, to] = words else {
+        return usage(Verb::Cp, "say what to copy, and where to: web:/etc/hosts ./hosts");
+    };
+    if from.is_empty() || to.is_empty() {
+        return usage(Verb::Cp, "filepath can not be empty");
+    }
+    let (way, (pod, inside), outside) = match (in_container(from)?, in_container(to)?) {
+        (Some(there), None) => (Way::Out, there, to),
+        (None, Some(there)) => (Way::In, there, from),
+        (Some(_), Some(_)) => {
+            return usage(Verb::Cp, "one of src or dest must be a local file specification");
+        }
+        (None, None) => return usage(Verb::Cp, "one of src or dest must be a remote file specification"),
+    };
+    let pod = match pod.split_once('/') {
+        Some((namespace, name)) => {
+            options.command.namespace = namespace.to_owned();
+            name.to_owned()
+        }
+        None => pod,
+    };
+    Ok(Command::Copy(options, Copied { way, pod, inside, outside: outside.into() }))
+}
+
+/// `POD:PATH` or `NAMESPACE/POD:PATH`, as kubectl reads them; `None` for a path of this machine.
+fn in_container(word: &OsString) -> Result<Option<(String, String)>, UsageError> {
+    // A pod's name begins with neither; a path that does may have a colon.
+    let bytes = word.as_encoded_bytes();
+    if !bytes.contains(&b':') || bytes.starts_with(b"/") || bytes.starts_with(b".") {
+        return Ok(None);
+    }
+    let text = texts(Verb::Cp, vec![word.clone()])?.pop().unwrap_or_default();
+    let (pod, path) = text.split_once(':').unwrap_or_default();
+    if pod.split('/').any(str::is_empty) || pod.split('/').count() > 2 {
+        return usage(Verb::Cp, "filespec must match the canonical format: [[namespace/]pod:]file/path");
+    }
+    if path.is_empty() {
+        return usage(Verb::Cp, "filepath can not be empty");
+    }
+    Ok(Some((pod.to_owned(), path.to_owned())))
 }
 
 pub(super) fn exec(
@@ -216,12 +301,6 @@ pub(super) fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, Usa
     words.into_iter().map(text).collect()
 }
 
-/// What is no pod, and can be listed too.
-const SOURCES: &[&str] = &["sources", "source"];
-const EVENTS: &[&str] = &["events", "event", "ev"];
-const NODES: &[&str] = &["node", "nodes", "no"];
-const TOP_KINDS: &str = "say of what: top node, or top pods";
-
 /// `pods a b`, `pod/a pod/b`: the names; none for all pods.
 pub(super) fn pod_names(
     verb: Verb,
@@ -229,31 +308,38 @@ pub(super) fn pod_names(
     words: Vec<OsString>,
 ) -> Result<Vec<String>, UsageError> {
     let words = texts(verb, words)?;
-    let kind_wanted = match verb {
-        Verb::Get => "you must specify the type of resource: node, pods, events or sources",
-        _ => "you must specify the type of resource: node or pods",
+    let kinds = match verb.about().operands {
+        Operands::Kinds(kinds) => kinds,
+        _ => &[],
     };
+    let kind_wanted = format!("you must specify the type of resource: {}", value::any_of(kinds));
     let names: Vec<String> = match words.as_slice() {
         [] => return usage(verb, kind_wanted),
         [first, ..] if first.contains('/') => {
             let name = |word: &String| match value::strip_kind(word) {
                 Some(name) if !name.is_empty() => Ok(name.to_owned()),
-                _ => usage(verb, kind_wanted),
+                _ => usage(verb, &kind_wanted),
             };
             words.iter().map(name).collect::<Result<_, _>>()?
         }
         [kind, names @ ..] if value::PODS.contains(&kind.as_str()) => names.to_vec(),
         [kind, ..] => return usage(verb, format!("a node has no resource type {kind:?}; {kind_wanted}")),
     };
-    if options.command.all_namespaces && !names.is_empty() {
+    names_alone(verb, options, &names)?;
+    Ok(names)
+}
+
+/// Names go neither with all namespaces nor with a selector.
+fn names_alone(verb: Verb, options: &Options, names: &[String]) -> Result<(), UsageError> {
+    let command = &options.command;
+    if command.all_namespaces && !names.is_empty() {
         return usage(verb, "a resource cannot be retrieved by name across all namespaces");
     }
-    if !names.is_empty()
-        && (!options.command.selector.is_empty() || !options.command.field_selector.is_empty())
-    {
+    let selects = !command.selector.is_empty() || !command.field_selector.is_empty();
+    if selects && !names.is_empty() {
         return usage(verb, "name cannot be provided when a selector is specified");
     }
-    Ok(names)
+    Ok(())
 }
 
 pub(super) fn one_pod(verb: Verb, words: Vec<OsString>) -> Result<String, UsageError> {

@@ -15,7 +15,7 @@ fn words(line: &str) -> Result<Command, UsageError> {
 
 fn run(line: &str) -> Options {
     match words(line) {
-        Ok(Command::Run(options)) => *options,
+        Ok(Command::Run(parsed)) => parsed.options,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -218,9 +218,14 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("top web", "\"web\" has no figures: say of what: top node, or top pods");
     check("top pods web -A", "cannot be retrieved by name across all namespaces");
     check("top node --containers", "are of pods: podkeeper top pods");
-    check("top pods --sort-by name", "allowed are: cpu,memory");
+    check("top pods --sort-by name", "must be cpu or memory");
     check("zzzzzz", "unknown command \"zzzzzz\"");
     check("run", "no source of pods: give --pod-manifest-path DIR");
+    check(
+        "run --pod-manifest-path m --docker-network-cidr 10.9.0.0/16",
+        "is of a network that --docker-network names",
+    );
+    check("run --pod-manifest-path m --manifest-min-version 2", "it needs --manifest-verify-key");
     check(
         "run --pod-manifst-path /m",
         "unknown flag: --pod-manifst-path (did you mean --pod-manifest-path?)",
@@ -244,8 +249,11 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("get", "you must specify the type of resource");
     check("get nodes -w", "get node shows one node at one moment");
     check("describe node -A", "a node has no namespace");
-    check("get secrets", "no resource type \"secrets\"");
+    check("get services", "no resource type \"services\"");
     check("get pods -A web", "cannot be retrieved by name across all namespaces");
+    check("check -o wide x", "invalid argument \"wide\" for \"--output\" flag: allowed formats are: json");
+    check("check -o jsonpath={.a} x", "allowed formats are: json");
+    check("stats -o name", "allowed formats are: json,yaml");
     check("get pods -o xml", "allowed formats are: wide,json,yaml,name");
     check("get pods -w -o json", "--watch prints rows");
     check("logs", "no pod given");
@@ -265,6 +273,28 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("exec -- ls", "no pod given");
 }
 
+/// What would be in force is only told of settings that `run` takes, and in the name of the command that was typed.
+#[test]
+fn config_refuses_what_run_refuses() {
+    for flags in [
+        "",
+        "--pod-manifest-path /m --docker-network-cidr 10.9.0.0/16",
+        "--pod-manifest-path /m --manifest-min-version 2",
+        "--pod-manifest-path /m --hostname-override a_b",
+        "--pod-manifest-path /m --tls-cert-file c",
+    ] {
+        let of = |verb: &str| words(&format!("{verb} {flags}")).unwrap_err();
+        let (run, config) = (of("run"), of("config"));
+        assert_eq!((run.message, run.exit), (config.message, config.exit), "{flags}");
+        assert_eq!((run.verb, config.verb), (Some(Verb::Run), Some(Verb::Config)), "{flags}");
+    }
+    for flags in ["--manifest-min-version 2", "--hostname-override a_b"] {
+        let run = words(&format!("run --pod-manifest-path m {flags}")).unwrap_err();
+        let check = words(&format!("check {flags} x")).unwrap_err();
+        assert_eq!((run.message, Some(Verb::Check)), (check.message, check.verb), "{flags}");
+    }
+}
+
 #[test]
 fn commands_that_look_at_pods() {
     let Ok(Command::Get(o, names)) = words("get po web db -n kube-system -o wide -w --no-headers") else {
@@ -277,7 +307,8 @@ fn commands_that_look_at_pods() {
     assert!(o.command.watch && o.command.no_headers);
     let Ok(Command::Get(o, names)) = words("get pod/web pods/db") else { panic!() };
     assert_eq!((names, o.command.namespace.as_str()), (vec!["web".to_owned(), "db".to_owned()], "default"));
-    let Ok(Command::Logs(o, Some(pod))) = words("logs pod/web -fpt --tail=3 --since 1m30s -c app") else {
+    let Ok(Command::Logs(o, LogsOf::Pod(pod))) = words("logs pod/web -fpt --tail=3 --since 1m30s -c app")
+    else {
         panic!()
     };
     assert_eq!((pod.as_str(), o.logs.tail, o.logs.since), ("web", Some(3), Duration::from_secs(90)));
@@ -299,7 +330,11 @@ fn help_is_generated_from_the_entries() {
     for verb in Verb::ALL {
         let text = help::text(Some(*verb));
         for flag in flags::of(*verb).filter(|flag| flag.verbs.contains(verb)) {
-            assert!(text.contains(&format!("-{}", flag.name)) && text.contains(flag.help), "{}", flag.name);
+            assert!(
+                text.contains(&format!("-{}", flag.name)) && text.contains(&flag.said()),
+                "{}",
+                flag.name
+            );
         }
         golden(&format!("cli/help-{}.txt", verb.word()), &text);
     }
@@ -307,8 +342,10 @@ fn help_is_generated_from_the_entries() {
 
 #[test]
 fn the_entries_hold_together() {
-    let names: Vec<&str> = flags::all().map(|flag| flag.name).collect();
-    assert_eq!(names.len(), names.iter().collect::<std::collections::BTreeSet<_>>().len());
+    // Of several of one name none is of `run`: fields of settings are found by it.
+    for flag in flags::of(Verb::Run) {
+        assert_eq!(flags::all().filter(|other| other.name == flag.name).count(), 1, "{}", flag.name);
+    }
     for verb in Verb::ALL {
         let mut seen = Vec::new();
         for flag in flags::of(*verb) {
@@ -317,7 +354,8 @@ fn the_entries_hold_together() {
                 assert!(!seen.contains(&name), "{} twice in {}", name, verb.word());
                 seen.push(name);
             }
-            assert!(flag.help.len() <= 90 && !flag.help.ends_with('.'), "{}", flag.help);
+            assert!(flag.said().len() <= 105 && flag.help.len() <= 90, "{}", flag.said());
+            assert!(!flag.help.ends_with('.') && !flag.help.contains("repeated"), "{}", flag.help);
         }
     }
     assert!(Options::defaults().is_ok());
@@ -325,8 +363,28 @@ fn the_entries_hold_together() {
 
 proptest::proptest! {
     #[test]
-    fn no_argument_breaks_the_parser(words in proptest::collection::vec("\\PC{0,20}", 0..6), verb in 0usize..8) {
+    fn no_argument_breaks_the_parser(words in proptest::collection::vec("\\PC{0,20}", 0..6), verb in 0..Verb::ALL.len()) {
         let verb = Verb::ALL[verb].word();
         let _ = parse(std::iter::once(verb.to_owned()).chain(words).map(OsString::from), &|_| Err("no file".to_owned()));
     }
+}
+
+#[test]
+fn cp_reads_its_ends_as_kubectl_does() {
+    let check = |line: &str, way: Way, pod: &str, inside: &str, outside: &str, namespace: &str| {
+        let Ok(Command::Copy(options, copied)) = words(line) else { panic!("{line}: {:?}", words(line)) };
+        let expected = Copied { way, pod: pod.into(), inside: inside.into(), outside: outside.into() };
+        assert_eq!((copied, options.command.namespace.as_str()), (expected, namespace), "{line}");
+    };
+    check("cp web:/etc/hosts ./x", Way::Out, "web", "/etc/hosts", "./x", "default");
+    check("cp x kube-system/web:a:b -c app", Way::In, "web", "a:b", "x", "kube-system");
+    check("cp ./a:b web:/tmp -n ns", Way::In, "web", "/tmp", "./a:b", "ns");
+    check("cp a/web:/tmp /x:y --no-preserve", Way::Out, "web", "/tmp", "/x:y", "a");
+    let no = |line: &str, why: &str| assert!(refused(line).contains(why), "{line}: {}", refused(line));
+    no("cp x", "say what to copy");
+    no("cp x y", "one of src or dest must be a remote file specification");
+    no("cp a:x b:y", "one of src or dest must be a local file specification");
+    no("cp a: y", "filepath can not be empty");
+    no("cp a/b/c:x y", "filespec must match the canonical format");
+    no("cp /x :y", "filespec must match the canonical format");
 }

@@ -3,8 +3,18 @@
 use super::{is_called, names, namespace};
 use crate::base::count::many;
 use crate::base::logging::one_line;
+use crate::cli::flags::Options;
 use crate::pod::problem::{Problem, Severity};
 use crate::status::snapshot::StatusFile;
+
+/// That there is nothing to list.
+#[must_use]
+pub fn none_found(options: &Options) -> String {
+    match options.command.all_namespaces {
+        true => "No resources found".to_owned(),
+        false => format!("No resources found in {} namespace.", options.command.namespace),
+    }
+}
 
 /// What a name that is not there deserves: `pods "x" not found`, and where it is instead.
 #[must_use]

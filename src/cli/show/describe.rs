@@ -20,10 +20,13 @@ use crate::cli::flags::Options;
 use crate::cli::{Outcome, fail, pods, print, say};
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::problem::{Problem, Severity};
+use crate::pod::waiting::Reason;
+use crate::pod::{PodKey, is_final};
 use crate::recorder::object::{self, Events};
 use crate::status::REJECTED;
 use crate::status::file::STALE;
 use crate::status::snapshot::{StatusFile, UNMANAGED};
+use crate::status::task::Task;
 
 /// Prints each pod, with two empty lines between, as kubectl does.
 pub fn run(options: &Options, names: &[String]) -> Outcome {
@@ -135,7 +138,7 @@ fn head(page: &mut Page, file: &StatusFile, pod: &Pod, spec: &PodSpec, status: &
     annotations(page, meta.annotations.as_ref());
     let phase = text(&status.phase);
     match &meta.deletion_timestamp {
-        Some(when) if phase != "Failed" && phase != "Succeeded" => {
+        Some(when) if !is_final(Some(&phase)) => {
             page.field(0, "Status", &format!("Terminating (until {})", human::date(Some(when))));
             if let Some(grace) = meta.deletion_grace_period_seconds {
                 page.field(0, "Termination Grace Period", &format!("{grace}s"));
@@ -205,14 +208,15 @@ fn toleration(t: &Toleration) -> String {
 fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
     let mut list: Vec<&Problem> = file.problems.iter().filter(|p| is_about(p, file, pod)).collect();
     order::sort_by_key(&mut list, |p| p.severity);
-    // Whoever reads of a pod must learn that its source says nothing now, or that it is not remembered.
+    // The reader must learn that its source says nothing now, or that it is not remembered.
     let annotations = pod.metadata.annotations.as_ref();
     let source = annotations.and_then(|a| a.get(CONFIG_SOURCE));
     let source = file.sources.iter().find(|known| Some(&known.name) == source);
     let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
     let mut told = of_status(pod, &list, happened);
     let part = |name: &Option<String>| name.clone().unwrap_or_default();
-    if file.stuck.contains(&format!("pod {}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))) {
+    let key = PodKey { namespace: part(&pod.metadata.namespace), name: part(&pod.metadata.name) };
+    if file.stuck.contains(&Task::Pod(key).to_string()) {
         told.push(
             "podkeeper hangs at its work for this pod: a file system or the system does not answer"
                 .to_owned(),
@@ -268,8 +272,9 @@ fn of_status(pod: &Pod, list: &[&Problem], happened: &Events) -> Vec<String> {
         let waiting = state.and_then(|state| state.waiting.as_ref());
         if let Some((reason, message)) = waiting.and_then(|w| Some((w.reason.as_deref()?, &w.message))) {
             let message = message.as_deref().unwrap_or_default();
-            // Everybody waits at first.
-            if !message.is_empty() || !matches!(reason, "ContainerCreating" | "PodInitializing") {
+            // Each container waits at first.
+            let starts = [Reason::ContainerCreating, Reason::PodInitializing].map(Reason::as_str);
+            if !message.is_empty() || !starts.contains(&reason) {
                 let last = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
                 let probe = last.and_then(|ended| probes::killed(pod, &container.name, ended, happened));
                 let last = last.map(|ended| format!("it ended with {}", end(ended)));

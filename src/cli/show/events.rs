@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::get::four_spaces;
+use super::json;
 use super::table::List;
 use super::watch::Watcher;
 use super::yaml;
@@ -33,7 +33,7 @@ pub fn run(options: &Options) -> Outcome {
     });
     let Some(watcher) = watcher.filter(|_| exit == Exit::Ok) else {
         if found.is_empty() && !matches!(options.command.output, Output::Json | Output::Yaml) {
-            say(&nothing(options));
+            say(&pods::none_found(options));
         }
         return Ok(exit);
     };
@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Outcome {
     follow(watcher, options, &node, events, (list, heading))
 }
 
-/// Prints events that are new, or were seen again, until the daemon's directory is gone or nobody reads.
+/// Prints events that are new, or were seen again, until the daemon's directory or the reader is gone.
 fn follow(
     mut watcher: Watcher,
     options: &Options,
@@ -61,13 +61,6 @@ fn follow(
         if !write(&text)? {
             return Ok(Exit::Ok);
         }
-    }
-}
-
-fn nothing(options: &Options) -> String {
-    match options.command.all_namespaces {
-        true => "No resources found".to_owned(),
-        false => format!("No resources found in {} namespace.", options.command.namespace),
     }
 }
 
@@ -102,7 +95,7 @@ fn render(
             list.render(heading.then(|| headings(wide, namespaces)), rows)
         }
         Output::Name => items.map(|e| format!("event/{}\n", one_line(&e.metadata.name))).collect(),
-        Output::Json => format!("{}\n", four_spaces(&object(events, found))),
+        Output::Json => format!("{}\n", json::emit(&object(events, found))),
         Output::Yaml => yaml::emit(&object(events, found)),
     }
 }
@@ -211,7 +204,7 @@ pub(crate) mod tests {
     fn nothing_is_an_answer_too() {
         let check = |line: &str, shown: &str, told: &str| {
             assert_eq!(
-                (show(line, &Events::default()).as_str(), nothing(&options(line)).as_str()),
+                (show(line, &Events::default()).as_str(), pods::none_found(&options(line)).as_str()),
                 (shown, told)
             );
         };

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use super::json;
 use super::table::List;
 use super::watch::Watcher;
 use super::yaml;
@@ -68,7 +69,7 @@ fn render(
             let name = |pod: &Pod| one_line(pod.metadata.name.as_deref().unwrap_or_default());
             pods.map(|pod| format!("pod/{}\n", name(pod))).collect()
         }
-        Output::Json => format!("{}\n", four_spaces(&object(names, status, found))),
+        Output::Json => format!("{}\n", json::emit(&object(names, status, found))),
         Output::Yaml => yaml::emit(&object(names, status, found)),
     }
 }
@@ -80,20 +81,6 @@ fn object(names: &[String], status: &Status, found: &[usize]) -> Value {
         (1, 1) => pods.remove(0),
         _ => json!({"apiVersion": "v1", "items": pods, "kind": "List", "metadata": {"resourceVersion": ""}}),
     }
-}
-
-/// kubectl's indent.
-pub fn four_spaces(value: &Value) -> String {
-    let mut bytes = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    // A `Value` has nothing that cannot be written, and a `Vec` takes everything.
-    let _ = serde::Serialize::serialize(value, &mut serializer);
-    let text = String::from_utf8(bytes).unwrap_or_default();
-    // JSON may have these as they are; a terminal takes some of them for orders.
-    let escaped =
-        |c: char| if c >= '\u{7f}' && c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
-    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]

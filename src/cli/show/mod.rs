@@ -7,8 +7,9 @@ pub mod describe;
 pub mod events;
 pub mod explain;
 pub mod get;
-
+pub(in crate::cli) mod json;
 pub mod node;
+pub mod objects;
 pub mod sources;
 pub(in crate::cli) mod table;
 pub mod template;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::get::four_spaces;
+use super::json;
 use super::table::List;
 use super::yaml;
 use crate::base::clock::{Clock, System, Timestamp};
@@ -86,7 +86,7 @@ fn render(options: &Options, file: &StatusFile, left: &[SourceView], now: Timest
             List::default().render(headings, rows)
         }
         Output::Name => all.map(|(source, _)| format!("source/{}\n", source.name)).collect(),
-        Output::Json => format!("{}\n", four_spaces(&object(file, all))),
+        Output::Json => format!("{}\n", json::emit(&object(file, all))),
         Output::Yaml => yaml::emit(&object(file, all)),
     }
 }

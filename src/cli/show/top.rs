@@ -12,6 +12,7 @@ use super::table::List;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::quantity;
+use crate::cgroup::node::MOUNT;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, SortBy};
 use crate::cli::{Outcome, fail, pods, print, say};
@@ -70,10 +71,7 @@ impl PodUse<'_> {
 /// `top node`.
 pub fn node(options: &Options, names: &[String]) -> Outcome {
     let status = pods::load(&options.directories.run)?;
-    let node = status.file.node.as_str();
-    if let Some(other) = names.iter().find(|name| *name != node) {
-        return Err(format!("nodes {other:?} not found; this node is {node}"));
-    }
+    super::node::is_this(&status.file, names)?;
     let read = || (node::read(Path::new("/proc")), Instant::now());
     let before = read();
     thread::sleep(limits::TOP_WINDOW);
@@ -81,7 +79,7 @@ pub fn node(options: &Options, names: &[String]) -> Outcome {
     let used = Used::between((before.0.cpu, before.1), (after.0.cpu, after.1), after.0.working_set);
     let used = used.ok_or("/proc/stat and /proc/meminfo do not tell what the node uses")?;
     let (milli_cpu, memory) = allocatable(&status.file);
-    let text = node_table(options, node, used, milli_cpu, memory);
+    let text = node_table(options, &status.file.node, used, milli_cpu, memory);
     Ok(print(&text))
 }
 
@@ -120,7 +118,7 @@ pub fn pods(options: &Options, names: &[String]) -> Outcome {
         exit = fail(&message);
     }
     let chosen: Vec<&Pod> = found.iter().filter_map(|i| status.file.pods.get(*i)).collect();
-    let used = measure(&chosen, &Hierarchies::open(PathBuf::from("/sys/fs/cgroup")));
+    let used = measure(&chosen, &Hierarchies::open(PathBuf::from(MOUNT)));
     let mut all: Vec<PodUse<'_>> = chosen.iter().filter_map(|pod| PodUse::of(pod, &used)).collect();
     if !names.is_empty() {
         let has_none = |pod: &&&Pod| PodUse::of(pod, &used).is_none();

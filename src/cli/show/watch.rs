@@ -39,7 +39,7 @@ impl Watcher {
         Ok(Watcher { inotify, run_dir: run_dir.to_owned(), name })
     }
 
-    /// Prints changed rows until the run directory is gone or nobody reads.
+    /// Prints changed rows until the run directory or the reader is gone.
     pub fn run(mut self, options: &Options, names: &[String], first: &Status, mut list: List) -> Outcome {
         let mut known = rows(first, options, names);
         let mut headed = !known.is_empty();

@@ -8,14 +8,14 @@
 
 mod tokens;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use crate::base::clock::Mono;
-use crate::base::limits;
+use crate::base::table::Table;
+use crate::base::{limits, order};
 use crate::cluster::answer::Answer;
 use crate::recorder::ring::Kept;
 use crate::recorder::{Involved, ObjectEvent, Weight};
@@ -63,7 +63,7 @@ struct Sent {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Post {
-    sent: BTreeMap<i128, Sent>,
+    sent: Table<i128, Sent>,
     tokens: Tokens,
     retry_at: Mono,
     is_down: bool,
@@ -83,7 +83,7 @@ impl Post {
             return Next::Wait(Some(self.retry_at));
         }
         if self.sent.len() > kept.len() {
-            let known: std::collections::BTreeSet<i128> = kept.iter().map(|kept| kept.serial).collect();
+            let known = order::set(kept.iter().map(|kept| kept.serial));
             self.sent.retain(|serial, _| known.contains(serial));
         }
         let mut later: Option<Mono> = None;
@@ -110,7 +110,9 @@ impl Post {
         }
         self.is_down = false;
         let is_lost = !ask.is_new && *answer == Answer::Missing;
-        self.sent.insert(ask.serial, Sent { count: ask.count, is_lost });
+        // An earlier request has made it after all, with a count that is not known here.
+        let count = if *answer == Answer::Exists && ask.count > 1 { 0 } else { ask.count };
+        self.sent.insert(ask.serial, Sent { count, is_lost });
         // A namespace that is being removed takes none: nothing is wrong with that.
         match answer {
             Answer::Forbidden(why) | Answer::Refused(why) => {

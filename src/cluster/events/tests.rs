@@ -104,6 +104,28 @@ fn a_server_that_was_away_hears_of_each_happening_once() {
 }
 
 #[test]
+fn an_event_that_was_made_by_a_request_without_an_answer_is_counted_all_the_same() {
+    let mut rig = rig();
+    rig.add(of_pod("web"));
+    let made = rig.ask().unwrap();
+    rig.told(&made, Answer::Failed("no answer within 10 s".into()));
+    rig.seconds += 60;
+    rig.add(of_pod("web"));
+    let again = rig.ask().unwrap();
+    assert_eq!((again.is_new, &again.body["count"]), (true, &json!(2)));
+    rig.told(&again, Answer::Exists);
+    let patch = rig.ask().unwrap();
+    assert_eq!((patch.is_new, &patch.name, &patch.body["count"]), (false, &made.name, &json!(2)));
+    rig.told(&patch, Answer::Done(json!({})));
+    assert_eq!(rig.next(), Next::Wait(None));
+    // What was made once has no more to tell.
+    rig.add(of_pod("db"));
+    let once = rig.ask().unwrap();
+    rig.told(&once, Answer::Exists);
+    assert_eq!(rig.next(), Next::Wait(None));
+}
+
+#[test]
 fn events_of_an_earlier_daemon_are_not_told_again_and_refused_ones_neither() {
     let mut rig = rig();
     rig.add(of_pod("web"));

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{mirror, wanted};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now};
-use crate::base::limits;
+use crate::base::{limits, order};
 use crate::cluster::answer::Answer;
 use crate::pod::{PodKey, Source};
 use crate::status::file::addressed;
@@ -130,8 +130,7 @@ impl Desk {
             return Next::Wait(Some(self.retry_at));
         }
         let mut again: Option<Mono> = None;
-        let views: BTreeMap<&PodKey, &PodView> =
-            world.snapshot.pods.iter().map(|view| (&view.pod.key, view)).collect();
+        let views = order::map(world.snapshot.pods.iter().map(|view| (&view.pod.key, view)));
         self.known.retain(|key, _| views.contains_key(key) || world.server.pods.contains_key(key));
         let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
         let keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();

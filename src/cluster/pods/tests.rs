@@ -84,7 +84,7 @@ impl Rig {
     }
 
     fn next(&mut self) -> Next {
-        let source = |name: &str| SourceView { ready: true, ..source_view(name) };
+        let source = |name: &str| SourceView { ready: true, ..SourceView::silent(name) };
         let snapshot = Snapshot {
             node: "n1".into(),
             pods: self.views.clone(),
@@ -117,21 +117,6 @@ impl Rig {
 
     fn watch(&mut self, pods: Vec<Arc<Pod>>) {
         self.server = Rig::new(Vec::new(), pods).server;
-    }
-}
-
-fn source_view(name: &str) -> SourceView {
-    SourceView {
-        name: name.into(),
-        location: String::new(),
-        ready: false,
-        restored: false,
-        last_success: None,
-        accepted: None,
-        pods: 0,
-        objects: 0,
-        problem: None,
-        degraded: None,
     }
 }
 

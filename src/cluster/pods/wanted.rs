@@ -1,29 +1,16 @@
 //! The status that the server should have, made of its own and of what is so (upstream `mergePodStatus`,
 //! `updateStatusInternal`). Pure.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
 use super::finish;
 use crate::base::clock::Timestamp;
+use crate::base::order;
 use crate::cluster::patch;
-use crate::pod::{DesiredPod, Source};
+use crate::pod::{DesiredPod, Source, is_final};
 use crate::status;
-
-/// Types of conditions that a node owns, beside `DisruptionTarget`, which others set too.
-const OWNED: [&str; 8] = [
-    "PodScheduled",
-    "Ready",
-    "Initialized",
-    "ContainersReady",
-    "PodResizeInProgress",
-    "PodResizePending",
-    "PodReadyToStartContainers",
-    "AllContainersRestarting",
-];
-const DISRUPTION: &str = "DisruptionTarget";
+use crate::status::conditions::{DISRUPTION, OWNED};
 
 /// How a pod is here.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +30,7 @@ pub struct Here<'a> {
 /// Whether a phase is a last one.
 #[must_use]
 pub fn is_terminal(status: &PodStatus) -> bool {
-    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    is_final(status.phase.as_deref())
 }
 
 /// The body of the patch that gives the server's pod of this UID the status it should have; `None` when it has it.
@@ -140,7 +127,7 @@ fn containers(
 fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<Vec<PodCondition>> {
     let before = theirs.conditions.as_deref().unwrap_or_default();
     let Some(ours) = &own.conditions else { return theirs.conditions.clone() };
-    let own_types: BTreeSet<&str> = ours.iter().map(|c| c.type_.as_str()).collect();
+    let own_types = order::set(ours.iter().map(|c| c.type_.as_str()));
     let is_owned = |kind: &str| {
         OWNED.contains(&kind) || kind == DISRUPTION && may_disrupt && own_types.contains(DISRUPTION)
     };

@@ -120,6 +120,9 @@ fn a_list_comes_first_and_then_hints() {
     let id = plant(&rig.fake, ROOT, "web", true);
     assert_eq!(rig.next_like("default/web"), "default/web made");
     assert_eq!(rig.next_like("default/web"), "default/web started");
+    let name = "k8s_app_web_default_u_0_a6a10001".to_owned();
+    rig.fake.perform(&Call::Rename { id: id.clone(), name }).unwrap();
+    assert_eq!(rig.next_like("default/web"), "default/web changed");
     rig.fake.with(|state| state.crash(&id, 1, now()));
     assert_eq!(rig.next_like("default/web"), "default/web changed");
     rig.fake.with(|state| state.remove_behind_our_back(&id, now()));
@@ -201,7 +204,7 @@ fn the_thread_ends_with_the_main_loop() {
 fn lists_that_tell_something_else_are_told_apart() {
     let fake = fake();
     let list = |fake: &Fake| match Docker::Fake(fake.clone()).call(&Call::List { labels: Vec::new() }) {
-        Ok(Reply::Containers(containers)) => digest(&containers),
+        Ok(crate::runtime::Reply::Containers(containers)) => digest(&containers),
         other => panic!("{other:?}"),
     };
     let empty = list(&fake);

@@ -4,22 +4,27 @@
 //! Never here: a decision about which pod goes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use super::disk::{Disks, containers, on_disk};
 use super::figures::Places;
 use crate::base::{limits, order};
 use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
+use crate::garbage::collector::Collector;
+use crate::garbage::shares::Shares;
 use crate::layout;
-use crate::pod::{priority, requests};
+use crate::pod::{Source, is_final, priority, requests};
+use crate::policy::part;
 use crate::stats::cgroup::{Figures, Hierarchies};
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Progress, Reach, Round};
 use crate::stats::{deleted, places};
-use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
+use crate::status::snapshot::{ClaimView, PodView, Snapshot, SourceView, UNMANAGED};
+use crate::volumes::claim_size;
 
 /// What one pod uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +33,10 @@ pub(super) struct PodUse {
     used: Option<u64>,
     /// There is more than could be counted.
     is_cut: bool,
+    /// Of it, images that would go with the pod.
+    images: u64,
+    /// Not of it: see [`PodUse::excess`].
+    excess: u64,
     /// Its containers, by name, in the order of its status.
     containers: Vec<(String, u64)>,
     /// Cgroups of its containers, below the mount.
@@ -38,6 +47,17 @@ pub(super) struct PodUse {
 pub(super) type Amounts = BTreeMap<String, PodUse>;
 
 impl PodUse {
+    /// Bytes that claims of the node hold above what the claims of their sources may hold together, and that images take
+    /// which only ended pods of a source behind others have. No pod's end gives them back.
+    pub(super) fn excess(&self) -> u64 {
+        self.excess
+    }
+
+    /// There is more than could be counted.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// A pod whose count hangs: what is known of an earlier one, or what this one has found so far.
     pub(super) fn at_least(before: Option<PodUse>, found: u64) -> PodUse {
         let known = before.unwrap_or_default();
@@ -49,14 +69,24 @@ impl PodUse {
 #[derive(Debug)]
 pub(super) struct Measure {
     hierarchies: Hierarchies,
-    /// Cgroups of containers, by Docker's id.
-    cgroups: BTreeMap<String, PathBuf>,
+    /// Cgroups of containers and of pods.
+    cgroups: places::Found,
     root_dir: PathBuf,
     proc: PathBuf,
     resource: Resource,
     counted: Counted,
     /// Of files that were removed and are still open.
     deleted: deleted::Counted,
+    /// Tells what images take.
+    garbage: Option<Arc<Collector>>,
+    /// What images take; asked once.
+    images: OnceLock<Shares>,
+    /// What the claims of each source may hold together, bytes.
+    bounds: Vec<(Source, u64)>,
+    /// What they hold above that.
+    excess: OnceLock<u64>,
+    /// That is being counted, or was.
+    is_excess_counted: AtomicBool,
 }
 
 impl Measure {
@@ -72,7 +102,7 @@ impl Measure {
         ];
         Measure {
             hierarchies: places.cgroups.clone(),
-            cgroups: places::containers(&places.cgroups),
+            cgroups: places::all(&places.cgroups),
             root_dir: places.root_dir.clone(),
             proc: places.proc.clone(),
             resource: signal.resource(),
@@ -81,33 +111,87 @@ impl Measure {
                 layers: counted.of_docker,
                 devices: devices.into_iter().flatten().collect(),
             },
+            garbage: None,
+            images: OnceLock::new(),
+            bounds: Vec::new(),
+            excess: OnceLock::new(),
+            is_excess_counted: AtomicBool::new(false),
         }
+    }
+
+    /// With the bounds of claims, where they lie on what is short.
+    pub(super) fn with_claims(self, snapshot: &Snapshot) -> Measure {
+        let all = snapshot.standings.iter();
+        let bounds = all.filter_map(|(of, it)| Some((*of, claim_size::together(&self.root_dir, it.claims)?)));
+        let bounds = if self.counted.volumes && self.resource == Resource::Storage {
+            bounds.collect()
+        } else {
+            Vec::new()
+        };
+        Measure { bounds, ..self }
+    }
+
+    /// Only the first one counts: where a claim is a disk that hangs, the counts of other pods do not wait with it.
+    fn excess(&self, progress: &Arc<Progress>) -> u64 {
+        if !self.is_excess_counted.swap(true, Ordering::Relaxed) {
+            _ = self.excess.set(self.count_excess(progress));
+        }
+        self.excess.get().copied().unwrap_or(0)
+    }
+
+    fn count_excess(&self, progress: &Arc<Progress>) -> u64 {
+        let until = Instant::now() + limits::CLAIM_LOOK;
+        let of = |(source, most): &(Source, u64)| {
+            let mut round = Round::until(until, Arc::clone(progress));
+            claim_size::of_source(&self.root_dir, *source, &mut round).saturating_sub(*most)
+        };
+        self.bounds.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// With what images take, where they lie on what is short.
+    pub(super) fn with_images(self, garbage: Option<Arc<Collector>>) -> Measure {
+        let counts = self.counted.of_docker && self.resource == Resource::Storage;
+        Measure { garbage: garbage.filter(|_| counts), ..self }
     }
 
     /// Measures what the kernel tells of pods that may go and of which something runs: memory or processes.
     pub(super) fn pods(&self, snapshot: &Snapshot) -> Amounts {
         let may_go = snapshot.pods.iter().filter(|view| may_go(view));
-        may_go.filter_map(|view| Some((view.pod.uid.clone(), self.pod(view)?))).collect()
+        order::map(may_go.filter_map(|view| Some((view.pod.uid.clone(), self.pod(view)?))))
     }
 
     fn pod(&self, view: &PodView) -> Option<PodUse> {
-        let running: Vec<(&str, &PathBuf)> =
-            containers(&view.status).filter_map(|(name, id)| Some((name, self.cgroups.get(id)?))).collect();
+        let running: Vec<(&str, &PathBuf)> = containers(&view.status)
+            .filter_map(|(name, id)| Some((name, self.cgroups.containers.get(id)?)))
+            .collect();
         let of = |cgroup: &PathBuf| self.of_kernel(&self.hierarchies.read(cgroup));
         let each: Vec<(String, u64)> =
             running.iter().filter_map(|(name, cgroup)| Some(((*name).to_owned(), of(cgroup)?))).collect();
         let at: Vec<PathBuf> = running.into_iter().map(|(_, cgroup)| cgroup.clone()).collect();
-        // What an init container has left in a volume in memory is the pod's, and no container's.
-        let used = self.whole(&view.pod.uid, &at).or_else(|| sum(&each));
-        (!at.is_empty()).then_some(PodUse { used, is_cut: false, containers: each, cgroups: at })
+        // What containers have left in a volume in memory is the pod's, also while none of them runs.
+        let whole = self.cgroups.of_pod(&view.pod.uid);
+        let used = whole.and_then(of).or_else(|| sum(&each));
+        (whole.is_some() || !at.is_empty()).then_some(PodUse {
+            used,
+            containers: each,
+            cgroups: at,
+            ..PodUse::default()
+        })
     }
 
-    /// Counts what a pod has on the disk, which may take long.
-    pub(super) fn on_disk(&self, view: &PodView, disks: &mut Disks, progress: &Arc<Progress>) -> PodUse {
+    /// Counts what a pod has on the disk, which may take long, and no longer than it is to.
+    pub(super) fn on_disk(
+        &self,
+        (view, patience): (&PodView, Duration),
+        claims: &[ClaimView],
+        disks: &mut Disks,
+        progress: &Arc<Progress>,
+    ) -> PodUse {
         let all: Vec<(&str, &str)> = on_disk(&view.status).collect();
-        let cgroups: Vec<PathBuf> = all.iter().filter_map(|(_, id)| self.cgroups.get(*id).cloned()).collect();
+        let cgroups: Vec<PathBuf> =
+            all.iter().filter_map(|(_, id)| self.cgroups.containers.get(*id).cloned()).collect();
         let mut each = BTreeMap::new();
-        let until = Instant::now() + limits::DISK_USE_PATIENCE;
+        let until = Instant::now() + patience;
         let (reach, used) = believed(|| {
             progress.again();
             each.clear();
@@ -122,25 +206,37 @@ impl Measure {
                 Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
                 _ => 0,
             };
+            let claims = claims.iter().filter(|_| self.counted.volumes);
+            let claims = claims.map(|claim| self.amount(self.claim(view, claim, &mut round)));
+            let volumes = claims.fold(volumes, u64::saturating_add);
             let counted = each.values().fold(volumes, |sum, used| sum.saturating_add(*used));
             let held = deleted::held(&self.proc, &self.hierarchies, &cgroups, &self.deleted, &mut round);
             (round.reach(), counted.saturating_add(self.amount(held)))
         });
         let is_cut = matches!(reach, Reach::Moved | Reach::Exceeded);
-        PodUse { used: Some(used), is_cut, containers: each.into_iter().collect(), cgroups }
+        let ask = || self.garbage.as_ref().map(|garbage| garbage.shares()).unwrap_or_default();
+        let shares = self.images.get_or_init(ask);
+        let images = shares.pods.get(&view.pod.uid).copied().unwrap_or(0);
+        let used = Some(used.saturating_add(images));
+        let excess = self.excess(progress).saturating_add(shares.ended);
+        PodUse { used, is_cut, images, excess, containers: each.into_iter().collect(), cgroups }
     }
 
-    /// Of the cgroup of the pod, when its containers have one in common.
-    fn whole(&self, uid: &str, containers: &[PathBuf]) -> Option<u64> {
-        let above = containers.first()?.parent()?;
-        let name = above.file_name()?.to_str()?;
-        // systemd's names have `_` for `-`.
-        let is_of_pod = name.ends_with(&format!("pod{uid}"))
-            || name.ends_with(&format!("pod{}.slice", uid.replace('-', "_")));
-        if !is_of_pod {
-            return None;
+    /// What a claim holds is written by each pod that may write to it, for nobody knows by which. Its end leaves the claim as
+    /// it is, but lets it grow no further. Within the size that the operator has given it, it is no reason to go; a size
+    /// that comes from a source that is held to a level is that source's own word.
+    fn claim(&self, view: &PodView, claim: &ClaimView, round: &mut Round) -> DiskUse {
+        let parts = layout::claim(view.pod.source, &view.pod.key.namespace, &claim.name);
+        let Some(path) = layout::below(&self.root_dir, &parts) else { return DiskUse::default() };
+        let device = |path: &Path| FileSystem::of(path).map(|it| it.device);
+        // It may be a disk of its own.
+        if device(&path) != device(&self.root_dir) {
+            return DiskUse::default();
         }
-        self.of_kernel(&self.hierarchies.read(above))
+        let used = round.tree(&path);
+        let given = claim.storage.filter(|_| !claim.is_held).unwrap_or(0);
+        let bytes = used.bytes.saturating_sub(given);
+        DiskUse { bytes, inodes: if bytes > 0 { used.inodes } else { 0 } }
     }
 
     fn of_kernel(&self, figures: &Figures) -> Option<u64> {
@@ -184,35 +280,83 @@ fn sum(each: &[(String, u64)]) -> Option<u64> {
 }
 
 /// The pods that may go now, with what was measured of them. One that was not measured has come since, or has nothing.
-pub(super) fn candidates(snapshot: &Snapshot, resource: Resource, amounts: &Amounts) -> Vec<Candidate> {
-    let may_go = snapshot.pods.iter().filter(|view| may_go(view));
-    may_go.filter_map(|view| Some(candidate(view, resource, amounts.get(&view.pod.uid)?))).collect()
+/// `capacity`: all there is of what is short.
+pub(super) fn candidates(
+    snapshot: &Snapshot,
+    resource: Resource,
+    capacity: u64,
+    amounts: &Amounts,
+) -> Vec<Candidate> {
+    let may_go = || snapshot.pods.iter().filter(|view| may_go(view));
+    let mut sums: BTreeMap<Source, u64> = BTreeMap::new();
+    for view in may_go() {
+        let sum = sums.entry(view.pod.source).or_default();
+        *sum = sum.saturating_add(request_of(view, resource));
+    }
+    let right = |view: &PodView| {
+        let percent = snapshot.standings.get(&view.pod.source).map_or(100, |of| of.requests);
+        let (sum, most) = (sums.get(&view.pod.source).copied().unwrap_or(0), part(capacity, percent));
+        let is_held = percent < 100 && sum > most;
+        let asked = request_of(view, resource);
+        if is_held { scaled(asked, most, sum) } else { asked }
+    };
+    may_go()
+        .filter_map(|view| {
+            let found = amounts.get(&view.pod.uid)?;
+            let goes_first = snapshot.standings.get(&view.pod.source).is_some_and(|of| of.evict_first);
+            Some(Candidate { goes_first, ..candidate(view, resource, right(view), found) })
+        })
+        .collect()
 }
 
-/// Whether a pod that may go has not been told of by its worker yet, right after the daemon's start: what it has is not
-/// known, and another one would go for it.
+/// Of `most` the part that `asked` is of the sum.
+fn scaled(asked: u64, most: u64, sum: u64) -> u64 {
+    let part = u128::from(asked) * u128::from(most) / u128::from(sum.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+/// Whether a pod may be there of which it is not known what it has, right after the daemon's start: Docker or a source has
+/// said nothing yet, or a worker has not told of its pod. Another pod would go for that one.
 pub(super) fn is_any_unknown(snapshot: &Snapshot) -> bool {
-    snapshot.pods.iter().any(|view| may_go(view) && !view.is_told)
+    !snapshot.docker.reachable
+        || snapshot.sources.iter().any(SourceView::is_silent)
+        || snapshot.pods.iter().any(|view| may_go(view) && !view.is_told && !is_unmanaged(view))
+}
+
+/// All that is known of it comes from Docker's list.
+fn is_unmanaged(view: &PodView) -> bool {
+    view.status.reason.as_deref() == Some(UNMANAGED)
 }
 
 /// Whether it may be told to go.
 pub(super) fn may_go(view: &PodView) -> bool {
-    // What no source wants is not evicted: it is stopped, or left alone until its manifest can be read.
-    let is_wanted = view.status.reason.as_deref() != Some(UNMANAGED);
-    let has_ended = matches!(view.status.phase.as_deref(), Some("Failed" | "Succeeded"));
-    // An order about a pod that nobody could stop would be lost, and waited for in vain.
-    let can_go = view.is_kept && view.leaving.is_none();
-    can_go && is_wanted && !has_ended
+    let has_ended = is_final(view.status.phase.as_deref());
+    // An order about a pod that nobody could stop would be lost, and waited for in vain. What no source wants is stopped, and
+    // can be told to hurry, or is left alone until its manifest can be read.
+    view.is_kept && !has_ended
 }
 
-fn candidate(view: &PodView, resource: Resource, found: &PodUse) -> Candidate {
-    let pod = &view.pod;
-    let name = match resource {
+/// What is short as a resource of requests; empty: nobody can ask for it.
+fn name_of(resource: Resource) -> &'static str {
+    match resource {
         Resource::Memory => "memory",
         Resource::Storage => "ephemeral-storage",
         Resource::Inodes | Resource::Pids => "",
-    };
-    let request = |spec: i64| u64::try_from(spec).unwrap_or(0);
+    }
+}
+
+fn request(spec: i64) -> u64 {
+    u64::try_from(spec).unwrap_or(0)
+}
+
+fn request_of(view: &PodView, resource: Resource) -> u64 {
+    let name = name_of(resource);
+    if name.is_empty() { 0 } else { request(requests::request(&view.pod.spec, name)) }
+}
+
+/// `right`: what its request counts as.
+fn candidate(view: &PodView, resource: Resource, right: u64, found: &PodUse) -> Candidate {
+    let (pod, name) = (&view.pod, name_of(resource));
     let asked = |container: &str| {
         let found = pod.containers().find(|(_, c)| c.name == container);
         found.map_or(0, |(_, c)| request(requests::of_container(c, name)))
@@ -225,34 +369,18 @@ fn candidate(view: &PodView, resource: Resource, found: &PodUse) -> Candidate {
     Candidate {
         key: pod.key.clone(),
         uid: pod.uid.clone(),
+        source: pod.source,
         priority: priority::of(pod),
         used: found.used,
         is_cut: found.is_cut,
-        request: if name.is_empty() { 0 } else { request(requests::request(&pod.spec, name)) },
+        images: found.images,
+        goes_first: false,
+        request: right,
+        asked: request_of(view, resource),
         own_request: requests::own(&pod.spec, name).map(request),
         containers: containers.collect(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_moved_meanwhile_is_counted_several_times_before_it_is_believed() {
-        let of = |counts: &[(Reach, u64)]| {
-            let mut left = counts.iter().copied();
-            let used = believed(|| left.next().unwrap());
-            assert_eq!(left.next(), None, "{counts:?}");
-            used
-        };
-        assert_eq!(of(&[(Reach::Whole, 7)]), (Reach::Whole, 7));
-        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Whole, 7)]), (Reach::Whole, 7));
-        let moved = [(Reach::Moved, 30), (Reach::Moved, 4), (Reach::Moved, 7)];
-        assert_eq!(of(&moved), (Reach::Moved, 7), "neither what was missed nor what was met twice");
-        // A pod with many files went for what another had written.
-        assert_eq!(of(&[(Reach::Exceeded, 3)]), (Reach::Exceeded, 3));
-        assert_eq!(of(&[(Reach::Unreadable, 3)]), (Reach::Unreadable, 3), "that is not the pod's fault");
-        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Unreadable, 3)]), (Reach::Unreadable, 3));
-    }
-}
+mod tests;

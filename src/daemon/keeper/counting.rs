@@ -1,19 +1,22 @@
 //! Threads that count what pods have on disks, one pod each and one after the other. Which pod is next, and which hangs,
-//! is decided in [`super::count`]. A thread that hangs is left alone: nobody waits for it, and what it finds when it comes
+//! is decided in [`super::count_order`]. A thread that hangs is left alone: nobody waits for it, and what it finds when it comes
 //! back is kept for the next time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::event::PollFd;
 
 use super::amounts::{Amounts, Measure, PodUse, may_go};
 use super::aside::Aside;
+use super::count_order::{Took, patience};
 use super::disk::Disks;
 use super::figures::Places;
 use crate::base::order;
 use crate::eviction::signal::Signal;
+use crate::garbage::collector::Collector;
 use crate::stats::disk_use::Progress;
 use crate::status::snapshot::{PodView, Snapshot};
 
@@ -27,6 +30,7 @@ struct Found {
 struct Piece {
     signal: Signal,
     uid: String,
+    began: Instant,
     progress: Arc<Progress>,
     run: Aside<Found>,
 }
@@ -49,6 +53,9 @@ struct Current {
     snapshot: Arc<Snapshot>,
     found: Amounts,
     at: Option<Piece>,
+    began: Instant,
+    /// Pods that are still to be counted.
+    left: usize,
 }
 
 /// See the module.
@@ -59,28 +66,43 @@ pub(super) struct Counting {
     hanging: Vec<Piece>,
     /// What was found last of each pod.
     known: BTreeMap<(Signal, String), PodUse>,
+    /// How that went.
+    took: BTreeMap<(Signal, String), Took>,
 }
 
 impl Counting {
     pub(super) fn new(disks: Disks) -> Counting {
-        Counting { disks, current: None, hanging: Vec::new(), known: BTreeMap::new() }
+        Counting { disks, current: None, hanging: Vec::new(), known: BTreeMap::new(), took: BTreeMap::new() }
     }
 
-    /// Begins a count; returns the UIDs of the pods that are to be counted.
+    /// Begins a count; returns the UIDs of the pods that are to be counted, first of those that are counted quickly.
     pub(super) fn begin(
         &mut self,
         places: &Places,
         signal: Signal,
         dedicated: bool,
+        garbage: Option<Arc<Collector>>,
         snapshot: Arc<Snapshot>,
     ) -> Vec<String> {
         self.disks.begin(&snapshot.pods);
         let all: BTreeSet<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
         self.known.retain(|(_, uid), _| all.contains(uid.as_str()));
-        let uids =
+        self.took.retain(|(_, uid), _| all.contains(uid.as_str()));
+        let mut uids: Vec<String> =
             snapshot.pods.iter().filter(|view| may_go(view)).map(|view| view.pod.uid.clone()).collect();
-        let measure = Arc::new(Measure::new(places, signal, dedicated));
-        self.current = Some(Current { signal, measure, snapshot, found: Amounts::new(), at: None });
+        let took = |uid: &String| self.took.get(&(signal, uid.clone())).copied().unwrap_or(Took::UNKNOWN);
+        order::sort_by_key(&mut uids, took);
+        let measure =
+            Arc::new(Measure::new(places, signal, dedicated).with_images(garbage).with_claims(&snapshot));
+        self.current = Some(Current {
+            signal,
+            measure,
+            snapshot,
+            found: Amounts::new(),
+            at: None,
+            began: Instant::now(),
+            left: uids.len(),
+        });
         uids
     }
 
@@ -94,11 +116,16 @@ impl Counting {
         let (measure, snapshot) = (Arc::clone(&current.measure), Arc::clone(&current.snapshot));
         let (mut disks, progress) = (self.disks.clone(), Arc::<Progress>::default());
         let (watched, of) = (Arc::clone(&progress), uid.clone());
+        let before = self.took.get(&(signal, uid.clone())).copied();
+        let patience = patience(current.began.elapsed(), current.left, before);
+        current.left = current.left.saturating_sub(1);
         let run = Aside::begin("pk-measure", move || {
-            let used = pod(&snapshot, &of).map(|view| measure.on_disk(view, &mut disks, &watched));
+            let claims = snapshot.claims.get(&of).map(Vec::as_slice).unwrap_or_default();
+            let used = pod(&snapshot, &of)
+                .map(|view| measure.on_disk((view, patience), claims, &mut disks, &watched));
             Found { disks, used: used.unwrap_or_default() }
         })?;
-        current.at = Some(Piece { signal, uid, progress, run });
+        current.at = Some(Piece { signal, uid, began: Instant::now(), progress, run });
         Ok(())
     }
 
@@ -112,7 +139,12 @@ impl Counting {
         let is_late = at < self.hanging.len();
         let piece = if is_late { self.hanging.remove(at) } else { self.current.as_mut()?.at.take()? };
         let (signal, uid) = (piece.signal, piece.uid);
+        let time = piece.began.elapsed();
         let found = piece.run.result();
+        if let Some(found) = &found {
+            let took = Took { is_cut: found.used.is_cut(), time };
+            self.took.insert((signal, uid.clone()), took);
+        }
         let ended = match found {
             // Of what Docker did not tell nothing is known.
             Some(found) if found.disks.is_docker_silent() && is_late => Ended::Late,

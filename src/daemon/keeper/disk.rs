@@ -5,18 +5,22 @@
 //! has to count, and tells no inodes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
-use crate::base::limits;
+use crate::base::{limits, order};
+use crate::cgroup::node::MOUNT;
 use crate::daemon::engine_root::EngineRoot;
-use crate::eviction::local::{Used, Wanted};
+use crate::eviction::local::{Claimed, Used, Wanted};
 use crate::layout::{self, Kind};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerFiles, DockerError, Reply, names};
+use crate::stats::cgroup::Hierarchies;
 use crate::stats::container_disk::{self, ContainerDisk};
+use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Round};
+use crate::stats::{deleted, places};
 use crate::status::snapshot::PodView;
 
 /// What one pod takes of what its limits are for. A container is the newest one of its name: the dead one that is kept
@@ -30,6 +34,8 @@ pub(super) struct PodDisk {
     /// Files that are no container's own, and that containers may write all the same: their hosts, host name and resolver,
     /// and their termination messages.
     pub files: DiskUse,
+    /// By name; claims whose size is a limit.
+    pub claims: BTreeMap<String, Claimed>,
 }
 
 impl PodDisk {
@@ -37,9 +43,11 @@ impl PodDisk {
     pub(super) fn used(&self) -> Used {
         let of = |c: &ContainerDisk| c.writable.and(c.logs).bytes;
         Used {
-            volumes: self.volumes.iter().map(|(name, it)| (name.clone(), it.bytes)).collect(),
-            containers: self.containers.iter().map(|(name, it)| (name.clone(), of(it))).collect(),
+            volumes: order::map(self.volumes.iter().map(|(name, it)| (name.clone(), it.bytes))),
+            containers: order::map(self.containers.iter().map(|(name, it)| (name.clone(), of(it)))),
             files: self.files.bytes,
+            claims: self.claims.clone(),
+            together: None,
         }
     }
 }
@@ -60,6 +68,11 @@ pub(super) struct Disks {
 impl Disks {
     pub(super) fn new(docker: Docker, root: PathBuf, docker_root: EngineRoot) -> Disks {
         Disks { docker, root, docker_root, places: BTreeMap::new(), timeouts: 0, is_silent: false }
+    }
+
+    /// podkeeper's root directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// A round begins. Forgets containers that are none of these pods' any more.
@@ -85,6 +98,12 @@ impl Disks {
                 found.volumes.insert(volume.name.clone(), round.tree(&path));
             }
         }
+        for (name, size) in &wanted.claims {
+            let parts = layout::claim(view.pod.source, &view.pod.key.namespace, name);
+            let used =
+                layout::below(&self.root, &parts).map(|path| round.tree(&path).bytes).unwrap_or_default();
+            found.claims.insert(name.clone(), Claimed { used, size: *size });
+        }
         let is_added = |name: &str| !view.pod.containers().any(|(_, c)| c.name == name);
         let counts = |name: &str| wanted.containers.contains(name) || wanted.added && is_added(name);
         for (name, id) in containers(&view.status).filter(|(name, _)| counts(name)) {
@@ -99,6 +118,19 @@ impl Disks {
             found.files = found.files.and(round.tree(&messages));
         }
         found
+    }
+
+    /// Bytes of files that a pod's processes hold though they were removed. The round is told when they keep some where
+    /// nobody is shown them.
+    pub(super) fn removed(&self, view: &PodView, round: &mut Round) -> u64 {
+        let hierarchies = Hierarchies::open(PathBuf::from(MOUNT));
+        let places = places::containers(&hierarchies);
+        let cgroups: Vec<PathBuf> =
+            containers(&view.status).filter_map(|(_, id)| places.get(id).cloned()).collect();
+        let disks = [Some(self.root.clone()), self.docker_root.get()].into_iter().flatten();
+        let devices = disks.filter_map(|at| FileSystem::of(&at)).map(|it| it.device).collect();
+        let counted = deleted::Counted { layers: true, devices };
+        deleted::held(Path::new("/proc"), &hierarchies, &cgroups, &counted, round).bytes
     }
 
     /// Counts one container.
@@ -156,6 +188,11 @@ pub(super) fn on_disk(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> 
         (id(c.container_id.as_deref()) != Some(last)).then_some((c.name.as_str(), last))
     });
     containers(status).chain(dead)
+}
+
+/// Whether a container of it runs.
+pub(super) fn runs(status: &PodStatus) -> bool {
+    statuses(status).any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
 fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {

@@ -67,13 +67,10 @@ impl Places {
         if watched(&[Signal::Memory]) {
             let root = self.cgroups.read(Path::new(""));
             let seen = memory(Path::new(""), &root, machine.working_set);
-            // On a small node most of what counts as a working set is cache that the kernel would give back: nobody goes
-            // while it says that there is enough.
-            let seen = seen.map(|(seen, events, cache)| {
-                let available = seen.available.max(machine.available.unwrap_or(0)).min(seen.capacity);
-                (Observation { available, ..seen }, events, cache)
-            });
-            of_memory(Signal::Memory, seen);
+            of_memory(
+                Signal::Memory,
+                seen.map(|(seen, events, cache)| (of_kernel(seen, &machine), events, cache)),
+            );
         }
         if let Some(pods) = pods.filter(|_| watched(&[Signal::AllocatableMemory])) {
             let figures = self.cgroups.read(pods);
@@ -112,4 +109,14 @@ impl Places {
         }
         look
     }
+}
+
+/// On a small node most of what counts as a working set is cache that the kernel would give back, and what sockets hold is
+/// in no cgroup: the kernel's own figure counts. In a part of a machine it is of more than that.
+fn of_kernel(seen: Observation, machine: &node::Figures) -> Observation {
+    let available = match machine.available {
+        Some(available) if Some(seen.capacity) == machine.memory => available,
+        available => seen.available.max(available.unwrap_or(0)),
+    };
+    Observation { available: available.min(seen.capacity), ..seen }
 }

@@ -13,19 +13,19 @@ use crossbeam_channel::Sender;
 
 use super::Gone;
 use super::amounts::believed;
-use super::disk::Disks;
+use super::disk::{Disks, runs};
 use crate::base::{limits, order};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
-use crate::eviction::local::{self, Verdict, Wanted};
+use crate::eviction::local::{self, Claimed, Together, Used, Verdict, Wanted};
 use crate::eviction::{Eviction, News};
-use crate::pod::priority;
+use crate::layout;
+use crate::pod::{Source, is_final, priority};
+use crate::policy::{Most, PolicyView};
 use crate::runtime::docker::Docker;
 use crate::stats::disk_use::{Reach, Round};
-use crate::status::snapshot::{PodView, Snapshot};
-
-/// Seconds of grace of a pod that is over a limit (upstream `immediateEvictionGracePeriodSeconds`).
-const GRACE: u32 = 1;
+use crate::status::snapshot::{ClaimView, PodView, Snapshot};
+use crate::volumes::claim_size;
 
 /// Handle of the thread, which is there only while it is needed. Dropping it ends the thread.
 #[derive(Debug)]
@@ -106,13 +106,31 @@ impl Drop for LimitWatch {
 
 /// Pods that run and have limits.
 fn limited(snapshot: &Snapshot) -> impl Iterator<Item = (&PodView, Wanted)> {
-    let alive = snapshot.pods.iter().filter(|view| view.leaving.is_none() && !has_ended(view));
+    let alive = snapshot.pods.iter().filter(|view| view.is_kept && !has_ended(view));
     let may_go = alive.filter(|view| !priority::is_critical(&view.pod));
-    may_go.filter_map(|view| Some((view, local::wanted(&view.pod)?)))
+    may_go.filter_map(|view| Some((view, wanted(snapshot, view)?)))
+}
+
+/// A pod that does not run yet writes nothing into its claims: it waits for them by itself, and begins at once when they
+/// hold less.
+fn wanted(snapshot: &Snapshot, view: &PodView) -> Option<Wanted> {
+    let written = written_claims(snapshot, view);
+    let held = written.clone().filter(|claim| claim.is_held);
+    let claims = order::map(held.filter_map(|claim| Some((claim.name.clone(), claim.storage?))));
+    let together = written.map(|claim| claim.together).find(|most| *most != Most::All);
+    let own = local::wanted(&view.pod);
+    let is_any = own.is_some() || together.is_some() || !claims.is_empty();
+    is_any.then(|| Wanted { claims, together, ..own.unwrap_or_default() })
+}
+
+/// Claims that a pod writes to now.
+fn written_claims<'s>(snapshot: &'s Snapshot, view: &PodView) -> impl Iterator<Item = &'s ClaimView> + Clone {
+    let all = snapshot.claims.get(&view.pod.uid).filter(|_| runs(&view.status));
+    all.into_iter().flatten()
 }
 
 fn has_ended(view: &PodView) -> bool {
-    matches!(view.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    is_final(view.status.phase.as_deref())
 }
 
 struct Rounds {
@@ -123,6 +141,20 @@ struct Rounds {
     before: BTreeMap<String, Before>,
 }
 
+/// All claims of a source.
+struct OfSource {
+    reach: Reach,
+    sum: Claimed,
+    /// UID of the pod that writes to the fullest one.
+    fullest: Option<String>,
+}
+
+impl OfSource {
+    fn of(&self, uid: &str) -> Together {
+        Together { sum: self.sum, is_fullest: self.fullest.as_deref() == Some(uid) }
+    }
+}
+
 /// The last look at a pod.
 #[derive(Debug, Clone, Copy)]
 struct Before {
@@ -131,8 +163,12 @@ struct Before {
     at: Instant,
     /// When to look again.
     due: Instant,
-    /// More was there than could be counted.
-    is_cut: bool,
+    /// How long it took.
+    took: Duration,
+    /// How often in a row it could not be counted whole, in all the time that there is for it.
+    uncounted: u32,
+    /// It is not counted as quickly as others are to be looked at.
+    is_slow: bool,
 }
 
 impl Rounds {
@@ -168,67 +204,180 @@ impl Rounds {
     }
 
     /// Looks at every pod with limits that is due, and tells those that are over one. Returns when to look again. Each pod
-    /// has a count and a pause of its own, so that one with many files hides no other, and makes none wait long.
+    /// has a count and a pause of its own, so that one with many files hides no other. Nor makes it others wait: who
+    /// cannot be counted at once has its turn when all others were looked at, and one of those in each round.
     fn look(&mut self, pods: &Snapshot) -> Result<Instant, Gone> {
         let begun = Instant::now();
         self.disks.begin(&pods.pods);
         let all: Vec<(&PodView, Wanted)> = limited(pods).collect();
         self.before.retain(|uid, _| all.iter().any(|(view, _)| view.pod.uid == *uid));
-        for (view, wanted) in &all {
-            if self.before.get(&view.pod.uid).is_none_or(|before| before.due <= begun) {
-                self.look_at(view, wanted)?;
+        let before = |view: &PodView| self.before.get(&view.pod.uid).copied();
+        let mut due: Vec<&(&PodView, Wanted)> =
+            all.iter().filter(|(view, _)| before(view).is_none_or(|before| before.due <= begun)).collect();
+        // The quickest first; of those that take long, the one that has waited longest.
+        order::sort_by_key(&mut due, |(view, _)| {
+            let at = before(view);
+            let is_slow = at.is_some_and(|at| at.is_slow);
+            (is_slow, at.filter(|_| !is_slow).map(|at| at.took), at.map(|at| at.due))
+        });
+        let mut sums = BTreeMap::new();
+        let mut slow = None;
+        for (view, wanted) in due {
+            let is_slow = self.before.get(&view.pod.uid).is_some_and(|before| before.is_slow);
+            if is_slow || !self.look_at(pods, &all, (view, wanted), &mut sums, limits::DISK_USE_QUICK)? {
+                slow = slow.or(Some((view, wanted)));
             }
+        }
+        if let Some((view, wanted)) = slow {
+            self.look_at(pods, &all, (view, wanted), &mut BTreeMap::new(), limits::DISK_USE_PATIENCE)?;
         }
         let far = begun.checked_add(limits::LIMITS_FAR).unwrap_or(begun);
         Ok(self.before.values().map(|before| before.due).chain([far]).min().unwrap_or(far))
     }
 
-    fn look_at(&mut self, view: &PodView, wanted: &Wanted) -> Result<(), Gone> {
+    /// What all claims of a source hold, and, where it is too much, whose is the fullest of those that are written to.
+    fn of_source(
+        &self,
+        pods: &Snapshot,
+        all: &[(&PodView, Wanted)],
+        (source, most): (Source, Most),
+        until: Instant,
+    ) -> Option<OfSource> {
+        let root = self.disks.root();
+        let most = claim_size::together(root, most)?;
+        let round = || Round::until(until, Arc::default());
+        let (reach, used) = believed(|| {
+            let mut round = round();
+            let used = claim_size::of_source(root, source, &mut round);
+            (round.reach(), used)
+        });
+        let own = all.iter().filter(|(view, _)| view.pod.source == source && used > most);
+        let each = own.flat_map(|(view, _)| {
+            let claims = written_claims(pods, view);
+            claims.map(|claim| {
+                (view.pod.uid.clone(), layout::claim(source, &view.pod.key.namespace, &claim.name))
+            })
+        });
+        let held =
+            each.filter_map(|(uid, parts)| Some((round().tree(&layout::below(root, &parts)?).bytes, uid)));
+        Some(OfSource { reach, sum: Claimed { used, size: most }, fullest: held.max().map(|(_, uid)| uid) })
+    }
+
+    /// Whether it was looked at: where it cannot be counted whole in this time, it has to have another one.
+    fn look_at(
+        &mut self,
+        pods: &Snapshot,
+        all: &[(&PodView, Wanted)],
+        (view, wanted): (&PodView, &Wanted),
+        sums: &mut BTreeMap<Source, Option<OfSource>>,
+        patience: Duration,
+    ) -> Result<bool, Gone> {
         let begun = Instant::now();
-        let until = begun + limits::DISK_USE_PATIENCE;
-        let (verdict, is_cut) = judged(|| {
+        let until = begun + patience;
+        let sum = wanted.together.and_then(|most| {
+            let source = view.pod.source;
+            // What all claims take has a time of its own: no pod is to seem uncountable for them.
+            sums.entry(source).or_insert_with(|| self.of_source(pods, all, (source, most), until)).as_ref()
+        });
+        let together = sum.map(|sum| sum.of(&view.pod.uid));
+        let until = Instant::now() + patience;
+        let policy = pods.policies.get(&view.pod.source.to_string());
+        let is_held = policy.is_some_and(PolicyView::is_held);
+        let (verdict, reach) = judged(|| {
             let mut round = Round::until(until, Arc::default());
-            let used = self.disks.of_pod(view, wanted, &mut round).used();
+            let mut used = Used { together, ..self.disks.of_pod(view, wanted, &mut round).used() };
+            // The kubelet counts what is in directories; who is not trusted would write into what is in none.
+            if is_held {
+                used.files = used.files.saturating_add(self.disks.removed(view, &mut round));
+            }
             (round.reach(), local::verdict(&view.pod, &used))
         });
+        let is_cut = is_cut(reach) || sum.is_some_and(|sum| is_cut(sum.reach));
         let uid = view.pod.uid.clone();
         let before = self.before.get(&uid).copied();
-        if is_cut && !before.is_some_and(|before| before.is_cut) {
+        let is_last = patience >= limits::DISK_USE_PATIENCE;
+        let is_slow = is_cut || begun.elapsed() >= limits::DISK_USE_QUICK;
+        if is_cut && !is_last && matches!(verdict, Verdict::Within { .. }) {
+            let fresh =
+                Before { left: u64::MAX, at: begun, due: begun, took: patience, uncounted: 0, is_slow };
+            self.before.entry(uid).or_insert(fresh).is_slow = true;
+            return Ok(false);
+        }
+        let rounds = before.map_or(0, |before| before.uncounted);
+        let uncounted = if is_cut && is_last { rounds.saturating_add(1) } else { 0 };
+        if uncounted == 1 {
             log::warn!(
                 "what pod {} (UID {uid}) has of local storage cannot be counted whole: it has too much for the time of a \
-                 count, or moves it meanwhile; its limits are compared with what was counted",
+                 count, moves it meanwhile, or keeps files where nobody is shown them; its limits are compared with what \
+                 was counted, and where its source is held to a level of Pod Security, it goes when that stays so",
                 view.pod.key
             );
         }
-        let (left, pause) = match verdict {
-            Verdict::Within { percent, left } => {
-                let (then, at) = before.map_or((left, begun), |before| (before.left, before.at));
-                let (grown, since) = (then.saturating_sub(left), begun.saturating_duration_since(at));
-                (left, local::pause(percent, left, grown, since))
-            }
-            Verdict::Over(message) => {
-                let (key, uid) = (view.pod.key.clone(), uid.clone());
-                let eviction = Eviction { key, uid, grace: GRACE, message, of_the_node: false };
-                self.out.send(Event::Node(News::Evict(eviction))).map_err(|_| Gone)?;
-                (0, limits::LIMITS_FAR)
-            }
-        };
+        let is_hopeless = is_held && is_hopeless(reach, uncounted);
+        let verdict = if is_hopeless { over_uncounted(verdict) } else { verdict };
+        let (left, pause) = rest(&verdict, before, begun);
+        if let Verdict::Over(message) = verdict {
+            let (key, uid) = (view.pod.key.clone(), uid.clone());
+            let eviction = Eviction { key, uid, grace: limits::EVICTION_GRACE, message, of_the_node: false };
+            self.out.send(Event::Node(News::Evict(eviction))).map_err(|_| Gone)?;
+        }
         let ended = Instant::now();
-        let pause = paused(pause, ended.saturating_duration_since(begun));
-        let due = ended.checked_add(pause).unwrap_or(ended);
-        self.before.insert(uid, Before { left, at: begun, due, is_cut });
-        Ok(())
+        let took = ended.saturating_duration_since(begun);
+        let due = ended.checked_add(paused(pause, took)).unwrap_or(ended);
+        self.before.insert(uid, Before { left, at: begun, due, took, uncounted, is_slow });
+        Ok(true)
+    }
+}
+
+/// Bytes left below the nearest limit, and how long the pod rests after a look that began `now`. One that is over it is told
+/// of, and needs no look while it is stopped.
+fn rest(verdict: &Verdict, before: Option<Before>, now: Instant) -> (u64, Duration) {
+    match *verdict {
+        Verdict::Within { percent, left } => {
+            let before = before.filter(|before| before.left < u64::MAX);
+            let (then, at) = before.map_or((left, now), |before| (before.left, before.at));
+            let (grown, since) = (then.saturating_sub(left), now.saturating_duration_since(at));
+            (left, local::pause(percent, left, grown, since))
+        }
+        Verdict::Over(_) => (0, limits::LIMITS_FAR),
     }
 }
 
 /// A pod is over a limit when it was counted so; where its directories were moved meanwhile, when the count in the middle
-/// says so. Says also whether there was more than could be counted.
-fn judged(mut count: impl FnMut() -> (Reach, Verdict)) -> (Verdict, bool) {
+/// says so. Says also how much could be counted.
+fn judged(mut count: impl FnMut() -> (Reach, Verdict)) -> (Verdict, Reach) {
     let (reach, Judged(verdict)) = believed(|| {
         let (reach, verdict) = count();
         (reach, Judged(verdict))
     });
-    (verdict, matches!(reach, Reach::Moved | Reach::Exceeded))
+    (verdict, reach)
+}
+
+/// There was more than could be counted.
+fn is_cut(reach: Reach) -> bool {
+    matches!(reach, Reach::Moved | Reach::Exceeded)
+}
+
+/// Whether a pod that could not be counted so often in a row never lets itself be counted. Who makes and removes many files
+/// all the time is met at that now and then, without meaning anything by it.
+fn is_hopeless(reach: Reach, rounds: u32) -> bool {
+    match reach {
+        Reach::Whole | Reach::Unreadable => false,
+        Reach::Moved => rounds >= limits::LIMITS_MOVED,
+        Reach::Exceeded => rounds >= limits::LIMITS_UNCOUNTED,
+    }
+}
+
+/// Limits are promised to others, too: who cannot be held to one is over it.
+fn over_uncounted(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Over(_) => verdict,
+        Verdict::Within { .. } => Verdict::Over(
+            "Pod ephemeral local storage usage cannot be counted: there is too much for the time of a count, it is moved \
+             during each one, or files are kept where nobody is shown them. "
+                .to_owned(),
+        ),
+    }
 }
 
 /// Ordered by how near it is to a limit.

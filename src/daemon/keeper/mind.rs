@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::count::{Count, Next};
+use super::count_order::{CountOrder, Next};
 use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::eviction::cadence::Falls;
@@ -64,16 +64,34 @@ pub struct Mind {
     told: Pressures,
     /// When images are collected though the node is short of nothing.
     schedule: Schedule,
-    /// The run of the collector that is not over, the file system of images before it, and when it began.
-    collecting: Option<(Order, Disk, Mono)>,
-    /// That run makes room for another one.
-    gives_way: bool,
+    /// The run of the collector that is not over.
+    collecting: Option<Run>,
     /// The manager wants all garbage collected, and another run is not over.
     owed: bool,
     /// Which pods are counted.
-    count: Count,
+    count: CountOrder,
     /// How often it was looked.
     looks: u32,
+}
+
+/// A run of the collector.
+#[derive(Debug)]
+struct Run {
+    order: Order,
+    /// The file system of images before it.
+    disk: Disk,
+    began: Mono,
+    /// It makes room for another one.
+    gives_way: bool,
+}
+
+/// Which pod goes, if one does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Choice {
+    /// This one, and what is told before.
+    Evict(News, Eviction),
+    /// None of them may go; a line for the operator once for as long as the shortage lasts.
+    Nobody(Option<String>),
 }
 
 impl Mind {
@@ -93,9 +111,8 @@ impl Mind {
             told: Pressures::new(),
             schedule: Schedule::default(),
             collecting: None,
-            gives_way: false,
             owed: false,
-            count: Count::default(),
+            count: CountOrder::default(),
             looks: 0,
         }
     }
@@ -152,17 +169,18 @@ impl Mind {
 
     /// The collector makes room on the disk of this signal, and does not take for ever.
     fn is_collecting_for(&self, signal: Signal, now: Mono) -> bool {
-        let frees = |(order, _, began): (Order, Disk, Mono)| {
-            matches!(order, Order::Free(_) | Order::All) && now.since(began) < limits::COLLECT_PATIENCE
+        let frees = |run: &Run| {
+            matches!(run.order, Order::Free(_) | Order::All)
+                && now.since(run.began) < limits::COLLECT_PATIENCE
         };
-        self.manager.garbage_helps(signal) && self.collecting.is_some_and(frees)
+        self.manager.garbage_helps(signal) && self.collecting.as_ref().is_some_and(frees)
     }
 
     fn collect(&mut self, disk: Option<Disk>, now: Mono) -> Option<Deed> {
         let policy = self.policy.as_ref()?;
-        if let Some((order, ..)) = self.collecting {
-            let is_in_the_way = self.owed && order != Order::All && !self.gives_way;
-            self.gives_way |= is_in_the_way;
+        if let Some(run) = &mut self.collecting {
+            let is_in_the_way = self.owed && run.order != Order::All && !run.gives_way;
+            run.gives_way |= is_in_the_way;
             return is_in_the_way.then_some(Deed::GiveWay);
         }
         let order = if std::mem::take(&mut self.owed) {
@@ -176,34 +194,35 @@ impl Mind {
         if order == Order::All {
             self.manager.collects(now);
         }
-        self.gives_way = false;
-        self.collecting = Some((order, disk.unwrap_or_default(), now));
+        let disk = disk.unwrap_or_default();
+        self.collecting = Some(Run { order, disk, began: now, gives_way: false });
         Some(Deed::Collect(order))
     }
 
-    /// The candidates of a [`Deed::Rank`], of all of which something runs. The pod that goes, and what is told before;
-    /// `None` when none of them may go, which is logged once for as long as the shortage lasts.
+    /// The candidates of a [`Deed::Rank`], of all of which something runs.
     pub fn choose(
         &mut self,
         threshold: &Threshold,
         found: &Observations,
         candidates: Vec<Candidate>,
         now: Mono,
-    ) -> Option<(News, Eviction)> {
+    ) -> Choice {
         let was_stuck = self.manager.is_stuck(threshold.signal);
-        let chosen = self.manager.choose(threshold, found, candidates, now);
-        if !was_stuck && self.manager.is_stuck(threshold.signal) {
-            let resource = threshold.signal.resource();
-            log::warn!(
-                "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
-            );
+        if let Some(eviction) = self.manager.choose(threshold, found, candidates, now) {
+            return Choice::Evict(met(threshold), eviction);
         }
-        chosen.map(|eviction| (met(threshold), eviction))
+        let is_news = !was_stuck && self.manager.is_stuck(threshold.signal);
+        let resource = threshold.signal.resource();
+        Choice::Nobody(is_news.then(|| {
+            format!(
+                "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
+            )
+        }))
     }
 
     /// A run of the collector is over. What is to be told.
     pub fn collected(&mut self, report: &Report, now: Mono) -> Vec<News> {
-        let Some((order, disk, _)) = self.collecting.take() else { return Vec::new() };
+        let Some(Run { order, disk, gives_way, .. }) = self.collecting.take() else { return Vec::new() };
         match order {
             Order::All if report.blind || report.unheard => {
                 // What is not known soon after the start may be known a moment later.
@@ -212,7 +231,7 @@ impl Mind {
             }
             Order::All => self.manager.collected(now),
             // What it would have freed is seen to by the run that it made room for.
-            Order::Free(_) | Order::Old if std::mem::take(&mut self.gives_way) => return Vec::new(),
+            Order::Free(_) | Order::Old if gives_way => return Vec::new(),
             Order::Free(_) | Order::Old => {}
         }
         let told = self.schedule.told(order, disk, report, now);
@@ -267,8 +286,19 @@ impl Mind {
         self.is_early() && self.manager.awaits_earlier(now)
     }
 
+    /// A pod was told to go that this mind has not chosen: whether its end is awaited.
+    pub fn awaits(&mut self, key: &PodKey, uid: &str, now: Mono) -> bool {
+        self.manager.awaits(key, uid, now)
+    }
+
     /// It is not known of all pods yet what they have: it is to be counted at the next look.
     pub fn counts_later(&mut self) {
+        self.manager.counts_later();
+    }
+
+    /// Before a pod goes garbage is to be collected once more: there is new one.
+    pub fn collects_again(&mut self) {
+        self.owed = true;
         self.manager.counts_later();
     }
 
@@ -278,20 +308,19 @@ impl Mind {
         self.manager.not_measured(now);
     }
 
-    /// Docker was asked, and has answered or not.
-    pub fn asked(&mut self, answers: bool, now: Mono) {
+    /// Docker was asked, and has answered or not. What the operator is to be warned of.
+    pub fn asked(&mut self, answers: bool, now: Mono) -> Option<&'static str> {
         let was_silent = self.manager.waits_for_docker();
         self.manager.asked(answers, now);
-        if !was_silent && self.manager.waits_for_docker() {
-            log::warn!(
-                "a pod that was evicted still runs, for Docker does not answer: no other pod is evicted until it does"
-            );
-        }
+        let is_news = !was_silent && self.manager.waits_for_docker();
+        is_news.then_some(
+            "a pod that was evicted still runs, for Docker does not answer: no other pod is evicted until it does",
+        )
     }
 
     /// The collector could not begin.
     pub fn not_begun(&mut self, now: Mono) {
-        if let Some((Order::All, ..)) = self.collecting.take() {
+        if let Some(Run { order: Order::All, .. }) = self.collecting.take() {
             self.manager.not_collected(now, limits::COLLECT_AGAIN);
         }
     }
@@ -323,119 +352,4 @@ fn image_threshold(policy: &Policy) -> Option<Threshold> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::eviction::manager::Observation;
-
-    fn at(seconds: u64) -> Mono {
-        Mono(Duration::from_secs(seconds))
-    }
-
-    fn mind() -> Mind {
-        let value = Amount::Part(10_000);
-        let threshold = Threshold { signal: Signal::NodeFs, value, grace: Duration::ZERO, reclaim: None };
-        Mind::new(Settings { thresholds: vec![threshold], ..Settings::none() }, Some(Policy::default()))
-    }
-
-    fn seen(available: u64) -> Seen {
-        let disk = Observation { available, capacity: 1000 };
-        Seen {
-            found: [(Signal::NodeFs, disk), (Signal::ImageFs, disk)].into(),
-            images: Some(Disk { capacity: 1000, available }),
-            dedicated: false,
-        }
-    }
-
-    fn orders(deeds: &[Deed]) -> Vec<&Deed> {
-        deeds.iter().filter(|deed| !matches!(deed, Deed::Tell(_))).collect()
-    }
-
-    #[test]
-    fn one_run_of_the_collector_follows_the_other() {
-        let mut mind = mind();
-        let gone = |_: &PodKey, _: &str| true;
-        assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)], "ages begin");
-        let waits = mind.look(&seen(50), gone, at(60));
-        assert_eq!(orders(&waits), [&Deed::GiveWay], "the first run is not over");
-        assert_eq!(mind.look(&seen(50), gone, at(60)), [], "it was told");
-        assert_eq!(mind.collected(&Report::default(), at(61)), []);
-        assert_eq!(orders(&mind.look(&seen(50), gone, at(70))), [&Deed::Collect(Order::All)]);
-        mind.collected(&Report::default(), at(71));
-        let more = mind.look(&seen(50), gone, at(80));
-        assert!(matches!(orders(&more)[..], [Deed::Collect(Order::Free(_))]), "{more:?}");
-        assert_eq!(
-            mind.look(&seen(50), gone, at(80)),
-            [],
-            "what is being freed may be enough for all pods to stay"
-        );
-        mind.collected(&Report::default(), at(81));
-        let counts = mind.look(&seen(50), gone, at(81));
-        assert!(matches!(counts[..], [Deed::Measure(_)]), "{counts:?}");
-        assert_eq!(mind.counts(Signal::NodeFs, vec!["a".into(), "b".into()], at(81)), Some("a".into()));
-        assert_eq!(mind.counted(Signal::NodeFs, "a", at(82)), Some("b".into()));
-        assert_eq!(
-            orders(&mind.look(&seen(50), gone, at(83))),
-            Vec::<&Deed>::new(),
-            "one pod is to be counted"
-        );
-        assert_eq!(
-            mind.watch_count(0, at(200)),
-            Some(("b".into(), None)),
-            "which hangs, and holds up nothing"
-        );
-        assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
-    }
-
-    /// A node that was short of disk at its start waited for a minute for what was known a moment later.
-    #[test]
-    fn what_is_not_known_at_the_start_is_asked_again_soon() {
-        let mut mind = mind();
-        let gone = |_: &PodKey, _: &str| true;
-        assert_eq!(orders(&mind.look(&seen(50), gone, at(0))), [&Deed::Collect(Order::All)]);
-        mind.collected(&Report { unheard: true, ..Report::default() }, at(1));
-        assert_eq!(orders(&mind.look(&seen(50), gone, at(5))), Vec::<&Deed>::new());
-        assert_eq!(orders(&mind.look(&seen(50), gone, at(12))), [&Deed::Collect(Order::All)]);
-    }
-
-    /// Docker that answered before the first look had its disk looked at two minutes later, and not ten seconds.
-    #[test]
-    fn a_node_that_starts_is_looked_at_often_though_it_is_far_from_every_threshold() {
-        let mut mind = mind();
-        for look in 0..limits::EVICTION_FIRST_LOOKS {
-            _ = mind.look(&seen(900), |_, _| true, at(u64::from(look) * 10));
-            assert_eq!(
-                mind.rest(&seen(900).found, at(u64::from(look) * 10)),
-                Some(limits::EVICTION_NEAR),
-                "{look}"
-            );
-        }
-        _ = mind.look(&seen(900), |_, _| true, at(900));
-        assert!(mind.rest(&seen(900).found, at(900)) > Some(limits::EVICTION_NEAR));
-    }
-
-    #[test]
-    fn what_is_known_is_not_told_again() {
-        let mut mind = mind();
-        let told =
-            |deeds: Vec<Deed>| deeds.iter().filter(|d| matches!(d, Deed::Tell(News::Pressures(_)))).count();
-        assert_eq!(told(mind.look(&seen(900), |_, _| true, at(0))), 0);
-        assert_eq!(told(mind.look(&seen(50), |_, _| true, at(10))), 1);
-        assert_eq!(told(mind.look(&seen(50), |_, _| true, at(20))), 0);
-        assert_eq!(told(mind.look(&seen(900), |_, _| true, at(30))), 0, "the transition period");
-        assert_eq!(told(mind.look(&seen(900), |_, _| true, at(320))), 1);
-    }
-
-    /// The keeper looked as fast as it could while a collection took longer than the time between two.
-    #[test]
-    fn what_is_due_and_cannot_be_done_is_not_looked_for_all_the_time() {
-        let policy = Policy { max_age: Duration::from_secs(3600), ..Policy::default() };
-        let mut mind = Mind::new(Settings::none(), Some(policy));
-        let gone = |_: &PodKey, _: &str| true;
-        assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)]);
-        assert_eq!(mind.look(&seen(900), gone, at(1000)), [], "the run is not over");
-        assert_eq!(mind.rest(&seen(900).found, at(1000)), Some(limits::EVICTION_NEAR));
-        mind.collected(&Report::default(), at(1001));
-        assert_eq!(mind.look(&Seen::default(), gone, at(1002)), [], "where Docker's files are is not known");
-        assert_eq!(mind.rest(&Seen::default().found, at(1002)), Some(limits::EVICTION_NEAR));
-    }
-}
+mod tests;

@@ -9,15 +9,17 @@
 
 mod amounts;
 mod aside;
-mod count;
+mod count_order;
 mod counting;
 mod disk;
+mod ended;
 mod figures;
 mod kernel;
 pub(super) mod local;
 pub mod mind;
 mod victims;
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,11 +35,11 @@ use self::amounts::Amounts;
 use self::aside::Aside;
 use self::counting::Counting;
 use self::disk::Disks;
+use self::ended::Ended;
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
 use crate::base::clock::{Clock as _, Mono, System};
-use crate::base::pulse::Pulses;
 use crate::base::{limits, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
@@ -49,6 +51,7 @@ use crate::garbage::{Order, Report};
 use crate::runtime::docker::Docker;
 use crate::stats::cgroup::Hierarchies;
 use crate::status::snapshot::{Latest, Snapshot};
+use crate::status::task::{Pulses, Task};
 
 /// What a keeper is made of.
 #[derive(Debug)]
@@ -85,7 +88,7 @@ impl Keeper {
         let mut rounds = Rounds::new(parts);
         thread::Builder::new().name("pk-keeper".to_owned()).stack_size(limits::WORKER_STACK).spawn(
             move || {
-                pulses.join("the keeper of the node".to_owned());
+                pulses.join(Task::Keeper);
                 rounds.keep(&stopped);
             },
         )?;
@@ -117,6 +120,10 @@ struct Rounds {
     /// Whether Docker answers is being found out.
     asking: Option<Aside<bool>>,
     counting: Counting,
+    /// Containers of pods that have ended which a run of the collector has emptied, or has tried to.
+    emptied: BTreeSet<String>,
+    /// A pod's end was put off for further ones, which is done once before each.
+    is_put_off: bool,
     /// What was counted, for the next look.
     measured: Option<Amounts>,
     /// What is there as long as the evicted pod is: cgroups of its containers, and the directory of its volumes.
@@ -142,6 +149,8 @@ impl Rounds {
             collecting: None,
             asking: None,
             counting: Counting::new(disks),
+            emptied: BTreeSet::new(),
+            is_put_off: false,
             measured: None,
             traces: Vec::new(),
         }
@@ -195,15 +204,16 @@ impl Rounds {
             let (counted, kernel) = rest.split_at_checked(threads).unwrap_or_default();
             let is_told = listens && self.kernel.heard(kernel);
             let is_only_counted = is_done(counted) && !is_done(collected) && !is_done(asked) && !is_told;
+            let now = self.parts.clock.now().mono;
             if is_done(collected) {
-                self.collected().ok()?;
+                self.collected(now).ok()?;
             }
             if is_done(asked) {
-                self.asked();
+                self.asked(now);
             }
             // From the last one on: a thread that is taken moves those behind it.
             for (at, _) in counted.iter().enumerate().rev().filter(|(_, flags)| !flags.is_empty()) {
-                self.counted(at);
+                self.counted(at, now);
             }
             if !(is_only_counted && self.counting.is_busy()) {
                 return Some(is_told);
@@ -273,7 +283,12 @@ impl Rounds {
         let Some(garbage) = self.parts.garbage.clone() else { return };
         let gives_way = Arc::<AtomicBool>::default();
         let given = Arc::clone(&gives_way);
-        match Aside::begin("pk-garbage", move || garbage.collect(order, &given)) {
+        let ended = (order == Order::All).then(|| self.ended());
+        let work = move || {
+            ended.iter().for_each(|ended| ended.empty(&given));
+            garbage.collect(order, &given)
+        };
+        match Aside::begin("pk-garbage", work) {
             Ok(run) => self.collecting = Some(Collecting { run, gives_way }),
             Err(error) => {
                 log::warn!("garbage cannot be collected: no thread could be started: {error}");
@@ -282,10 +297,17 @@ impl Rounds {
         }
     }
 
+    /// What pods that have ended keep goes before anything else does.
+    fn ended(&mut self) -> Ended {
+        let containers = ended::containers(&self.parts.pods.get());
+        self.emptied = containers.keys().cloned().collect();
+        let (docker, docker_root) = (self.parts.docker.clone(), self.parts.docker_root.clone());
+        Ended { docker, docker_root, root_dir: self.parts.root_dir.clone(), containers }
+    }
+
     /// A run of the collector is over.
-    fn collected(&mut self) -> Result<(), Gone> {
+    fn collected(&mut self, now: Mono) -> Result<(), Gone> {
         let Some(Collecting { run, .. }) = self.collecting.take() else { return Ok(()) };
-        let now = self.parts.clock.now().mono;
         let report = run.result().unwrap_or_default();
         self.mind.collected(&report, now).into_iter().try_for_each(|news| self.tell(news))
     }

@@ -12,9 +12,9 @@ use crate::eviction::Eviction;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::{Amount, Threshold};
 use crate::garbage::images::Policy;
-use crate::runtime::docker::Endpoint;
+use crate::runtime::client::Client;
 use crate::status::file::tests::snapshot;
-use crate::status::snapshot::EvictionView;
+use crate::status::snapshot::{EvictionView, SourceView};
 
 /// A node with one pod, files that are the kernel's to the keeper, and a Docker that takes connections and says nothing.
 struct Rig {
@@ -23,6 +23,9 @@ struct Rig {
     heard: Receiver<Event>,
     _docker: UnixListener,
 }
+
+/// How long Docker is waited for.
+const SILENCE: Duration = Duration::from_millis(300);
 
 const MEMINFO: &str = "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\n";
 
@@ -65,7 +68,7 @@ impl Rig {
             garbage: None,
             pods,
             root_dir: root.clone(),
-            docker: Docker::connect(&Endpoint::Unix(socket), clock),
+            docker: Docker::Engine(Client::with_deadline(&socket, SILENCE)),
             docker_root,
             clock,
             parents: Parents::default(),
@@ -91,6 +94,21 @@ impl Rig {
         assert!(self.rounds.look().is_ok());
     }
 
+    /// Looks until what pods have on the disk is counted. It is this machine's disk: while others free some of it, nobody is
+    /// to go for it, and nothing is counted.
+    fn measures(&mut self) -> bool {
+        for _ in 0..400 {
+            self.look();
+            if self.rounds.counting.is_busy() {
+                return true;
+            }
+            let now = self.rounds.parts.clock.now().mono;
+            self.rounds.mind.collected(&Report::default(), now);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        false
+    }
+
     fn evicted(&self) -> Option<Eviction> {
         self.heard.try_iter().find_map(|event| match event {
             Event::Node(News::Evict(eviction)) => Some(eviction),
@@ -112,8 +130,7 @@ fn a_docker_that_hangs_while_disks_are_measured_keeps_no_process_numbers_from_be
     rig.look();
     let now = rig.rounds.parts.clock.now().mono;
     rig.rounds.mind.collected(&Report::default(), now);
-    rig.look();
-    assert!(rig.rounds.counting.is_busy(), "the disk is being measured");
+    assert!(rig.measures(), "the disk is being measured");
     assert_eq!(rig.evicted(), None);
     write(&rig.root.join("proc/loadavg"), "0 0 0 1/950 1\n");
     rig.look();
@@ -136,7 +153,11 @@ fn while_docker_does_not_answer_nobody_is_told_to_go() {
     let now = rig.rounds.parts.clock.now().mono;
     rig.rounds.mind.collected(&Report::default(), now);
     rig.look();
-    assert!(!rig.rounds.counting.is_busy() && rig.evicted().is_none());
+    // Not soon after the start either, nor later.
+    for _ in 0..=limits::EVICTION_FIRST_LOOKS {
+        rig.look();
+        assert!(!rig.rounds.counting.is_busy() && rig.evicted().is_none());
+    }
     rig.rounds.parts.pods.tell(told);
     rig.look();
     assert!(rig.evicted().is_some(), "it answers");
@@ -170,6 +191,32 @@ fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
     assert!(rig.rounds.counting.is_busy() && later.is_some(), "a worker that hangs holds up nothing");
 }
 
+/// An innocent pod went right after the daemon's start: Docker's list, or a source, was late on a machine that was busy.
+/// And what was asked before Docker had answered the main loop was asked again only a minute later.
+#[test]
+fn nobody_goes_before_docker_and_all_sources_have_spoken() {
+    type Change = Box<dyn Fn(&mut Snapshot)>;
+    let changes: [(&str, Change); 2] = [
+        ("docker", Box::new(|node| node.docker.reachable = false)),
+        ("source", Box::new(|node| node.sources.push(SourceView::silent("http")))),
+    ];
+    for (name, change) in changes {
+        let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
+        let mut rig = Rig::new(&format!("keeper-spoken-{name}"), vec![full]);
+        let told = rig.rounds.parts.pods.get();
+        let mut node = (*told).clone();
+        change(&mut node);
+        rig.rounds.parts.pods.tell(Arc::new(node));
+        rig.look();
+        let now = rig.rounds.parts.clock.now().mono;
+        rig.rounds.mind.collected(&Report::default(), now);
+        rig.look();
+        assert!(!rig.rounds.counting.is_busy(), "{name}");
+        rig.rounds.parts.pods.tell(told);
+        assert!(rig.measures(), "{name}: now it has spoken");
+    }
+}
+
 #[test]
 fn the_pods_are_measured_as_soon_as_they_are_told_of() {
     let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
@@ -184,8 +231,7 @@ fn the_pods_are_measured_as_soon_as_they_are_told_of() {
     rig.look();
     assert!(!rig.rounds.counting.is_busy());
     rig.rounds.parts.pods.tell(told);
-    rig.look();
-    assert!(rig.rounds.counting.is_busy());
+    assert!(rig.measures());
 }
 
 #[test]
@@ -207,6 +253,33 @@ fn what_an_earlier_daemon_told_to_go_is_awaited_before_pods_are_measured() {
     let measures = rig.rounds.mind.look(&seen, |_, _| true, later);
     assert!(measures.contains(&Deed::Measure(Signal::NodeFs)), "{measures:?}");
     assert!(!rig.rounds.mind.awaits_earlier(later), "once");
+}
+
+/// A pod went over its own limit, and in the same moment an innocent one went for what its end gave back.
+#[test]
+fn a_pod_that_goes_for_its_own_limits_is_awaited_before_another_one_is_chosen() {
+    let mut rig = Rig::new("keeper-own-limits", vec![at_least(Signal::Pid, Amount::Units(1000))]);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    let mut guilty = node.pods[0].clone();
+    let mut pod = crate::pod::DesiredPod::clone(&guilty.pod);
+    (pod.uid, pod.key.name) = ("u2".into(), "guilty".into());
+    (guilty.pod, guilty.is_kept) = (Arc::new(pod), false);
+    let (message, until) = (String::new(), rig.rounds.parts.clock.now().wall);
+    let eviction = EvictionView { uid: "u2".into(), count: 0, until, message, of_the_node: false };
+    node.evictions.insert(guilty.pod.key.to_string(), eviction);
+    node.pods[0].is_kept = true;
+    node.pods.push(guilty);
+    rig.rounds.parts.pods.tell(Arc::new(node));
+    let files = crate::layout::volumes_dir(&rig.root, "u2").unwrap();
+    fs::create_dir_all(files).unwrap();
+    let cgroup = rig.root.join("cgroup/kubepods/podu2");
+    fs::create_dir(&cgroup).unwrap();
+    rig.look();
+    rig.look();
+    assert_eq!(rig.evicted(), None, "its processes are there still");
+    fs::remove_dir(&cgroup).unwrap();
+    rig.look();
+    assert_eq!(rig.evicted().map(|eviction| eviction.uid).as_deref(), Some("u1"));
 }
 
 /// The page cache of a cgroup can be so large that no usage tells that its working set is at the threshold.
@@ -247,6 +320,30 @@ fn page_cache_of_the_pods_is_not_taken_for_memory_that_is_gone() {
     assert_eq!(available(u64::MAX >> 20, 0), Some(400), "never more than there is");
 }
 
+/// A pod had gigabytes in the queues of its sockets, and nobody saw that they were missing.
+#[test]
+fn memory_that_is_in_no_cgroup_is_missing() {
+    let mut rig = Rig::new("keeper-uncharged", vec![at_least(Signal::Memory, Amount::Units(100 << 20))]);
+    let memory = rig.root.join("v1/memory");
+    rig.rounds.places.cgroups = Hierarchies::open(rig.root.join("v1"));
+    write(&memory.join("memory.usage_in_bytes"), &(500_u64 << 20).to_string());
+    write(&memory.join("memory.stat"), "total_inactive_file 0\n");
+    let available = |meminfo: &str| {
+        write(&rig.root.join("proc/meminfo"), meminfo);
+        let look = rig.rounds.places.look(rig.rounds.mind.watched(), None);
+        look.seen.found.get(&Signal::Memory).map(|seen| seen.available >> 20)
+    };
+    assert_eq!(available("MemTotal: 4096000 kB\nMemAvailable: 1024000 kB\n"), Some(1000));
+    assert_eq!(
+        available("MemTotal: 4096000 kB\nMemAvailable: 3993600 kB\n"),
+        Some(3900),
+        "the rest is cache"
+    );
+    assert_eq!(available("MemTotal: 4096000 kB\n"), Some(3500), "a kernel that tells nothing");
+    write(&memory.join("memory.limit_in_bytes"), &(1000_u64 << 20).to_string());
+    assert_eq!(available("MemTotal: 4096000 kB\nMemAvailable: 102400 kB\n"), Some(500), "of a part");
+}
+
 /// A tmpfs, which is full at once.
 struct Small(PathBuf);
 
@@ -258,6 +355,7 @@ impl Drop for Small {
 
 /// One has files that nobody can look at, the other one fills the disk.
 #[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
 fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
     let mut rig = Rig::new("keeper-dead", vec![at_least(Signal::NodeFs, Amount::Part(50_000))]);
     let disk = rig.root.join("disk");
@@ -293,7 +391,7 @@ fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
         let set = rig.rounds.counting.done().collect();
         let ready = wait::until(set, Some(Instant::now() + Duration::from_secs(60))).unwrap();
         let at = ready.iter().position(|flags| !flags.is_empty()).expect("a thread is done");
-        rig.rounds.counted(at);
+        rig.rounds.counted(at, rig.rounds.parts.clock.now().mono);
     };
     assert_eq!(rig.rounds.counting.current(), Some("u2"));
     wait(&mut rig);

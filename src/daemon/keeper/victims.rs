@@ -1,29 +1,35 @@
 //! One pod has to go: which one is the manager's choice, among what was measured.
 
-use super::amounts::{Amounts, Measure, candidates, is_any_unknown};
+use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::counting::Ended;
-use super::mind::Seen;
-use super::{Gone, Rounds};
-use crate::base::clock::{Clock as _, Mono};
+use super::mind::{Choice, Seen};
+use super::{Gone, Rounds, ended};
+use crate::base::clock::Mono;
 use crate::eviction::News;
+use crate::eviction::rank::Counted;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::layout;
 use crate::runtime::Call;
+use crate::stats::places;
+use crate::status::snapshot::{PodView, Snapshot};
 
 impl Rounds {
     /// Begins to count what pods have on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
-        let was_evicted = !self.parts.pods.get().evictions.is_empty();
-        if self.waits_for_pods() || was_evicted && self.mind.awaits_earlier(now) {
+        let snapshot = self.parts.pods.get();
+        let was_evicted = !snapshot.evictions.is_empty();
+        if self.waits_for_pods(&snapshot) || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
-        let snapshot = self.parts.pods.get();
         if !snapshot.docker.reachable {
             return self.mind.not_measured(now);
         }
-        let pods = self.counting.begin(&self.places, signal, dedicated, snapshot);
+        let pods = {
+            let garbage = self.parts.garbage.clone();
+            self.counting.begin(&self.places, signal, dedicated, garbage, snapshot)
+        };
         let first = self.mind.counts(signal, pods, now);
         self.count(first, now);
     }
@@ -52,9 +58,8 @@ impl Rounds {
 
     /// A thread that counts is done. After the last one the next look chooses, by what is left then, among the pods that
     /// are there then.
-    pub(super) fn counted(&mut self, at: usize) {
+    pub(super) fn counted(&mut self, at: usize, now: Mono) {
         let Some((signal, uid, ended)) = self.counting.take(at) else { return };
-        let now = self.parts.clock.now().mono;
         match ended {
             Ended::Counted => {
                 let next = self.mind.counted(signal, &uid, now);
@@ -71,27 +76,67 @@ impl Rounds {
     /// Has Docker asked for something that it always knows, in a thread of its own.
     pub(super) fn ask(&mut self, now: Mono) {
         if !self.parts.pods.get().docker.reachable {
-            return self.mind.asked(false, now);
+            return self.docker_answers(false, now);
         }
         let docker = self.parts.docker.clone();
         match Aside::begin("pk-measure", move || docker.call(&Call::Info).is_ok()) {
             Ok(run) => self.asking = Some(run),
             Err(error) => {
                 log::warn!("whether Docker answers is not known: no thread could be started: {error}");
-                self.mind.asked(false, now);
+                self.docker_answers(false, now);
             }
         }
     }
 
-    /// Docker has answered, or its time is over.
-    pub(super) fn asked(&mut self) {
-        let Some(run) = self.asking.take() else { return };
-        let now = self.parts.clock.now().mono;
-        self.mind.asked(run.result().unwrap_or_default(), now);
+    fn docker_answers(&mut self, answers: bool, now: Mono) {
+        if let Some(line) = self.mind.asked(answers, now) {
+            log::warn!("{line}");
+        }
     }
 
-    fn waits_for_pods(&self) -> bool {
-        self.mind.is_early() && is_any_unknown(&self.parts.pods.get())
+    /// Docker has answered, or its time is over.
+    pub(super) fn asked(&mut self, now: Mono) {
+        let Some(run) = self.asking.take() else { return };
+        self.docker_answers(run.result().unwrap_or_default(), now);
+    }
+
+    /// A pod has ended after garbage was collected: what it keeps goes before another pod does.
+    fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
+        let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
+        let collects = self.parts.garbage.is_some() && self.collecting.is_none();
+        is_there && collects && ended::containers(snapshot).keys().any(|id| !self.emptied.contains(id))
+    }
+
+    fn waits_for_pods(&self, snapshot: &Snapshot) -> bool {
+        self.mind.is_early() && is_any_unknown(snapshot)
+    }
+
+    /// A pod that has to go for what it has itself, or was told to by an earlier daemon, is awaited like one of the node's
+    /// choice: another one would go for what it gives back.
+    fn awaits_evicted(&mut self, signal: Signal, snapshot: &Snapshot, now: Mono) -> bool {
+        let is_told = |view: &&PodView| {
+            let of = snapshot.evictions.get(&view.pod.key.to_string());
+            !view.is_kept && of.is_some_and(|eviction| eviction.uid == view.pod.uid)
+        };
+        let mut told = snapshot.pods.iter().filter(is_told).peekable();
+        if told.peek().is_none() {
+            return false;
+        }
+        // Files take long to remove, and hold up nobody who goes for something else.
+        let cgroups =
+            if signal.is_of_disk() { places::Found::default() } else { places::all(&self.places.cgroups) };
+        for view in told {
+            let trace = match signal.is_of_disk() {
+                true => layout::volumes_dir(&self.places.root_dir, &view.pod.uid),
+                false => cgroups.of_pod(&view.pod.uid).map(|path| self.places.cgroups.tree().join(path)),
+            };
+            let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
+            if self.mind.awaits(&view.pod.key, &view.pod.uid, now) {
+                self.traces = vec![trace];
+                return true;
+            }
+        }
+        false
     }
 
     /// One pod goes, by what was `measured` of the disk before this look.
@@ -103,12 +148,18 @@ impl Rounds {
         now: Mono,
     ) -> Result<(), Gone> {
         let (signal, resource) = (threshold.signal, threshold.signal.resource());
-        if !signal.is_of_disk() && self.waits_for_pods() {
+        let snapshot = self.parts.pods.get();
+        if !signal.is_of_disk() && self.waits_for_pods(&snapshot) {
             return Ok(());
         }
-        let snapshot = self.parts.pods.get();
         if !snapshot.docker.reachable {
             // Nobody could be stopped. The next look tries again.
+            return Ok(());
+        }
+        // Pods that end one after the other must not keep others from going.
+        self.is_put_off = !self.is_put_off && self.has_ended_since(signal, seen.dedicated, &snapshot);
+        if self.is_put_off {
+            self.mind.collects_again();
             return Ok(());
         }
         let amounts = match measured {
@@ -117,9 +168,24 @@ impl Rounds {
             // Of anything but a disk the kernel's figures are read at once.
             _ => Measure::new(&self.places, signal, seen.dedicated).pods(&snapshot),
         };
-        let pods = candidates(&snapshot, resource, &amounts);
-        let Some((told, eviction)) = self.mind.choose(threshold, &seen.found, pods, now) else {
+        if self.awaits_evicted(signal, &snapshot, now) {
             return Ok(());
+        }
+        let (capacity, available) =
+            seen.found.get(&signal).map_or((0, 0), |seen| (seen.capacity, seen.available));
+        let mut pods = candidates(&snapshot, resource, capacity, &amounts);
+        // What claims hold against their bound is no reason for a pod of another source to go.
+        let excess = amounts.values().map(PodUse::excess).max().unwrap_or(0);
+        let is_behind = snapshot.standings.values().any(|it| it.evict_first);
+        if is_behind && excess > 0 && available.saturating_add(excess) >= threshold.value.of(capacity) {
+            pods.retain(|pod| pod.goes_first);
+        }
+        let (told, eviction) = match self.mind.choose(threshold, &seen.found, pods, now) {
+            Choice::Evict(told, eviction) => (told, eviction),
+            Choice::Nobody(line) => {
+                line.iter().for_each(|line| log::warn!("{line}"));
+                return Ok(());
+            }
         };
         let tree = self.places.cgroups.tree();
         let cgroups = amounts.get(&eviction.uid).into_iter().flat_map(|found| &found.cgroups);

@@ -13,6 +13,7 @@ use crate::mapping::security;
 use crate::node::pressure::Pressures;
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
+use crate::policy;
 
 /// The check that a pod fails. It is shown by the kubelet's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -276,6 +277,15 @@ fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
             pod.uid
         );
         return refuse(Reason::Forbidden, "spec.hostNetwork", message);
+    }
+    let named = if policy.host_network { None } else { policy::named_host(&pod.spec) };
+    if let Some((field, host)) = named {
+        let message = format!(
+            "pod with UID {:?} specified host {host:?} of a probe or hook, which is asked from the host's network, but is \
+             disallowed (--host-network-sources)",
+            pod.uid
+        );
+        return refuse(Reason::Forbidden, &field, message);
     }
     if policy.allow_privileged {
         return Ok(());

@@ -105,7 +105,7 @@ impl Turn {
             let owner = self.owner(&name, pod)?;
             Some((name, owner))
         };
-        asked.into_iter().filter_map(owned).collect()
+        order::map(asked.into_iter().filter_map(owned))
     }
 
     /// The pod of a preceding source that has this name. The index may hold pods that have given it up: each

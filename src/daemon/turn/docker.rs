@@ -21,14 +21,60 @@ use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
 use crate::status::snapshot::DockerView;
 
-/// The problem with a Docker that was not asked yet.
-pub(super) const NOT_ASKED: &str = "not asked yet";
+/// Whether Docker answers, by its last word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// Nobody knows yet.
+    NotAsked,
+    /// The event stream is up, and the list is known.
+    Answers {
+        /// When known.
+        version: Option<String>,
+    },
+    /// It cannot be reached, or the stream ended.
+    Lost {
+        why: String,
+        /// As it was told before.
+        version: Option<String>,
+    },
+}
+
+impl Engine {
+    pub(super) fn answers(&self) -> bool {
+        matches!(self, Engine::Answers { .. })
+    }
+
+    fn version(&self) -> Option<&String> {
+        match self {
+            Engine::NotAsked => None,
+            Engine::Answers { version } | Engine::Lost { version, .. } => version.as_ref(),
+        }
+    }
+
+    /// Why it does not answer.
+    pub(super) fn problem(&self) -> Option<&str> {
+        match self {
+            Engine::NotAsked => Some("not asked yet"),
+            Engine::Answers { .. } => None,
+            Engine::Lost { why, .. } => Some(why),
+        }
+    }
+
+    /// As the status shows it.
+    pub(super) fn view(&self, endpoint: String) -> DockerView {
+        DockerView {
+            endpoint,
+            reachable: self.answers(),
+            version: self.version().cloned(),
+            problem: self.problem().map(str::to_owned),
+        }
+    }
+}
 
 /// What is known of Docker and of the containers that it holds.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// As the status shows it.
-    pub(super) view: DockerView,
+    pub(super) engine: Engine,
     /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
     pub(super) listed: bool,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
@@ -41,10 +87,9 @@ pub(super) struct Known {
 
 impl Known {
     /// Before it is asked.
-    pub(super) fn nothing(endpoint: String) -> Known {
-        let problem = Some(NOT_ASKED.to_owned());
+    pub(super) fn nothing() -> Known {
         Known {
-            view: DockerView { endpoint, reachable: false, version: None, problem },
+            engine: Engine::NotAsked,
             listed: false,
             found: Versioned::default(),
             changed: BTreeSet::new(),
@@ -58,22 +103,24 @@ impl Turn {
         match event {
             RuntimeEvent::Changed { key, hint } => self.hint(&key, hint),
             RuntimeEvent::Lost(why) => {
-                if self.docker.view.reachable || self.docker.view.problem.as_ref() != Some(&why) {
+                let version = self.docker.engine.version().cloned();
+                let lost = Engine::Lost { why, version };
+                if self.docker.engine != lost {
                     self.changed = true;
+                    let why = lost.problem().unwrap_or_default();
                     self.log(
                         log::Level::Error,
                         format!("{why}; what runs stays, podkeeper waits for Docker"),
                     );
                 }
-                self.docker.view.reachable = false;
-                self.docker.view.problem = Some(why);
+                self.docker.engine = lost;
             }
             RuntimeEvent::Listed { containers, version } => self.listed(&containers, version, now),
         }
     }
 
     fn listed(&mut self, containers: &[ContainerSummary], version: Option<String>, now: &Now) {
-        let back = !self.docker.view.reachable;
+        let back = !self.docker.engine.answers();
         if back {
             self.changed = true;
             let version = version.as_deref().unwrap_or("of unknown version");
@@ -85,9 +132,8 @@ impl Turn {
                 },
             );
         }
-        self.docker.view.reachable = true;
-        self.docker.view.problem = None;
-        self.docker.view.version = version.or(self.docker.view.version.take());
+        let version = version.or_else(|| self.docker.engine.version().cloned());
+        self.docker.engine = Engine::Answers { version };
         let root = self.config.root_dir.to_string_lossy().into_owned();
         if back {
             self.tell_strange(containers, &root);
@@ -228,7 +274,7 @@ impl Turn {
     /// worker that begins lists for itself then.
     pub(super) fn found_of(&self, key: &PodKey) -> Option<Vec<Owned>> {
         let is_certain =
-            self.docker.listed && self.docker.view.reachable && !self.docker.changed.contains(key);
+            self.docker.listed && self.docker.engine.answers() && !self.docker.changed.contains(key);
         is_certain.then(|| self.docker.found.get(key).cloned().unwrap_or_default())
     }
 }

@@ -27,8 +27,93 @@ pub(super) struct Draining {
     told: BTreeSet<PodKey>,
     /// Whether the end of the drain was logged.
     done: bool,
-    /// The machine goes down: when each of the two groups has to have ended.
-    shutdown: Option<Deadlines>,
+    /// When the groups have to have ended.
+    pace: Pace,
+}
+
+/// How long one group of pods may hold up the next.
+#[derive(Debug)]
+enum Pace {
+    /// As long as its pods' own graces are.
+    Unbounded,
+    /// The node has a time for the machine's shutdown, and two groups.
+    Shutdown(Deadlines),
+    /// The machine goes down after a time that its pods share by their priorities.
+    Shares(Shares),
+}
+
+impl Pace {
+    /// Whether pods of this priority are told now. `lowest`: the priority of a pod that is not told yet, or has not ended.
+    fn is_turn(&self, priority: i32, lowest: Option<i32>, now: &Now) -> bool {
+        let is_lowest = Some(priority) == lowest;
+        match self {
+            Pace::Unbounded => is_lowest,
+            Pace::Shutdown(deadlines) => {
+                priority < SYSTEM_CRITICAL || lowest >= Some(SYSTEM_CRITICAL) || now.mono >= deadlines.regular
+            }
+            Pace::Shares(shares) => is_lowest || now.mono >= shares.begin(priority),
+        }
+    }
+
+    /// The time that is left for pods of this priority, whole seconds; `None`: their own.
+    fn left(&self, priority: i32, now: &Now) -> Option<u32> {
+        match self {
+            Pace::Unbounded => None,
+            Pace::Shutdown(deadlines) => Some(deadlines.left(priority, now)),
+            Pace::Shares(shares) => Some(whole_seconds(shares.end(priority).since(now.mono))),
+        }
+    }
+
+    /// When a group is told next whatever the one before it does.
+    fn next(&self, now: &Now) -> Option<Mono> {
+        match self {
+            Pace::Unbounded => None,
+            Pace::Shutdown(deadlines) => Some(deadlines.regular).filter(|at| *at > now.mono),
+            Pace::Shares(shares) => {
+                shares.priorities.iter().map(|of| shares.begin(*of)).find(|at| *at > now.mono)
+            }
+        }
+    }
+}
+
+/// A time that the pods share by their priorities: each has as much as the others, and what those before it leave.
+#[derive(Debug)]
+struct Shares {
+    begun: Mono,
+    each: Duration,
+    /// Of the pods that are there, the lowest first, each once.
+    priorities: Vec<i32>,
+}
+
+impl Shares {
+    fn new(within: u32, priorities: BTreeSet<i32>, begun: Mono) -> Shares {
+        let (usable, groups) =
+            (limits::drain_share(within), u32::try_from(priorities.len()).unwrap_or(u32::MAX));
+        let each = usable.checked_div(groups.max(1)).unwrap_or_default();
+        Shares { begun, each, priorities: priorities.into_iter().collect() }
+    }
+
+    fn begin(&self, priority: i32) -> Mono {
+        self.at(self.before(priority))
+    }
+
+    fn end(&self, priority: i32) -> Mono {
+        self.at(self.before(priority).saturating_add(1))
+    }
+
+    /// The number of groups before it.
+    fn before(&self, priority: i32) -> u32 {
+        let before = self.priorities.partition_point(|of| *of < priority);
+        u32::try_from(before.min(self.priorities.len().saturating_sub(1))).unwrap_or(u32::MAX)
+    }
+
+    fn at(&self, shares: u32) -> Mono {
+        self.begun.after(self.each.saturating_mul(shares))
+    }
+}
+
+fn whole_seconds(time: Duration) -> u32 {
+    u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// When pods have to have ended at a shutdown (`pkg/kubelet/nodeshutdown`): those that are not critical, then the others.
@@ -47,7 +132,7 @@ impl Deadlines {
             true => self.regular.since(now.mono),
             false => self.critical.since(now.mono).min(self.most),
         };
-        u32::try_from(left.as_secs()).unwrap_or(u32::MAX)
+        whole_seconds(left)
     }
 }
 
@@ -70,16 +155,8 @@ impl Turn {
                 let line =
                     "the node is drained: its pods are stopped, and none is started until podkeeper resume";
                 self.log(log::Level::Info, line.to_owned());
-                // A drain that ends with this boot is the machine's shutdown.
-                let bounded = self.config.node.host.shutdown().filter(|_| drain.boot.is_some());
-                let shutdown = bounded.map(|time| {
-                    let regular = now.mono.after(time.regular);
-                    Deadlines { regular, critical: regular.after(time.critical), most: time.critical }
-                });
-                if let Some(deadlines) = shutdown {
-                    self.due.replace(deadlines.regular, Due::Shutdown);
-                }
-                self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false, shutdown });
+                let pace = self.pace(&drain, now);
+                self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false, pace });
                 if self.docker.listed {
                     // Pods that admission refused stay refused, and pods that have ended are not touched.
                     let refused = |e: &Entry| e.rejected().is_some() || e.is_over();
@@ -99,8 +176,29 @@ impl Turn {
         }
     }
 
-    /// Tells the pods of the lowest priority to stop; at a shutdown with a time of its own all that are not critical, and
-    /// the others when those have ended or their time is over.
+    /// A drain that ends with this boot is the machine's shutdown, which goes on after a time.
+    fn pace(&self, drain: &Drain, now: &Now) -> Pace {
+        if drain.boot.is_none() {
+            return Pace::Unbounded;
+        }
+        if let Some(time) = self.config.node.host.shutdown() {
+            let regular = now.mono.after(time.regular);
+            return Pace::Shutdown(Deadlines {
+                regular,
+                critical: regular.after(time.critical),
+                most: time.critical,
+            });
+        }
+        match drain.within {
+            None | Some(0) => Pace::Unbounded,
+            Some(within) => {
+                let priorities = order::set(self.alive().into_iter().map(|(priority, _)| priority));
+                Pace::Shares(Shares::new(within, priorities, now.mono))
+            }
+        }
+    }
+
+    /// Tells the pods of the lowest priority to stop, or those whose time has come.
     pub(super) fn drain_on(&mut self, now: &Now) {
         if self.draining.is_none() || !self.docker.listed {
             return;
@@ -114,27 +212,27 @@ impl Turn {
             return;
         }
         draining.done = alive.is_empty();
-        let (most, shutdown) = (draining.drain.grace, draining.shutdown);
+        let most = draining.drain.grace;
         // A pod that has ended only waits for its sandbox to stop by itself. Stopping it as a whole would
         // remove the containers that show that it has ended, and it would run again after the drain.
         let over = |key: &PodKey| self.entries.get(key).is_some_and(Entry::is_over);
-        let is_next = |priority: i32| match shutdown {
-            None => Some(priority) == lowest,
-            Some(deadlines) => {
-                priority < SYSTEM_CRITICAL || lowest >= Some(SYSTEM_CRITICAL) || now.mono >= deadlines.regular
-            }
-        };
-        let turn = alive.into_iter().filter(|(priority, key)| is_next(*priority) && !over(key));
-        let turn: Vec<PodKey> =
-            turn.map(|(_, key)| key).filter(|key| draining.told.insert(key.clone())).collect();
-        for key in turn {
+        let pace = &draining.pace;
+        let is_turn = |priority: &i32| pace.is_turn(*priority, lowest, now);
+        let turn = alive.into_iter().filter(|(priority, key)| is_turn(priority) && !over(key));
+        let turn: Vec<(i32, PodKey)> = turn.collect();
+        if let Some(next) = pace.next(now) {
+            self.due.replace(next, Due::Shutdown);
+        }
+        let turn = turn.into_iter().filter(|(_, key)| draining.told.insert(key.clone()));
+        let turn: Vec<(Option<u32>, PodKey)> =
+            turn.map(|(priority, key)| (draining.pace.left(priority, now), key)).collect();
+        for (left, key) in turn {
             self.changed = true;
-            let left = shutdown.map(|deadlines| deadlines.left(self.priority_of(&key), now));
             let grace = most.into_iter().chain(left).min().map(|most| most.min(self.own_grace(&key)));
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.desired = None;
             }
-            self.wish(&key, Wish::Stop(StopOrder { grace, why: "the node is drained" }));
+            self.wish(&key, Wish::Stop(StopOrder::new(grace, "the node is drained")));
         }
     }
 
@@ -153,7 +251,7 @@ impl Turn {
             unattended && all.iter().any(|c| c.state.is_running())
         });
         let keys = order::set(entries.chain(found.map(|(key, _)| key)));
-        keys.into_iter().map(|key| (self.priority_of(key), key.clone())).collect()
+        keys.into_iter().map(|key| (self.turn_of(key), key.clone())).collect()
     }
 
     /// The version that is wanted, else the one that runs, else the one that is held.
@@ -162,6 +260,13 @@ impl Turn {
         let status = entry.status().map(|status| &status.pod);
         let held = entry.held().map(|held| &held.pod);
         entry.desired.as_ref().or(status).or(held).map(Arc::as_ref)
+    }
+
+    /// Its priority. Pods of a source behind others are one group, before all others: else it had as many shares of a
+    /// time as it has priorities.
+    fn turn_of(&self, key: &PodKey) -> i32 {
+        let is_behind = self.version(key).is_some_and(|pod| self.config.policy.evict_first(pod.source));
+        if is_behind { i32::MIN } else { self.priority_of(key) }
     }
 
     fn priority_of(&self, key: &PodKey) -> i32 {

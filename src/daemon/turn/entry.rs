@@ -11,11 +11,11 @@ use super::evicted::{Evicted, Evictions};
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
 use super::sizes::Postponed;
-use super::uids::Told;
+use super::uids::OwnerOfUid;
 use crate::base::clock::Timestamp;
 use crate::base::table::Table;
-use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
+use crate::pod::{DesiredPod, is_final};
 use crate::runtime::DockerState;
 
 /// State of one pod identity.
@@ -30,11 +30,18 @@ pub(super) struct Entry {
     /// The sandbox that is not on the pods' network, as it was told last.
     pub(super) elsewhere: Option<Elsewhere>,
     pub(super) worker: Option<WorkerInfo>,
-    /// How often in a row the worker's thread could not be started.
-    pub(super) spawn_failures: u32,
-    /// Why it could not be started the last time.
-    pub(super) no_thread: Option<String>,
-    pub(super) evictions: Evictions,
+    /// The worker's thread could not be started.
+    pub(super) spawn_failed: Option<SpawnFailed>,
+    pub(super) evictions: Option<Evictions>,
+}
+
+/// A thread could not be started.
+#[derive(Debug)]
+pub(super) struct SpawnFailed {
+    /// How often in a row.
+    pub(super) times: u32,
+    /// Why, the last time.
+    pub(super) why: String,
 }
 
 /// A version that a source wants and that does not run. There is at most one for each identity, so that no other
@@ -147,7 +154,7 @@ pub(super) struct WorkerInfo {
     /// Number of wishes sent since the worker was spawned.
     pub(super) wishes: u64,
     /// UIDs that the worker was told to run, as long as containers of them may exist.
-    pub(super) uids: Table<String, Told>,
+    pub(super) uids: Table<String, OwnerOfUid>,
     /// The worker reported, after the last wish, that no container of the pod runs.
     pub(super) terminated: bool,
     pub(super) seen: Table<String, DockerState>,
@@ -183,7 +190,7 @@ impl WorkerStatus {
 
     /// The pod's phase is a last one.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+        is_final(self.status.phase.as_deref())
     }
 
     /// Whether pods that wait for this one see no difference.

@@ -20,6 +20,7 @@ use super::entry::{Blocked, Entry};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::order;
+use crate::base::pace::doubled;
 use crate::eviction::Eviction;
 use crate::machine::{StopOrder, Wish};
 use crate::pod::{DesiredPod, Source, priority};
@@ -39,7 +40,7 @@ pub(super) struct Evicted {
 }
 
 /// What is remembered of a pod's evictions.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Evictions {
     /// Of this UID.
     uid: String,
@@ -55,38 +56,79 @@ pub(super) struct Evictions {
 }
 
 impl Evictions {
-    /// One more.
-    fn add(&mut self, eviction: &Eviction, now: &Now) {
-        let (uid, now, wall) = (&eviction.uid, now.mono, now.wall);
-        let is_new = self.uid != *uid || now.since(self.until) >= limits::EVICTED_MAX;
-        self.count = if is_new { 0 } else { self.count.saturating_add(1) };
-        let factor = 1_u32.checked_shl(self.count).unwrap_or(u32::MAX);
-        let wait = limits::EVICTED_MIN.saturating_mul(factor).min(limits::EVICTED_MAX);
-        uid.clone_into(&mut self.uid);
-        self.until = now.after(wait);
-        self.until_wall = wall.checked_add(wait).unwrap_or(wall);
-        eviction.message.trim_end().clone_into(&mut self.message);
-        self.of_the_node = eviction.of_the_node;
+    /// One more, after those `before`.
+    fn after(before: Option<&Evictions>, eviction: &Eviction, now: &Now) -> Evictions {
+        let counts = |it: &&Evictions| it.uid == eviction.uid && it.counts(now.mono);
+        let count = before.filter(counts).map_or(0, |it| it.count.saturating_add(1));
+        let wait = doubled(limits::EVICTED_MIN, count, limits::EVICTED_MAX);
+        Evictions {
+            uid: eviction.uid.clone(),
+            count,
+            until: now.mono.after(wait),
+            until_wall: now.wall.checked_add(wait).unwrap_or(now.wall),
+            message: eviction.message.trim_end().to_owned(),
+            of_the_node: eviction.of_the_node,
+        }
+    }
+
+    /// The next one would count with them.
+    fn counts(&self, now: Mono) -> bool {
+        now.since(self.until) < limits::EVICTED_MAX
+    }
+}
+
+impl Entry {
+    /// Its worker stops the pod of this UID, for good, and has not been told lately to hurry.
+    pub(super) fn can_hurry(&self, uid: &str, now: &Now) -> bool {
+        let stops = self.worker.as_ref().is_some_and(|worker| {
+            // Of one that was found and is not wanted a worker tells nothing.
+            let is_this = worker.status.as_ref().is_none_or(|status| status.pod.uid == uid);
+            is_this && worker.stopping.is_some() && !worker.terminated
+        });
+        let is_told = self.evictions.as_ref().is_some_and(|it| it.uid == uid && now.mono < it.until);
+        self.desired.is_none() && stops && !is_told
+    }
+
+    /// Its worker runs the pod of this UID, or stops it to run a newer version.
+    fn has(&self, uid: &str) -> bool {
+        let is_wanted = self.desired.as_ref().is_some_and(|pod| pod.uid == uid);
+        let is_replaced = || self.status().is_some_and(|status| status.pod.uid == uid);
+        is_wanted || self.desired.is_some() && is_replaced()
     }
 }
 
 impl Turn {
-    /// Stops a pod as the keeper orders. One that has changed since, or has ended, is left alone.
+    /// Stops a pod as the keeper orders, or sooner. One that has changed since, or has ended, is left alone.
     pub(super) fn evict(&mut self, eviction: Eviction, now: &Now) {
         let Some(entry) = self.entries.get_mut(&eviction.key) else { return };
-        if entry.desired.as_ref().is_none_or(|pod| pod.uid != eviction.uid) {
-            return;
+        if !entry.has(&eviction.uid) {
+            return self.hurry(&eviction, now);
         }
         let Some(ran) = entry.desired.take() else { return };
-        // A newer version may wait for something while this one runs: that one returns.
+        // A newer version may wait for something while this one runs, or for its end: that one returns.
         let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
-        entry.evictions.add(&eviction, now);
-        let evictions = entry.evictions.clone();
+        let evictions = Evictions::after(entry.evictions.as_ref(), &eviction, now);
+        entry.evictions = Some(evictions.clone());
         self.keep_evicted(pod, &evictions, now);
         let Eviction { key, uid, grace, .. } = eviction;
         self.record(ObjectEvent::new(key.clone(), uid, None, words::evicted(&evictions.message)), now);
-        let order = StopOrder { grace: Some(grace), why: "it is evicted" };
+        let order = StopOrder::new(Some(grace), "it is evicted");
         self.wish(&key, Wish::Stop(order));
+    }
+
+    /// A pod that is being stopped ends within the eviction's grace: its own may be years, and what it writes meanwhile
+    /// would have others evicted.
+    fn hurry(&mut self, eviction: &Eviction, now: &Now) {
+        let Some(entry) = self.entries.get_mut(&eviction.key) else { return };
+        if !entry.can_hurry(&eviction.uid, now) {
+            return;
+        }
+        entry.evictions = Some(Evictions::after(entry.evictions.as_ref(), eviction, now));
+        self.changed = true;
+        let Eviction { key, uid, grace, .. } = eviction;
+        let told = words::evicted(eviction.message.trim_end());
+        self.record(ObjectEvent::new(key.clone(), uid.clone(), None, told), now);
+        self.wish(key, Wish::Stop(StopOrder::new(Some(*grace), "it is evicted while it is being stopped")));
     }
 
     /// Shows it as evicted until it may return.
@@ -109,9 +151,10 @@ impl Turn {
         self.due.replace(*until, Due::Evicted(key));
     }
 
-    /// Whether an earlier daemon had evicted this pod, and it is not to return yet. One that runs was not stopped any
-    /// more: it counts as often evicted, and stays. Its time is wall time, and is believed as far as it is possible.
-    pub(super) fn was_evicted(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
+    /// Takes over what an earlier daemon knew of the evictions of this pod. True: it is not to return yet. One that runs
+    /// was not stopped any more: it counts as often evicted, and stays. Its time is wall time, and is believed as far as
+    /// it is possible.
+    pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
         let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
         if earlier.uid != pod.uid {
             return false;
@@ -124,7 +167,7 @@ impl Turn {
         let EvictionView { uid, count, message, of_the_node, .. } = earlier;
         let (until, until_wall) = (now.mono.after(left), now.wall.checked_add(left).unwrap_or(now.wall));
         let evictions = Evictions { uid, count, until, until_wall, message, of_the_node };
-        self.entries.get_or_default(pod.key.clone()).evictions = evictions.clone();
+        self.entries.get_or_default(pod.key.clone()).evictions = Some(evictions.clone());
         if left.is_zero() || runs {
             return false;
         }
@@ -134,7 +177,6 @@ impl Turn {
 
     /// Evictions that the next one would count with.
     pub(super) fn eviction_views(&self, now: &Now) -> BTreeMap<String, EvictionView> {
-        let counts = |it: &Evictions| !it.uid.is_empty() && now.mono.since(it.until) < limits::EVICTED_MAX;
         let view = |it: &Evictions| EvictionView {
             uid: it.uid.clone(),
             count: it.count,
@@ -142,8 +184,8 @@ impl Turn {
             message: it.message.clone(),
             of_the_node: it.of_the_node,
         };
-        let all = self.entries.iter().filter(|(_, entry)| counts(&entry.evictions));
-        let known = all.map(|(key, entry)| (key.to_string(), view(&entry.evictions)));
+        let all = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.evictions.as_ref()?)));
+        let known = all.filter(|(_, it)| it.counts(now.mono)).map(|(key, it)| (key.to_string(), view(it)));
         // Of pods that have not come yet, as long as another eviction would count with it: a daemon may end before.
         let past =
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
@@ -152,8 +194,8 @@ impl Turn {
         order::map(earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known))
     }
 
-    /// Whether this pod is evicted and not to return yet; its newest version waits then.
-    pub(super) fn stays_evicted(&mut self, pod: &Arc<DesiredPod>) -> bool {
+    /// Has the newest version of an evicted pod wait in place of the one before. True: it is evicted, and waits.
+    pub(super) fn replace_evicted(&mut self, pod: &Arc<DesiredPod>) -> bool {
         let Some(Blocked::Evicted(evicted)) =
             self.entries.get_mut(&pod.key).and_then(|entry| entry.blocked.as_mut())
         else {

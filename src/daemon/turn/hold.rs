@@ -20,8 +20,8 @@ use crate::status;
 pub(super) const WAITS: &str = "WaitingForPods";
 /// Reason in the status of a pod that would close a cycle.
 pub(super) const CYCLE: &str = "DependencyCycle";
-/// Reason (the kubelet's) and message of a pod on a drained node.
-const DRAINED: (&str, &str) = ("NodeShutdown", "The node is drained: podkeeper resume starts this pod.");
+/// Message of a pod on a drained node.
+const DRAINED: &str = "The node is drained: podkeeper resume starts this pod.";
 
 /// A pod that is not started yet.
 #[derive(Debug)]
@@ -29,7 +29,6 @@ pub(super) struct Held {
     pub(super) pod: Arc<DesiredPod>,
     pub(super) status: Arc<PodStatus>,
     pub(super) why: Why,
-    reason: &'static str,
     /// Without what the status puts before it.
     message: String,
 }
@@ -43,14 +42,25 @@ pub(super) enum Why {
     Cycle,
 }
 
+impl Why {
+    /// Reason in the status.
+    fn reason(self) -> &'static str {
+        match self {
+            // The kubelet's.
+            Why::Drained => "NodeShutdown",
+            Why::After(_) => WAITS,
+            Why::Cycle => CYCLE,
+        }
+    }
+}
+
 impl Turn {
     /// Decides about one wanted pod: start, refuse, or hold.
     pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         if self.draining.is_some() && !self.is_over(&pod) {
-            let (reason, message) = DRAINED;
-            return self.hold(pod, Why::Drained, reason, message, now);
+            return self.hold(pod, Why::Drained, DRAINED, now);
         }
-        if self.stays_evicted(&pod) || self.was_evicted(&pod, now) {
+        if self.replace_evicted(&pod) || self.restore_evicted(&pod, now) {
             return;
         }
         let entry = self.entries.get(&pod.key);
@@ -58,7 +68,7 @@ impl Turn {
         let wanted = entry.and_then(|e| e.desired.as_ref()).is_some_and(|old| old.uid == pod.uid);
         if !adopted && let Some(way) = self.cycle(&pod) {
             let way = format!("{} of {} closes a cycle: {}", after::AFTER, pod.key, after::way(&way));
-            return self.hold(pod, Why::Cycle, CYCLE, &way, now);
+            return self.hold(pod, Why::Cycle, &way, now);
         }
         self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod) {
@@ -109,10 +119,11 @@ impl Turn {
         let since = self.waits_since(&pod, now);
         self.due.replace(until, Due::After(pod.key.clone()));
         let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());
-        self.hold(pod, Why::After(since), WAITS, &message, now);
+        self.hold(pod, Why::After(since), &message, now);
     }
 
-    fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, reason: &'static str, message: &str, now: &Now) {
+    fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, message: &str, now: &Now) {
+        let reason = why.reason();
         let old = self.entries.get(&pod.key).and_then(Entry::held);
         let same = old.is_some_and(|old| {
             (Arc::ptr_eq(&old.pod, &pod) || old.pod == pod) && old.why == why && old.message == message
@@ -120,7 +131,7 @@ impl Turn {
         if same {
             return;
         }
-        let known = old.is_some_and(|old| old.pod.uid == pod.uid && old.reason == reason);
+        let known = old.is_some_and(|old| old.pod.uid == pod.uid && old.why.reason() == reason);
         let status = match why {
             Why::Cycle => status::rejected(&pod, reason, message, now.wall),
             Why::Drained | Why::After(_) => status::held(&pod, reason, message, now.wall),
@@ -132,7 +143,7 @@ impl Turn {
             Why::Drained => None,
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
-        self.block(&key, Some(Blocked::Held(Held { pod, status, why, reason, message })));
+        self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));
         self.changed = true;
         if let Some((level, line)) = line.filter(|_| !known) {
             self.log(level, line);

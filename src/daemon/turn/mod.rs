@@ -33,8 +33,9 @@ use std::sync::Arc;
 
 use versioned::Versioned;
 
-use crate::base::clock::{Mono, Now};
+use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
+use crate::base::pace::doubled;
 use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
@@ -51,12 +52,13 @@ use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
 use crate::status::snapshot::EvictionView;
+use crate::status::task::Task;
 
 use aliases::Names;
 use docker::Known;
 use drain::Draining;
 use due::{Due, DueHeap};
-use entry::{Entry, WorkerStatus};
+use entry::{Entry, SpawnFailed, WorkerStatus};
 use node::NodeState;
 use orphans::Sweep;
 use sources::{Early, SourceState};
@@ -87,14 +89,16 @@ pub enum Event {
     },
     /// The problem with the claims of an earlier version of podkeeper; `None`: there is none any more.
     Claims(Option<String>),
+    /// Whether plugins can attach pods; `Some`: why not.
+    Network(Option<String>),
     /// Docker got these images without a pull; full names.
     ImagesCame(Vec<String>),
     /// The kernel killed a process for want of memory.
     OutOfMemory(OutOfMemory),
     /// The keeper looked at the node.
     Node(News),
-    /// Threads that hang now, as users call them; none when all are well again.
-    Stuck(Vec<String>),
+    /// Threads that hang now; none when all are well again.
+    Stuck(Vec<Task>),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
     /// SIGHUP: the settings were read anew.
@@ -188,6 +192,8 @@ pub struct InUse {
 #[derive(Debug)]
 pub struct Turn {
     config: Arc<Config>,
+    /// The time of the event that is handled.
+    now: Now,
     merge: Versioned<Merge>,
     sources: Table<Source, SourceState>,
     entries: Table<PodKey, Entry>,
@@ -205,7 +211,7 @@ pub struct Turn {
     /// The problem with the claims of an earlier version of podkeeper.
     claims: Option<String>,
     /// Threads that hang.
-    stuck: Vec<String>,
+    stuck: Vec<Task>,
     logged: Logged,
     sweep: Sweep,
     early: Early,
@@ -233,7 +239,7 @@ impl Turn {
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
             ended: Table::new(),
-            docker: Known::nothing(config.docker.to_string()),
+            docker: Known::nothing(),
             node: NodeState::default(),
             due: DueHeap::default(),
             waiting: Waiting::default(),
@@ -247,12 +253,14 @@ impl Turn {
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),
+            now: Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH },
             config,
         }
     }
 
     /// Handles one event.
     pub fn handle(&mut self, event: Event, now: &Now) -> Vec<Effect> {
+        self.now = *now;
         match event {
             Event::Source(from) => self.hear(from, now),
             Event::Runtime(event) => self.runtime(event, now),
@@ -262,6 +270,7 @@ impl Turn {
             Event::Node(news) => self.node_told(news, now),
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
+            Event::Network(missing) => self.network_told(missing),
             Event::Claims(trouble) => self.claims_told(trouble),
             Event::Stuck(stuck) => {
                 self.changed |= self.stuck != stuck;
@@ -282,22 +291,7 @@ impl Turn {
         }
         self.drain_on(now);
         self.note_node(now);
-        self.note_stops(now);
         std::mem::take(&mut self.out)
-    }
-
-    /// Remembers when workers were told to stop their pods.
-    fn note_stops(&mut self, now: &Now) {
-        for effect in &self.out {
-            let Effect::Wish(key, wish) = effect else { continue };
-            let Some(worker) = self.entries.get_mut(key).and_then(|entry| entry.worker.as_mut()) else {
-                continue;
-            };
-            worker.stopping = match wish {
-                Wish::Stop(_) | Wish::End(..) => worker.stopping.or(Some(now.wall)),
-                Wish::Run(_) => None,
-            };
-        }
     }
 
     /// When the next [`Event::Tick`] is due.
@@ -368,12 +362,12 @@ impl Turn {
     fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.worker = None;
-        let failures = entry.spawn_failures;
-        entry.spawn_failures = failures.saturating_add(1);
-        entry.no_thread = Some(why.to_owned());
+        let before = entry.spawn_failed.take();
+        let failures = before.as_ref().map_or(0, |failed| failed.times);
+        self.changed |= before.is_none_or(|failed| failed.why != why);
+        entry.spawn_failed = Some(SpawnFailed { times: failures.saturating_add(1), why: why.to_owned() });
         let uid = entry.desired.as_ref().map(|pod| pod.uid.clone());
         if failures == 0 {
-            self.changed = true;
             let words = words::no_thread(why);
             match uid {
                 Some(uid) => self.record(ObjectEvent::new(key.clone(), uid, None, words), now),
@@ -381,8 +375,7 @@ impl Turn {
                 None => self.log(log::Level::Error, format!("pod {key}: {}", words.message)),
             }
         }
-        let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
-        let wait = limits::CALL_RETRY_MIN.saturating_mul(factor).min(limits::CALL_RETRY_MAX);
+        let wait = doubled(limits::CALL_RETRY_MIN, failures, limits::CALL_RETRY_MAX);
         self.due.push(now.mono.after(wait), Due::Spawn(key));
     }
 

@@ -5,7 +5,7 @@ use super::{Entry, Turn};
 use crate::base::clock::Now;
 use crate::base::table::Table;
 use crate::pod::problem::{Problem, Severity};
-use crate::recorder::{ObjectEvent, words};
+use crate::recorder::{ObjectEvent, Words, words};
 use crate::runtime::{ContainerSummary, DockerState};
 
 /// What Docker and Podman call the network of containers that name none.
@@ -16,8 +16,8 @@ const DEFAULT: &[&str] = &["bridge", "podman"];
 pub(super) struct Elsewhere {
     id: String,
     uid: String,
-    /// The first one, if there are several.
-    network: String,
+    /// The first one, if there are several; `None`: one of plugins.
+    network: Option<String>,
 }
 
 impl Turn {
@@ -25,17 +25,22 @@ impl Turn {
     pub(super) fn note_networks(&mut self, containers: &[ContainerSummary]) {
         let running = containers.iter().filter(|c| c.state == DockerState::Running);
         let on: Table<&str, &[String]> = running.map(|c| (c.id.as_str(), c.networks.as_slice())).collect();
-        let named = self.network_name();
+        let (named, cni) = (self.network_name(), self.config.network.cni.is_on);
         let is_named = |network: &str| match named {
             Some(name) => network == name,
             None => DEFAULT.contains(&network),
         };
         let elsewhere = self.docker.found.iter().filter_map(|(key, all)| {
             let sandbox = all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
+            let by_plugins = sandbox.is_by_plugins();
             // Somebody may have connected it to others, too.
-            let all =
-                on.get(&sandbox.id.as_str()).filter(|all| !all.iter().any(|network| is_named(network)))?;
-            let (id, uid, network) = (sandbox.id.clone(), sandbox.uid.clone(), all.first()?.clone());
+            let is_elsewhere = |all: &&&[String]| match by_plugins {
+                true => !cni,
+                false => cni || !all.iter().any(|network| is_named(network)),
+            };
+            let all = on.get(&sandbox.id.as_str()).filter(is_elsewhere)?;
+            let network = if by_plugins { None } else { Some(all.first()?.clone()) };
+            let (id, uid) = (sandbox.id.clone(), sandbox.uid.clone());
             Some((key.clone(), Elsewhere { id, uid, network }))
         });
         self.docker.elsewhere = elsewhere.collect();
@@ -43,6 +48,10 @@ impl Turn {
 
     fn network_name(&self) -> Option<&str> {
         self.config.network.docker_network.as_ref().map(|network| network.name.as_str())
+    }
+
+    fn network_kept(&self, elsewhere: &Elsewhere) -> Words {
+        words::network_kept(elsewhere.network.as_deref(), self.network_name(), self.config.network.cni.is_on)
     }
 
     /// Tells each pod that is elsewhere of it, once for each sandbox.
@@ -59,7 +68,7 @@ impl Turn {
         self.changed |= !news.is_empty();
         for (key, uid, elsewhere) in news {
             let Some(elsewhere) = elsewhere else { continue };
-            let words = words::network_kept(&elsewhere.network, self.network_name());
+            let words = self.network_kept(&elsewhere);
             self.record(ObjectEvent::new(key, uid, None, words), now);
         }
     }
@@ -79,7 +88,7 @@ impl Turn {
             at: None,
             pod: Some(pod.key.to_string()),
             field: None,
-            message: words::network_kept(&elsewhere.network, self.network_name()).message,
+            message: self.network_kept(elsewhere).message,
         })
     }
 }

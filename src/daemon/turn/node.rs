@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Turn;
 use crate::base::clock::{Mono, Now, Timestamp};
-use crate::base::quantity;
+use crate::base::{order, quantity};
 use crate::eviction::News;
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::allocatable::Allocatable;
@@ -25,6 +25,8 @@ pub(super) struct NodeState {
     schedulable: Option<bool>,
     /// When the daemon began, wall time.
     started: Option<Timestamp>,
+    /// Whether plugins can attach pods, once it is known; `Some` in it: why not.
+    network: Option<Option<String>>,
     /// No evicted pod returns before.
     pub(super) returns: Mono,
     /// By pod, evictions by an earlier daemon, until the pod comes.
@@ -67,8 +69,8 @@ impl Turn {
     pub(super) fn node_view(&self) -> NodeView {
         let node = &self.config.node;
         let list = |of: &Allocatable| {
-            let mut list: BTreeMap<String, String> =
-                node.huge_pages.iter().map(|(name, bytes)| (name.clone(), quantity::bytes(*bytes))).collect();
+            let pages = node.huge_pages.iter();
+            let mut list = order::map(pages.map(|(name, bytes)| (name.clone(), quantity::bytes(*bytes))));
             let storage = Some(of.ephemeral_storage).filter(|bytes| *bytes > 0).map(quantity::bytes);
             list.extend(storage.map(|bytes| ("ephemeral-storage".to_owned(), bytes)));
             list.insert("cpu".to_owned(), quantity::cores(of.milli_cpu));
@@ -85,13 +87,28 @@ impl Turn {
         }
     }
 
+    /// Why plugins cannot attach pods, in the kubelet's words.
+    fn no_network(&self) -> Option<String> {
+        if !self.config.network.cni.is_on {
+            return None;
+        }
+        match &self.node.network {
+            None => Some("container runtime network not ready: network state unknown".to_owned()),
+            Some(missing) => missing.as_deref().map(words::network_problem),
+        }
+    }
+
+    /// Takes whether plugins can attach pods; `Some`: why not.
+    pub(super) fn network_told(&mut self, missing: Option<String>) {
+        self.node.network = Some(missing);
+    }
+
     /// Compares the conditions with what was told last.
     pub(super) fn note_node(&mut self, now: &Now) {
         self.node.started.get_or_insert(now.wall);
-        let ready = match (&self.docker.view.problem, self.docker.view.reachable) {
-            (_, true) => None,
-            (Some(why), false) => Some(format!("container runtime is down: {why}")),
-            (None, false) => Some("container runtime is down".to_owned()),
+        let ready = match self.docker.engine.problem() {
+            Some(why) => Some(format!("container runtime is down: {why}")),
+            None => self.no_network(),
         };
         // The kubelet has no such condition any more.
         let has_out_of_disk = self.config.eviction.low_disk_space > 0;
@@ -101,7 +118,7 @@ impl Turn {
             condition_of_pressure(pressure, is_short)
         });
         let conditions = [condition_of_ready(ready)].into_iter().chain(pressures);
-        let conditions: Vec<Told> = conditions.collect();
+        let conditions: Vec<Condition> = conditions.collect();
         for told in conditions {
             let old = self.node.conditions.iter_mut().find(|old| old.type_ == told.type_);
             let view = told.view(now);
@@ -145,7 +162,7 @@ impl Turn {
 }
 
 /// A condition as it is now.
-struct Told {
+struct Condition {
     type_: &'static str,
     is_true: bool,
     reason: &'static str,
@@ -154,7 +171,7 @@ struct Told {
     event: &'static str,
 }
 
-impl Told {
+impl Condition {
     /// Ready is good when it is true, pressure when it is not.
     fn is_good(&self) -> bool {
         (self.type_ == READY) == self.is_true
@@ -171,22 +188,26 @@ impl Told {
     }
 }
 
-fn condition_of_ready(why_not: Option<String>) -> Told {
+fn condition_of_ready(why_not: Option<String>) -> Condition {
     match why_not {
-        None => Told {
+        None => Condition {
             type_: READY,
             is_true: true,
             reason: "KubeletReady",
             message: "kubelet is posting ready status".to_owned(),
             event: "NodeReady",
         },
-        Some(message) => {
-            Told { type_: READY, is_true: false, reason: "KubeletNotReady", message, event: "NodeNotReady" }
-        }
+        Some(message) => Condition {
+            type_: READY,
+            is_true: false,
+            reason: "KubeletNotReady",
+            message,
+            event: "NodeNotReady",
+        },
     }
 }
 
-fn condition_of_pressure(pressure: Pressure, is_short: bool) -> Told {
+fn condition_of_pressure(pressure: Pressure, is_short: bool) -> Condition {
     let (reason, message, event) = match (pressure, is_short) {
         (Pressure::Memory, false) => (
             "KubeletHasSufficientMemory",
@@ -218,5 +239,5 @@ fn condition_of_pressure(pressure: Pressure, is_short: bool) -> Told {
         ),
         (Pressure::OutOfDisk, true) => ("KubeletOutOfDisk", "out of disk space", "NodeOutOfDisk"),
     };
-    Told { type_: pressure.condition(), is_true: is_short, reason, message: message.to_owned(), event }
+    Condition { type_: pressure.condition(), is_true: is_short, reason, message: message.to_owned(), event }
 }

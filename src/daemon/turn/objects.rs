@@ -5,15 +5,18 @@
 //! that another source shares with it by policy. Environments, volumes, pull secrets and claims all come
 //! through here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Effect, Turn};
 use crate::base::order;
+use crate::layout;
 use crate::pod::object::refs::{Reference, references};
-use crate::pod::object::{LocalObject, ObjectKey, ObjectKind, Objects, Scopes};
+use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects, Scopes};
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::policy::Policies;
+use crate::status::snapshot::{ClaimView, PodView};
 
 /// The object of this name that pods of `source` see.
 fn visible<'o>(
@@ -42,6 +45,28 @@ impl Turn {
             Some((r.key, Arc::clone(object)))
         });
         order::map(found)
+    }
+
+    /// The claims on this node's own disk that pods may write to, by the pod's UID.
+    pub(super) fn claim_views(&self, pods: &[PodView]) -> BTreeMap<String, Vec<ClaimView>> {
+        let (all, policies) = (self.merge.objects(), &self.config.policy);
+        let view = |pod: &DesiredPod, name: &str| {
+            let (kind, namespace) = (ObjectKind::PersistentVolumeClaim, pod.key.namespace.clone());
+            let key = ObjectKey { kind, namespace, name: name.to_owned() };
+            let storage = match visible(all, policies, pod.source, &key).map(|object| &object.content) {
+                Some(Content::ClusterClaim(_)) => return None,
+                Some(Content::Claim { storage, .. }) => Some(*storage),
+                _ => None,
+            };
+            let (is_held, together) =
+                (policies.of(pod.source).is_held(), policies.max_claim_storage(pod.source));
+            Some(ClaimView { name: name.to_owned(), storage, is_held, together })
+        };
+        let of = |pod: &DesiredPod| -> Vec<ClaimView> {
+            layout::written_claims(pod).filter_map(|name| view(pod, name)).collect()
+        };
+        let each = pods.iter().map(|it| (&it.pod.uid, of(&it.pod))).filter(|(_, claims)| !claims.is_empty());
+        order::map(each.map(|(uid, claims)| (uid.clone(), claims)))
     }
 
     /// References to objects that only another source has: the operator may share them.

@@ -54,7 +54,7 @@ impl Turn {
                 Verdict::Wait(_) => {}
                 Verdict::Stop => {
                     self.logged.kept.remove(&key);
-                    let order = StopOrder { grace: None, why: "no manifest names it" };
+                    let order = StopOrder::new(None, "no manifest names it");
                     self.wish(&key, Wish::Stop(order));
                 }
                 Verdict::Keep(path) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::admission::{self, Chosen, Rejection};
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
-use super::uids::Told;
+use super::uids::OwnerOfUid;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
@@ -15,12 +15,12 @@ use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
 use crate::plan;
-use crate::pod::{DesiredPod, PodKey, Source};
+use crate::pod::{DesiredPod, PodKey, Source, is_final};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
 /// Order for the containers of a refused pod.
-pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rejected" };
+pub(super) const REJECTED: StopOrder = StopOrder::new(None, "it was rejected");
 
 impl Turn {
     /// HandlePod*: applies changes in the order of the merge, removals first.
@@ -50,7 +50,7 @@ impl Turn {
 
     /// The API server has it as ended, and nothing of it runs here: it is not run a second time.
     pub(super) fn is_past(&self, pod: &DesiredPod) -> bool {
-        let is_terminal = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let is_terminal = is_final(pod.status.phase.as_deref());
         let is_here = self.runs(&pod.key, &pod.uid) || self.entries.contains_key(&pod.key);
         pod.source == Source::Api && is_terminal && !is_here
     }
@@ -96,12 +96,12 @@ impl Turn {
         }
         self.block(&pod.key, None);
         let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
-        let order = StopOrder { grace, why: self.why_gone(pod.source) };
+        let order = StopOrder::new(grace, self.why_gone(pod.source));
         let is_found = self.docker.found.contains_key(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else {
             // Its deletion began before this daemon did, which goes on with it. Without a list yet, the list will tell.
             if is_found && self.is_deleted(&pod.key, &pod.uid) {
-                self.wish(&pod.key, Wish::End(Arc::clone(pod), order));
+                self.wish(&pod.key, Wish::Stop(StopOrder { pod: Some(Arc::clone(pod)), ..order }));
             }
             return;
         };
@@ -131,7 +131,7 @@ impl Turn {
     pub(super) fn wish(&mut self, key: &PodKey, wish: Wish) {
         let objects = match &wish {
             Wish::Run(pod) => Some(self.objects_of(pod)),
-            Wish::Stop(_) | Wish::End(..) => None,
+            Wish::Stop(_) => None,
         };
         if self.entries.get(key).is_none_or(|entry| entry.worker.is_none()) {
             self.out.push(Effect::Spawn { key: key.clone(), found: self.found_of(key) });
@@ -140,8 +140,12 @@ impl Turn {
         let worker = entry.worker.get_or_insert_with(WorkerInfo::default);
         worker.wishes += 1;
         worker.terminated = false;
-        if let Wish::Run(pod) | Wish::End(pod, _) = &wish {
-            worker.uids.insert(pod.uid.clone(), Told::of(pod));
+        worker.stopping = match &wish {
+            Wish::Stop(_) => worker.stopping.or(Some(self.now.wall)),
+            Wish::Run(_) => None,
+        };
+        if let Wish::Run(pod) | Wish::Stop(StopOrder { pod: Some(pod), .. }) = &wish {
+            worker.uids.insert(pod.uid.clone(), OwnerOfUid::of(pod));
         }
         // Before the wish: a pod never waits for objects that came together with it.
         if let Some(objects) = objects {
@@ -230,7 +234,7 @@ impl Turn {
         let Some(worker) = entry.worker.as_mut() else { return };
         match report {
             Report::Status { status, pod, terminating } => {
-                (entry.spawn_failures, entry.no_thread) = (0, None);
+                entry.spawn_failed = None;
                 let began = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
                 let leaving = terminating.then_some(began);
                 self.note_name(&pod);

@@ -1,12 +1,10 @@
 //! Settings that were read anew: what can change does, and what became of the rest is told.
 
-use std::sync::Arc;
-
 use log::Level;
 
 use super::Turn;
 use crate::base::clock::Now;
-use crate::daemon::reload::{self, Reload};
+use crate::daemon::reload::Reload;
 use crate::recorder::{ObjectEvent, Words, words};
 
 impl Turn {
@@ -15,7 +13,7 @@ impl Turn {
             Reload::Refused(why) => self.tell_reload(Level::Error, words::reload_refused(&why), now),
             Reload::Read { config, now: in_force, later, .. } => {
                 if !in_force.is_empty() {
-                    self.config = Arc::new(reload::apply(&self.config, &config));
+                    self.config = config;
                     self.changed = true;
                     self.tell_reload(Level::Info, words::reloaded(&in_force), now);
                     self.readmit(&[], now);

@@ -25,9 +25,27 @@ use crate::status;
 #[derive(Debug)]
 pub(super) struct Postponed {
     pub(super) pod: Arc<DesiredPod>,
-    reason: &'static str,
+    why: Pending,
     message: String,
     since: crate::base::clock::Timestamp,
+}
+
+/// Why sizes wait, as the kubelet's condition has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    /// The node will never have room for them.
+    Infeasible,
+    /// It has none now.
+    Deferred,
+}
+
+impl Pending {
+    fn as_str(self) -> &'static str {
+        match self {
+            Pending::Infeasible => "Infeasible",
+            Pending::Deferred => "Deferred",
+        }
+    }
 }
 
 impl Turn {
@@ -85,15 +103,15 @@ impl Turn {
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
         }
-        let (reason, message) = match fits::infeasible(pod, node) {
-            Some(message) => ("Infeasible", message),
-            None => ("Deferred", rejection.message.clone()),
+        let (why, message) = match fits::infeasible(pod, node) {
+            Some(message) => (Pending::Infeasible, message),
+            None => (Pending::Deferred, rejection.message.clone()),
         };
-        let old = entry.postponed().filter(|old| old.reason == reason);
+        let old = entry.postponed().filter(|old| old.why == why);
         let told = old.is_some_and(|old| old.message == message);
         let since = old.map_or(now.wall, |old| old.since);
-        let event = words::resize_pending(reason, &message);
-        let postponed = Postponed { pod: Arc::clone(pod), reason, message, since };
+        let event = words::resize_pending(why.as_str(), &message);
+        let postponed = Postponed { pod: Arc::clone(pod), why, message, since };
         self.block(&pod.key, Some(Blocked::Postponed(postponed)));
         if !told {
             self.changed = true;
@@ -111,7 +129,7 @@ impl Entry {
         status.conditions.get_or_insert_default().push(PodCondition {
             type_: "PodResizePending".to_owned(),
             status: "True".to_owned(),
-            reason: Some(postponed.reason.to_owned()),
+            reason: Some(postponed.why.as_str().to_owned()),
             message: Some(postponed.message.clone()),
             last_transition_time: Some(status::seconds(postponed.since)),
             ..PodCondition::default()

@@ -27,18 +27,37 @@ pub(super) struct SourceState {
     pub(super) problems: Vec<Problem>,
     /// When it was last read well, wall time: only shown.
     pub(super) last_success: Option<Timestamp>,
-    /// When the content in force was accepted, wall time: only shown.
-    pub(super) accepted: Option<Timestamp>,
-    /// The content in force came from the store, and no content was accepted since.
-    pub(super) restored: bool,
-    /// What was accepted was forgotten at the operator's word, and no content was accepted since.
-    pub(super) forgotten: bool,
+    pub(super) content: Content,
     /// Pods that the policy refuses.
     pub(super) refused: Vec<Refused>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
     /// The node as its server has it.
     pub(super) node: Option<NodeAtServer>,
+}
+
+/// Where the content in force comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Content {
+    /// There is none yet.
+    #[default]
+    None,
+    /// From the store: none was accepted since the daemon started.
+    Remembered,
+    /// From the source; when it was accepted, wall time: only shown.
+    Accepted(Timestamp),
+    /// What was accepted was forgotten at the operator's word, and none was accepted since.
+    Forgotten,
+}
+
+impl Content {
+    /// When it was accepted, wall time.
+    pub(super) fn accepted(self) -> Option<Timestamp> {
+        match self {
+            Content::Accepted(at) => Some(at),
+            Content::None | Content::Remembered | Content::Forgotten => None,
+        }
+    }
 }
 
 /// Result of the last reading of a source.
@@ -73,11 +92,18 @@ impl Reading {
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// Reports that give pods up, until every source was heard.
-    contents: Table<Source, SourceUpdate>,
+    contents: Table<Source, GivesUp>,
     /// Reports, in order, until preceding sources were heard.
     parked: Vec<FromSource>,
     /// How long they wait at most; since the first report of any source.
     until: Option<Mono>,
+}
+
+/// A report by which a source may give pods up.
+#[derive(Debug)]
+enum GivesUp {
+    Full(PodSet),
+    Forgotten,
 }
 
 impl Turn {
@@ -139,11 +165,11 @@ impl Turn {
             SourceUpdate::Refused { why, problems } => self.content_refused(source, why, problems),
             SourceUpdate::Restored(set) => self.restored(source, &set, now),
             SourceUpdate::Full(set) if self.is_early(source, &set) => {
-                _ = self.early.contents.insert(source, SourceUpdate::Full(set));
+                _ = self.early.contents.insert(source, GivesUp::Full(set));
             }
             SourceUpdate::Full(set) => self.full(source, &set, now),
             SourceUpdate::Forgotten if self.is_early(source, &PodSet::default()) => {
-                _ = self.early.contents.insert(source, SourceUpdate::Forgotten);
+                _ = self.early.contents.insert(source, GivesUp::Forgotten);
             }
             SourceUpdate::Forgotten => self.forgotten(source, now),
         }
@@ -152,8 +178,12 @@ impl Turn {
             self.housekeeping();
         }
         if first && self.all_heard() {
-            for (source, update) in std::mem::take(&mut self.early.contents) {
-                self.update(source, update, now);
+            for (source, gives_up) in std::mem::take(&mut self.early.contents) {
+                self.changed = true;
+                match gives_up {
+                    GivesUp::Full(set) => self.full(source, &set, now),
+                    GivesUp::Forgotten => self.forgotten(source, now),
+                }
             }
         }
     }
@@ -168,7 +198,7 @@ impl Turn {
         if state.reading.trouble() == Some(why.as_str()) {
             return;
         }
-        let then = if state.forgotten {
+        let then = if state.content == Content::Forgotten {
             "nothing runs from it until it can be read"
         } else {
             "what runs from it stays"
@@ -197,7 +227,7 @@ impl Turn {
             return;
         }
         if let Some(state) = self.sources.get_mut(&source) {
-            state.restored = true;
+            state.content = Content::Remembered;
         }
         let line =
             format!("source {source}: its last good version is restored: {}", many(set.pods.len(), "pod"));
@@ -212,9 +242,7 @@ impl Turn {
     fn full(&mut self, source: Source, set: &PodSet, now: &Now) {
         self.early.contents.remove(&source);
         if let Some(state) = self.sources.get_mut(&source) {
-            state.restored = false;
-            state.forgotten = false;
-            state.accepted = Some(now.wall);
+            state.content = Content::Accepted(now.wall);
         }
         self.read_well(source, now);
         self.replace(source, set, now);
@@ -224,9 +252,7 @@ impl Turn {
     fn forgotten(&mut self, source: Source, now: &Now) {
         self.early.contents.remove(&source);
         let Some(state) = self.sources.get_mut(&source) else { return };
-        state.restored = false;
-        state.forgotten = true;
-        state.accepted = None;
+        state.content = Content::Forgotten;
         let line = format!(
             "source {source}: what was accepted of it is forgotten, as the operator asked, and nothing good is read of \
              it now: its pods stop"
@@ -238,7 +264,9 @@ impl Turn {
     /// Why pods of a source go that it does not want any more.
     pub(super) fn why_gone(&self, source: Source) -> &'static str {
         match self.sources.get(&source) {
-            Some(state) if state.forgotten => "its manifest was forgotten, as the operator asked",
+            Some(state) if state.content == Content::Forgotten => {
+                "its manifest was forgotten, as the operator asked"
+            }
             _ => "its manifest is gone",
         }
     }
@@ -326,7 +354,7 @@ impl Turn {
     /// is not accepted, or its newer version is refused.
     pub(super) fn is_stale(&self, pod: &DesiredPod) -> bool {
         let Some(state) = self.sources.get(&pod.source) else { return false };
-        state.restored
+        state.content == Content::Remembered
             || matches!(state.reading, Reading::Refused(..))
             || state.refused.iter().any(|r| r.pod.key == pod.key)
             || self.merge.is_broken(pod.source, &pod.origin.path)

@@ -20,14 +20,14 @@ use crate::pod::{DesiredPod, Source, same_uid};
 
 /// The source under which a worker was told to run a UID, and the manifest as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct OwnerOfUid {
     source: Source,
     written: Option<String>,
 }
 
-impl Told {
-    pub(super) fn of(pod: &DesiredPod) -> Told {
-        Told { source: pod.source, written: pod.written.clone() }
+impl OwnerOfUid {
+    pub(super) fn of(pod: &DesiredPod) -> OwnerOfUid {
+        OwnerOfUid { source: pod.source, written: pod.written.clone() }
     }
 
     /// Whether this is the same pod, perhaps moved from one source to another.
@@ -117,8 +117,10 @@ impl Turn {
         }
         let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
         // After a move the containers of one pod may carry both sources.
-        let told: Vec<Told> = found
-            .filter_map(|c| Some(Told { source: c.manifest.source?, written: c.manifest.written.clone() }))
+        let told: Vec<OwnerOfUid> = found
+            .filter_map(|c| {
+                Some(OwnerOfUid { source: c.manifest.source?, written: c.manifest.written.clone() })
+            })
             .collect();
         !told.is_empty() && !told.iter().any(|told| told.is(pod))
     }

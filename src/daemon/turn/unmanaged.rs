@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use super::Turn;
 use super::docker::first_seen;
 use super::orphans::Verdict;
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::plan::{Owned, Role, RunState};
@@ -27,9 +27,9 @@ use crate::status::snapshot::{PodView, UNMANAGED};
 
 impl Turn {
     /// All found pods that no source wants.
-    pub(super) fn unmanaged_views(&self) -> impl Iterator<Item = PodView> {
+    pub(super) fn unmanaged_views(&self, now: &Now) -> impl Iterator<Item = PodView> {
         let unclaimed = self.docker.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
-        unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all))
+        unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all, now))
     }
 
     /// When the stop of a found pod that no source wants began, wall time; `None` while it is left alone. A worker
@@ -38,7 +38,7 @@ impl Turn {
         self.entries.get(key)?.worker.as_ref()?.stopping
     }
 
-    fn unmanaged_view(&self, key: &PodKey, all: &[Owned]) -> Option<PodView> {
+    fn unmanaged_view(&self, key: &PodKey, all: &[Owned], now: &Now) -> Option<PodView> {
         let newest = all.iter().max_by_key(|c| (c.state.is_running(), c.attempt))?;
         let leaving = self.stops_since(key);
         let message = match self.verdict(all) {
@@ -60,7 +60,11 @@ impl Turn {
         spec.termination_grace_period_seconds =
             all.iter().filter(|c| c.uid == newest.uid).find_map(|c| c.grace).map(i64::from);
         let regular = list_containers(all, &newest.uid, &mut spec, &mut status);
-        status.phase = Some(phase(&regular).to_owned());
+        // A pod whose containers have ended has not, as long as one that was added to it or a sidecar runs: what shows an
+        // ended pod does not show that it is being stopped.
+        let others = [&status.init_container_statuses, &status.ephemeral_container_statuses];
+        let goes_on = others.into_iter().flatten().flatten().any(runs);
+        status.phase = Some(if goes_on { "Running" } else { phase(&regular) }.to_owned());
         status.reason = Some(UNMANAGED.to_owned());
         status.message = Some(message);
         let of_pod = all.iter().filter(|c| c.uid == newest.uid);
@@ -87,15 +91,8 @@ impl Turn {
             withheld: BTreeSet::new(),
             ceiling: 0,
         };
-        Some(PodView {
-            pod: Arc::new(pod),
-            status: Arc::new(status),
-            leaving,
-            stale: false,
-            is_kept: false,
-            is_told: false,
-            is_over: false,
-        })
+        let is_kept = self.entries.get(key).is_some_and(|entry| entry.can_hurry(&pod.uid, now));
+        Some(PodView { leaving, is_kept, is_told: false, ..PodView::shown(Arc::new(pod), Arc::new(status)) })
     }
 
     /// The first error about a path.
@@ -190,12 +187,16 @@ fn status_of(c: &Owned, name: &str) -> ContainerStatus {
     }
 }
 
+fn runs(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
 fn phase(regular: &[ContainerStatus]) -> &'static str {
     let state = |s: &ContainerStatus| s.state.clone().unwrap_or_default();
     let ended = |s: &ContainerStatus| state(s).terminated.map(|t| t.exit_code);
     match regular {
         [] => "Pending",
-        all if all.iter().any(|s| state(s).running.is_some()) => "Running",
+        all if all.iter().any(runs) => "Running",
         all if all.iter().all(|s| ended(s) == Some(0)) => "Succeeded",
         all if all.iter().all(|s| ended(s).is_some()) => "Failed",
         _ => "Pending",

@@ -6,17 +6,20 @@ use std::sync::Arc;
 
 use super::Turn;
 use super::admission::Rejection;
+use super::docker::Engine;
 use super::entry::{Blocked, Entry};
-use super::sources::SourceState;
+use super::sources::{Content, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
 use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
+use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::recorder::words;
-use crate::status::snapshot::{PodView, Snapshot, SourceView};
+use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView};
+use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
 
 impl Turn {
@@ -27,20 +30,16 @@ impl Turn {
         let leaving = self.entries.iter().filter(|(key, _)| self.merge.get(key).is_none());
         pods.extend(leaving.filter_map(|(_, entry)| {
             let status = entry.status()?;
-            Some(PodView {
-                pod: Arc::clone(&status.pod),
-                status: Arc::clone(&status.status),
-                leaving: status.leaving.or(Some(now.wall)),
-                stale: false,
-                is_kept: false,
-                is_told: true,
-                is_over: false,
-            })
+            let (leaving, is_kept) =
+                (status.leaving.or(Some(now.wall)), entry.can_hurry(&status.pod.uid, now));
+            let shown = PodView::shown(Arc::clone(&status.pod), Arc::clone(&status.status));
+            Some(PodView { leaving, is_kept, ..shown })
         }));
         pods.extend(self.refused_views(now));
         let shown = order::set(pods.iter().map(|view| view.pod.key.clone()));
-        pods.extend(self.unmanaged_views().filter(|view| !shown.contains(&view.pod.key)));
+        pods.extend(self.unmanaged_views(now).filter(|view| !shown.contains(&view.pod.key)));
         order::sort_by(&mut pods, |a, b| a.pod.key.cmp(&b.pod.key));
+        let claims = self.claim_views(&pods);
         let mut problems: Vec<Problem> = self
             .sources
             .values()
@@ -51,6 +50,7 @@ impl Turn {
         problems.extend(self.held_problems());
         problems.extend(self.name_problems());
         problems.extend(self.merge.pods().filter_map(|pod| priority_problem(pod)));
+        problems.extend(self.merge.pods().filter_map(|pod| self.grace_problem(pod)));
         problems.extend(self.network_problems());
         problems.extend(self.object_problems());
         problems.extend(self.logged.kept.iter().map(|(key, path)| Problem {
@@ -65,7 +65,7 @@ impl Turn {
         Snapshot {
             node: self.config.node_name.clone(),
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
-            docker: self.docker.view.clone(),
+            docker: self.docker.engine.view(self.config.docker.to_string()),
             drain: self.drain_view(),
             conditions: self.node.conditions().to_vec(),
             stuck: self.stuck.clone(),
@@ -74,6 +74,8 @@ impl Turn {
             evictions: self.eviction_views(now),
             sources: self.source_views(&problems),
             policies: self.policies(),
+            claims,
+            standings: order::map(Source::ALL.map(|source| (source, self.standing_view(source)))),
             pods,
             problems,
         }
@@ -82,9 +84,32 @@ impl Turn {
     /// Whether the daemon has begun its work: Docker was listed, or does not answer, and a source was read, or cannot be.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let asked = self.docker.view.reachable
-            || self.docker.view.problem.as_deref() != Some(super::docker::NOT_ASKED);
+        let asked = self.docker.engine != Engine::NotAsked;
         asked && (self.sources.is_empty() || self.sources.values().any(|source| source.heard))
+    }
+
+    /// What a pod is told whose source may not have its grace.
+    fn grace_problem(&self, pod: &DesiredPod) -> Option<Problem> {
+        let of = |pod: &DesiredPod| pod.spec.termination_grace_period_seconds;
+        let (counts, claimed) = (of(pod)?, of(self.merge.as_written(&pod.key)?)?);
+        (counts < claimed).then(|| {
+            counts_as(
+                pod,
+                "spec.terminationGracePeriodSeconds",
+                &counts.to_string(),
+                "the longest",
+                "max-grace",
+            )
+        })
+    }
+
+    fn standing_view(&self, source: Source) -> StandingView {
+        let policies = &self.config.policy;
+        StandingView {
+            requests: policies.max_requests(source),
+            evict_first: policies.evict_first(source),
+            claims: policies.max_claim_storage(source),
+        }
     }
 
     /// Images of wanted versions that are not shown, for an older one runs still: they are needed when it has stopped.
@@ -114,30 +139,30 @@ impl Turn {
             let stopping = entry.and_then(|entry| entry.worker.as_ref()).and_then(|worker| worker.stopping);
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving.or(stopping));
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
-            let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
-            return PodView { pod, status: shown, leaving, stale, is_kept, is_told: true, is_over: false };
+            let is_kept = entry.is_some_and(|it| it.desired.is_some() || it.can_hurry(&pod.uid, now));
+            return PodView { leaving, stale, is_kept, ..PodView::shown(pod, shown) };
         }
         let is_over = self.is_deleted_here(pod);
         if let Some(ended) = self.ended.get(&pod.key).filter(|ended| ended.pod.uid == pod.uid && is_over) {
             let (pod, status, leaving) = (Arc::clone(pod), Arc::clone(&ended.status), ended.leaving);
-            return PodView { pod, status, leaving, stale, is_kept: false, is_told: true, is_over };
+            return PodView { leaving, stale, is_over, ..PodView::shown(pod, status) };
         }
         if let Some(status) = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status) {
             let (pod, status) = (Arc::clone(pod), Arc::clone(status));
-            return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: true, is_over };
+            return PodView { stale, is_over, ..PodView::shown(pod, status) };
         }
         if self.is_past(pod) && !is_over {
             // Nothing is known of it here beside that it has ended, and that the server knows.
             let (pod, status) = (Arc::clone(pod), Arc::new(pod.status.clone()));
-            return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: false, is_over };
+            return PodView { stale, is_told: false, ..PodView::shown(pod, status) };
         }
         let status = status::compute(&status::Input {
             pod,
             observed: &Observed::default(),
             probes: &Probes::default(),
             waiting: &entry
-                .and_then(|entry| entry.no_thread.as_deref())
-                .map(no_thread(pod))
+                .and_then(|entry| entry.spawn_failed.as_ref())
+                .map(|failed| no_thread(pod, &failed.why))
                 .unwrap_or_default(),
             digests: &std::collections::BTreeMap::new(),
             messages: &std::collections::BTreeMap::new(),
@@ -149,15 +174,8 @@ impl Turn {
             now: now.wall,
         });
         let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
-        PodView {
-            pod: Arc::clone(pod),
-            status: Arc::new(status),
-            leaving: None,
-            stale,
-            is_kept,
-            is_told: is_over,
-            is_over,
-        }
+        let view = PodView::shown(Arc::clone(pod), Arc::new(status));
+        PodView { stale, is_kept, is_told: is_over, is_over, ..view }
     }
 
     /// The source has it deleted, none of its containers runs, and none will be started.
@@ -166,7 +184,7 @@ impl Turn {
         let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
         let is_stopped =
             worker.map_or_else(|| !self.docker.found.contains_key(&pod.key), |worker| worker.terminated);
-        is_deleted && is_stopped && self.docker.listed && self.docker.view.reachable
+        is_deleted && is_stopped && self.docker.listed && self.docker.engine.answers()
     }
 
     /// Pods that the policy refuses and that have no other wanted version: shown as failed.
@@ -177,22 +195,14 @@ impl Turn {
         let mut seen = std::collections::BTreeSet::new();
         shown.filter(move |r| seen.insert(r.pod.key.clone())).map(move |Refused { pod, reason, message }| {
             let status = Arc::new(status::rejected(pod, reason, message, wall));
-            PodView {
-                pod: Arc::clone(pod),
-                status,
-                leaving: None,
-                stale: false,
-                is_kept: false,
-                is_told: true,
-                is_over: false,
-            }
+            PodView::shown(Arc::clone(pod), status)
         })
     }
 
     /// The policy of each source.
-    fn policies(&self) -> BTreeMap<String, policy::Told> {
+    fn policies(&self) -> BTreeMap<String, policy::PolicyView> {
         let config = &self.config;
-        let told = |source| policy::Told::of(&config.policy, source);
+        let told = |source| policy::PolicyView::of(&config.policy, source);
         order::map(self.sources.keys().map(|source| (source.to_string(), told(*source))))
     }
 
@@ -203,8 +213,8 @@ impl Turn {
             ready: self.merge.ready(*source),
             pods: self.merge.pods().filter(|p| p.source == *source).count(),
             last_success: state.last_success,
-            accepted: state.accepted,
-            restored: state.restored,
+            accepted: state.content.accepted(),
+            restored: state.content == Content::Remembered,
             objects: self.merge.objects().keys().filter(|(of, _)| of == source).count(),
             problem: self.stuck_source(*source).or_else(|| state.reading.trouble().map(str::to_owned)),
             degraded: self.degraded(*source, state, problems),
@@ -214,7 +224,7 @@ impl Turn {
 
     /// What is wrong with a source whose thread hangs: nobody reads it, and what was read last counts.
     fn stuck_source(&self, source: Source) -> Option<String> {
-        let hangs = self.stuck.contains(&format!("the {source} source"));
+        let hangs = self.stuck.contains(&Task::Source(source));
         hangs.then(|| {
             "podkeeper hangs while it reads it, or writes down what it said: a file system does not answer".to_owned()
         })
@@ -238,7 +248,7 @@ impl Turn {
             Source::Api => of_api(p),
         };
         let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
-        let unanswered = self.stuck.contains(&format!("the store of source {source}")).then(|| {
+        let unanswered = self.stuck.contains(&Task::Store(source)).then(|| {
             "what it says is not remembered: the disk of the root directory does not answer".to_owned()
         });
         let mut errors = unanswered
@@ -258,31 +268,34 @@ impl Turn {
 /// What a pod is told whose source may not have its priority.
 fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
     let (counts, claimed) = (priority::of(pod), priority::claimed(pod));
-    // Who claims nothing is told nothing, though a source may come behind others as a whole.
+    // A pod without a claim gets no warning, though its source may come behind others as a whole.
     if counts == claimed || claimed == 0 {
         return None;
     }
     let field = if pod.spec.priority.is_some() { "spec.priority" } else { "spec.priorityClassName" };
+    Some(counts_as(pod, field, &counts.to_string(), "the highest", "max-priority"))
+}
+
+/// A field of a pod counts as something else, for its source may not have more.
+fn counts_as(pod: &DesiredPod, field: &str, counts: &str, most: &str, setting: &str) -> Problem {
     let source = pod.source;
-    Some(Problem {
+    Problem {
         severity: Severity::Warning,
         path: pod.origin.path.clone(),
         at: None,
         pod: Some(pod.key.to_string()),
         field: Some(field.to_owned()),
         message: format!(
-            "counts as {counts}: the highest that pods of source {source} may have (--source-policy {source}=max-priority)"
+            "counts as {counts}: {most} that pods of source {source} may have (--source-policy {source}={setting})"
         ),
-    })
+    }
 }
 
 /// Why each container of a pod waits that has no worker.
-fn no_thread(pod: &DesiredPod) -> impl Fn(&str) -> Waiting {
-    move |why| {
-        let waits = |name: &str| {
-            let (reason, message) = ("ContainerCreating".to_owned(), words::no_thread(why).message);
-            (name.to_owned(), WaitingReason { reason, message })
-        };
-        pod.containers().map(|(_, container)| waits(&container.name)).collect()
-    }
+fn no_thread(pod: &DesiredPod, why: &str) -> Waiting {
+    let waits = |name: &str| {
+        let (reason, message) = (Reason::ContainerCreating, words::no_thread(why).message);
+        (name.to_owned(), WaitingReason { reason, message })
+    };
+    pod.containers().map(|(_, container)| waits(&container.name)).collect()
 }

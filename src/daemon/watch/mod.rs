@@ -14,14 +14,11 @@ use std::{io, thread};
 
 use crossbeam_channel::{Sender, TrySendError};
 
-use crate::base::pulse::Pulses;
-use crate::base::{limits, pulse};
+use crate::base::limits;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::Event;
+use crate::status::task::Pulses;
 use rounds::{Rounds, Seen};
-
-/// What users call the main thread.
-pub(super) const MAIN: &str = "the main loop";
 
 /// Handle of the thread. Dropping it ends the thread.
 #[derive(Debug)]
@@ -159,14 +156,4 @@ impl Body {
             }
         }
     }
-}
-
-/// Has the main thread watched.
-pub(super) fn join_main(pulses: &Pulses) {
-    pulses.join(MAIN.to_owned());
-}
-
-/// Waits as [`pulse::waits`] does: for threads that wait for channels.
-pub(super) fn waits<T>(wait: impl FnOnce() -> T) -> T {
-    pulse::waits(wait)
 }

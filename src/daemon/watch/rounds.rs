@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::MAIN;
 use crate::base::limits;
 use crate::base::pace::Pace;
 use crate::base::pulse::Busy;
+use crate::status::task::Task;
 
 /// How the service says it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct Step {
     /// Datagrams for the service manager.
     pub(super) tell: Vec<String>,
     /// Threads that hang, if they are others than before.
-    pub(super) stuck: Option<Vec<String>>,
+    pub(super) stuck: Option<Vec<Task>>,
     /// Lines for the log.
     pub(super) log: Vec<String>,
 }
@@ -38,12 +38,12 @@ pub(super) struct Rounds {
     look: Duration,
     /// Without a watchdog: nobody hangs where nobody works, so a look that finds all at rest is followed by a later one.
     pace: Pace,
-    /// What was busy at the last look: name and since when.
-    before: BTreeMap<String, Duration>,
+    /// What was busy at the last look, and since when.
+    before: BTreeMap<Task, Duration>,
     /// Threads that hang, and since when, as they were logged.
-    hung: BTreeMap<String, Duration>,
-    /// That they do, as the main loop was told.
-    told: Vec<String>,
+    hung: BTreeMap<Task, Duration>,
+    /// That they do, as the main loop was told; `None`: it was not told the latest.
+    told: Option<Vec<Task>>,
     ready: bool,
     status: Option<(Duration, String)>,
 }
@@ -59,14 +59,19 @@ impl Rounds {
             pace: Pace::new(limits::WATCH_LOOK),
             before: BTreeMap::new(),
             hung: BTreeMap::new(),
-            told: Vec::new(),
+            told: Some(Vec::new()),
             ready: false,
             status: None,
         }
     }
 
     /// What is to be done at this time. `busy` is asked when the threads are to be looked at.
-    pub(super) fn step(&mut self, now: Duration, seen: &Seen, busy: impl FnOnce() -> Vec<Busy>) -> Step {
+    pub(super) fn step(
+        &mut self,
+        now: Duration,
+        seen: &Seen,
+        busy: impl FnOnce() -> Vec<Busy<Task>>,
+    ) -> Step {
         let mut step = Step::default();
         if now >= self.look {
             let busy = busy();
@@ -95,36 +100,37 @@ impl Rounds {
     }
 
     /// Compares with the last look. Returns whether the main loop is well.
-    fn threads(&mut self, busy: Vec<Busy>, step: &mut Step) -> bool {
+    fn threads(&mut self, busy: Vec<Busy<Task>>, step: &mut Step) -> bool {
         // With the same piece of work at two looks: a stop of the whole process makes no thread look hung.
         let (mut hung, mut now, mut main) = (BTreeMap::new(), BTreeMap::new(), true);
-        for Busy { name, since, age } in busy {
-            if self.before.get(&name) == Some(&since) {
-                main &= name != MAIN;
-                if age >= limits::STUCK || self.half.is_some() && name == MAIN {
-                    if self.hung.get(&name) != Some(&since) {
-                        step.log.push(words(&name, age, self.half.is_some()));
+        for Busy { task, since, age } in busy {
+            if self.before.get(&task) == Some(&since) {
+                let is_main = task == Task::MainLoop;
+                main &= !is_main;
+                if age >= limits::STUCK || self.half.is_some() && is_main {
+                    if self.hung.get(&task) != Some(&since) {
+                        step.log.push(words(&task, age, self.half.is_some()));
                     }
-                    hung.insert(name.clone(), since);
+                    hung.insert(task.clone(), since);
                 }
             }
-            now.insert(name, since);
+            now.insert(task, since);
         }
-        for name in self.hung.keys().filter(|name| !hung.contains_key(*name)) {
-            step.log.push(format!("{name} works again"));
+        for task in self.hung.keys().filter(|task| !hung.contains_key(*task)) {
+            step.log.push(format!("{task} works again"));
         }
         (self.before, self.hung) = (now, hung);
-        let names: Vec<String> = self.hung.keys().cloned().collect();
-        if names != self.told {
-            self.told.clone_from(&names);
-            step.stuck = Some(names);
+        let tasks: Vec<Task> = self.hung.keys().cloned().collect();
+        if self.told.as_ref() != Some(&tasks) {
+            self.told = Some(tasks.clone());
+            step.stuck = Some(tasks);
         }
         main
     }
 
     /// The main loop could not be told which threads hang.
     pub(super) fn untold(&mut self) {
-        self.told = vec![String::new()];
+        self.told = None;
     }
 
     /// When to go on, while the state stays as it is.
@@ -140,23 +146,30 @@ impl Rounds {
     }
 }
 
-fn words(name: &str, age: Duration, watched: bool) -> String {
-    let then = match name {
-        MAIN if watched => "systemd's watchdog ends podkeeper, and it is started again; the pods run on",
-        MAIN => "the pods run on, and nothing is started or stopped until it goes on",
+fn words(task: &Task, age: Duration, watched: bool) -> String {
+    let then = match task {
+        Task::MainLoop if watched => {
+            "systemd's watchdog ends podkeeper, and it is started again; the pods run on"
+        }
+        Task::MainLoop => "the pods run on, and nothing is started or stopped until it goes on",
         _ => "what depends on it waits, everything else goes on; a disk may not answer",
     };
-    format!("{name} has not moved for {} s: {then}", age.as_secs())
+    format!("{task} has not moved for {} s: {then}", age.as_secs())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::PodKey;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn busy(name: &str, since: u32, age: u32) -> Busy {
-        Busy { name: name.to_owned(), since: SECOND * since, age: SECOND * age }
+    fn pod() -> Task {
+        Task::Pod(PodKey { namespace: "a".to_owned(), name: "b".to_owned() })
+    }
+
+    fn busy(task: Task, since: u32, age: u32) -> Busy<Task> {
+        Busy { task, since: SECOND * since, age: SECOND * age }
     }
 
     fn seen(ready: bool, status: &str) -> Seen {
@@ -166,21 +179,21 @@ mod tests {
     #[test]
     fn a_thread_hangs_when_two_looks_find_it_at_the_same_work_for_too_long() {
         let mut rounds = Rounds::new(None, false);
-        let mut look = |n: u32, busy: Vec<Busy>| {
+        let mut look = |n: u32, busy: Vec<Busy<Task>>| {
             let step = rounds.step(limits::WATCH_LOOK * n, &Seen::default(), || busy);
             assert!(step.tell.is_empty(), "nobody listens");
             (step.stuck, step.log.len())
         };
         let long = u32::try_from(limits::STUCK.as_secs()).unwrap();
         let none = (None, 0);
-        assert_eq!(look(0, vec![busy("pod a/b", 5, 1)]), none);
-        assert_eq!(look(1, vec![busy("pod a/b", 5, long - 1)]), none, "not for long enough");
-        assert_eq!(look(2, vec![busy("pod a/b", 7, long)]), none, "another piece of work");
-        assert_eq!(look(3, vec![busy("pod a/b", 7, long)]), (Some(vec!["pod a/b".to_owned()]), 1));
-        assert_eq!(look(4, vec![busy("pod a/b", 7, 2 * long)]), none, "it is told once");
+        assert_eq!(look(0, vec![busy(pod(), 5, 1)]), none);
+        assert_eq!(look(1, vec![busy(pod(), 5, long - 1)]), none, "not for long enough");
+        assert_eq!(look(2, vec![busy(pod(), 7, long)]), none, "another piece of work");
+        assert_eq!(look(3, vec![busy(pod(), 7, long)]), (Some(vec![pod()]), 1));
+        assert_eq!(look(4, vec![busy(pod(), 7, 2 * long)]), none, "it is told once");
         assert_eq!(look(5, vec![]), (Some(vec![]), 1), "it works again");
         // Where nobody works, the next look comes later.
-        assert_eq!(look(7, vec![busy("pod a/b", 9, 2 * long)]), none);
+        assert_eq!(look(7, vec![busy(pod(), 9, 2 * long)]), none);
         assert_eq!(rounds.due(), limits::WATCH_LOOK * 8);
     }
 
@@ -188,7 +201,8 @@ mod tests {
     fn the_process_was_stopped_and_no_thread_hangs() {
         let mut rounds = Rounds::new(Some(SECOND * 90), true);
         let mut look = |at: u32, since: u32| {
-            let step = rounds.step(SECOND * at, &seen(true, ""), || vec![busy(MAIN, since, at - since)]);
+            let step =
+                rounds.step(SECOND * at, &seen(true, ""), || vec![busy(Task::MainLoop, since, at - since)]);
             (step.stuck, step.tell)
         };
         let fed = vec!["WATCHDOG=1".to_owned()];
@@ -201,17 +215,17 @@ mod tests {
     #[test]
     fn the_watchdog_is_fed_while_the_main_loop_moves_and_for_no_pod() {
         let mut rounds = Rounds::new(Some(SECOND * 4), true);
-        let mut look = |at: u32, busy: Vec<Busy>| {
+        let mut look = |at: u32, busy: Vec<Busy<Task>>| {
             let step = rounds.step(SECOND * at, &seen(false, ""), || busy);
             (step.tell, step.stuck)
         };
         let fed = vec!["WATCHDOG=1".to_owned()];
-        let pod = || busy("pod a/b", 0, 500);
-        assert_eq!(look(0, vec![pod()]), (fed.clone(), None));
+        let hung = || busy(pod(), 0, 500);
+        assert_eq!(look(0, vec![hung()]), (fed.clone(), None));
         assert_eq!(look(1, vec![]), (vec![], None), "too early");
-        assert_eq!(look(2, vec![pod(), busy(MAIN, 1, 1)]), (fed, Some(vec!["pod a/b".to_owned()])));
-        let both = vec!["pod a/b".to_owned(), MAIN.to_owned()];
-        assert_eq!(look(4, vec![pod(), busy(MAIN, 1, 3)]), (vec![], Some(both)), "it hangs");
+        assert_eq!(look(2, vec![hung(), busy(Task::MainLoop, 1, 1)]), (fed, Some(vec![pod()])));
+        let both = vec![Task::MainLoop, pod()];
+        assert_eq!(look(4, vec![hung(), busy(Task::MainLoop, 1, 3)]), (vec![], Some(both)), "it hangs");
         assert_eq!(rounds.due(), SECOND * 6);
     }
 

@@ -5,24 +5,35 @@ use std::{fmt, io};
 
 /// Why the daemon could not start. Once it runs, only a signal ends it.
 #[derive(Debug)]
-pub struct RunError {
-    what: &'static str,
-    error: io::Error,
+pub enum RunError {
+    /// What is not possible, and the system's error.
+    System(&'static str, io::Error),
+    /// How the kernel is not as pods need it.
+    Kernel(String),
+    /// The main thread has panicked; what it said stands in the log.
+    Panicked,
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.error)
+        match self {
+            RunError::System(what, error) => write!(f, "{what}: {error}"),
+            RunError::Kernel(why) => write!(f, "the kernel is not set up for pods: {why}"),
+            RunError::Panicked => f.write_str("the main thread has panicked"),
+        }
     }
 }
 
 impl Error for RunError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
+        match self {
+            RunError::System(_, error) => Some(error),
+            RunError::Kernel(_) | RunError::Panicked => None,
+        }
     }
 }
 
 /// Wraps an error of the system; `what` says what is not possible.
 pub(in crate::daemon) fn cannot(what: &'static str) -> impl Fn(io::Error) -> RunError {
-    move |error| RunError { what, error }
+    move |error| RunError::System(what, error)
 }

@@ -5,31 +5,31 @@ use std::sync::Arc;
 use super::{Parts, RunError, cannot};
 use crate::api;
 use crate::api::holdings::{Holdings, Reading};
-use crate::api::told::Told;
+use crate::api::told::ApiBoard;
 use crate::api_client::Client;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
-use crate::daemon::watch::MAIN;
 use crate::pod::Source;
 use crate::probe::Prober;
 use crate::server::kubelet;
+use crate::server::large::Large;
 use crate::server::{Others, Servers};
 use crate::status::snapshot::Latest;
 use crate::worker::pulls::Pulls;
 
 /// The servers, the thread that reads the API's store, and where the API is told what is new.
-type Serving = (Option<Servers>, Option<Reading>, Option<Told>);
+type Serving = (Option<Servers>, Option<Reading>, Option<ApiBoard>);
 
 impl Parts<'_> {
     pub(super) fn serve(&self, pods: Latest, prober: Prober, pulls: Pulls) -> Result<Serving, RunError> {
-        let told = Told::default();
+        let told = ApiBoard::default();
         let (holdings, reading) = self.holdings(&told)?.unzip();
         let servers = self.servers(pods, prober, pulls, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
     /// What is written over the API, and the thread that reads it.
-    fn holdings(&self, told: &Told) -> Result<Option<(Holdings, Reading)>, RunError> {
+    fn holdings(&self, told: &ApiBoard) -> Result<Option<(Holdings, Reading)>, RunError> {
         let config = self.config;
         match &config.sources.api {
             // Writes go to the cluster then.
@@ -52,21 +52,26 @@ impl Parts<'_> {
         pods: Latest,
         prober: Prober,
         pulls: Pulls,
-        told: Told,
+        told: ApiBoard,
         holdings: Option<Holdings>,
     ) -> Result<Option<Servers>, RunError> {
         let config = self.config;
         let node = Arc::new(kubelet::Node {
+            large: Large::default(),
             pods,
             docker: self.docker.clone(),
             pulses: self.pulses.clone(),
-            main_loop: MAIN,
             root_dir: config.root_dir.clone(),
             figures: kubelet::figures::Figures::default(),
             prober,
             checks: kubelet::healthz::Counts::default(),
             node_ips: config.network.node_ips.clone(),
         });
+        // Clients of their own: a flood of tokens takes no call from the node's own work.
+        let client = |asks: bool| match &config.sources.api {
+            Some(ApiSource::Cluster(settings)) if asks => Some(Client::awaiting(settings.kubeconfig.clone())),
+            _ => None,
+        };
         let api = config.api.clone().map(|settings| {
             let parts = api::Parts {
                 node: Arc::clone(&node),
@@ -77,17 +82,11 @@ impl Parts<'_> {
                 node_name: config.node_name.clone(),
                 node_ips: config.network.node_ips.clone(),
                 pulls,
+                server: client(settings.auth.asks()),
             };
             Box::new(move || vec![api::port(&settings, parts)]) as Others
         });
-        // A client of its own: a flood of tokens takes no call from the node's own work.
-        let server = match &config.sources.api {
-            Some(ApiSource::Cluster(settings)) if config.server.asks() => {
-                Some(Client::awaiting(settings.kubeconfig.clone()))
-            }
-            _ => None,
-        };
-        Servers::start(&config.server, node, api, server, &self.pulses)
+        Servers::start(&config.server, node, api, client(config.server.auth.asks()), &self.pulses)
             .map_err(cannot("the servers could not be started"))
     }
 }

@@ -87,7 +87,7 @@ impl Parts<'_> {
 
     fn http_source(&self, settings: http::Settings, store: Saver) -> Result<HttpSource, RunError> {
         let acceptor = Acceptor { max_bytes: settings.max_bytes, ..self.acceptor(Source::Http) };
-        HttpSource::start(settings, acceptor, store, self.sink())
+        HttpSource::start(settings, acceptor, store, self.sink(), self.pulses.clone())
             .map_err(cannot("the URL source could not be started"))
     }
 
@@ -96,11 +96,19 @@ impl Parts<'_> {
         (client, pods): &(Client, ServerPods),
         store: Option<Saver>,
     ) -> Result<api::ApiSource, RunError> {
-        // Nobody signs what a server says, and TLS says who it is.
+        // The server's answers are not signed; TLS says who it is.
         let acceptor = Acceptor { verifier: None, ..self.acceptor(Source::Api) };
-        let (client, pods, out) = (client.clone(), pods.clone(), self.sink());
-        api::ApiSource::start(api::Parts { client, acceptor, store, pods, clock: self.clock, out })
-            .map_err(cannot("the source of the API server could not be started"))
+        let parts = api::Parts {
+            client: client.clone(),
+            acceptor,
+            store,
+            pods: pods.clone(),
+            clock: self.clock,
+            patience: api::Patience::default(),
+            pulses: self.pulses.clone(),
+            out: self.sink(),
+        };
+        api::ApiSource::start(parts).map_err(cannot("the source of the API server could not be started"))
     }
 
     fn sink(&self) -> Sink {

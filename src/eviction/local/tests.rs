@@ -14,7 +14,8 @@ fn the_first_limit_that_is_exceeded_is_the_reason() {
                 used.iter().filter(|(name, _)| names.contains(*name)).map(|(n, u)| ((*n).to_owned(), *u)),
             )
         };
-        let used = Used { volumes: of(&wanted.volumes), containers: of(&wanted.containers), files: 0 };
+        let used =
+            Used { volumes: of(&wanted.volumes), containers: of(&wanted.containers), ..Used::default() };
         let told = match verdict(&pod, &used) {
             Verdict::Over(message) => message,
             Verdict::Within { percent, left } => format!("{percent} {left}"),
@@ -66,6 +67,8 @@ fn only_what_a_limit_needs_is_counted() {
             added: wanted(&pod(spec)).is_some_and(|it| it.added),
             volumes: order::set(volumes.iter().map(|name| (*name).to_owned())),
             containers: order::set(containers.iter().map(|name| (*name).to_owned())),
+            claims: BTreeMap::new(),
+            together: None,
         };
         assert_eq!(wanted(&pod(spec)).unwrap_or_default(), expected, "{spec}");
     };
@@ -96,4 +99,17 @@ fn the_nearer_the_limit_the_sooner_the_next_look() {
     // 1 MiB a second, and 100 left: full in 100 seconds.
     assert_eq!(pause(10, 100 * MI, 10 * MI), 50 * second);
     assert_eq!(pause(10, MI, 10 * MI), limits::LIMITS_NEAR);
+}
+
+#[test]
+fn a_claim_may_hold_what_it_asks_for() {
+    let pod = pod("{containers: [{name: a}]}");
+    let told = |used| {
+        let claims = [("big".to_owned(), Claimed { used, size: MI })].into();
+        verdict(&pod, &Used { claims, ..Used::default() })
+    };
+    assert_eq!(told(MI), Verdict::Within { percent: 100, left: 0 });
+    let over = "Usage of PersistentVolumeClaim \"big\" exceeds its size \"1Mi\": it holds 1.0 MiB. No pod of its source \
+                starts with it until something is removed there, or the claim asks for more. ";
+    assert_eq!(told(MI + 1), Verdict::Over(over.into()));
 }

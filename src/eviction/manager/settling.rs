@@ -4,18 +4,19 @@
 //! Who fills a disk while it is being freed keeps it from getting emptier than it ever was in this shortage, so this ends.
 //! Who gives back a little again and again is not waited for without end, either.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Observations;
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::eviction::signal::Signal;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     /// The most that was left of each disk that is short, since the last pod went.
-    most: BTreeMap<Signal, u64>,
+    most: Table<Signal, u64>,
     /// The disks are watched at least until then.
     until: Option<Mono>,
     /// When the last pod had gone, or, before one went, when the disk began to get emptier.
@@ -33,7 +34,7 @@ impl Settling {
         }
         let disks = short.iter().filter(|signal| signal.is_of_disk());
         for (signal, seen) in disks.filter_map(|signal| Some((*signal, found.get(signal)?))) {
-            let most = *self.most.entry(signal).or_insert(seen.available);
+            let most = *self.most.get_or_insert(signal, seen.available);
             let step = (seen.capacity / limits::DISK_FREED_PART).max(1);
             if seen.available >= most.saturating_add(step) {
                 self.most.insert(signal, seen.available);
@@ -68,8 +69,8 @@ impl Settling {
         keeps
     }
 
-    /// Whether a time has passed in which it kept a pod from going, which is told once.
-    pub(super) fn has_passed(&mut self, now: Mono) -> bool {
+    /// Ends a time in which it kept a pod from going. True: there was one, which is told once.
+    pub(super) fn end_time(&mut self, now: Mono) -> bool {
         self.until.is_none_or(|until| now >= until) && std::mem::take(&mut self.has_kept)
     }
 }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::eviction::threshold::Amount;
+use crate::pod::Source;
 
 const MI: u64 = 1 << 20;
 const GI: u64 = 1 << 30;
@@ -21,7 +22,20 @@ fn pod(name: &str, priority: i32, request: u64, used: u64) -> Candidate {
     let key = PodKey { namespace: "default".to_owned(), name: name.to_owned() };
     let uid = name.to_owned();
     let (own_request, containers) = (None, Vec::new());
-    Candidate { key, uid, priority, used: Some(used), is_cut: false, request, own_request, containers }
+    Candidate {
+        key,
+        uid,
+        source: Source::File,
+        priority,
+        used: Some(used),
+        is_cut: false,
+        images: 0,
+        goes_first: false,
+        request,
+        asked: request,
+        own_request,
+        containers,
+    }
 }
 
 /// Those of `TestMemoryPressure` and its like.
@@ -290,7 +304,8 @@ fn memory_and_processes_are_seen_to_while_disks_are_being_measured() {
     // What was measured is old when something else had to be done first.
     manager.measured(Signal::NodeFs);
     assert_eq!(look(&mut manager, &found), Act::Evict(memory));
-    found.extend([(Signal::Memory, enough), (Signal::Pid, enough)]);
+    found.insert(Signal::Memory, enough);
+    found.insert(Signal::Pid, enough);
     assert_eq!(look(&mut manager, &found), Act::Measure(disk));
     manager.measured(Signal::NodeFs);
     assert_eq!(look(&mut manager, &found), Act::Evict(disk));

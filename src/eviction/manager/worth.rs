@@ -1,5 +1,6 @@
-//! What a pod has to use of a disk or of memory for its end to help, and what a pod is taken for that could not be counted whole. Both
-//! keep pods from going in vain, which is a deliberate difference from the kubelet.
+//! What a pod has to use of a disk or of memory for its end to help, what a pod is taken for that could not be counted whole,
+//! and which pods go though nobody knows what they use. The first two keep pods from going in vain, which is a deliberate
+//! difference from the kubelet.
 
 use super::Observation;
 use crate::eviction::rank::Candidate;
@@ -29,21 +30,38 @@ pub(super) fn least(threshold: &Threshold, seen: Observation, pods: &[Candidate]
 }
 
 /// Adds to what was counted of pods that could not be counted whole what nobody else is known to have. That is only done
-/// where the ends of all pods that were counted whole, and may go, would not end the shortage: most who have too much for
-/// a count are as innocent as others, and what nobody has is the system's, too.
+/// where the ends of all pods that were counted whole, may go, and would go before would not end the shortage: most who have
+/// too much for a count are as innocent as others, and what nobody has is the system's, too.
 pub(super) fn charge(
     pods: &mut [Candidate],
     seen: Observation,
     missing: u64,
     may_go: impl Fn(&Candidate) -> bool,
 ) {
-    let whole = pods.iter().filter(|pod| !pod.is_cut && may_go(pod)).filter_map(|pod| pod.used);
-    if whole.fold(0, u64::saturating_add) >= missing {
-        return;
-    }
+    let explained = |of_first: bool| {
+        let whole = pods.iter().filter(|pod| !pod.is_cut && may_go(pod) && (!of_first || pod.goes_first));
+        whole.filter_map(|pod| pod.used).fold(0, u64::saturating_add)
+    };
+    let (by_all, by_first) = (explained(false), explained(true));
     let known = pods.iter().filter_map(|pod| pod.used).fold(0, u64::saturating_add);
     let rest = seen.capacity.saturating_sub(seen.available).saturating_sub(known);
     for pod in pods.iter_mut().filter(|pod| pod.is_cut) {
-        pod.used = pod.used.map(|used| used.saturating_add(rest));
+        let explained = if pod.goes_first { by_first } else { by_all };
+        if explained < missing {
+            pod.used = pod.used.map(|used| used.saturating_add(rest));
+        }
     }
+}
+
+/// Which of the ranked pods goes, by its place: one whose end would help. Before a pod goes those go whose sources stand behind
+/// its own, though next to nothing is known of what they use: a descriptor in a message, a socket's queue or an image
+/// is counted as nobody's, and its end frees it.
+pub(super) fn first(ranked: &[Candidate], worth: u64, may_go: impl Fn(&Candidate) -> bool) -> Option<usize> {
+    // Of what nobody can tell the use of, nobody knows that its end would help.
+    let helps = |pod: &Candidate| may_go(pod) && pod.used.is_some_and(|used| used >= worth);
+    let chosen = ranked.iter().position(helps)?;
+    if ranked.get(chosen).is_some_and(|pod| pod.goes_first) {
+        return Some(chosen);
+    }
+    ranked.iter().position(|pod| pod.goes_first && may_go(pod)).or(Some(chosen))
 }

@@ -9,11 +9,15 @@ const MI: u64 = 1 << 20;
 fn pod(name: &str, priority: i32, used: Option<u64>, request: u64) -> Candidate {
     Candidate {
         key: PodKey { namespace: "default".to_owned(), name: name.to_owned() },
+        source: Source::File,
         uid: format!("{name}-uid"),
         priority,
         used,
         is_cut: false,
+        images: 0,
+        goes_first: false,
         request,
+        asked: request,
         own_request: None,
         containers: Vec::new(),
     }

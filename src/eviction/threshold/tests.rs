@@ -216,7 +216,7 @@ proptest::proptest! {
     fn no_text_breaks_a_parser(text in "([a-z.]{0,12}(memory.available)?[<=]?[-+0-9.]{0,12}[%MKi]{0,2},?){0,3}|\\PC{0,30}") {
         let _ = thresholds(&text, &mut Amounts::new());
         let _ = reclaims(&text, &mut Amounts::new());
-        let _ = grace_periods(&text, &mut BTreeMap::new());
+        let _ = grace_periods(&text, &mut Table::new());
     }
 }
 

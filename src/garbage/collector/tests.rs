@@ -80,18 +80,7 @@ impl Rig {
 }
 
 fn source(ready: bool) -> SourceView {
-    SourceView {
-        name: "file".into(),
-        location: String::new(),
-        ready,
-        restored: false,
-        last_success: None,
-        accepted: None,
-        pods: 0,
-        objects: 0,
-        problem: None,
-        degraded: None,
-    }
+    SourceView { ready, ..SourceView::silent("file") }
 }
 
 impl Drop for Rig {

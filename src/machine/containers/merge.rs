@@ -57,7 +57,7 @@ impl Machine {
                 continue;
             }
             let id = new.id.clone();
-            self.merge(new, now);
+            self.merge(new, self.origin(), now);
             // Also one that was only made: an inspect alone shows that its start failed.
             self.doubt(&id);
         }
@@ -84,7 +84,7 @@ impl Machine {
                 Some(record) => {
                     record.look_retry = Retry::default();
                     self.want_digest(&owned);
-                    self.merge(owned, now);
+                    self.merge(owned, self.origin(), now);
                 }
             },
             // Not there any more, or no longer ours.
@@ -96,7 +96,7 @@ impl Machine {
                 let retry = self.containers.record_mut(id).map(|record| &mut record.look_retry);
                 let first = retry.as_ref().is_none_or(|retry| !retry.has_failed());
                 if let Some(retry) = retry {
-                    retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                    retry.failed(now);
                 }
                 if first {
                     let words = words::inspect_failed(short(id), &error.to_string());
@@ -114,6 +114,7 @@ impl Machine {
 
     fn remove_record(&mut self, id: &str) {
         if let Some(gone) = self.containers.remove(id) {
+            self.is_still_attached(&gone);
             self.forget_file(&gone);
         }
     }
@@ -137,58 +138,57 @@ impl Machine {
             finished: None,
             seen: Some(now.mono),
         });
-        self.merge(lost, now);
+        self.merge(lost, self.origin(), now);
         self.looking.list_needed = true;
     }
 
-    /// Puts a fresh look into what is known.
-    pub(in crate::machine) fn merge(&mut self, mut new: Owned, now: &Now) {
+    /// Whether a container that is new to this machine was there before it looked.
+    pub(in crate::machine) fn origin(&self) -> Origin {
+        if self.looking.watching { Origin::WhileWatching } else { Origin::BeforeUs }
+    }
+
+    /// Puts a fresh look into what is known. `origin`: of a container that is new.
+    pub(in crate::machine) fn merge(&mut self, mut new: Owned, origin: Origin, now: &Now) {
+        self.fill_start(&mut new, origin, now);
+        let is_another =
+            self.containers.record(&new.id).is_some_and(|record| record.run.is_another(&new.state));
+        self.fill_run(&mut new, is_another, origin, now);
         let known = self.containers.get(&new.id);
         let is_new = known.is_none();
-        let was_running = known.is_some_and(|c| c.state.is_running());
-        let was_created = known.map(|c| c.state == RunState::Created);
-        self.fill_start(&mut new, now);
-        // Somebody started it again.
-        let again = self.containers.record(&new.id).is_some_and(|record| record.run.is_another(&new.state));
-        self.fill_run(&mut new, again, now);
-        // Made or started by a call whose answer never came.
         let of_pod = self.state.pod().is_some_and(|pod| pod.uid == new.uid);
-        let made = is_new && self.looking.watching && of_pod;
-        let ran = match &new.state {
-            RunState::Running { .. } => true,
-            RunState::Exited(exit) => !exit.cannot_run,
-            RunState::Created | RunState::Removing => false,
+        let change = match known {
+            None => first_sight(&new.state, origin, of_pod),
+            Some(known) => change(&known.state, &new.state, is_another),
         };
-        let started = ran && was_created.unwrap_or(made);
-        let died = (again || was_running) && new.state.is_dead();
         if is_new {
             self.volumes.may_have(&new.uid);
         }
-        if died {
-            let line = format!("pod {}: {}", self.key, death_notice(&new));
-            self.out.log(Level::Info, line);
-            if new.is_sandbox() {
-                self.cgroups.doubt(&new.uid);
+        match change {
+            Change::Ended => {
+                let line = format!("pod {}: {}", self.key, death_notice(&new));
+                self.out.log(Level::Info, line);
+                if new.is_sandbox() {
+                    self.cgroups.doubt(&new.uid);
+                }
             }
-        }
-        if again && new.state.is_running() {
-            let what = what(&new);
-            let line = format!(
-                "pod {}: {what} runs again: somebody started it, and its probes begin anew",
-                self.key
-            );
-            self.out.log(Level::Warn, line);
-        }
-        if made {
-            self.tell_created(&new);
+            Change::RunsAgain => {
+                let what = what(&new);
+                let line = format!(
+                    "pod {}: {what} runs again: somebody started it, and its probes begin anew",
+                    self.key
+                );
+                self.out.log(Level::Warn, line);
+            }
+            Change::Made | Change::MadeAndBegan => self.tell_created(&new),
+            Change::Found | Change::Began | Change::Same => {}
         }
         let (id, start_sent) = (new.id.clone(), new.start_sent);
         self.containers.put(new);
-        if started {
+        if matches!(change, Change::Began | Change::MadeAndBegan) {
             self.has_begun(&id, now);
         }
         let Some(record) = self.containers.record_mut(&id) else { return };
-        if died {
+        if change == Change::Ended {
             record.run.stop = None;
         }
         if !start_sent {
@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// Fills what a look does not tell of a container's start: that it failed, and that one may still come.
-    fn fill_start(&self, new: &mut Owned, now: &Now) {
+    fn fill_start(&self, new: &mut Owned, origin: Origin, now: &Now) {
         let known = self.containers.get(&new.id);
         let record = self.containers.record(&new.id);
         if let (RunState::Created, Some(message)) = (&new.state, record.and_then(|r| r.start_error.as_ref()))
@@ -214,7 +214,7 @@ impl Machine {
         // An earlier daemon may have started what it made. A container that appears later was made by a call whose
         // answer was never read, so no start of it can have been sent: it is of use unless that call was an earlier
         // daemon's, and the pod has gone on without it. Debug containers are started by the command line.
-        let foreign = known.is_none() && !self.looking.watching && !new.is_kind(ContainerKind::Ephemeral);
+        let foreign = known.is_none() && origin == Origin::BeforeUs && !new.is_kind(ContainerKind::Ephemeral);
         let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
         let is_past =
             || known.is_none() && pod.is_some_and(|pod| plan::is_past(pod, self.containers.current(), new));
@@ -225,7 +225,7 @@ impl Machine {
 
     /// Fills what a look does not tell of a container's run: its log, its resources, its network, when its end was
     /// seen, and what the kernel said of it. `again`: somebody started it again.
-    fn fill_run(&self, new: &mut Owned, again: bool, now: &Now) {
+    fn fill_run(&self, new: &mut Owned, again: bool, origin: Origin, now: &Now) {
         let known = self.containers.get(&new.id);
         let record = self.containers.record(&new.id);
         if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
@@ -233,6 +233,13 @@ impl Machine {
         }
         if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
             new.resources = known.resources;
+        }
+        // No look tells what plugins gave it.
+        if let (Role::Sandbox { ips, kept, .. }, Some(Role::Sandbox { ips: before, .. })) =
+            (&mut new.role, known.map(|c| &c.role))
+            && kept.cni
+        {
+            ips.clone_from(before);
         }
         if new.state.is_running()
             && let Role::Sandbox { link, .. } = &mut new.role
@@ -253,7 +260,7 @@ impl Machine {
             exit.seen = match known.map(|c| &c.state) {
                 Some(RunState::Exited(old)) if !again => old.seen,
                 Some(_) => Some(now.mono),
-                None => self.looking.watching.then_some(now.mono),
+                None => (origin == Origin::WhileWatching).then_some(now.mono),
             };
         }
     }
@@ -264,6 +271,66 @@ impl Machine {
             return;
         }
         self.call(Job::ImageInspect { image_id: image.clone() }, Call::ImageInspect { image: image.clone() });
+    }
+}
+
+/// Of a container that is new to a machine: whether the call that made it can have been this daemon's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::machine) enum Origin {
+    /// It was there before this daemon looked.
+    BeforeUs,
+    /// It came later.
+    WhileWatching,
+}
+
+/// What a look says of a container, after what was known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// It is new, and nothing of it happened under this daemon.
+    Found,
+    /// It was made by a call whose answer never came.
+    Made,
+    /// It was made and started by calls whose answers never came.
+    MadeAndBegan,
+    /// It was only made, and runs or has run.
+    Began,
+    /// Somebody started it again, and it runs.
+    RunsAgain,
+    /// Its run has ended, or that of somebody who started it again.
+    Ended,
+    /// It goes on as it was.
+    Same,
+}
+
+/// `of_pod`: it is of the pod that is wanted or is being stopped.
+fn first_sight(new: &RunState, origin: Origin, of_pod: bool) -> Change {
+    match origin {
+        Origin::WhileWatching if of_pod && has_run(new) => Change::MadeAndBegan,
+        Origin::WhileWatching if of_pod => Change::Made,
+        Origin::WhileWatching | Origin::BeforeUs => Change::Found,
+    }
+}
+
+/// `is_another`: Docker tells of another run than the one that was known.
+fn change(known: &RunState, new: &RunState, is_another: bool) -> Change {
+    if is_another {
+        return if new.is_dead() { Change::Ended } else { Change::RunsAgain };
+    }
+    match known {
+        RunState::Created if has_run(new) => Change::Began,
+        RunState::Running { .. } if new.is_dead() => Change::Ended,
+        RunState::Created | RunState::Running { .. } | RunState::Exited(_) | RunState::Removing => {
+            Change::Same
+        }
+    }
+}
+
+/// It runs, or ran.
+fn has_run(state: &RunState) -> bool {
+    match state {
+        RunState::Running { .. } => true,
+        RunState::Exited(exit) => !exit.cannot_run,
+        RunState::Created | RunState::Removing => false,
     }
 }
 
@@ -329,4 +396,55 @@ fn death_notice(dead: &Owned) -> String {
 /// First 12 digits of an id, as Docker prints it.
 pub(in crate::machine) fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(word: &str) -> RunState {
+        let mut exit = cannot_run(String::new(), Mono::default());
+        match word {
+            "created" => RunState::Created,
+            "running" => RunState::Running { started: None },
+            "exited" => {
+                exit.cannot_run = false;
+                RunState::Exited(exit)
+            }
+            "cannot run" => RunState::Exited(exit),
+            _ => RunState::Removing,
+        }
+    }
+
+    const STATES: [&str; 5] = ["created", "running", "exited", "cannot run", "removing"];
+
+    #[test]
+    fn what_is_new_was_made_by_us_only_where_we_watch_and_it_is_the_pods() {
+        use Change::{Found, Made, MadeAndBegan};
+        let made = STATES.map(|new| first_sight(&state(new), Origin::WhileWatching, true));
+        assert_eq!(made, [Made, MadeAndBegan, MadeAndBegan, Made, Made]);
+        for new in STATES {
+            assert_eq!(first_sight(&state(new), Origin::WhileWatching, false), Found, "{new}");
+            assert_eq!(first_sight(&state(new), Origin::BeforeUs, true), Found, "{new}");
+        }
+    }
+
+    #[test]
+    fn every_state_meets_every_look() {
+        use Change::{Began, Ended, RunsAgain, Same};
+        let rows = [
+            ("created", [Same, Began, Began, Same, Same]),
+            ("running", [Same, Same, Ended, Ended, Ended]),
+            ("exited", [Same, Same, Same, Same, Same]),
+            ("cannot run", [Same, Same, Same, Same, Same]),
+            ("removing", [Same, Same, Same, Same, Same]),
+        ];
+        for (known, changes) in rows {
+            for (new, expected) in STATES.into_iter().zip(changes) {
+                assert_eq!(change(&state(known), &state(new), false), expected, "{known}, then {new}");
+            }
+            assert_eq!(change(&state(known), &state("running"), true), RunsAgain, "{known}");
+            assert_eq!(change(&state(known), &state("exited"), true), Ended, "{known}");
+        }
+    }
 }

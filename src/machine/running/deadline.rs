@@ -12,25 +12,32 @@
 use std::time::Duration;
 
 use crate::base::clock::Now;
-use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
 use crate::machine::told::has_ended;
 use crate::plan::{Owned, Role};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerError, Reply, names};
+use crate::runtime::{Call, DockerError, names};
 
-/// What is remembered of the deadline.
+/// What is remembered of the deadline: of the pod that was judged last.
 #[derive(Debug, Default)]
-pub(in crate::machine) struct Deadline {
-    /// Of which UID, and since when it is active, counted from the machine's start.
-    since: Option<(String, Duration)>,
-    /// The UID whose deadline has passed.
-    passed: Option<String>,
-    /// Writing that down was tried.
-    tried: bool,
+pub(in crate::machine) struct Deadline(Option<Judged>);
+
+#[derive(Debug)]
+struct Judged {
+    uid: String,
+    /// Since when it is active, counted from the machine's start.
+    since: Duration,
+    passed: bool,
+    /// Failed tries to write that down.
     mark: Retry,
+}
+
+impl Deadline {
+    fn of(&self, uid: &str) -> Option<&Judged> {
+        self.0.as_ref().filter(|judged| judged.uid == uid)
+    }
 }
 
 /// Whether the pod may go on.
@@ -48,29 +55,32 @@ impl Machine {
     /// Judges the pod that is to run.
     pub(in crate::machine) fn deadline(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
         let up = self.settings.boot.at(now.mono);
-        let since = match &self.deadline.since {
-            Some((uid, since)) if *uid == pod.uid => *since,
-            _ => {
+        let (since, passed) = match self.deadline.of(&pod.uid) {
+            Some(judged) => (judged.since, judged.passed),
+            None => {
                 let since = self.told_since(&pod.uid).unwrap_or(up);
-                self.deadline = Deadline { since: Some((pod.uid.clone(), since)), ..Deadline::default() };
-                since
+                let judged = Judged { uid: pod.uid.clone(), since, passed: false, mark: Retry::default() };
+                self.deadline = Deadline(Some(judged));
+                (since, false)
             }
         };
-        if self.deadline.passed.as_ref() != Some(&pod.uid) {
+        if !passed {
             let told = self.containers.current().sandboxes(&pod.uid).into_iter().any(is_marked);
-            if !told && !self.has_passed(pod, up.saturating_sub(since), now) {
+            if !told && !self.await_deadline(pod, up.saturating_sub(since), now) {
                 return Verdict::Active;
             }
             if !told {
                 self.tell(None, words::deadline_exceeded());
             }
-            self.deadline.passed = Some(pod.uid.clone());
+            if let Some(judged) = &mut self.deadline.0 {
+                judged.passed = true;
+            }
         }
         self.mark(pod, now)
     }
 
-    /// The time is up, and the pod has not ended by itself.
-    fn has_passed(&mut self, pod: &DesiredPod, active: Duration, now: &Now) -> bool {
+    /// True: the time is up, and the pod has not ended by itself. Else the machine is woken up when it is.
+    fn await_deadline(&mut self, pod: &DesiredPod, active: Duration, now: &Now) -> bool {
         let Some(limit) = pod.spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()) else {
             return false;
         };
@@ -94,9 +104,10 @@ impl Machine {
             return Verdict::Passed;
         }
         let (id, name) = (sandbox.id.clone(), names::past_deadline(&self.key, &pod.uid, sandbox.attempt));
-        let verdict = if self.deadline.tried { Verdict::Passed } else { Verdict::Marking };
-        if now.mono < self.deadline.mark.until {
-            self.out.wake_at(self.deadline.mark.until);
+        let mark = self.deadline.of(&pod.uid).map_or(Retry::default(), |judged| judged.mark);
+        let verdict = if mark.has_failed() { Verdict::Passed } else { Verdict::Marking };
+        if now.mono < mark.until {
+            self.out.wake_at(mark.until);
         } else if !self.calls.is_busy(&id) && !self.calls.is_full() {
             self.call(Job::Rename { id: id.clone(), name: name.clone() }, Call::Rename { id, name });
         }
@@ -108,11 +119,11 @@ impl Machine {
         &mut self,
         id: &str,
         name: String,
-        answer: Result<Reply, DockerError>,
+        answer: Result<(), DockerError>,
         now: &Now,
     ) {
         match answer {
-            Ok(_) => {
+            Ok(()) => {
                 if let Some((sandbox, _)) = self.containers.current_mut(id) {
                     if let Role::Sandbox { kept, .. } = &mut sandbox.role {
                         kept.deadline.get_or_insert_default().passed = true;
@@ -121,8 +132,7 @@ impl Machine {
                 }
             }
             Err(error) => {
-                let first = !self.deadline.tried;
-                self.mark_later(now);
+                let first = self.mark_later(now);
                 self.doubt(id);
                 if first {
                     let why =
@@ -133,25 +143,28 @@ impl Machine {
         }
     }
 
-    /// Stopping the pod does not wait for a second try.
-    pub(in crate::machine) fn mark_later(&mut self, now: &Now) {
-        self.deadline.tried = true;
-        self.deadline.mark.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+    /// Stopping the pod does not wait for a second try. Returns whether this was the first one.
+    pub(in crate::machine) fn mark_later(&mut self, now: &Now) -> bool {
+        let Some(judged) = &mut self.deadline.0 else { return false };
+        let first = !judged.mark.has_failed();
+        judged.mark.failed(now);
+        first
     }
 
     /// Its deadline has passed, and none of its containers runs any more: only then it holds nothing that
     /// others may want.
     pub(in crate::machine) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
         let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
-        self.deadline.passed.as_ref() == Some(&pod.uid) && !self.containers.current().all.iter().any(runs)
+        self.deadline.of(&pod.uid).is_some_and(|judged| judged.passed)
+            && !self.containers.current().all.iter().any(runs)
     }
 
     /// What the label of a new sandbox tells the next daemon; `None` for a pod without a deadline.
     pub(in crate::machine) fn active_since(&self, pod: &DesiredPod) -> Option<String> {
         pod.spec.active_deadline_seconds?;
         let boot = &self.settings.boot.id;
-        let (_, since) = self.deadline.since.as_ref().filter(|(uid, _)| *uid == pod.uid)?;
-        (!boot.is_empty()).then(|| format!("{boot}/{}", since.as_millis()))
+        let judged = self.deadline.of(&pod.uid)?;
+        (!boot.is_empty()).then(|| format!("{boot}/{}", judged.since.as_millis()))
     }
 
     /// Since when the pod is active, by its sandboxes of this start of the machine.

@@ -17,6 +17,7 @@ use crate::machine::start::made;
 use crate::machine::state::State;
 use crate::plan::{Owned, PreStop, StartRef, actions};
 use crate::pod::DesiredPod;
+use crate::pod::waiting::Reason;
 use crate::probe::spec::{Action, HookAction};
 use crate::probe::{HookKind, HookWish};
 use crate::recorder::words;
@@ -94,7 +95,12 @@ impl Machine {
 
     /// Begins the preStop hook of a container that is to be stopped with `grace`, unless it has begun, and
     /// takes it further. True: its stop signal has to wait.
-    pub(in crate::machine) fn pre_stop_runs(&mut self, id: &str, grace: Option<Duration>, now: &Now) -> bool {
+    pub(in crate::machine) fn advance_pre_stop(
+        &mut self,
+        id: &str,
+        grace: Option<Duration>,
+        now: &Now,
+    ) -> bool {
         let began = self.stopping.since.unwrap_or(now.mono);
         if self.hook(id, HookKind::PreStop).is_none() {
             let Some(owned) = self.containers.get(id) else { return false };
@@ -147,14 +153,14 @@ impl Machine {
         let hook = match action {
             HookAction::Do(action) => Hook::Asked(action),
             HookAction::Sleep(time) => Hook::Sleeps(now.mono.after(time)),
-            HookAction::Invalid => Hook::Asked(Action::Exec(Vec::new())),
+            HookAction::Invalid => Hook::Failed,
         };
-        let invalid = action_is_invalid(&hook);
+        let has_failed = hook == Hook::Failed;
         if let Some(record) = self.containers.record_mut(id) {
             record.run.hooks.insert(kind, hook);
         }
-        if invalid {
-            self.hooked(id, kind, Err("invalid handler".to_owned()));
+        if has_failed {
+            self.tell_failed_hook(id, kind);
         }
     }
 
@@ -162,16 +168,19 @@ impl Machine {
     pub(in crate::machine) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
         let Some(hook) = self.hook_mut(id, kind).filter(|hook| hook.is_under_way()) else { return };
         *hook = if result.is_ok() { Hook::Over } else { Hook::Failed };
-        if result.is_ok() {
-            return;
+        if result.is_err() {
+            self.tell_failed_hook(id, kind);
         }
+    }
+
+    fn tell_failed_hook(&mut self, id: &str, kind: HookKind) {
         let Some(owned) = self.containers.get(id).cloned() else { return };
         match kind {
             HookKind::PreStop => self.tell_of(&owned, words::pre_stop_failed()),
             HookKind::PostStart => {
                 let words = words::post_start_failed();
                 if let Some(name) = owned.container_name() {
-                    self.set_waiting(name, "PostStartHookError", &words.message);
+                    self.set_waiting(name, Reason::PostStartHookError, &words.message);
                 }
                 self.tell_of(&owned, words);
             }
@@ -215,10 +224,6 @@ impl Machine {
 pub(in crate::machine) fn is_unready(record: &Record) -> bool {
     let post_start = record.run.hooks.get(&HookKind::PostStart);
     post_start.is_some_and(|hook| hook.is_under_way() || matches!(hook, Hook::GivenUp | Hook::Failed))
-}
-
-fn action_is_invalid(hook: &Hook) -> bool {
-    matches!(hook, Hook::Asked(Action::Exec(command)) if command.is_empty())
 }
 
 /// Has this container a postStart hook?

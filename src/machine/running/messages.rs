@@ -13,7 +13,7 @@ use crate::machine::containers::Look;
 use crate::machine::output::Output;
 use crate::plan::Way;
 use crate::plan::{Owned, RunState};
-use crate::runtime::{Call, DockerError, RefusalKind, Reply};
+use crate::runtime::{Call, DockerError, RefusalKind};
 use crate::termination::{self, LogFile};
 
 /// What is known of one container's message.
@@ -72,7 +72,6 @@ impl Machine {
     }
 
     /// Takes what an [`Output::ReadMessage`] brought: what the file says, or what is to be said in its place.
-    ///
     pub(in crate::machine) fn message_read(&mut self, id: &str, read: Result<String, String>) {
         let Some(container) = self.containers.current().get(id) else { return };
         let RunState::Exited(exit) = &container.state else { return };
@@ -84,10 +83,9 @@ impl Machine {
     }
 
     /// Takes a log's last lines.
-    pub(in crate::machine) fn log_read(&mut self, id: &str, answer: Result<Reply, DockerError>) {
+    pub(in crate::machine) fn log_read(&mut self, id: &str, answer: Result<Vec<u8>, DockerError>) {
         let text = match answer {
-            Ok(Reply::Output(body)) => termination::log_text(&body),
-            Ok(_) => String::new(),
+            Ok(body) => termination::log_text(&body),
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => String::new(),
             Err(error) if error.refusal() == Some(&RefusalKind::LogNotKept) => {
                 "Error on reading termination message from logs: none is kept (--container-log-driver=none)"

@@ -6,14 +6,13 @@
 //! says to be 0, is no difference: at worst one call too many is made, and never a restart for nothing.
 
 use crate::base::clock::{Mono, Now};
-use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
 use crate::machine::state::State;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerError, Reply, Resources, resources};
+use crate::runtime::{Call, DockerError, Resources, resources};
 use crate::status::{NO_RESIZE, Resize};
 use k8s_openapi::api::core::v1::Container;
 
@@ -96,13 +95,13 @@ impl Machine {
         &mut self,
         id: &str,
         wanted: Resources,
-        answer: Result<Reply, DockerError>,
+        answer: Result<(), DockerError>,
         now: &Now,
     ) {
         let Some((owned, record)) = self.containers.current_mut(id) else { return };
         let name = owned.container_name().unwrap_or_default().to_owned();
         match answer {
-            Ok(_) => {
+            Ok(()) => {
                 record.size = Some(wanted);
                 record.size_failure = None;
                 let State::Syncing(pod) = &self.state else { return };
@@ -113,7 +112,7 @@ impl Machine {
             Err(error) => {
                 let why = error.to_string();
                 let (retry, old) = &mut **record.size_failure.get_or_insert_default();
-                retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                retry.failed(now);
                 if std::mem::replace(old, why.clone()) != why {
                     self.tell(None, words::resize_error(&name, &why));
                 }

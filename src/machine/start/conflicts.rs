@@ -5,14 +5,15 @@ use crate::base::clock::Now;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Place};
 use crate::machine::containers::merge::short;
+use crate::machine::members::Part;
 use crate::machine::state::State;
 use crate::mapping::observe;
 use crate::plan::Owned;
-use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, labels, names};
+use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, names};
 
 impl Machine {
-    pub(in crate::machine) fn with_suffix(&self, container: &str, name: String) -> String {
-        match self.members.get(container).suffix {
+    pub(in crate::machine) fn with_suffix(&self, part: &Part, name: String) -> String {
+        match self.members.part(part).suffix {
             Some(suffix) => names::with_suffix(&name, suffix),
             None => name,
         }
@@ -28,57 +29,58 @@ impl Machine {
         &mut self,
         name: &str,
         place: Place,
-        answer: Result<Reply, DockerError>,
+        answer: Result<Box<ContainerDetail>, DockerError>,
         now: &Now,
     ) {
-        let what = place.container.clone().unwrap_or_else(|| labels::SANDBOX_NAME.to_owned());
+        let part = place.part.clone();
         let detail = match answer {
-            Ok(Reply::Container(detail)) => detail,
+            Ok(detail) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                let suffix = &mut self.members.get_mut(&what).suffix;
+                let suffix = &mut self.members.part_mut(&part).suffix;
                 if suffix.replace(suffix_of(name, now)).is_some() {
                     // With another name too: Docker calls every name taken.
-                    self.retry_later(&what, now);
+                    self.retry_later(&part, now);
                 }
                 let why = format!(
                     "the name {name} is taken by a container that Docker cannot find; a suffix is added"
                 );
-                self.create_problem(&what, why);
+                self.create_problem(&part, why);
                 return;
             }
-            Ok(_) => return self.create_lost(&what, "its name: an answer of another kind", now),
             Err(error) => {
-                return self.create_lost(&what, &format!("its name is taken, and by whom: {error}"), now);
+                return self.create_lost(&part, &format!("its name is taken, and by whom: {error}"), now);
             }
         };
         match self.holder(&detail, &place) {
-            Holder::Ours(owned) => self.merge(*owned, now),
+            Holder::Ours(owned) => self.merge(*owned, self.origin(), now),
             // It should not live; the plan stops it as a stray.
-            Holder::Stale(owned) if owned.state.is_running() => self.merge(*owned, now),
+            Holder::Stale(owned) if owned.state.is_running() => {
+                self.merge(*owned, self.origin(), now);
+            }
             Holder::Stale(owned) => {
                 let why =
                     format!("the name {name} is held by an older container of this pod, which is removed");
-                self.create_problem(&what, why);
+                self.create_problem(&part, why);
                 // The first time nothing is waited for. One that comes back has been forgotten since, for
                 // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
-                let member = self.members.get_mut(&what);
+                let member = self.members.part_mut(&part);
                 if member.create_retry.is_some() {
                     member.suffix = Some(suffix_of(name, now));
                 }
-                self.members.create_contradicted(&what, now);
+                self.members.create_contradicted(&part, now);
                 // As one of the dead of an earlier life it is removed before anything is made; should that
                 // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
                 self.vanished(&owned.id);
                 self.containers.put_earlier(*owned);
             }
             Holder::Foreign => {
-                let wait = self.retry_later(&what, now);
+                let wait = self.retry_later(&part, now);
                 let message = format!(
                     "the container name {name} is held by {}, which podkeeper did not make; tried again in {} s",
                     short(&detail.id),
                     wait.as_secs()
                 );
-                self.create_problem(&what, message);
+                self.create_problem(&part, message);
             }
         }
     }
@@ -91,7 +93,7 @@ impl Machine {
         let same = owned.key == self.key
             && owned.uid == pod.uid
             && owned.attempt == place.attempt
-            && owned.container_name() == place.container.as_deref()
+            && Part::of(&owned) == place.part
             && !owned.state.is_dead();
         if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale(Box::new(owned)) }
     }

@@ -5,18 +5,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::CONFIG_ERROR;
+use super::Sandbox;
 use crate::base::clock::Now;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
+use crate::machine::members::Part;
 use crate::machine::network::Environment;
 use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
 use crate::mapping::needs::Create;
-use crate::plan::backoff::{self, Verdict as Wait};
+use crate::plan::backoff;
 use crate::plan::{self, Role, RunState, StartRef};
 use crate::pod::DesiredPod;
+use crate::pod::waiting::Reason;
 use crate::recorder::words;
 use crate::runtime::labels;
 
@@ -27,13 +29,12 @@ impl Machine {
         &mut self,
         pod: &Arc<DesiredPod>,
         at: StartRef,
-        sandbox: &str,
-        up: bool,
+        sandbox: Sandbox<'_>,
         now: &Now,
     ) -> bool {
         let Some(container) = plan::actions::container_of(pod, at) else { return true };
         let name = container.name.as_str();
-        if self.calls.is_making(Some(name)) {
+        if self.calls.is_making(&Part::container(name)) {
             return true;
         }
         let newest = self.containers.current().newest(&pod.uid, name);
@@ -42,32 +43,23 @@ impl Machine {
             // came late, may run beside one that is made already.
             return true;
         }
-        if let Some(made) = plan::actions::made_for(pod, self.containers.current(), sandbox, at) {
+        if let Some(made) = plan::actions::made_for(pod, self.containers.current(), sandbox.id, at) {
             let id = made.id.clone();
-            if up && self.network_is_known(pod, sandbox) {
-                self.start(&id, self.hosts(pod, container, sandbox), now);
+            if sandbox.runs && self.network_is_known(pod, sandbox.id) {
+                self.start(&id, self.hosts(pod, container, sandbox.id), now);
             }
             return true;
         }
-        let died = newest.and_then(|c| match &c.state {
-            RunState::Exited(exit) => Some(exit.seen),
-            _ => None,
-        });
-        if let Some(seen) = died {
-            let key = backoff::crash_key(container);
-            if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
-                let message = backoff::crash_message(delay, name, pod);
-                self.wait_for(name, "CrashLoopBackOff", &message, [words::backs_off(name, pod)]);
-                self.out.wake_at(until);
-                return false;
-            }
+        if let Some(id) = newest.map(|c| c.id.clone())
+            && self.wait_after_crash(pod, &id, now)
+        {
+            return false;
         }
-        if self.calls.is_full() || self.held_back(name, now) {
+        if self.calls.is_full() || self.await_create(&Part::container(name), now) {
             return false;
         }
         let attempt = self.next_attempt(pod, name);
-        self.image_ready(pod, container, attempt, now)
-            && self.make_container(pod, at, attempt, (sandbox, up), now)
+        self.ask_image(pod, container, attempt, now) && self.make_container(pod, at, attempt, sandbox, now)
     }
 
     /// Asks for the create of a container whose image is here. Returns as [`Machine::start_container`].
@@ -76,20 +68,20 @@ impl Machine {
         pod: &Arc<DesiredPod>,
         at: StartRef,
         attempt: u32,
-        (sandbox, up): (&str, bool),
+        sandbox: Sandbox<'_>,
         now: &Now,
     ) -> bool {
         let Some(container) = plan::actions::container_of(pod, at) else { return true };
         let name = container.name.as_str();
-        let expanded = match self.environment(pod, container, sandbox, up) {
+        let expanded = match self.environment(pod, container, sandbox.id, sandbox.runs) {
             Environment::Ready(expanded) => expanded,
             Environment::Later => return true,
             Environment::Wrong(why) => {
                 // Other objects bring the next turn, and other addresses of the node are looked for.
                 if env::tells_addresses(container) != (false, false) {
-                    self.retry_later(name, now);
+                    self.retry_later(&Part::container(name), now);
                 }
-                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
                 return false;
             }
         };
@@ -101,17 +93,20 @@ impl Machine {
         let mounts = match mounts {
             Ok(mounts) => mounts,
             Err(why) => {
-                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
                 return false;
             }
         };
-        let Some(identity) = self.identity_of(pod, container, attempt, now) else { return false };
+        let Some(identity) = self.ask_identity(pod, container, attempt, now) else { return false };
+        if let Some(what) = env::services_left_out(container, &pod.key.namespace, &self.objects) {
+            self.tell(Some(name), words::services_left_out(&what));
+        }
         let member = self.members.get_mut(name);
-        if member.waits_for(CONFIG_ERROR) {
+        if member.waits_for(Reason::CreateContainerConfigError) {
             member.waiting = None;
         }
-        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
-        let made = mapping::container(pod, at, attempt, sandbox, ready, &self.settings.map);
+        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox.id), mounts };
+        let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
         let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
         body.user = identity.user;
         if let Some(id) = identity.image {
@@ -119,16 +114,16 @@ impl Machine {
         }
         let never_ran = self.never_ran(pod, name);
         if never_ran > 0 {
-            body.labels.insert(labels::NEVER_RAN.to_owned(), format!("{never_ran}/{sandbox}"));
+            body.labels.insert(labels::NEVER_RAN.to_owned(), format!("{never_ran}/{}", sandbox.id));
         }
         self.network.has_files(&pod.uid);
         self.place(&mut body, pod);
-        let docker_name = self.with_suffix(name, docker_name);
+        let docker_name = self.with_suffix(&Part::container(name), docker_name);
         let role = Role::Container {
             name: name.to_owned(),
             kind: at.kind,
             index: u32::try_from(at.index).unwrap_or(u32::MAX),
-            sandbox_id: sandbox.to_owned(),
+            sandbox_id: sandbox.id.to_owned(),
             hash: Some(container_hash(name, container.image.as_deref().unwrap_or_default())),
         };
         let job = Job::Create {
@@ -136,7 +131,7 @@ impl Machine {
             container: name.to_owned(),
             attempt,
             never_ran,
-            sandbox: sandbox.to_owned(),
+            sandbox: sandbox.id.to_owned(),
             role,
             crash_key: backoff::crash_key(container),
             size: body.host_config.resources,

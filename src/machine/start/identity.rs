@@ -5,16 +5,14 @@
 use crate::base::clock::Now;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
-use crate::machine::start::CONFIG_ERROR;
+use crate::machine::members::Part;
 use crate::machine::state::State;
 use crate::mapping::security::{self, User};
 use crate::pod::DesiredPod;
+use crate::pod::waiting::Reason;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerError, RefusalKind, Reply};
+use crate::runtime::{Call, DockerError, ImageDetail, RefusalKind};
 use k8s_openapi::api::core::v1::Container;
-
-/// Waiting reason: Docker cannot tell of an image (upstream `pkg/kubelet/images/types.go`).
-pub(in crate::machine) const INSPECT_ERROR: &str = "ImageInspectError";
 
 /// What Docker said of a container's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +34,7 @@ pub(in crate::machine) struct Identity {
 
 impl Machine {
     /// For this attempt; `None`: it waits, for the image's user, or for another image or manifest.
-    pub(in crate::machine) fn identity_of(
+    pub(in crate::machine) fn ask_identity(
         &mut self,
         pod: &DesiredPod,
         container: &Container,
@@ -54,9 +52,9 @@ impl Machine {
                     let member = self.members.get_mut(name);
                     member.image_user = None;
                     member.forget_ensured();
-                    self.retry_later(name, now);
+                    self.retry_later(&Part::container(name), now);
                 }
-                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
                 None
             }
             User::AsksImage => {
@@ -77,7 +75,7 @@ impl Machine {
         name: String,
         image: &str,
         attempt: u32,
-        answer: Result<Reply, DockerError>,
+        answer: Result<ImageDetail, DockerError>,
         now: &Now,
     ) {
         let State::Syncing(pod) = self.state.clone() else { return };
@@ -85,21 +83,17 @@ impl Machine {
         let wanted = pod.container(&name).map(|(_, c)| c);
         let Some(container) = wanted.filter(|c| c.image.as_deref() == Some(image)) else { return };
         match answer {
-            Ok(Reply::Image(detail)) => {
+            Ok(detail) => {
                 let known = ImageUser { attempt, id: detail.id, user: detail.user };
                 self.members.get_mut(&name).image_user = Some(known);
             }
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
                 self.image_missing(container, now);
             }
-            other => {
-                let why = match other {
-                    Err(error) => error.to_string(),
-                    Ok(_) => "Docker's answer is of another kind".to_owned(),
-                };
-                let message = format!("Failed to inspect image {image:?}: {why}");
-                self.retry_later(&name, now);
-                self.failed(&name, INSPECT_ERROR, &message, [words::error(&message)]);
+            Err(error) => {
+                let message = format!("Failed to inspect image {image:?}: {error}");
+                self.retry_later(&Part::container(&name), now);
+                self.failed(&name, Reason::ImageInspectError, &message, [words::error(&message)]);
             }
         }
     }

@@ -12,26 +12,21 @@ use crate::image::pull_secrets::{self, PullSecrets};
 use crate::image::{failure, reference};
 use crate::machine::Machine;
 use crate::machine::mailbox::{PullOutcome, Pulled};
-use crate::machine::members::ImageState;
+use crate::machine::members::{ImageState, Part};
 use crate::machine::output::{Output, PullRequest};
-use crate::machine::start::identity::INSPECT_ERROR;
 use crate::machine::start::pulls::{Asker, Failure};
-use crate::machine::start::{CONFIG_ERROR, CREATING};
 use crate::machine::state::State;
 use crate::plan::backoff;
-use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
+use crate::pod::waiting::Reason;
+use crate::pod::{DesiredPod, Source};
 use crate::recorder::words;
-use crate::runtime::labels;
 use crate::status::WaitingReason;
 
-/// Waiting reason (upstream `pkg/kubelet/images/types.go`): the image is not there and may not be pulled.
-pub(in crate::machine) const NEVER_PULL: &str = "ErrImageNeverPull";
-
 impl Machine {
-    /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
-    /// with the image in place costs no extra call.
-    pub(in crate::machine) fn image_ready(
+    /// Asks for the image of this attempt, where that is to be done; true: it may be used. Absence is found out by the
+    /// create itself, so that a start with the image in place costs no extra call.
+    pub(in crate::machine) fn ask_image(
         &mut self,
         pod: &Arc<DesiredPod>,
         container: &Container,
@@ -39,7 +34,7 @@ impl Machine {
         now: &Now,
     ) -> bool {
         let Some(image) = container.image.as_deref() else { return false };
-        if self.images.is_pulling(image) || self.is_no_image(&container.name, image) {
+        if self.images.is_pulling(image) || self.refuse_bad_image_name(&container.name, image) {
             return false;
         }
         let known = self.members.get(&container.name).image;
@@ -49,7 +44,7 @@ impl Machine {
         let anothers = self.is_anothers(pod, image);
         if container.image_pull_policy.as_deref() == Some("Never") {
             if anothers {
-                if self.settings.grants.is_unknown(image) {
+                if self.node.grants.is_unknown(image) {
                     // Whether it was loaded only Docker knows.
                     self.out.push(Output::Missing(image.to_owned()));
                 }
@@ -58,7 +53,7 @@ impl Machine {
             // Somebody may bring the image: ask again, ever more rarely.
             return !anothers;
         }
-        if self.pull_held_back(pod, Some(&container.name), image, now) {
+        if self.await_pull_again(pod, Some(&container.name), image, now) {
             return false;
         }
         let always = container.image_pull_policy.as_deref() == Some("Always");
@@ -69,13 +64,19 @@ impl Machine {
         self.images.begin(image, Some(asker), now);
         let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
         self.tell(Some(&container.name), words::pulling(&image));
-        let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
+        let request = PullRequest {
+            image,
+            builtin: false,
+            local_copy_will_do: always,
+            credentials,
+            source: pod.source,
+        };
         self.out.push(Output::Pull(request));
         false
     }
 
-    /// Within the image back-off; says so on the container.
-    pub(in crate::machine) fn pull_held_back(
+    /// Says on the container how long a pull that failed is waited for. True: it is.
+    pub(in crate::machine) fn await_pull_again(
         &mut self,
         pod: &Arc<DesiredPod>,
         container: Option<&str>,
@@ -91,12 +92,12 @@ impl Machine {
             self.out.wake_at(turn);
             (reason, message, None)
         } else {
-            let message = backoff::pull_message(image, Some((reason, &message)));
-            ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
+            let message = backoff::pull_message(image, Some((reason.as_str(), &message)));
+            (Reason::ImagePullBackOff, message, Some(words::pull_backs_off(image)))
         };
         match container {
             Some(name) => {
-                let told = backs_off.into_iter().chain([words::error(reason)]);
+                let told = backs_off.into_iter().chain([words::error(reason.as_str())]);
                 self.wait_for(name, reason, &message, told);
             }
             None => {
@@ -118,7 +119,7 @@ impl Machine {
         member.image_user = None;
         if member.forget_ensured() {
             // It was pulled for this very attempt, and Docker still does not find it.
-            self.retry_later(&container.name, now);
+            self.retry_later(&Part::container(&container.name), now);
         }
         if container.image_pull_policy.as_deref() == Some("Never") {
             self.out.push(Output::Missing(image.to_owned()));
@@ -131,7 +132,7 @@ impl Machine {
     /// The image is not here for this pod, and may not be pulled.
     fn never_there(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
-        let message = match self.settings.grants.is_unknown(image) {
+        let message = match self.node.grants.is_unknown(image) {
             false => format!("Container image {image:?} is not present with pull policy of Never"),
             true => format!(
                 "Container image {image:?} is not present with pull policy of Never, or may be another pod's: which \
@@ -139,14 +140,14 @@ impl Machine {
                 grants::FILE
             ),
         };
-        let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
-        self.failed(&container.name, NEVER_PULL, &message, told);
-        self.retry_later(&container.name, now);
+        let told = [words::never_pulled(&message), words::error(Reason::ErrImageNeverPull.as_str())];
+        self.failed(&container.name, Reason::ErrImageNeverPull, &message, told);
+        self.retry_later(&Part::container(&container.name), now);
     }
 
     /// Another pod's secret has brought this image, and the registry has not said yet that this pod may have it.
     fn is_anothers(&self, pod: &DesiredPod, image: &str) -> bool {
-        let grants = &self.settings.grants;
+        let grants = &self.node.grants;
         if !grants.needs_credentials(image) {
             return false;
         }
@@ -161,12 +162,8 @@ impl Machine {
         if !self.images.is_pulling(&image) {
             self.images.begin(&image, None, now);
             let builtin = self.settings.builtin_sandbox;
-            self.out.push(Output::Pull(PullRequest {
-                image,
-                builtin,
-                local_copy_will_do: false,
-                credentials: Vec::new(),
-            }));
+            let source = self.state.pod().map_or(Source::File, |pod| pod.source);
+            self.out.push(Output::Pull(PullRequest::plain(image, builtin, source)));
         }
     }
 
@@ -218,7 +215,7 @@ impl Machine {
         let State::Syncing(pod) = self.state.clone() else { return };
         if image == self.settings.map.infra_image {
             let ensured = ImageState::Ensured { attempt: 0, told: true };
-            self.members.get_mut(labels::SANDBOX_NAME).image = ensured;
+            self.members.sandbox.image = ensured;
         }
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             let name = &container.name;
@@ -236,11 +233,11 @@ impl Machine {
         if words.is_empty() || !self.images.is_pulling(image) {
             return;
         }
-        let reason = if pod.init_containers().is_empty() { CREATING } else { "PodInitializing" };
+        let reason = Reason::of_start(!pod.init_containers().is_empty());
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             if self.containers.current().newest(&pod.uid, &container.name).is_none() {
                 let message = format!("pulling image {image:?}: {words}");
-                let waiting = WaitingReason { reason: reason.to_owned(), message };
+                let waiting = WaitingReason { reason, message };
                 self.members.get_mut(&container.name).waiting = Some(waiting);
             }
         }
@@ -255,7 +252,7 @@ impl Machine {
         if is_here(&infra) {
             self.images.end(&infra);
             self.forget_pull_failure(&infra);
-            self.members.get_mut(labels::SANDBOX_NAME).create_retry = None;
+            self.members.sandbox.create_retry = None;
         }
         for (_, container) in pod.containers() {
             let Some(image) = container.image.as_deref().filter(|image| is_here(image)) else { continue };
@@ -267,7 +264,9 @@ impl Machine {
                 self.images.end(image);
                 member.forget_missing();
             }
-            if member.waits_for(NEVER_PULL) || member.waits_for(CONFIG_ERROR) {
+            if member.waits_for(Reason::ErrImageNeverPull)
+                || member.waits_for(Reason::CreateContainerConfigError)
+            {
                 member.create_retry = None;
             }
             member.waiting = None;
@@ -278,11 +277,14 @@ impl Machine {
     pub(in crate::machine) fn try_images_again(&mut self) {
         self.images.forget_failures();
         for member in self.members.values_mut() {
-            if [NEVER_PULL, CONFIG_ERROR, INSPECT_ERROR].iter().any(|reason| member.waits_for(reason)) {
+            if [Reason::ErrImageNeverPull, Reason::CreateContainerConfigError, Reason::ImageInspectError]
+                .iter()
+                .any(|reason| member.waits_for(*reason))
+            {
                 member.create_retry = None;
             }
         }
-        self.members.get_mut(labels::SANDBOX_NAME).create_retry = None;
+        self.members.sandbox.create_retry = None;
     }
 
     /// The credentials of the pod's own secrets; what is wrong with them is told with each pull.
@@ -308,12 +310,12 @@ impl Machine {
         self.images.keep_failures(|other| other != image);
     }
 
-    /// The image's name is none: nothing but an edit helps. Says so on the container.
-    pub(in crate::machine) fn is_no_image(&mut self, container: &str, image: &str) -> bool {
+    /// Says so on the container when the image's name is not one; only an edit mends it. True: it is not.
+    pub(in crate::machine) fn refuse_bad_image_name(&mut self, container: &str, image: &str) -> bool {
         let Err(why) = reference::Reference::parse(image) else { return false };
         let message = failure::invalid_name(image, &why);
-        let told = [words::bad_image_name(image, &why), words::error(failure::INVALID_IMAGE_NAME)];
-        self.wait_for(container, failure::INVALID_IMAGE_NAME, &message, told);
+        let told = [words::bad_image_name(image, &why), words::error(Reason::InvalidImageName.as_str())];
+        self.wait_for(container, Reason::InvalidImageName, &message, told);
         true
     }
 }

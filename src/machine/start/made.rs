@@ -8,14 +8,14 @@ use crate::base::limits;
 use crate::image::failure;
 use crate::machine::Machine;
 use crate::machine::calls::Place;
-use crate::machine::members::ImageState;
-use crate::machine::start::CONFIG_ERROR;
+use crate::machine::members::{ImageState, Part};
 use crate::machine::state::State;
 use crate::plan::Way;
 use crate::plan::backoff;
 use crate::plan::{Manifest, Owned, PreStop, Role, RunState};
+use crate::pod::waiting::Reason;
 use crate::recorder::words;
-use crate::runtime::{DockerError, RefusalKind, Reply, Resources, labels};
+use crate::runtime::{DockerError, RefusalKind, Resources};
 
 /// A container that was to be made.
 pub(in crate::machine) struct Made<'a> {
@@ -33,7 +33,7 @@ impl Machine {
         &mut self,
         made: Made<'_>,
         sandbox: &str,
-        answer: Result<Reply, DockerError>,
+        answer: Result<(String, Vec<String>), DockerError>,
         now: &Now,
     ) {
         let Made { name, container, attempt, never_ran, role, crash_key, size } = made;
@@ -41,9 +41,10 @@ impl Machine {
             self.looking.list_needed = true;
             return;
         };
+        let part = Part::container(container);
         match answer {
-            Ok(Reply::Created { id, warnings }) => {
-                self.create_worked(container, &warnings);
+            Ok((id, warnings)) => {
+                self.create_worked(&part, &warnings);
                 let member = self.members.get_mut(container);
                 member.forget_missing();
                 member.image_user = None;
@@ -54,7 +55,7 @@ impl Machine {
                         _ => None,
                     });
                 if let Some(seen) = died {
-                    self.crashes.advance(&crash_key, seen, now.mono);
+                    self.members.crashes.advance(&crash_key, seen, now.mono);
                 }
                 let made = Owned { never_ran, ..self.fresh(id, name, attempt, role) };
                 self.tell_created(&made);
@@ -64,10 +65,9 @@ impl Machine {
                     record.size = Some(size);
                 }
             }
-            Ok(_) => self.create_lost(container, "an answer of another kind", now),
             Err(error) => match error.refusal() {
                 Some(RefusalKind::NameInUse(_)) => {
-                    self.resolve_conflict(name, Place { container: Some(container.to_owned()), attempt });
+                    self.resolve_conflict(name, Place { part, attempt });
                 }
                 Some(RefusalKind::NoSuchImage) => {
                     // Not when another image is wanted by now.
@@ -79,24 +79,28 @@ impl Machine {
                 // The sandbox vanished under it; unless Docker contradicts itself.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
                     self.doubt(sandbox);
-                    self.members.create_contradicted(container, now);
+                    self.members.create_contradicted(&part, now);
                 }
                 kind => {
-                    let wait = self.retry_later(container, now);
+                    let wait = self.retry_later(&part, now);
                     let image = pod.container(container).and_then(|(_, c)| c.image.as_deref());
                     match image.filter(|_| kind == Some(&RefusalKind::BadImageName)) {
                         Some(image) => {
                             let why = error.to_string();
                             let message = failure::invalid_name(image, &why);
                             let bad = words::bad_image_name(image, &why);
-                            let told = [bad, words::error(failure::INVALID_IMAGE_NAME)];
-                            self.failed(container, failure::INVALID_IMAGE_NAME, &message, told);
+                            let told = [bad, words::error(Reason::InvalidImageName.as_str())];
+                            self.failed(container, Reason::InvalidImageName, &message, told);
                         }
                         None => {
                             let message = format!("{error}; tried again in {} s", wait.as_secs());
                             let told = [words::error(&error.to_string())];
                             let ours = kind == Some(&RefusalKind::NotSent);
-                            let reason = if ours { CONFIG_ERROR } else { "CreateContainerError" };
+                            let reason = if ours {
+                                Reason::CreateContainerConfigError
+                            } else {
+                                Reason::CreateContainerError
+                            };
                             self.failed(container, reason, &message, told);
                         }
                     }
@@ -165,12 +169,11 @@ impl Machine {
         self.tell_of(made, words::created());
     }
 
-    /// Docker made what goes by this name: what held it up before counts no more.
-    pub(in crate::machine) fn create_worked(&mut self, what: &str, warnings: &[String]) {
-        self.members.create_worked(what);
+    /// Docker made it: what held it up before counts no more.
+    pub(in crate::machine) fn create_worked(&mut self, part: &Part, warnings: &[String]) {
+        self.members.create_worked(part);
         for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
-            let of = Some(what).filter(|what| *what != labels::SANDBOX_NAME);
-            self.tell(of, words::docker_warns(warning));
+            self.tell(part.name(), words::docker_warns(warning));
         }
     }
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::base::clock::Now;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
+use crate::machine::members::Part;
 use crate::machine::output::{Output, Token};
 use crate::machine::running::deadline::Verdict;
 use crate::machine::running::hooks::has_post_start;
@@ -24,16 +25,46 @@ use crate::machine::stop::Stopping;
 use crate::network::hosts::HostsFile;
 use crate::plan::actions::PodActions;
 use crate::plan::{self, Owned, RunState, SandboxAction};
+use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::probe::HookKind;
 use crate::recorder::{self, words};
-use crate::runtime::{Call, labels, names};
+use crate::runtime::{Call, names};
 use crate::status;
 
-/// Waiting reason: the container waits for its sandbox, its volumes or its image.
-pub(super) const CREATING: &str = "ContainerCreating";
-/// Waiting reason: a container cannot be made of what is known now.
-pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
+/// Which way a wanted pod goes.
+#[derive(Debug, PartialEq)]
+enum Course<'a> {
+    /// It has ended for good, by its deadline or before: nothing of it runs.
+    End,
+    /// All of it has ended by itself: the sandbox is of no more use.
+    Finish,
+    /// Another sandbox is made once nothing runs.
+    Replace {
+        /// Of the sandbox.
+        attempt: u32,
+    },
+    /// Containers run in the sandbox that is there.
+    Keep(Sandbox<'a>),
+}
+
+/// The sandbox that a pod's containers are made in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sandbox<'a> {
+    id: &'a str,
+    /// It runs, and has its network.
+    runs: bool,
+}
+
+/// `has_ended`: for good.
+fn course(has_ended: bool, planned: &SandboxAction) -> Course<'_> {
+    match planned {
+        _ if has_ended => Course::End,
+        SandboxAction::Finish => Course::Finish,
+        SandboxAction::Replace { attempt } => Course::Replace { attempt: *attempt },
+        SandboxAction::Keep { id, running } => Course::Keep(Sandbox { id, runs: *running }),
+    }
+}
 
 impl Machine {
     /// One decision for a wanted pod.
@@ -52,29 +83,26 @@ impl Machine {
         let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, self.containers.current(), &probes);
         // A pod that has ended stays ended, even when a container of it is started by hand.
-        let over = self.told.has_ended();
-        let finishes = over || past_deadline || actions.sandbox == SandboxAction::Finish;
-        if !finishes {
-            self.resize(pod, now);
-        }
-        let volumes_ready = !finishes && self.volumes_ready(pod, now);
-        // Both are asked for at once.
-        let ready = volumes_ready && self.cgroup_ready(pod);
-        self.end_volumes(Some(pod.uid.as_str()).filter(|_| !finishes), now);
-        match &actions.sandbox {
-            _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
-            SandboxAction::Finish => {
-                self.members.none_waits();
-                _ = self.stop_everything(None, Some(&pod.spec), now);
+        match course(past_deadline || self.told.has_ended(), &actions.sandbox) {
+            Course::End => {
+                self.end_volumes(None, now);
+                self.stop_everything(None, Some(&pod.spec), now);
             }
-            SandboxAction::Replace { attempt } => {
+            Course::Finish => {
+                self.end_volumes(None, now);
+                self.members.none_waits();
+                self.stop_everything(None, Some(&pod.spec), now);
+            }
+            Course::Replace { attempt } => {
+                let ready = self.prepare(pod, now);
                 self.tell_sandbox_change(pod);
                 if self.stop_everything(None, Some(&pod.spec), now) && ready {
-                    self.create_sandbox(pod, *attempt, now);
+                    self.create_sandbox(pod, attempt, now);
                 }
             }
-            SandboxAction::Keep { id, running } => {
-                self.keep_sandbox(pod, &actions, (id, *running), ready, now);
+            Course::Keep(sandbox) => {
+                let ready = self.prepare(pod, now);
+                self.keep_sandbox(pod, &actions, sandbox, ready, now);
             }
         }
         if !self
@@ -85,20 +113,32 @@ impl Machine {
         }
     }
 
-    /// Carries out what is planned for containers in a sandbox that stays. `sandbox`: its id, and whether it runs.
-    /// `ready`: volumes and cgroup are there.
+    /// Brings running containers to their sizes, and asks for what others of the pod need. True: volumes and cgroup are
+    /// there.
+    fn prepare(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
+        self.resize(pod, now);
+        // Both are asked for at once.
+        let volumes = self.ask_volumes(pod, now);
+        let ready = volumes && self.cgroup_ready(pod);
+        self.end_volumes(Some(&pod.uid), now);
+        ready
+    }
+
+    /// Carries out what is planned for containers in a sandbox that stays. `ready`: volumes and cgroup are there.
     fn keep_sandbox(
         &mut self,
         pod: &Arc<DesiredPod>,
         actions: &PodActions,
-        (id, running): (&str, bool),
+        sandbox: Sandbox<'_>,
         ready: bool,
         now: &Now,
     ) {
         self.stopping = Stopping::default();
-        if !running && ready {
-            self.start(id, None, now);
+        if !sandbox.runs && ready {
+            self.start(sandbox.id, None, now);
         }
+        // Containers are made meanwhile, and start when plugins have attached it.
+        let sandbox = Sandbox { runs: sandbox.runs && self.attach(pod, sandbox.id, now), ..sandbox };
         for kill in &actions.kill {
             let grace = crate::machine::running::probes::grace_of(pod, kill);
             self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
@@ -117,7 +157,7 @@ impl Machine {
             if self.post_start_runs() || !ready {
                 break;
             }
-            let goes_on = self.start_container(pod, *at, id, running, now);
+            let goes_on = self.start_container(pod, *at, sandbox, now);
             // An init container is not overtaken while it waits; nor is a container whose postStart will run.
             let ends = if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
             if ends {
@@ -158,10 +198,10 @@ impl Machine {
     /// A create was not sent: what it needs on disk cannot be had.
     pub(super) fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
         let Some(Job::Create { container, .. }) = self.calls.end(token) else { return };
-        self.retry_later(&container, now);
+        self.retry_later(&Part::container(&container), now);
         // It names the subPath, into which variables of Secrets may be expanded, and the status shows it too.
         let why = recorder::mask(why.to_owned(), &self.objects);
-        self.failed(&container, CONFIG_ERROR, &why, [words::error(&why)]);
+        self.failed(&container, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
     }
 
     /// Something must be gone before anything is made: leftovers of an earlier life that hold names of this one
@@ -187,28 +227,32 @@ impl Machine {
     }
 
     /// An earlier failure of this very create asks to wait.
-    pub(super) fn held_back(&mut self, name: &str, now: &Now) -> bool {
-        let until = self.members.held_back(name, now);
+    pub(super) fn await_create(&mut self, part: &Part, now: &Now) -> bool {
+        let until = self.members.held_back(part, now);
         if let Some(until) = until {
             self.out.wake_at(until);
         }
         until.is_some()
     }
 
-    /// The create of a container, or (`POD`) of the sandbox, does not work.
-    pub(super) fn create_problem(&mut self, what: &str, message: String) {
-        match self.state.clone() {
-            State::Syncing(pod) if what == labels::SANDBOX_NAME => {
-                self.sandbox_problem(&pod, &message);
+    /// The create of this does not work.
+    pub(super) fn create_problem(&mut self, part: &Part, message: String) {
+        match part {
+            Part::Sandbox => {
+                if let State::Syncing(pod) = self.state.clone() {
+                    self.sandbox_problem(&pod, &message);
+                }
                 self.tell(None, words::sandbox_failed(&message));
             }
-            _ => self.failed(what, "CreateContainerError", &message, [words::error(&message)]),
+            Part::Container(name) => {
+                self.failed(name, Reason::CreateContainerError, &message, [words::error(&message)])
+            }
         }
     }
 
     /// Counts a failure of this one's create; for how long it waits.
-    pub(super) fn retry_later(&mut self, name: &str, now: &Now) -> Duration {
-        let (until, wait) = self.members.create_failed(name, now);
+    pub(super) fn retry_later(&mut self, part: &Part, now: &Now) -> Duration {
+        let (until, wait) = self.members.create_failed(part, now);
         self.out.wake_at(until);
         wait
     }

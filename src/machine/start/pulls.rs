@@ -9,8 +9,9 @@ use crate::base::clock::{Mono, Now};
 use crate::base::order;
 use crate::base::table::Table;
 use crate::image::failure;
-use crate::plan::backoff::{Backoff, Verdict as Wait};
+use crate::plan::backoff::{Backoff, Verdict};
 use crate::pod::DesiredPod;
+use crate::pod::waiting::Reason;
 
 /// The container that asked for a pull first.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +35,7 @@ enum Pull {
     Failed {
         at: Mono,
         /// The reason that the kubelet has for it.
-        reason: &'static str,
+        reason: Reason,
         message: String,
     },
 }
@@ -45,7 +46,7 @@ pub(in crate::machine) struct Failure {
     /// When it failed.
     pub at: Mono,
     /// The reason that the kubelet has for it.
-    pub reason: &'static str,
+    pub reason: Reason,
     pub message: String,
     /// When the next pull may begin.
     pub until: Mono,
@@ -105,8 +106,8 @@ impl Images {
     pub fn held_back(&self, image: &str, now: &Now) -> Option<Failure> {
         let Some(Pull::Failed { at, reason, message }) = self.pulls.get(image).cloned() else { return None };
         match self.backoff.check_retry(image, now.mono) {
-            Wait::Go => None,
-            Wait::Wait { until, delay } => Some(Failure { at, reason, message, until, delay }),
+            Verdict::Go => None,
+            Verdict::Wait { until, delay } => Some(Failure { at, reason, message, until, delay }),
         }
     }
 

@@ -6,13 +6,14 @@ use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Place, Retry};
+use crate::machine::members::Part;
 use crate::machine::state::State;
 use crate::mapping;
 use crate::mapping::needs::Create;
 use crate::plan::{Kept, Link, Role, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::{DockerError, RefusalKind, Reply, labels};
+use crate::runtime::{DockerError, RefusalKind, labels};
 
 /// What is remembered of the sandboxes of this pod.
 #[derive(Debug, Default)]
@@ -44,40 +45,45 @@ impl Machine {
     }
 
     pub(in crate::machine) fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
-        if self.calls.is_making(None) || self.calls.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
+        if self.calls.is_making(&Part::Sandbox)
+            || self.calls.is_full()
+            || self.await_create(&Part::Sandbox, now)
+        {
             return;
         }
         let image = &self.settings.map.infra_image;
-        if self.images.is_pulling(image) || self.pull_held_back(pod, None, &image.clone(), now) {
+        if self.images.is_pulling(image) || self.await_pull_again(pod, None, &image.clone(), now) {
+            return;
+        }
+        if self.report_long_name(pod) || !self.ask_network(pod, now) {
             return;
         }
         // Attempts only grow, also past what an earlier life left behind.
-        if self.name_is_too_long(pod) {
-            return;
-        }
         let left =
             self.containers.all().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
         let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
-        if let Some(wait) = self.sandbox_wait(now) {
+        if let Some(wait) = self.count_sandbox_death(now) {
             self.out.wake_at(wait);
             return;
         }
         let Create { name, mut body, needs } = mapping::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         self.place(&mut body, pod);
-        let name = self.with_suffix(labels::SANDBOX_NAME, name);
+        let name = self.with_suffix(&Part::Sandbox, name);
+        let cni = body.labels.contains_key(labels::NETWORK);
         let role = Role::Sandbox {
             host_network: pod.host_network(),
             ips: Vec::new(),
             link: Link::Untold,
-            kept: Kept::default(),
+            kept: Kept { cni, ..Kept::default() },
         };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
         self.create(job, Create { name, body, needs });
     }
 
-    /// A sandbox that keeps dying young is made again more and more slowly.
-    fn sandbox_wait(&mut self, now: &Now) -> Option<Mono> {
+    /// Counts the early death of the newest sandbox, once: one that keeps dying young is made again more and more slowly.
+    /// Until when the next one waits.
+    fn count_sandbox_death(&mut self, now: &Now) -> Option<Mono> {
         let newest =
             self.containers.current().all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
         let RunState::Exited(exit) = &newest.state else { return None };
@@ -94,7 +100,7 @@ impl Machine {
         }
         // One failure is counted once, however often it is looked at.
         if counted.as_ref() != Some(&newest.id) {
-            deaths.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            deaths.failed(now);
             *counted = Some(newest.id.clone());
         }
         (now.mono < deaths.until).then_some(deaths.until)
@@ -105,7 +111,7 @@ impl Machine {
         name: String,
         attempt: u32,
         role: Role,
-        answer: Result<Reply, DockerError>,
+        answer: Result<(String, Vec<String>), DockerError>,
         now: &Now,
     ) {
         let State::Syncing(pod) = self.state.clone() else {
@@ -114,25 +120,24 @@ impl Machine {
             return;
         };
         match answer {
-            Ok(Reply::Created { id, warnings }) => {
-                self.create_worked(labels::SANDBOX_NAME, &warnings);
+            Ok((id, warnings)) => {
+                self.create_worked(&Part::Sandbox, &warnings);
                 let made = self.fresh(id, name, attempt, role);
                 self.containers.put(made);
             }
-            Ok(_) => self.create_lost(labels::SANDBOX_NAME, "an answer of another kind", now),
             Err(error) => match error.refusal() {
                 Some(RefusalKind::NameInUse(_)) => {
-                    self.resolve_conflict(name, Place { container: None, attempt })
+                    self.resolve_conflict(name, Place { part: Part::Sandbox, attempt })
                 }
                 Some(RefusalKind::NoSuchImage) => {
-                    if self.members.get_mut(labels::SANDBOX_NAME).forget_ensured() {
+                    if self.members.sandbox.forget_ensured() {
                         // It was loaded for this very sandbox, and Docker still does not find it.
-                        self.retry_later(labels::SANDBOX_NAME, now);
+                        self.retry_later(&Part::Sandbox, now);
                     }
                     self.fetch_sandbox_image(now);
                 }
                 _ => {
-                    let wait = self.retry_later(labels::SANDBOX_NAME, now);
+                    let wait = self.retry_later(&Part::Sandbox, now);
                     let message =
                         format!("failed to create pod sandbox: {error}; tried again in {} s", wait.as_secs());
                     self.sandbox_problem(&pod, &message);

@@ -5,7 +5,7 @@ use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
 
 #[test]
-fn two_thousand_crashes_leave_nothing_behind() {
+fn hundreds_of_crashes_leave_nothing_behind() {
     let mut rig = Rig::up(&app());
     let crash = |rig: &mut Rig| {
         let name = rig.running().into_iter().find(|n| n.starts_with("app")).unwrap();
@@ -20,7 +20,7 @@ fn two_thousand_crashes_leave_nothing_behind() {
         crash(&mut rig);
     }
     let size = rig.machine.size();
-    for _ in 0..2_000 {
+    for _ in 0..300 {
         crash(&mut rig);
     }
     assert_eq!(rig.machine.size(), size);
@@ -31,7 +31,7 @@ fn two_thousand_crashes_leave_nothing_behind() {
 fn restarts_edits_and_failures_leave_nothing_behind() {
     let mut rig = Rig::fresh();
     let mut sizes = Vec::new();
-    for round in 0..120 {
+    for round in 0..60 {
         let image = format!("image:{round}");
         rig.engine.add_image(&image, true);
         // Other names and images under one UID, and every kind of failure on the way.
@@ -65,7 +65,7 @@ fn restarts_edits_and_failures_leave_nothing_behind() {
         rig.reports.clear();
         rig.pulls.clear();
     }
-    let (early, late) = (sizes.get(10..50).unwrap().iter().max(), sizes.get(100..).unwrap().iter().max());
+    let (early, late) = (sizes.get(6..30).unwrap().iter().max(), sizes.get(45..).unwrap().iter().max());
     assert!(late <= early, "it grows: {sizes:?}");
 }
 

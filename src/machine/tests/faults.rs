@@ -42,6 +42,21 @@ fn k94829_a_hung_inspect_holds_up_nothing() {
     assert!(rig.is("terminated"), "and it can be stopped");
 }
 
+/// The first status of a daemon said of a pod that ran that it had no container: another pod was evicted for what this
+/// one had, and an API server was told that it no longer ran.
+#[test]
+fn before_the_first_look_nothing_is_told_of_a_pod() {
+    let mut rig = Rig::up(&app()).reborn();
+    rig.hurt("list", 1, Hurt::Slow(s(3)));
+    rig.run(&app());
+    rig.pass(s(2));
+    assert_eq!(rig.status(), "none");
+    rig.pass(s(4));
+    assert_eq!(rig.status(), "Running, app: running");
+    let statuses = rig.reports.iter().filter(|report| matches!(report, Report::Status { .. })).count();
+    assert_eq!(statuses, 1, "nothing else was told before");
+}
+
 #[test]
 fn k22312_a_removal_that_fails_for_ever_holds_up_nothing() {
     let mut rig = Rig::up(&app());

@@ -15,9 +15,10 @@ use log::Level;
 
 use crate::base::clock::{Boot, Mono, Now, Timestamp};
 use crate::cgroup;
+use crate::image::grants::Grants;
 use crate::machine::{
-    Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State, StopOrder,
-    Token, Wish,
+    Hint, Input, Machine, NodeFacts, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State,
+    StopOrder, Token, Wish,
 };
 use crate::mapping::MapConfig;
 use crate::mapping::logs::{LogDriver, LogSettings};
@@ -66,6 +67,7 @@ enum Coming {
     Answer(Token, Box<Result<Reply, DockerError>>),
     Pull(PullRequest),
     Volumes(VolumeReport),
+    Network(crate::cni::Report),
     Read,
 }
 
@@ -138,14 +140,13 @@ pub(super) fn timeout() -> DockerError {
 }
 
 pub(super) fn stop(grace: Option<u32>) -> Wish {
-    Wish::Stop(StopOrder { grace, why: "its manifest is gone" })
+    Wish::Stop(StopOrder::new(grace, "its manifest is gone"))
 }
 
-fn cgroups() -> crate::cgroup::Parents {
-    use crate::cgroup::{Driver, Naming, Parents};
-    let parents = Parents::default();
-    parents.set(Naming::new(Driver::Cgroupfs, ""));
-    parents
+fn node() -> NodeFacts {
+    use crate::cgroup::{Driver, Naming};
+    let cgroups = Some(Arc::new(Naming::new(Driver::Cgroupfs, "")));
+    NodeFacts { cgroups, recursive_mounts: false, grants: Arc::default() }
 }
 
 fn settings() -> Arc<Settings> {
@@ -160,15 +161,11 @@ fn settings() -> Arc<Settings> {
         policies: Default::default(),
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
-    let (allocatable, cgroups) = (Default::default(), cgroups());
     Arc::new(Settings {
         map,
         boot,
         builtin_sandbox: true,
-        allocatable,
-        cgroups,
-        recursive_mounts: Arc::default(),
-        grants: Arc::default(),
+        allocatable: Default::default(),
         pod_pids: None,
         dead: Default::default(),
     })
@@ -176,7 +173,7 @@ fn settings() -> Arc<Settings> {
 
 /// `empty`: the daemon's list held nothing of it.
 fn machine(key: PodKey, settings: Arc<Settings>, empty: bool) -> Machine {
-    let mut machine = Machine::new(key, settings);
+    let mut machine = Machine::new(key, settings, node());
     if empty {
         let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
         machine.handle(Input::Found(Vec::new()), &now);
@@ -209,6 +206,15 @@ impl Rig {
         let mut rig = Rig::fresh();
         let mut other = (*settings()).clone();
         other.dead = dead;
+        rig.machine = machine(key(), Arc::new(other), true);
+        rig
+    }
+
+    /// The same, and plugins attach sandboxes.
+    pub(super) fn fresh_with_plugins() -> Rig {
+        let mut rig = Rig::fresh();
+        let mut other = (*settings()).clone();
+        other.map.network.cni.is_on = true;
         rig.machine = machine(key(), Arc::new(other), true);
         rig
     }
@@ -248,10 +254,18 @@ impl Rig {
         }
     }
 
+    /// As the worker's thread does, when they have changed.
+    pub(super) fn tell_grants(&mut self, grants: &Grants) {
+        let facts = NodeFacts { grants: grants.known(), ..node() };
+        self.machine.handle(Input::Node(facts), &self.now());
+    }
+
     /// The daemon is killed and started again; calls on their way are lost, Docker goes on.
     pub(super) fn reborn(mut self) -> Rig {
         self.coming.clear();
-        self.machine = Machine::new(key(), settings());
+        let by_plugins = self.machine.settings.map.network.cni.is_on;
+        let settings = if by_plugins { Arc::clone(&self.machine.settings) } else { settings() };
+        self.machine = Machine::new(key(), settings, node());
         self.slot = Slot::default();
         self.calls.clear();
         self.log.clear();
@@ -281,7 +295,7 @@ impl Rig {
         let mut rig = self.reborn();
         let mut other = (*settings()).clone();
         other.boot = Boot { id: "boot-2".into(), began: s(3) };
-        rig.machine = Machine::new(key(), Arc::new(other));
+        rig.machine = Machine::new(key(), Arc::new(other), node());
         rig
     }
 

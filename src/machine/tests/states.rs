@@ -10,9 +10,15 @@ const OLD: &str = "old";
 
 fn states() -> Vec<State> {
     let old = pod_with(OLD, "{containers: [{name: app}]}");
-    let order = StopOrder { grace: Some(30), why: "its manifest is gone" };
+    let order = StopOrder::new(Some(30), "its manifest is gone");
     let terminating = |then| State::Terminating { last: Some(Arc::clone(&old)), order: order.clone(), then };
-    vec![State::Syncing(Arc::clone(&old)), terminating(None), terminating(Some(app())), State::Terminated]
+    vec![
+        State::New,
+        State::Syncing(Arc::clone(&old)),
+        terminating(None),
+        terminating(Some(app())),
+        State::Terminated,
+    ]
 }
 
 fn triggers() -> Vec<(&'static str, Trigger)> {
@@ -20,9 +26,9 @@ fn triggers() -> Vec<(&'static str, Trigger)> {
     vec![
         ("run, same UID", Trigger::Run(pod(OLD))),
         ("run, other UID", Trigger::Run(pod("new"))),
-        ("stop", Trigger::Stop(StopOrder { grace: None, why: "its manifest is gone" })),
-        ("stop within 5 s", Trigger::Stop(StopOrder { grace: Some(5), why: "its manifest is gone" })),
-        ("stop within 90 s", Trigger::Stop(StopOrder { grace: Some(90), why: "its manifest is gone" })),
+        ("stop", Trigger::Stop(StopOrder::new(None, "its manifest is gone"))),
+        ("stop within 5 s", Trigger::Stop(StopOrder::new(Some(5), "its manifest is gone"))),
+        ("stop within 90 s", Trigger::Stop(StopOrder::new(Some(90), "its manifest is gone"))),
         ("other UID found", Trigger::OtherUid),
         ("all dead", Trigger::AllDead),
     ]
@@ -37,6 +43,7 @@ fn words(state: &State) -> String {
             let grace = order.grace.map_or("own".to_owned(), |g| format!("{g} s"));
             format!("Terminating(last {}, grace {grace}, then {})", uid(last), uid(then))
         }
+        State::New => "New".to_owned(),
         State::Terminated => "Terminated".to_owned(),
     }
 }
@@ -47,6 +54,7 @@ fn name(state: &State) -> &'static str {
         State::Syncing(_) => "Syncing",
         State::Terminating { then: None, .. } => "Terminating",
         State::Terminating { .. } => "Terminating, wanted again",
+        State::New => "New",
         State::Terminated => "Terminated",
     }
 }
@@ -79,6 +87,7 @@ fn page_words(state: &State, what: &str) -> &'static str {
         "run, same UID" | "run, other UID" => "wanted",
         "other UID found" => "containers of other UID",
         "all dead" => "all dead",
+        _ if *state == State::New => "not wanted",
         _ => "no longer wanted",
     }
 }
@@ -121,7 +130,7 @@ fn a_grace_is_never_lengthened() {
     let graces = [None, Some(1), Some(30), Some(90)];
     for first in graces {
         for second in graces {
-            let order = |grace| StopOrder { grace, why: "x" };
+            let order = |grace| StopOrder::new(grace, "x");
             let state = State::Syncing(app()).next(Trigger::Stop(order(first)));
             let State::Terminating { order, .. } = state.next(Trigger::Stop(order(second))) else { panic!() };
             let shortest = [first, second].into_iter().flatten().min();

@@ -6,6 +6,7 @@ use super::rig::{Rig, app, pod, s, stop};
 use crate::base::limits;
 use crate::machine::Report;
 use crate::pod::DesiredPod;
+use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
 
 fn deaf(grace: i64) -> Arc<DesiredPod> {
@@ -224,5 +225,40 @@ fn the_sandbox_of_a_pod_that_goes_again_lingers_again() {
         let signal = rig.calls.iter().skip(before).find(|(_, words)| words.starts_with("kill"));
         let (at, _) = signal.unwrap();
         assert!(at.since(asked) >= limits::SANDBOX_LINGER, "{:?}", at.since(asked));
+    }
+}
+
+/// Containers end in their order, with the grace of the pod and while its network is there; the sandbox is last. That
+/// holds too when the daemon is killed in the middle of it.
+#[test]
+fn a_pod_that_somebody_restarts_keeps_its_sandbox_until_its_containers_have_ended() {
+    let pod = pod(
+        "{terminationGracePeriodSeconds: 9, containers: [{name: app}], initContainers: [{name: side, restartPolicy: Always}]}",
+    );
+    for killed in [false, true] {
+        let mut rig = Rig::fresh();
+        rig.engine.behave("app", Behaviour::ignores_term());
+        rig.run(&pod);
+        rig.pass(s(5));
+        let begun = super::rig::ms_of(rig.now);
+        let name = crate::runtime::names::to_restart(&pod.key, &pod.uid, 0);
+        rig.by_hand(&Call::Rename { id: rig.id("POD#0"), name });
+        rig.pass(s(2));
+        assert!(after(&rig, begun, "kill app#0 SIGTERM").iter().all(|at| *at < 10));
+        assert!(rig.running().contains("POD#0+"));
+        if killed {
+            rig = rig.reborn();
+            rig.run(&pod);
+        }
+        rig.pass(s(60));
+        let at = |call: &str| after(&rig, begun, call)[0];
+        let kill = at("kill app#0 SIGKILL");
+        let expected = if killed { 11_000..11_500 } else { 9000..9500 };
+        assert!(expected.contains(&kill), "{kill} ms");
+        assert!(kill <= at("kill side#0 SIGTERM") && at("kill side#0 SIGTERM") < at("kill POD#0+ SIGTERM"));
+        assert_eq!(rig.running(), ["POD#1", "app#1", "side#1"].map(str::to_owned).into());
+        rig.calls.clear();
+        rig.pass(s(60));
+        assert!(rig.take_acts().is_empty(), "once");
     }
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::table::Table;
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, is_final};
 use crate::pod_logs::ContainerLogs;
 use crate::runtime::DockerState;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct LastReported {
     /// The status of this life of the pod, as it was computed last.
     pub status: Option<Arc<PodStatus>>,
     /// The status that was told last, whether the pod was being stopped, and which pod that was.
@@ -34,7 +34,7 @@ pub(super) struct Told {
     pub gone: Option<u64>,
 }
 
-impl Told {
+impl LastReported {
     /// The pod has ended for good, as its status says.
     pub fn has_ended(&self) -> bool {
         self.status.as_deref().is_some_and(has_ended)
@@ -54,5 +54,5 @@ impl Told {
 
 /// Its phase is a terminal one.
 pub(super) fn has_ended(status: &PodStatus) -> bool {
-    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    is_final(status.phase.as_deref())
 }

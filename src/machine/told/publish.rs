@@ -1,7 +1,6 @@
 //! What a machine tells of its pod: the status, whenever it changed, and what is seen in Docker.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
@@ -18,7 +17,8 @@ use crate::status;
 
 impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
-    /// one stands: no half-truths. A container that cannot be looked at is told as the list shows it.
+    /// one stands: no half-truths. A container that cannot be looked at is told as the list shows it. Before the first
+    /// look nothing is told: a pod that runs would count as one without containers.
     pub(in crate::machine) fn publish(&mut self, now: &Now) {
         let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
         if seen != self.told.seen {
@@ -26,8 +26,10 @@ impl Machine {
             self.out.push(Output::Report(Report::Seen(seen)));
         }
         let Some(pod) = self.state.pod().cloned() else { return };
-        if self.told.status.is_some() && (self.is_looking() || self.awaits_message()) && !self.in_trouble(now)
-        {
+        if self.is_recalling() || !self.looking.watching {
+            return;
+        }
+        if (self.is_looking() || self.awaits_message()) && !self.in_trouble(now) {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
@@ -65,7 +67,7 @@ impl Machine {
             terminal: false,
             past_deadline,
             resize: &self.resize_shown(),
-            recursive_mounts: self.settings.recursive_mounts.load(Ordering::Relaxed),
+            recursive_mounts: self.node.recursive_mounts,
             now: now.wall,
         });
         self.mask_ends(&mut status);

@@ -3,8 +3,8 @@
 
 use crate::machine::Machine;
 use crate::machine::output::Output;
-use crate::machine::start::CREATING;
 use crate::plan::{Owned, Role};
+use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::{self, List, ObjectEvent, Subject, Words};
 use crate::status::WaitingReason;
@@ -58,7 +58,7 @@ impl Machine {
     pub(in crate::machine) fn wait_for(
         &mut self,
         container: &str,
-        reason: &str,
+        reason: Reason,
         message: &str,
         words: impl IntoIterator<Item = Words>,
     ) {
@@ -71,7 +71,7 @@ impl Machine {
     pub(in crate::machine) fn failed(
         &mut self,
         container: &str,
-        reason: &str,
+        reason: Reason,
         message: &str,
         words: impl IntoIterator<Item = Words>,
     ) {
@@ -81,12 +81,12 @@ impl Machine {
 
     /// True: this is new. Docker's errors repeat the command, into which variables of Secrets may be expanded, and whoever
     /// may look at pods sees the status.
-    pub(in crate::machine) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
+    pub(in crate::machine) fn set_waiting(&mut self, container: &str, reason: Reason, message: &str) -> bool {
         let message = recorder::mask(message.to_owned(), &self.objects);
         let is_as = |old: WaitingReason| old.reason == reason && gist(&old.message).eq(gist(&message));
         let member = self.members.get_mut(container);
         let is_known = member.waiting.take().is_some_and(is_as);
-        member.waiting = Some(WaitingReason { reason: reason.to_owned(), message });
+        member.waiting = Some(WaitingReason { reason, message });
         !is_known
     }
 
@@ -94,7 +94,7 @@ impl Machine {
     pub(in crate::machine) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) -> bool {
         let mut new = false;
         for (_, container) in pod.containers() {
-            new |= self.set_waiting(&container.name, CREATING, message);
+            new |= self.set_waiting(&container.name, Reason::ContainerCreating, message);
         }
         new
     }

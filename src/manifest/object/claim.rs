@@ -1,7 +1,7 @@
 //! Claims on this node's own disk.
 
-use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, forbidden, invalid, required, unsupported};
+use super::super::tree::{Data, Node};
 use super::super::unknown;
 use super::{text, type_error};
 use crate::base::quantity;
@@ -63,7 +63,7 @@ fn access_modes(path: &Path<'_>, report: &mut Report<'_>) -> Vec<String> {
 /// `requests.storage` in bytes.
 fn storage(path: &Path<'_>, report: &mut Report<'_>) -> Option<u64> {
     if report.written(&path.field("limits")).is_some_and(|node| !node.is_null()) {
-        report.warning(&path.field("limits"), "is ignored: the size of a claim is not enforced");
+        report.warning(&path.field("limits"), "is ignored: the size of a claim is what it requests");
     }
     let path = path.field("requests");
     let path = path.field("storage");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::base64;
-use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, invalid, too_long};
+use super::super::tree::{Data, Node};
 use super::type_error;
 use crate::base::limits;
 use crate::pod::object::Content;

@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, ObjectFieldSelector, ResourceFieldSelector};
 
-use super::super::node::Node;
 use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
+use super::super::tree::Node;
 use super::{names, needed};
 use crate::base::quantity;
 use crate::pod::downward;

@@ -23,8 +23,8 @@ mod volumes;
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::node::{Data, Node};
 use super::path::{Path, Report, invalid, invalid_plain, required, unsupported};
+use super::tree::{Data, Node};
 
 /// Reports everything the API server would refuse.
 pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {

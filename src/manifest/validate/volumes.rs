@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::super::node::Node;
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, required};
 use super::super::support;
+use super::super::tree::Node;
 use super::{chosen, names, needed, one_of};
 use crate::base::quantity;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::base::clock::Timestamp;
 use crate::merge::Merge;
-use crate::pod::object::{Content, ObjectKind};
+use crate::pod::object::{About, Content, ObjectKind};
 use crate::source::PodSet;
 
 /// `name=value`, `name!=value` (immutable) in the file `path`; `document` is its place in the list.
@@ -22,7 +22,7 @@ fn object(source: Source, path: &str, document: u32, words: &str) -> Arc<LocalOb
     let data = [("k".to_owned(), value.to_owned())].into();
     let origin = Origin { path: path.into(), document };
     let content = Content::ConfigMap { data, binary: BTreeMap::new() };
-    Arc::new(LocalObject { key, source, origin, immutable, content })
+    Arc::new(LocalObject { key, source, origin, immutable, content, about: About::default() })
 }
 
 /// `path: name=value name=value; path: …`
@@ -205,7 +205,7 @@ fn made(source: Source, samples: &[Sample]) -> PodSet {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn replaying_any_sequence_ends_with_exactly_the_last_sets(steps in steps()) {

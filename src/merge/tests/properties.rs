@@ -49,7 +49,7 @@ fn apply(map: &mut BTreeMap<PodKey, Arc<DesiredPod>>, changes: &[Change]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn replaying_any_sequence_ends_with_exactly_the_last_sets(steps in steps()) {

@@ -4,6 +4,7 @@ use super::*;
 use std::time::Duration;
 
 use crate::base::clock::Mono;
+use crate::base::limits;
 use crate::plan::{DeadPolicy, RunState, allowance, next_due};
 
 #[test]
@@ -121,6 +122,31 @@ fn surplus_table() {
     check("plain init while there is no newer sandbox", "sandbox exited 0; i exited 0", "", "i-0 sandbox-0");
     check("plain init while there is no sandbox", "i exited 0", "", "i-0");
     check("nothing", "", "", "");
+}
+
+/// None of them is ever started again: only what is left of it says that it was there, and how it ended.
+#[test]
+fn what_was_added_and_has_ended_stays_with_its_pod_up_to_a_bound() {
+    let app = simple("Always");
+    let gone = |pod: Option<&DesiredPod>, seen: &Observed| {
+        surplus(pod, seen, &DeadPolicy::default(), Mono::default())
+    };
+    let up = "sandbox#1 running; app#1@1 running";
+    for (seen, expected) in [
+        ("look@0 exited 137 kind=ephemeral", ""),
+        ("look@1 exited 0 kind=ephemeral; old@0 exited 1 kind=ephemeral", ""),
+        ("look@0 created kind=ephemeral", "look-0"),
+        ("look@1 created kind=ephemeral", ""),
+    ] {
+        let seen = observed(&app, &format!("{up}; {seen}"));
+        assert_eq!(gone(Some(&app), &seen).join(" "), expected);
+    }
+    let seen = observed(&app, "sandbox exited 0; look exited 137 kind=ephemeral");
+    assert_eq!(gone(Some(&app), &seen), [""; 0], "while no new sandbox is there");
+    assert_eq!(gone(None, &seen), ["look-0", "sandbox-0"]);
+    let mut many = observed(&app, up);
+    many.all.extend((0..40).flat_map(|n| observed(&app, &format!("d{n}@0 exited 0 kind=ephemeral")).all));
+    assert_eq!(gone(Some(&app), &many).len(), 40 - limits::ADDED_DEAD);
 }
 
 #[test]

@@ -43,6 +43,12 @@ fn sandbox_change_table() {
         "sandbox running hostnet lost; app running",
         "new sandbox 1 | start app",
     );
+    check(
+        "somebody wants the pod from the beginning",
+        &always,
+        "sandbox running restart; app running",
+        "new sandbox 1 | start app",
+    );
     for (pod, flags) in [(&host, "hostnet unfinished"), (&always, "unfinished")] {
         check(
             "the engine ended before the start was over: no container can join it",

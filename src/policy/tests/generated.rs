@@ -257,7 +257,7 @@ fn any_level() -> impl Strategy<Value = LevelVersion> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any combination of changes.
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::source_policy::{SETTINGS, SharedObjects};
-use super::super::{Exceptions, Policies, SourcePolicy};
+use super::super::{Exceptions, Most, Policies, SourcePolicy};
 use super::{at, pod};
 use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
@@ -41,8 +41,11 @@ fn every_setting_is_read_under_both_its_names() {
     for setting in SETTINGS {
         let value = match setting.name {
             "pod-security" => "restricted:v1.30",
-            "allow-privileged" | "host-network" | "require-image-digest" => "true",
+            "allow-privileged" | "host-network" | "require-image-digest" | "evict-first" => "true",
             "max-priority" => "-7",
+            "max-claim-storage" => "10Gi",
+            "max-requests" => "25%",
+            "max-grace" => "1m30s",
             "allowed-devices" => "/dev/ttyS",
             "allowed-host-paths" => "/srv:ro",
             "allowed-images" => "busybox",
@@ -183,4 +186,32 @@ fn a_source_stands_behind_those_that_are_there() {
     assert_eq!((both.max_priority(Source::Http), both.max_priority(Source::File)), (0, i32::MAX));
     let unknown = of.settled(&[]);
     assert_eq!((unknown.max_priority(Source::Http), unknown.max_priority(Source::Api)), (0, 3));
+}
+
+/// A claim named any size, and a request of all there is was a right.
+#[test]
+fn who_may_do_less_than_others_has_less_of_the_node() {
+    let of = policies(
+        &[],
+        &[
+            "http=pod-security=restricted",
+            "api=pod-security=restricted;max-claim-storage=1Gi;max-requests=*;evict-first=false;max-grace=7s",
+        ],
+    );
+    let all = |of: &Policies, source| {
+        (of.max_claim_storage(source), of.max_requests(source), of.evict_first(source), of.max_grace(source))
+    };
+    let both = of.clone().settled(&[Source::File, Source::Http]);
+    assert_eq!(all(&both, Source::File), (Most::All, 100, false, u32::MAX));
+    assert_eq!(all(&both, Source::Http), (Most::Percent(10), 10, true, 600));
+    assert_eq!(all(&both, Source::Api), (Most::Bytes(1 << 30), 100, false, 7));
+    let alone = of.settled(&[Source::Http]);
+    assert_eq!(all(&alone, Source::Http), (Most::Percent(50), 100, false, u32::MAX));
+    assert_eq!(alone.max_claim_storage(Source::Http).of(1001), 500);
+    for wrong in ["", "-1", "101%", "x", "1%%", "1 Gi"] {
+        assert!(Most::parse(wrong).is_err(), "{wrong}");
+    }
+    for text in ["10Gi", "0", "7%", "*"] {
+        assert_eq!(Most::parse(text).unwrap().to_string(), text);
+    }
 }

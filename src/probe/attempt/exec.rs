@@ -82,8 +82,8 @@ impl Exec {
         let answer = pending.advance()?;
         let stalled = asked.elapsed() > limits::PROBE_DOCKER_SLOW;
         self.asked = None;
-        match answer {
-            Ok(Reply::Exec(detail)) => match detail.exit_code.filter(|_| !detail.running) {
+        match answer.and_then(Reply::exec) {
+            Ok(detail) => match detail.exit_code.filter(|_| !detail.running) {
                 Some(code) => Some(ended(&self.run.ended(code))),
                 // Docker stalled, and may not know yet of an end in the meantime; or containerd stalled, and
                 // the command has not started, or only just now. After `patience` a slow answer counts.
@@ -99,7 +99,6 @@ impl Exec {
                 }
                 None => Some(Outcome::Failed(outcome::exec_timed_out(&self.command, self.timeout?))),
             },
-            Ok(_) => Some(Outcome::unknown("exec inspect: an answer of another kind")),
             Err(error) => Some(Outcome::unknown(error.to_string())),
         }
     }

@@ -46,7 +46,7 @@ pub use self::{
 use feeds::{Feed, Source};
 
 use crate::base::clock::Clock;
-use crate::base::limits::FAKE_SLOW_READER;
+use crate::base::limits::{FAKE_SLOW_READER, FAKE_STACK};
 use crate::runtime::{Call, DockerError, Reply};
 
 /// A handle on one in-memory engine; clones share the engine.
@@ -113,7 +113,7 @@ impl Fake {
     /// The thread cannot be made.
     pub fn drive(&self) -> std::io::Result<()> {
         let shared = Arc::clone(&self.0.shared);
-        thread::Builder::new().name("pk-fake".into()).stack_size(128 * 1024).spawn(move || drive(&shared))?;
+        thread::Builder::new().name("pk-fake".into()).stack_size(FAKE_STACK).spawn(move || drive(&shared))?;
         Ok(())
     }
 

@@ -353,6 +353,10 @@ fn the_build_cache_is_what_can_be_had_back() {
 fn the_small_ones() {
     assert_eq!(reply(Form::Done, "x", 204, b""), Ok(Reply::Done));
     assert_eq!(reply(Form::Done, "x", 304, b""), Ok(Reply::Already));
+    for form in [Form::Containers, Form::Container, Form::Created, Form::Image, Form::Output] {
+        let got = reply(form, "x", 304, b"");
+        assert!(matches!(got, Err(DockerError::Refused(_))), "{form:?} is asked for, and not told: {got:?}");
+    }
     assert_eq!(
         reply(Form::Created, "x", 201, br#"{"Id":"1","Warnings":["w"]}"#),
         Ok(Reply::Created { id: "1".into(), warnings: vec!["w".into()] })

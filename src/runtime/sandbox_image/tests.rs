@@ -112,7 +112,8 @@ impl Drop for Running {
 
 impl Running {
     fn start(what: &str) -> Running {
-        let directory = std::env::temp_dir().join(format!("podkeeper-sandbox-{}-{what}", std::process::id()));
+        let directory = crate::base::testing::temporary()
+            .join(format!("podkeeper-sandbox-{}-{what}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("pause");
         let mut options = std::fs::OpenOptions::new();

@@ -111,4 +111,13 @@ impl DockerError {
     }
 }
 
+impl Refusal {
+    /// Of a command that cannot run: that there is none of that name, as Docker's texts have it.
+    #[must_use]
+    pub fn names_no_command(&self) -> bool {
+        let text = self.message.to_ascii_lowercase();
+        self.kind == RefusalKind::CannotRun && (text.contains("not found") || text.contains("no such file"))
+    }
+}
+
 impl std::error::Error for DockerError {}

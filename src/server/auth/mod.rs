@@ -13,6 +13,8 @@ use std::sync::Arc;
 use rustls::pki_types::CertificateDer;
 use serde_json::{Map, Value};
 
+use crate::base::order;
+
 use super::http::answer::{Answer, TEXT};
 use super::http::request::Request;
 use super::service::{Asked, Reply, Service};
@@ -31,6 +33,8 @@ pub struct User {
     pub uid: String,
     /// The same.
     pub extra: Map<String, Value>,
+    /// An API server knows the user by a token.
+    pub by_token: bool,
 }
 
 /// What users may do.
@@ -128,27 +132,48 @@ fn bearer(request: &Request) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
+/// Who sent a request, by its certificates or, where an API server is asked about tokens, by its bearer token.
+///
+/// # Errors
+/// Why nobody.
+pub fn identified(
+    certificates: &Certificates,
+    webhook: Option<&Webhook>,
+    chain: &[CertificateDer<'static>],
+    request: &Request,
+) -> Result<User, String> {
+    let by_certificate = known(certificates, chain);
+    let webhook = webhook.filter(|webhook| webhook.reviews_tokens());
+    let (Err(why), Some(webhook), Some(token)) = (&by_certificate, webhook, bearer(request)) else {
+        return by_certificate;
+    };
+    // Who shows a token that is nobody's is not taken for anonymous, as in the kubelet.
+    webhook.user(token)?.ok_or_else(|| format!("{why}, and its token is nobody's"))
+}
+
 impl Guard {
     /// Who the client is.
     ///
     /// # Errors
     /// Why nobody.
     fn user(&self, chain: &[CertificateDer<'static>], request: &Request) -> Result<User, String> {
-        let by_certificate = known(&self.certificates, chain);
-        let webhook = self.webhook.as_ref().filter(|_| self.settings.webhook.reviews_tokens);
-        let (Err(why), Some(webhook), Some(token)) = (&by_certificate, webhook, bearer(request)) else {
-            if chain.is_empty() && self.settings.allows_anonymous {
-                let groups = BTreeSet::from(["system:unauthenticated".to_owned()]);
-                return Ok(User { name: "system:anonymous".to_owned(), groups, ..User::default() });
-            }
-            return by_certificate;
-        };
-        // Who shows a token that is nobody's is not taken for anonymous, as in the kubelet.
-        webhook.user(token)?.ok_or_else(|| format!("{why}, and its token is nobody's"))
+        let webhook = self.webhook.as_ref();
+        let shows_token = webhook.is_some_and(Webhook::reviews_tokens) && bearer(request).is_some();
+        if chain.is_empty() && self.settings.allows_anonymous && !shows_token {
+            let groups = order::set(["system:unauthenticated".to_owned()]);
+            return Ok(User { name: "system:anonymous".to_owned(), groups, ..User::default() });
+        }
+        identified(&self.certificates, webhook, chain, request)
     }
 }
 
 impl Settings {
+    /// Whether an API server is asked about clients.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.webhook.reviews_tokens || self.authorization == Authorization::Webhook
+    }
+
     /// Whether this user has this right.
     #[must_use]
     pub fn allows(&self, user: &User, right: Right) -> bool {

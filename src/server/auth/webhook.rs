@@ -70,6 +70,12 @@ impl Webhook {
         Webhook { client, settings, state: Mutex::default(), asking }
     }
 
+    /// Whether tokens are asked about.
+    #[must_use]
+    pub fn reviews_tokens(&self) -> bool {
+        self.settings.reviews_tokens
+    }
+
     /// Whose a token is; `None` for nobody's, or where tokens are not asked about.
     ///
     /// # Errors
@@ -106,7 +112,16 @@ impl Webhook {
     }
 
     fn allows_one(&self, user: &User, verb: &str, subresource: &str) -> Result<bool, String> {
-        let review = access_review(&self.settings.node, user, verb, subresource);
+        self.may(user, "resourceAttributes", of_node(&self.settings.node, verb, subresource))
+    }
+
+    /// Whether a user may do this, in the attributes of a SubjectAccessReview: `resourceAttributes` or
+    /// `nonResourceAttributes`.
+    ///
+    /// # Errors
+    /// The server does not say.
+    pub fn may(&self, user: &User, field: &str, attributes: Value) -> Result<bool, String> {
+        let review = access_review(user, field, attributes);
         let key = hmac_sha256::Hash::hash(review.to_string().as_bytes());
         if let Some(allowed) = self.state().access.get(&key, Instant::now()) {
             return Ok(allowed);
@@ -158,11 +173,22 @@ fn reviewed(answer: &Value) -> Result<Option<User>, String> {
     }
     let groups = of.get("groups").and_then(Value::as_array).into_iter().flatten().filter_map(text).collect();
     let extra = of.get("extra").and_then(Value::as_object).cloned().unwrap_or_default();
-    Ok(Some(User { name, groups, uid: of.get("uid").and_then(text).unwrap_or_default(), extra }))
+    Ok(Some(User {
+        name,
+        groups,
+        uid: of.get("uid").and_then(text).unwrap_or_default(),
+        extra,
+        by_token: true,
+    }))
 }
 
-/// The question whether a user may do this with a subresource of the node. Pure.
-fn access_review(node: &str, user: &User, verb: &str, subresource: &str) -> Value {
+/// What is asked about a subresource of the node. Pure.
+fn of_node(node: &str, verb: &str, subresource: &str) -> Value {
+    json!({"verb": verb, "version": "v1", "resource": "nodes", "subresource": subresource, "name": node})
+}
+
+/// The question whether a user may do this. Pure.
+fn access_review(user: &User, field: &str, attributes: Value) -> Value {
     let mut spec = Map::new();
     spec.insert("user".to_owned(), user.name.clone().into());
     spec.insert("groups".to_owned(), user.groups.iter().cloned().collect());
@@ -172,10 +198,7 @@ fn access_review(node: &str, user: &User, verb: &str, subresource: &str) -> Valu
     if !user.extra.is_empty() {
         spec.insert("extra".to_owned(), user.extra.clone().into());
     }
-    let attributes = json!({
-        "verb": verb, "version": "v1", "resource": "nodes", "subresource": subresource, "name": node,
-    });
-    spec.insert("resourceAttributes".to_owned(), attributes);
+    spec.insert(field.to_owned(), attributes);
     json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
 }
 
@@ -221,7 +244,7 @@ mod tests {
         assert_eq!((found.name.as_str(), found.uid.as_str(), found.groups.len()), ("a", "u", 1));
         assert!(answer(json!({"authenticated": true})).is_err());
         assert!(answer(json!({"authenticated": true, "user": {"username": "a\nb"}})).is_err());
-        let review = access_review("n1", &found, "get", "metrics");
+        let review = access_review(&found, "resourceAttributes", of_node("n1", "get", "metrics"));
         assert_eq!(
             review["spec"],
             json!({

@@ -144,11 +144,8 @@ fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> 
         Some(RefusalKind::NoSuchContainer) => Answer::text(404, &format!("{error}: it was removed since")),
         _ => Answer::text(500, &error.to_string()),
     };
-    let detail =
-        match node.docker.call(&Call::Inspect { id: id.to_owned() }).map_err(|error| failed(&error))? {
-            DockerReply::Container(detail) => detail,
-            _ => return Err(Answer::text(500, "Docker's answer is of another kind")),
-        };
+    let detail = node.docker.call(&Call::Inspect { id: id.to_owned() }).and_then(DockerReply::container);
+    let detail = detail.map_err(|error| failed(&error))?;
     let since = wanted.since.map(|since| {
         let nanos = since.as_nanosecond().max(0);
         format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)

@@ -7,6 +7,7 @@ use super::{Node, not_found};
 use crate::base::limits;
 use crate::server::http::answer::{Answer, TEXT};
 use crate::server::http::request::Request;
+use crate::status::task::Task;
 
 /// The checks, in the order in which they are told. `log` is always well: podkeeper has no thread for its log.
 const CHECKS: &[&str] = &["ping", "log", "syncloop"];
@@ -74,7 +75,7 @@ pub fn answer(node: &Node, request: &Request) -> Answer {
 
 /// The main loop has been at one piece of work for so long that it hangs.
 fn hangs(node: &Node) -> bool {
-    node.pulses.busy().iter().any(|busy| busy.name == node.main_loop && busy.age > limits::STUCK)
+    node.pulses.busy().iter().any(|busy| busy.task == Task::MainLoop && busy.age > limits::STUCK)
 }
 
 fn told(checks: &[&str], request: &Request, is_well: impl Fn(&str) -> bool) -> Answer {

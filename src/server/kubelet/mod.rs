@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use super::http::answer::Answer;
 use super::http::request::{Method, Request};
+use super::large::{Full, Large};
 use super::service::{Asked, Reply, Service};
 use figures::Figures;
 
-use crate::base::pulse::Pulses;
 use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::status::snapshot::Latest;
+use crate::status::task::Pulses;
 
 /// What endpoints look at. Nothing here changes anything but by Docker.
 #[derive(Debug)]
@@ -33,8 +34,6 @@ pub struct Node {
     pub docker: Docker,
     /// The threads that are watched.
     pub pulses: Pulses,
-    /// What the main loop is called among them.
-    pub main_loop: &'static str,
     /// `--root-dir`, absolute.
     pub root_dir: PathBuf,
     /// What earlier answers measured.
@@ -45,6 +44,8 @@ pub struct Node {
     pub checks: healthz::Counts,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
+    /// Large answers under way.
+    pub large: Large,
 }
 
 /// Which endpoints a port has.
@@ -90,6 +91,10 @@ impl Service for Kubelet {
             ("stats", rest) => rest != "summary" && (request.is_get() || request.method == Method::Post),
             _ => false,
         };
+        let has_pods = matches!(self.scope, Scope::Main | Scope::ReadOnly);
+        if has_pods && request.is_get() && (first, rest) == ("pods", "") {
+            return self.node.large.answer(|| Ok(pods::desired(&self.node))).unwrap_or_else(busy);
+        }
         let looked = match self.scope {
             Scope::Healthz => self.healthz(first, request),
             Scope::Cadvisor => request.is_get().then(|| cadvisor::answer(&self.node, path)),
@@ -97,7 +102,7 @@ impl Service for Kubelet {
             Scope::Main | Scope::ReadOnly => self.looks(first, rest, request),
         };
         match looked {
-            Some(answer) => answer.into(),
+            Some(answer) => self.node.large.made(answer).unwrap_or_else(busy),
             None if self.scope == Scope::Main => self.debugs(first, rest, request),
             None => not_found().into(),
         }
@@ -116,7 +121,6 @@ impl Kubelet {
         match (first, rest) {
             _ if !is_asked => None,
             ("healthz", _) => self.healthz(first, request),
-            ("pods", "") => Some(pods::desired(&self.node)),
             ("stats", "summary") => Some(figures::summary(&self.node, &request.query)),
             ("spec", "") => Some(cadvisor::machine(&self.node)),
             ("metrics", page) => metrics::answer(&self.node, page),
@@ -138,7 +142,9 @@ impl Kubelet {
             "configz" if rest.is_empty() && self.switches.debugging => {
                 Answer::new(200, "application/json", self.configz.as_bytes().to_vec()).into()
             }
-            "runningpods" if rest.is_empty() => pods::running(&self.node).into(),
+            "runningpods" if rest.is_empty() => {
+                self.node.large.made(pods::running(&self.node)).unwrap_or_else(busy)
+            }
             "logs" if !self.switches.system_logs => Answer::text(405, "logs endpoint is disabled.").into(),
             "logs" if request.path == "/logs" => Answer::new(301, "", "").with("Location", "/logs/").into(),
             "logs" => system_logs::answer(rest),
@@ -150,6 +156,10 @@ impl Kubelet {
 /// Endpoints that `--enable-debugging-handlers=false` turns off.
 const DEBUGGING: &[&str] =
     &["run", "exec", "attach", "portForward", "containerLogs", "runningpods", "debug", "logs"];
+
+fn busy(_: Full) -> Reply {
+    Answer::text(429, Full::WHY).into()
+}
 
 /// Go's words for a path that nothing answers.
 fn not_found() -> Answer {

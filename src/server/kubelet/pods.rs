@@ -19,9 +19,8 @@ pub fn desired(node: &Node) -> Answer {
 /// What runs, as Docker lists it (upstream `pkg/kubelet/server/server.go`, `getRunningPods`).
 pub fn running(node: &Node) -> Answer {
     let ours = format!("{}={}", labels::ROOT_DIR, node.root_dir.display());
-    let listed = match node.docker.call(&Call::List { labels: vec![ours] }) {
-        Ok(Reply::Containers(listed)) => listed,
-        Ok(_) => return Answer::text(500, "Docker's answer is of another kind"),
+    let listed = match node.docker.call(&Call::List { labels: vec![ours] }).and_then(Reply::containers) {
+        Ok(listed) => listed,
         Err(error) => return Answer::text(500, &error.to_string()),
     };
     let mut pods: BTreeMap<String, Value> = BTreeMap::new();

@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
 use super::Node;
 use crate::base::limits;
+use crate::base::wait::later;
 use crate::runtime::connection::Wait;
 use crate::runtime::stream::Output;
 use crate::runtime::{Call, DockerError, ExecBody, Reply as DockerReply, names};
 use crate::server::http::answer::{Answer, JSON};
 use crate::server::http::query::Query;
 use crate::server::http::request::Request;
-use crate::server::relay::client::later;
 use crate::server::relay::{command, forward};
 use crate::server::service::Reply;
 use crate::server::stream::command::Wanted;
@@ -157,9 +157,9 @@ fn wanted(query: &Query, words: Words) -> Result<Wanted, Answer> {
 }
 
 fn has_terminal(node: &Node, container: &str) -> Result<bool, Answer> {
-    match node.docker.call(&Call::Inspect { id: container.to_owned() }) {
-        Ok(DockerReply::Container(detail)) => Ok(detail.tty),
-        Ok(_) => Err(Answer::text(500, "Docker's answer is of another kind")),
+    let detail = node.docker.call(&Call::Inspect { id: container.to_owned() });
+    match detail.and_then(DockerReply::container) {
+        Ok(detail) => Ok(detail.tty),
         Err(error) => Err(Answer::text(500, &error.to_string())),
     }
 }
@@ -234,11 +234,8 @@ fn output_of(node: &Node, container: &str, cmd: Vec<String>) -> Result<Vec<u8>, 
     let (until, shown) = (later(limits::RUN_PATIENCE), cmd.join(" "));
     let body = ExecBody { attach_stdin: false, attach_stdout: true, attach_stderr: true, tty: false, cmd };
     let text = |error: DockerError| error.to_string();
-    let surprise = || "Docker's answer is of another kind".to_owned();
-    let id = match node.docker.call(&Call::ExecCreate { id: container.to_owned(), body }).map_err(text)? {
-        DockerReply::ExecCreated { id } => id,
-        _ => return Err(surprise()),
-    };
+    let id = node.docker.call(&Call::ExecCreate { id: container.to_owned(), body });
+    let id = id.and_then(DockerReply::exec_created).map_err(text)?;
     let mut streams = node.docker.exec_start(&id, false).map_err(text)?;
     let mut all = Vec::new();
     loop {

@@ -9,7 +9,8 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 
 use super::Broken;
-use crate::base::{limits, wait};
+use crate::base::limits;
+use crate::base::wait::{self, later};
 use crate::server::connection::Upgraded;
 use crate::server::stream::outgoing::Outgoing;
 use crate::server::transport::Got;
@@ -127,11 +128,4 @@ impl Client {
             }
         }
     }
-}
-
-/// The time from now on.
-#[must_use]
-pub fn later(time: std::time::Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or(now)
 }

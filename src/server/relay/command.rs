@@ -8,14 +8,15 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 
 use super::Broken;
-use super::client::{Client, later};
-use crate::base::{limits, wait};
+use super::client::Client;
+use crate::base::limits;
+use crate::base::wait::{self, later};
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::frames::StreamKind;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
-use crate::runtime::{Call, DockerError, DockerState, ExecBody, Reply};
+use crate::runtime::{Call, DockerError, DockerState, ExecBody};
 use crate::server::connection::Upgraded;
 use crate::server::stream::command::{Channel, News, Size, Streams, Wanted};
 use crate::server::stream::negotiate::Command;
@@ -288,10 +289,8 @@ fn start(job: &Job) -> Result<Started, DockerError> {
                 tty: job.wanted.tty,
                 cmd: command.clone(),
             };
-            let id = match job.docker.call(&Call::ExecCreate { id: job.container.clone(), body })? {
-                Reply::ExecCreated { id } => id,
-                _ => return Err(surprise("exec create")),
-            };
+            let id =
+                job.docker.call(&Call::ExecCreate { id: job.container.clone(), body })?.exec_created()?;
             let streams = job.docker.exec_start(&id, job.wanted.tty)?;
             (Some(id), streams)
         }
@@ -316,17 +315,15 @@ fn outcome(job: &Job, exec: Option<&str>) -> Result<Outcome, DockerError> {
 fn exit_code_of_container(job: &Job) -> Result<i64, DockerError> {
     let until = later(limits::EXEC_EXIT);
     loop {
-        match job.docker.call(&Call::Inspect { id: job.container.clone() })? {
-            Reply::Container(detail) if detail.state != DockerState::Running => return Ok(detail.exit_code),
-            Reply::Container(_) if Instant::now() >= until => return Ok(0),
-            Reply::Container(_) => std::thread::sleep(limits::EXEC_EXIT_LOOK),
-            _ => return Err(surprise("inspect")),
+        let detail = job.docker.call(&Call::Inspect { id: job.container.clone() })?.container()?;
+        if detail.state != DockerState::Running {
+            return Ok(detail.exit_code);
         }
+        if Instant::now() >= until {
+            return Ok(0);
+        }
+        std::thread::sleep(limits::EXEC_EXIT_LOOK);
     }
-}
-
-fn surprise(call: &str) -> DockerError {
-    DockerError::BadAnswer(format!("{call}: an answer of another kind"))
 }
 
 #[cfg(test)]

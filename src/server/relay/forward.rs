@@ -3,7 +3,6 @@
 //! A port is looked for on the pod's 127.0.0.1, then on its ::1, as the kubelet's runtimes do. Never here: bytes kept
 //! beyond the bound for all connections together, or a connection that holds up the others without an end.
 
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -14,8 +13,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, connect};
 
 use super::Broken;
-use super::client::{Client, later};
-use crate::base::{limits, wait};
+use super::client::Client;
+use crate::base::limits;
+use crate::base::table::Table;
+use crate::base::wait::{self, later};
 use crate::network::netns::Netns;
 use crate::runtime::docker::Docker;
 use crate::server::connection::Upgraded;
@@ -49,7 +50,7 @@ pub fn run(job: &Job, protocol: Forward, upgraded: Upgraded) {
         client: Client::new(upgraded),
         pairs: Pairs::new(protocol, &job.ports),
         netns: Netns::of_container(&job.docker, &job.container),
-        open: BTreeMap::new(),
+        open: Table::new(),
         waiting: 0,
         active: Instant::now(),
     };
@@ -93,7 +94,7 @@ struct Relay {
     client: Client,
     pairs: Pairs,
     netns: Result<Netns, String>,
-    open: BTreeMap<PairId, Port>,
+    open: Table<PairId, Port>,
     /// Bytes of the client that ports have not taken, of all connections.
     waiting: usize,
     active: Instant,

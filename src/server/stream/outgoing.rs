@@ -2,6 +2,8 @@
 //!
 //! It has no bound of its own: who fills it looks at its length first.
 
+use crate::base::limits;
+
 /// Bytes to be sent, of which the first may have been sent.
 #[derive(Debug, Default)]
 pub struct Outgoing {
@@ -30,7 +32,7 @@ impl Outgoing {
         self.sent = self.sent.saturating_add(count).min(self.bytes.len());
         if self.sent == self.bytes.len() {
             // A burst must not cost its memory for ever.
-            if self.bytes.capacity() > KEPT {
+            if self.bytes.capacity() > limits::STREAM_KEPT {
                 self.bytes = Vec::new();
             }
             self.bytes.clear();
@@ -50,9 +52,6 @@ impl Outgoing {
         self.rest().is_empty()
     }
 }
-
-/// Bytes of memory that are kept for the next ones.
-const KEPT: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

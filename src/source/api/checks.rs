@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::decode::Read;
 use crate::base::json;
 use crate::base::limits;
+use crate::node::sys;
 use crate::pod::object::ObjectKind;
 use crate::pod::object::refs::references;
 use crate::pod::{DesiredPod, PodKey};
@@ -120,7 +121,11 @@ pub fn fits<'r>(read: &Read, before: Option<&Read>, others: impl Iterator<Item =
     let (count, bytes) = others.fold((1_usize, read.weight), |(count, bytes), read| {
         (count.saturating_add(1), bytes.saturating_add(read.weight))
     });
-    count <= limits::API_PODS && bytes <= limits::API_PODS_BYTES
+    count <= limits::API_PODS && bytes <= most_bytes()
+}
+
+fn most_bytes() -> usize {
+    sys::share(limits::API_PODS_BYTES, limits::API_PODS_PART)
 }
 
 /// Why a pod or a change of it is not taken.
@@ -129,6 +134,6 @@ pub fn no_room() -> String {
     format!(
         "the API server has more pods for this node than it can hold: at most {}, of {} MiB",
         limits::API_PODS,
-        limits::API_PODS_BYTES >> 20
+        most_bytes() >> 20
     )
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::base::quantity;
 use crate::pod::object::claimed::{BoundVolume, ClusterClaim, Reached};
-use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind};
+use crate::pod::object::{About, Content, LocalObject, ObjectKey, ObjectKind};
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{Origin, Source};
 
@@ -187,6 +187,7 @@ pub fn object(
             storage: u64::try_from(storage).unwrap_or(0),
             volume,
         }),
+        about: About::default(),
     })
 }
 

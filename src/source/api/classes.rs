@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::objects::Asker;
+use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
-use crate::api_client::{ApiError, Client, Request};
-use crate::base::limits;
 use crate::node::runtimes::{self, HANDLER};
 use crate::pod::DesiredPod;
 
@@ -47,10 +47,10 @@ impl Classes {
     ///
     /// # Errors
     /// No answer, or one that says nothing of the class.
-    pub fn look_up(&mut self, client: &Client, pod: &DesiredPod) -> Result<(), ApiError> {
+    pub fn look_up(&mut self, asker: Asker<'_>, pod: &DesiredPod) -> Result<(), ApiError> {
         let Some(class) = runtimes::class(pod) else { return Ok(()) };
         let path = format!("/apis/node.k8s.io/v1/runtimeclasses/{}", encoded(class));
-        let handler = match client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+        let handler = match asker.get(path) {
             Ok(found) => {
                 let handler = found.get("handler").and_then(Value::as_str).filter(|it| !it.is_empty());
                 let none = || ApiError::BadAnswer(format!("RuntimeClass {class} has no handler"));

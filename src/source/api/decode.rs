@@ -17,7 +17,7 @@ use crate::base::limits;
 use crate::manifest::edition::Known;
 use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
 use crate::pod::problem::{Problem, Refused, Severity};
-use crate::pod::{DesiredPod, Origin, PodKey};
+use crate::pod::{DesiredPod, Origin, PodKey, is_final};
 use crate::source::accept::Acceptor;
 use crate::source::api::{checks, services};
 
@@ -95,7 +95,7 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
     let usable = before.filter(|before| !matches!(before.meaning, Meaning::Unusable(_)));
     let same = usable.filter(|before| before.pod.metadata.uid == pod.metadata.uid);
     let unusable = |(field, why): (&str, String)| Meaning::Unusable(wrong(server, &key, field, why));
-    let is_over = matches!(phase(&pod), Some("Succeeded" | "Failed"));
+    let is_over = is_final(phase(&pod));
     let meaning = match same {
         _ if is_mirror(&pod) => Meaning::Mirror,
         // Its status has changed, and nothing else.

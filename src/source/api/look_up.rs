@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Actor;
 use super::decode::{Meaning, Token};
 use super::objects::Asker;
-use super::{Actor, Parts};
+use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
-use crate::api_client::{ApiError, Request};
 use crate::base::clock::Mono;
 use crate::base::{limits, order};
 use crate::node::runtimes;
@@ -69,7 +69,7 @@ impl Actor {
         for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
             match self.missing(pod, tokens, &mut round) {
                 Some(message) => {
-                    self.due.retry = Some(now.after(limits::API_LOOK_UP_AGAIN));
+                    self.due.retry = Some(now.after(self.parts.patience.again));
                     self.waiting.insert(pod.key.clone(), waiting(pod, message));
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),
@@ -84,7 +84,8 @@ impl Actor {
     fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
         let is_new = !self.ready.contains(&pod.uid);
         if self.classes.is_due(pod, is_new) && !round.is_gone {
-            let found = self.classes.look_up(&self.parts.client, pod);
+            let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
+            let found = self.classes.look_up(asker, pod);
             round.is_gone = matches!(found, Err(ApiError::Unreachable(_) | ApiError::Closed));
             if let Err(error) = found {
                 return Some(format!("waits for its RuntimeClass: {error}"));
@@ -122,13 +123,10 @@ impl Actor {
 
     /// Asks for one object or token; true: the server did not answer.
     fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, now: Mono) -> bool {
-        let Parts { client, acceptor, .. } = &self.parts;
+        let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
         let result = match token {
-            Some(token) => self.objects.make_token(client, token, &self.server, now),
-            None => {
-                let asker = Asker { client, acceptor, server: &self.server, node: self.node.as_ref() };
-                self.objects.look_up(asker, key, now)
-            }
+            Some(token) => self.objects.make_token(asker, token, now),
+            None => self.objects.look_up(asker, key, now),
         };
         let now = self.now();
         self.objects.note(key, &result, now);
@@ -153,7 +151,7 @@ impl Actor {
     /// a node that is not registered yet has neither.
     fn look_at_node(&mut self) {
         let path = format!("/api/v1/nodes/{}", encoded(&self.parts.acceptor.node_name));
-        match self.parts.client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+        match Asker::new(&self.parts, &self.server, None).get(path) {
             Ok(node) => {
                 let part = |path: &str| node.pointer(path).cloned().unwrap_or_default();
                 let labels = serde_json::from_value(part("/metadata/labels")).unwrap_or_default();

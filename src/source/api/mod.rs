@@ -42,6 +42,7 @@ use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Next, Request};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
+use crate::base::pulse;
 use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
@@ -50,6 +51,7 @@ use crate::source::file::Sink;
 use crate::source::last_good::Saver;
 use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::status::task::{Pulses, Task};
 
 /// Under which path the set is remembered. The server's address is no part of it: it may not be known yet.
 const REMEMBERED: &str = "api";
@@ -63,6 +65,27 @@ pub struct Settings {
     pub remembers: bool,
 }
 
+/// How long the source waits. Tests wait for less.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For an object or a token: one call.
+    pub call: Duration,
+    /// For the objects of all pods, at a start.
+    pub objects: Duration,
+    /// Until what could not be looked up is asked for again.
+    pub again: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            call: limits::API_OBJECT_CALL,
+            objects: limits::API_OBJECTS_PATIENCE,
+            again: limits::API_LOOK_UP_AGAIN,
+        }
+    }
+}
+
 /// What the source is made of.
 pub struct Parts {
     pub client: Client,
@@ -72,6 +95,8 @@ pub struct Parts {
     /// Where the pods are put as the server has them.
     pub pods: ServerPods,
     pub clock: System,
+    pub patience: Patience,
+    pub pulses: Pulses,
     pub out: Sink,
 }
 
@@ -90,14 +115,14 @@ impl ApiSource {
     /// When the thread cannot be started.
     pub fn start(parts: Parts) -> io::Result<ApiSource> {
         let (wake, woken) = bounded(1);
-        let client = parts.client.clone();
+        let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
         let actor = Actor {
             woken,
             luck: (RandomState::new(), 0),
             server: String::new(),
             reflector: Reflector::default(),
             known: BTreeMap::new(),
-            objects: Objects::default(),
+            objects: Objects::new(parts.patience.again),
             ready: BTreeSet::new(),
             waiting: BTreeMap::new(),
             waits_since: None,
@@ -113,7 +138,10 @@ impl ApiSource {
             parts,
         };
         let thread = thread::Builder::new().name("pk-api".into()).stack_size(limits::URL_STACK);
-        let thread = Running::spawn(thread, move || actor.run())?;
+        let thread = Running::spawn(thread, move || {
+            pulses.join(Task::Source(Source::Api));
+            actor.run();
+        })?;
         Ok(ApiSource { client, wake: Some(wake), thread })
     }
 
@@ -222,7 +250,7 @@ impl Actor {
                     wait
                 }
             };
-            match self.woken.recv_timeout(wait) {
+            match pulse::waits(|| self.woken.recv_timeout(wait)) {
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
             }
@@ -384,7 +412,7 @@ impl Actor {
         if self.sent.is_none() && !self.waiting.is_empty() {
             let now = self.now();
             let since = *self.waits_since.get_or_insert(now);
-            if now.since(since) < limits::API_OBJECTS_PATIENCE {
+            if now.since(since) < self.parts.patience.objects {
                 return Ok(());
             }
             self.go_on_without();

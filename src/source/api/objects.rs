@@ -4,22 +4,24 @@
 //!
 //! Never here: a decision about a pod.
 
-use std::collections::BTreeMap;
+mod of_services;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::Parts;
 use super::claims;
 use super::decode::{self, Token};
-use super::services::{self, MASTER, Wanted};
+use super::services;
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::clock::Mono;
-use crate::base::limits;
-use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
+use crate::base::table::Table;
+use crate::base::{limits, order};
+use crate::pod::object::{About, Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
 use crate::pod::placement::NodeAtServer;
-use crate::pod::problem::{Problem, Severity};
 use crate::pod::{Origin, Source};
 use crate::source::accept::Acceptor;
 
@@ -36,30 +38,55 @@ enum Known {
 }
 
 /// See the head of this file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Objects {
-    known: BTreeMap<ObjectKey, Known>,
+    /// Until what could not be looked up is asked for again.
+    again: Duration,
+    known: Table<ObjectKey, Known>,
     /// When a token is made anew.
-    tokens_due: BTreeMap<ObjectKey, Mono>,
+    tokens_due: Table<ObjectKey, Mono>,
     /// How often an object was refused: right after a pod was bound the node may not read its objects yet.
-    refused: BTreeMap<ObjectKey, u32>,
+    refused: Table<ObjectKey, u32>,
     /// Those that were asked for last without an answer about them.
-    failed: BTreeMap<ObjectKey, Failed>,
-    /// Objects of services that the server does not give, and why.
-    without: BTreeMap<ObjectKey, String>,
+    failed: Table<ObjectKey, Failed>,
+    /// Objects of services that are not whole, and what is missing of them.
+    without: Table<ObjectKey, String>,
     /// Claims without a volume: when they are asked for again, and how long that was waited for.
-    unbound: BTreeMap<ObjectKey, (Mono, Duration)>,
+    unbound: Table<ObjectKey, (Mono, Duration)>,
 }
 
 /// Who asks for objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
-    pub client: &'a Client,
-    pub acceptor: &'a Acceptor,
+    client: &'a Client,
+    acceptor: &'a Acceptor,
     /// For paths.
-    pub server: &'a str,
+    server: &'a str,
     /// The node as the server has it.
-    pub node: Option<&'a NodeAtServer>,
+    node: Option<&'a NodeAtServer>,
+    /// For one call.
+    patience: Duration,
+}
+
+impl<'a> Asker<'a> {
+    #[must_use]
+    pub fn new(parts: &'a Parts, server: &'a str, node: Option<&'a NodeAtServer>) -> Asker<'a> {
+        let Parts { client, acceptor, patience, .. } = parts;
+        Asker { client, acceptor, server, node, patience: patience.call }
+    }
+
+    /// What the server has at this path.
+    ///
+    /// # Errors
+    /// No answer in time, or none of success.
+    pub fn get(&self, path: String) -> Result<Value, ApiError> {
+        self.client.call(&Request::get(path), self.patience)
+    }
+
+    /// The object of this kind and name.
+    fn object(&self, key: &ObjectKey, kind: &str) -> Result<Value, ApiError> {
+        self.get(format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name)))
+    }
 }
 
 /// Why an object is not known, and when it is asked for again.
@@ -71,6 +98,20 @@ struct Failed {
 }
 
 impl Objects {
+    /// None; what cannot be looked up is asked for again after this time, at the earliest.
+    #[must_use]
+    pub fn new(again: Duration) -> Objects {
+        Objects {
+            again,
+            known: Table::new(),
+            tokens_due: Table::new(),
+            refused: Table::new(),
+            failed: Table::new(),
+            without: Table::new(),
+            unbound: Table::new(),
+        }
+    }
+
     /// Everything that was found.
     pub fn all(&self) -> impl Iterator<Item = &Arc<LocalObject>> {
         self.known.values().filter_map(|known| match known {
@@ -119,7 +160,7 @@ impl Objects {
     pub fn note(&mut self, key: &ObjectKey, result: &Result<(), ApiError>, now: Mono) {
         let before = self.failed.remove(key);
         let Err(error) = result else { return };
-        let wait = before.map_or(limits::API_LOOK_UP_AGAIN, |before| before.wait);
+        let wait = before.map_or(self.again, |before| before.wait);
         let (wait, again) = match error {
             ApiError::Unreachable(_) => {
                 let wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
@@ -181,12 +222,12 @@ impl Objects {
     /// # Errors
     /// No answer, or one that says nothing of the object.
     pub fn look_up(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
-        let Asker { client, acceptor, server, .. } = asker;
+        let Asker { acceptor, server, .. } = asker;
         let asked = match (key.kind, services::of(key)) {
             (ObjectKind::PersistentVolumeClaim, _) => return self.look_up_claim(asker, key, now),
-            (_, Some(wanted)) => self.services_of(client, key, wanted),
-            (ObjectKind::ConfigMap, None) => get(client, key, "configmaps"),
-            (ObjectKind::Secret, None) => get(client, key, "secrets"),
+            (_, Some(wanted)) => self.services_of(asker, key, wanted),
+            (ObjectKind::ConfigMap, None) => asker.object(key, "configmaps"),
+            (ObjectKind::Secret, None) => asker.object(key, "secrets"),
         };
         let known = match asked {
             Ok(value) => match decode::object(&value, key.kind, acceptor, server) {
@@ -224,46 +265,12 @@ impl Objects {
         Ok(())
     }
 
-    /// What an operator should hear of them.
-    pub fn problems(&self, server: &str) -> impl Iterator<Item = Problem> {
-        self.without.iter().map(move |(key, why)| Problem {
-            severity: Severity::Warning,
-            path: format!("{server}/api/v1/namespaces/{}/services", key.namespace),
-            at: None,
-            pod: None,
-            field: None,
-            message: format!(
-                "containers of namespace {} start without the environment variables of Services: {why}",
-                key.namespace
-            ),
-        })
-    }
-
-    /// The services of a server that has none, or lets this node read none, are none: no pod waits for them.
-    fn services_of(&mut self, client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Value, ApiError> {
-        match services_of(client, key, wanted) {
-            Err(error) if error.code() == Some(404) || error.is_forbidden() => {
-                let why = error.to_string();
-                if error.is_forbidden() {
-                    self.refuse(key, error)?;
-                }
-                self.without.insert(key.clone(), why);
-                Ok(services::object(key, wanted, &[]))
-            }
-            other => {
-                let object = other?;
-                self.without.remove(key);
-                Ok(object)
-            }
-        }
-    }
-
     /// The server says that this node may not read an object.
     ///
     /// # Errors
     /// It has not said so often enough to be believed.
     fn refuse(&mut self, key: &ObjectKey, error: ApiError) -> Result<(), ApiError> {
-        let times = self.refused.entry(key.clone()).or_default();
+        let times = self.refused.get_or_default(key.clone());
         *times = times.saturating_add(1);
         if *times < limits::API_REFUSALS {
             return Err(error);
@@ -290,8 +297,7 @@ impl Objects {
         if is_bound(&fresh) || self.known.get(key).is_some_and(is_bound) {
             self.unbound.remove(key);
         } else {
-            let wait =
-                self.unbound.get(key).map_or(limits::API_LOOK_UP_AGAIN, |(_, wait)| wait.saturating_mul(2));
+            let wait = self.unbound.get(key).map_or(self.again, |(_, wait)| wait.saturating_mul(2));
             let wait = wait.min(limits::API_BACKOFF_MAX);
             self.unbound.insert(key.clone(), (now.after(wait), wait));
         }
@@ -311,13 +317,7 @@ impl Objects {
     ///
     /// # Errors
     /// Why not.
-    pub fn make_token(
-        &mut self,
-        client: &Client,
-        token: &Token,
-        server: &str,
-        now: Mono,
-    ) -> Result<(), ApiError> {
+    pub fn make_token(&mut self, asker: Asker<'_>, token: &Token, now: Mono) -> Result<(), ApiError> {
         let path = format!(
             "/api/v1/namespaces/{}/serviceaccounts/{}/token",
             encoded(&token.pod.namespace),
@@ -336,20 +336,21 @@ impl Objects {
         });
         // Later than now in any case: one that failed is not asked for in each round.
         self.tokens_due.insert(token.key.clone(), now.after(limits::API_TOKEN_AGAIN));
-        let made = client.call(&Request::with(Method::Post, path, &body), limits::API_OBJECT_CALL)?;
+        let made = asker.client.call(&Request::with(Method::Post, path, &body), asker.patience)?;
         let text = made.pointer("/status/token").and_then(Value::as_str).unwrap_or_default();
         if text.is_empty() {
             return Err(ApiError::BadAnswer(
                 "the server's answer to a request for a token has none".to_owned(),
             ));
         }
-        let data = BTreeMap::from([("token".to_owned(), SecretBytes::new(text.as_bytes().to_vec()))]);
+        let data = order::map([("token".to_owned(), SecretBytes::new(text.as_bytes().to_vec()))]);
         let object = LocalObject {
             key: token.key.clone(),
             source: Source::Api,
-            origin: Origin { path: decode::path_of(server, &token.pod), document: 0 },
+            origin: Origin { path: decode::path_of(asker.server, &token.pod), document: 0 },
             immutable: false,
             content: Content::Secret { type_: "Opaque".to_owned(), data },
+            about: About::default(),
         };
         self.known.insert(token.key.clone(), Known::Found { object: Arc::new(object), text: None });
         let renew = (token.lasts.saturating_mul(4) / 5).min(limits::API_TOKEN_MAX.as_secs());
@@ -358,15 +359,9 @@ impl Objects {
     }
 }
 
-/// What the server has of this name.
-fn get(client: &Client, key: &ObjectKey, kind: &str) -> Result<Value, ApiError> {
-    let path = format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name));
-    client.call(&Request::get(path), limits::API_OBJECT_CALL)
-}
-
 /// A claim with its volume.
 fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
-    let claim = get(asker.client, key, "persistentvolumeclaims")?;
+    let claim = asker.object(key, "persistentvolumeclaims")?;
     let unbound = |why: String| {
         let object = claims::object(key, &claim, Err(why), asker.server);
         Ok(Known::Found { object, text: None })
@@ -376,7 +371,7 @@ fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
         Err(why) => return unbound(why),
     };
     let path = format!("/api/v1/persistentvolumes/{}", encoded(name));
-    let volume = match asker.client.call(&Request::get(path), limits::API_OBJECT_CALL) {
+    let volume = match asker.get(path) {
         Err(error) if error.is_not_found() => {
             return unbound(format!("failed to fetch PV {name} from API server: {error}"));
         }
@@ -389,26 +384,4 @@ fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
         }),
         Err(why) => unbound(why),
     }
-}
-
-/// The object of the services that a pod is told of. One call lists those of its namespace, and another one gets the
-/// API server's: a watch of all services of a cluster would cost a connection, and more memory than a node has.
-fn services_of(client: &Client, key: &ObjectKey, wanted: Wanted) -> Result<Value, ApiError> {
-    let call = |path: String| client.call(&Request::get(path), limits::API_OBJECT_CALL);
-    let (namespace, name) = MASTER;
-    let mut all = match wanted {
-        Wanted::Master => Vec::new(),
-        Wanted::Namespace => {
-            let list = call(format!("/api/v1/namespaces/{}/services", encoded(&key.namespace)))?;
-            list.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
-        }
-    };
-    if wanted == Wanted::Master || key.namespace != namespace {
-        match call(format!("/api/v1/namespaces/{namespace}/services/{name}")) {
-            Ok(service) => all.push(service),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(services::object(key, wanted, &all))
 }

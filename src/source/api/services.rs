@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::pod::object::{ObjectKey, ObjectKind};
+use crate::base::{count::many, limits};
+use crate::manifest::base64;
+use crate::pod::object::{LEFT_OUT, ObjectKey, ObjectKind, SERVICES};
 
 /// Where the API server itself is a service.
 pub const MASTER: (&str, &str) = ("default", "kubernetes");
 /// The variables of all services of a namespace.
-const LINKS: &str = "podkeeper-services";
+const LINKS: &str = SERVICES;
 /// Those of the API server alone, for `enableServiceLinks: false`.
 const NO_LINKS: &str = "podkeeper-services-kubernetes";
 
@@ -54,10 +56,20 @@ pub fn refer(spec: &mut Value) {
     }
 }
 
+/// What is made of services.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// The ConfigMap.
+    pub object: Value,
+    /// Which services have no variables in it, and why.
+    pub left_out: Option<String>,
+}
+
 /// The object of these services; `all` are services of any namespaces, of which those with an address in the object's own
-/// count, and the API server's.
+/// count, and the API server's. Variables take `room` bytes at most: the API server's come first, then those of the others
+/// by name, up to the first that does not fit.
 #[must_use]
-pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value]) -> Value {
+pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value], room: usize) -> Made {
     let mut used: BTreeMap<&str, &Value> = BTreeMap::new();
     for service in all {
         let (namespace, name) = (text(service, "/metadata/namespace"), text(service, "/metadata/name"));
@@ -71,14 +83,40 @@ pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value]) -> Value {
             used.insert(name, service);
         }
     }
-    let mut data = Map::new();
-    used.into_iter().for_each(|(name, service)| variables(name, service, &mut data));
-    json!({
+    let services = used.len();
+    let master = used.remove_entry(MASTER.1);
+    let (mut data, mut left, mut given) = (Map::new(), room, 0_usize);
+    for (name, service) in master.into_iter().chain(used) {
+        let mut own = Map::new();
+        variables(name, service, &mut own);
+        let sizes = own.iter().map(|(name, value)| {
+            name.len()
+                .saturating_add(value.as_str().map_or(0, str::len))
+                .saturating_add(limits::VARIABLE_BYTES)
+        });
+        let Some(rest) = left.checked_sub(sizes.fold(0, usize::saturating_add)) else { break };
+        left = rest;
+        given = given.saturating_add(1);
+        data.extend(own);
+    }
+    let left_out = (given < services).then(|| {
+        format!(
+            "{} of {} have no environment variables in its containers: no more than {} KiB of them fit",
+            services.saturating_sub(given),
+            many(services, "Service"),
+            room >> 10
+        )
+    });
+    let mut object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": key.name, "namespace": key.namespace},
         "data": data,
-    })
+    });
+    if let (Some(why), Some(fields)) = (&left_out, object.as_object_mut()) {
+        fields.insert("binaryData".to_owned(), json!({LEFT_OUT: base64::encode(why.as_bytes())}));
+    }
+    Made { object, left_out }
 }
 
 fn text<'v>(of: &'v Value, path: &str) -> &'v str {
@@ -133,7 +171,7 @@ mod tests {
     fn told(name: &str, all: &[Value]) -> Vec<String> {
         let key =
             ObjectKey { kind: ObjectKind::ConfigMap, namespace: "shop".to_owned(), name: name.to_owned() };
-        let object = object(&key, of(&key).unwrap(), all);
+        let object = object(&key, of(&key).unwrap(), all, usize::MAX).object;
         let data = object["data"].as_object().unwrap();
         data.iter().map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect()
     }
@@ -199,5 +237,45 @@ mod tests {
         let mut spec = json!({"enableServiceLinks": false, "containers": [{"name": "c"}]});
         refer(&mut spec);
         assert_eq!(spec["containers"][0]["envFrom"][0]["configMapRef"]["name"], NO_LINKS);
+    }
+
+    /// A pod that is told of so many that execve takes no more could not start.
+    #[test]
+    fn variables_beyond_what_fits_are_left_out_and_that_is_told() {
+        let key = |name: &str| ObjectKey {
+            kind: ObjectKind::ConfigMap,
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+        };
+        let services = (0..4000).rev().map(|n| {
+            service("shop", &format!("s-{n:04}-of-thirty-two-characters"), "10.0.0.7", json!([{"port": 80}]))
+        });
+        let mut all: Vec<Value> = services.collect();
+        all.push(service("default", "kubernetes", "10.0.0.1", json!([{"port": 443}])));
+        let Made { object: made, left_out } =
+            object(&key(LINKS), Wanted::Namespace, &all, limits::SERVICE_VARIABLES);
+        let data = made["data"].as_object().unwrap();
+        let bytes: usize = data.iter().map(|(k, v)| k.len() + v.as_str().unwrap().len() + 10).sum();
+        assert!((500 << 10..=512 << 10).contains(&bytes), "{bytes}");
+        assert!(
+            data.contains_key("KUBERNETES_SERVICE_HOST")
+                && data.contains_key("S_0000_OF_THIRTY_TWO_CHARACTERS_PORT")
+        );
+        assert!(!data.contains_key("S_3999_OF_THIRTY_TWO_CHARACTERS_PORT"));
+        let given = data.keys().filter(|name| name.ends_with("_SERVICE_HOST")).count();
+        let why = left_out.unwrap();
+        assert_eq!(
+            why,
+            format!(
+                "{} of 4001 Services have no environment variables in its containers: no more than 512 KiB of them fit",
+                4001 - given
+            )
+        );
+        assert_eq!(made["binaryData"][LEFT_OUT], base64::encode(why.as_bytes()));
+        // What no room is left for is none, and no pod waits for it.
+        let none = object(&key(LINKS), Wanted::Namespace, &all, 0);
+        assert_eq!(none.object["data"], json!({}));
+        assert!(none.left_out.unwrap().starts_with("4001 of 4001 Services"));
+        assert_eq!(object(&key(LINKS), Wanted::Namespace, &[], 0).left_out, None);
     }
 }

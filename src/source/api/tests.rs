@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, unbounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 use serde_json::{Value, json};
 
-use super::{ApiSource, Parts};
+use super::{ApiSource, Parts, Patience};
 use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
 use crate::api_client::testing::{Asked, Authority, Server, begin, chunk, json as answer};
@@ -17,6 +17,7 @@ use crate::base::testing::scratch;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::{PodSet, SourceUpdate};
+use crate::status::task::{Pulses, Task};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -39,7 +40,16 @@ fn pod(name: &str, spec: &Value, status: &Value) -> Value {
     })
 }
 
+/// How long the source waits in these tests: long for one call, for the machine may be busy.
+fn patience() -> Patience {
+    Patience { objects: Duration::from_secs(1), again: Duration::from_millis(400), ..Patience::default() }
+}
+
 fn start(name: &str, serve: Box<crate::api_client::testing::Answerer>) -> Rig {
+    start_with(name, patience(), serve)
+}
+
+fn start_with(name: &str, patience: Patience, serve: Box<crate::api_client::testing::Answerer>) -> Rig {
     let (authority, directory) = (Authority::new(), scratch(name));
     let server = Server::start(&authority, serve);
     let client = Client::new(server.kubeconfig(&directory, &authority, ""));
@@ -50,15 +60,50 @@ fn start(name: &str, serve: Box<crate::api_client::testing::Answerer>) -> Rig {
         store: None,
         pods: ServerPods::default(),
         clock: System::start(),
+        patience,
+        pulses: Pulses::default(),
         out: Box::new(move |from| tell.send(from.update).is_ok()),
     });
     Rig { _source: source.unwrap(), _server: server, heard }
 }
 
+#[test]
+fn the_thread_is_watched() {
+    let ((say, said), (go_on, gate)) = (unbounded(), bounded::<()>(0));
+    let directory = scratch("api-watched");
+    let pulses = Pulses::default();
+    let source = ApiSource::start(Parts {
+        client: Client::new(directory.join("missing")),
+        acceptor: Acceptor::new(Source::Api, "n1".to_owned()),
+        store: None,
+        pods: ServerPods::default(),
+        clock: System::start(),
+        patience: Patience::default(),
+        pulses: pulses.clone(),
+        out: Box::new(move |from| {
+            say.send(from.update).unwrap();
+            _ = gate.recv();
+            true
+        }),
+    });
+    let tasks = || pulses.busy().into_iter().map(|busy| busy.task).collect::<Vec<_>>();
+    assert!(matches!(said.recv(), Ok(SourceUpdate::Failed(_))));
+    assert_eq!(tasks(), [Task::Source(Source::Api)], "nobody takes what it says");
+    drop(go_on);
+    let end = Instant::now() + PATIENCE;
+    while !tasks().is_empty() {
+        assert!(Instant::now() < end, "it waits until it asks again");
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(source);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
 /// A server that has these pods, and streams them.
-fn with(name: &str, pods: Vec<Value>, objects: Objects) -> Rig {
-    start(
+fn with(name: &str, patience: Patience, pods: Vec<Value>, objects: Objects) -> Rig {
+    start_with(
         name,
+        patience,
         Box::new(move |asked, out| {
             if !asked.line.starts_with("GET /api/v1/pods?") {
                 return objects(asked, out);
@@ -112,10 +157,11 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
         pod("good", &json!({}), &json!({})),
         pod("maybe", &maybe, &json!({})),
     ];
-    let rig = with("api-no-token", pods, |asked, out| match asked.line.contains("secrets/broken") {
-        true => answer(out, 500, "{}"),
-        false => not_found(out),
-    });
+    let rig =
+        with("api-no-token", patience(), pods, |asked, out| match asked.line.contains("secrets/broken") {
+            true => answer(out, 500, "{}"),
+            false => not_found(out),
+        });
     let set = rig.set("the first set", |_| true);
     // What it waits for is said by its status; it must not start without what may be there.
     assert_eq!(names(&set), ["bad", "good"]);
@@ -127,7 +173,7 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
     assert!(told[1].contains("the token of service account default") && told[1].contains("404"), "{told:?}");
     assert!(told[2].contains("Secret shop/broken") && told[2].contains("500"), "{told:?}");
     // The same words again are no news.
-    assert!(rig.heard.recv_timeout(Duration::from_secs(5)).is_err());
+    assert!(rig.heard.recv_timeout(patience().again * 3).is_err());
 }
 
 #[test]
@@ -137,17 +183,18 @@ fn an_object_whose_reading_hangs_does_not_hold_up_those_of_other_pods() {
         pod("aaa", &of("secret", json!({"secretName": "hang"})), &json!({})),
         pod("zzz", &of("configMap", json!({"name": "cm"})), &json!({})),
     ];
-    let rig = with("api-hang", pods, |asked, out| {
-        if asked.line.ends_with("secrets/hang") {
-            thread::sleep(PATIENCE);
-            return Ok(false);
-        }
-        answer(
-            out,
-            200,
-            &json!({"metadata": {"name": "cm", "namespace": "shop"}, "data": {"a": "b"}}).to_string(),
-        )
-    });
+    let rig =
+        with("api-hang", Patience { call: Duration::from_secs(1), ..patience() }, pods, |asked, out| {
+            if asked.line.ends_with("secrets/hang") {
+                thread::sleep(PATIENCE);
+                return Ok(false);
+            }
+            answer(
+                out,
+                200,
+                &json!({"metadata": {"name": "cm", "namespace": "shop"}, "data": {"a": "b"}}).to_string(),
+            )
+        });
     rig.set("the ConfigMap is looked up", |set| {
         set.objects.iter().any(|object| object.key.to_string() == "ConfigMap shop/cm")
     });
@@ -233,7 +280,7 @@ fn past_its_bound_pods_that_are_known_still_change_and_go() {
 
 #[test]
 fn a_server_without_services_holds_no_pod_up() {
-    let rig = with("api-no-services", vec![pod("p", &json!({}), &json!({}))], |_, out| {
+    let rig = with("api-no-services", patience(), vec![pod("p", &json!({}), &json!({}))], |_, out| {
         out.write_all(
             b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nnone",
         )?;
@@ -242,5 +289,27 @@ fn a_server_without_services_holds_no_pod_up() {
     let set = rig.set("the first set", |_| true);
     assert_eq!((names(&set), set.objects.len()), (vec!["p"], 1));
     let told = &set.problems[0].message;
-    assert!(told.contains("namespace shop start without the environment variables of Services"), "{told}");
+    let expected = "namespace shop: containers start without the environment variables of Services";
+    assert!(told.contains(expected), "{told}");
+}
+
+/// No pod of the namespace started, and the reason was that a ConfigMap was not found.
+#[test]
+fn more_services_than_a_process_can_be_told_of_hold_no_pod_up() {
+    let rig = with("api-many-services", patience(), vec![pod("p", &json!({}), &json!({}))], |asked, out| {
+        if !asked.line.starts_with("GET /api/v1/namespaces/shop/services") {
+            return not_found(out);
+        }
+        let service = |n: usize| {
+            json!({"metadata": {"namespace": "shop", "name": format!("service-{n:05}-of-a-large-namespace")},
+                   "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "name": "http"}]}})
+        };
+        let all: Vec<Value> = (0..4000).map(service).collect();
+        answer(out, 200, &json!({"items": all}).to_string())
+    });
+    let set = rig.set("the first set", |_| true);
+    assert_eq!((names(&set), set.objects.len()), (vec!["p"], 1));
+    assert!((400 << 10..600 << 10).contains(&set.objects[0].size()), "{}", set.objects[0].size());
+    let told = &set.problems[0].message;
+    assert!(told.starts_with("namespace shop: ") && told.contains(" of 4000 Services have no "), "{told}");
 }

@@ -4,9 +4,9 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -18,8 +18,9 @@ use ureq::unversioned::transport::{
 use super::Patience;
 use super::tls;
 use super::url::ManifestUrl;
+use crate::base::dial::{self, Socket};
+use crate::base::limits;
 use crate::base::tls::{words, words_of};
-use crate::base::{dial, limits};
 
 /// Connects to the first address that answers, and speaks TLS if there is a configuration for it.
 ///
@@ -36,7 +37,7 @@ pub fn dial(
     // A request is one small write; waiting for more helps nobody. A failure changes only that.
     let _ = stream.set_nodelay(true);
     let until = whole.min(Instant::now() + patience.first_byte);
-    let mut socket = Socket { stream, until };
+    let mut socket = Socket { stream: Arc::new(stream), until };
     let stream = match tls {
         None => Stream::Plain(socket),
         Some(config) => {
@@ -65,48 +66,6 @@ fn handshake_words(error: &io::Error, patience: &Patience) -> String {
             "the server closed the connection in the TLS handshake".to_owned()
         }
         _ => format!("the TLS handshake failed: {error}"),
-    }
-}
-
-/// A socket whose reads and writes end at a time.
-#[derive(Debug)]
-struct Socket {
-    stream: TcpStream,
-    until: Instant,
-}
-
-impl Socket {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
-        }
-    }
-}
-
-/// The system says "would block" when a socket's time-out has passed.
-fn late(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-        _ => error,
-    }
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(buffer).map_err(late)
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(buffer).map_err(late)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -11,8 +11,11 @@
 pub mod dial;
 pub mod fetch;
 pub mod headers;
+mod job;
 pub mod pace;
 pub mod state;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 pub mod url;
 
@@ -26,23 +29,24 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, at, bounded, never, select_biased};
 
-use self::fetch::{Fetched, Server, Validators};
+use self::fetch::Validators;
 use self::headers::Header;
+use self::job::{Job, spawn};
 use self::pace::Pace;
-use self::state::{Answer, Content, Digest, State, ToRemember};
+use self::state::{Answer, Content, State, ToRemember};
 use self::tls::ClientFiles;
 use self::url::ManifestUrl;
 use crate::base::clock::{Clock, System};
 use crate::base::dial::Names;
 use crate::base::limits;
-use crate::manifest::edition::Known;
+use crate::base::pulse;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
-use crate::source::last_good::replay::{Replayed, replay};
 use crate::source::last_good::{Remembered, Saver};
 use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::status::task::{Pulses, Task};
 
 /// How long each phase of a poll may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +126,7 @@ impl HttpSource {
         acceptor: Acceptor,
         store: impl Into<Saver>,
         out: Sink,
+        pulses: Pulses,
     ) -> io::Result<HttpSource> {
         let (wake, woken) = bounded(1);
         let actor = Actor {
@@ -136,7 +141,10 @@ impl HttpSource {
             clock: System::start(),
         };
         let thread = thread::Builder::new().name("pk-http".into()).stack_size(limits::WORKER_STACK);
-        let thread = Running::spawn(thread, move || actor.run())?;
+        let thread = Running::spawn(thread, move || {
+            pulses.join(Task::Source(Source::Http));
+            actor.run();
+        })?;
         Ok(HttpSource { wake: Some(wake), thread })
     }
 
@@ -159,6 +167,18 @@ impl Drop for HttpSource {
 
 /// The handle is gone, or nobody listens.
 struct Stopped;
+
+/// What ends a wait.
+enum Came<T> {
+    /// The handle asks for a poll.
+    Word,
+    /// What is waited for.
+    Awaited(T),
+    /// Something else is to be done by now.
+    Due,
+    /// The handle is gone.
+    End,
+}
 
 struct Actor {
     job: Arc<Job>,
@@ -215,14 +235,21 @@ impl Actor {
                     Some(due) => after(due.since(now)),
                     None => never(),
                 };
-                select_biased! {
-                    recv(self.woken) -> word => {
-                        word.map_err(|_| Stopped)?;
+                let came = pulse::waits(|| {
+                    select_biased! {
+                        recv(self.woken) -> word => word.map_or(Came::End, |()| Came::Word),
+                        recv(next) -> _ => Came::Awaited(()),
+                        recv(store) -> _ => Came::Due,
+                    }
+                });
+                match came {
+                    Came::Word => {
                         again = true;
                         self.look_for_forget(true);
                     }
-                    recv(next) -> _ => again = true,
-                    recv(store) -> _ => again = self.save()?,
+                    Came::Awaited(()) => again = true,
+                    Came::Due => again = self.save()?,
+                    Came::End => return Err(Stopped),
                 }
             }
         }
@@ -261,19 +288,25 @@ impl Actor {
                 return Ok(None);
             }
         };
-        loop {
-            select_biased! {
-                recv(self.woken) -> word => word.map_err(|_| Stopped)?,
-                recv(judged) -> judged => {
-                    let Ok(Some(mut replayed)) = judged else { return Ok(None) };
-                    replayed.path = path;
-                    if let Some(store) = self.store.here() {
-                        store.learn(std::slice::from_ref(&replayed));
-                    }
-                    return Ok(self.state.restore(replayed));
+        let judged = loop {
+            let came = pulse::waits(|| {
+                select_biased! {
+                    recv(self.woken) -> word => word.map_or(Came::End, |()| Came::Word),
+                    recv(judged) -> judged => Came::Awaited(judged),
                 }
+            });
+            match came {
+                Came::Word | Came::Due => {}
+                Came::Awaited(judged) => break judged,
+                Came::End => return Err(Stopped),
             }
+        };
+        let Ok(Some(mut replayed)) = judged else { return Ok(None) };
+        replayed.path = path;
+        if let Some(store) = self.store.here() {
+            store.learn(std::slice::from_ref(&replayed));
         }
+        Ok(self.state.restore(replayed))
     }
 
     fn remember(&mut self, ToRemember { content, version, needed, signed }: ToRemember) {
@@ -318,26 +351,31 @@ impl Actor {
         let (mut again, mut forgotten) = (false, false);
         loop {
             let head_start = if restored.is_some() { at(head_start) } else { never() };
-            select_biased! {
-                recv(self.woken) -> word => match word {
-                    Ok(()) => {
-                        again = true;
-                        if self.look_for_forget(true) {
-                            forgotten = true;
-                            *restored = None;
-                        }
+            let came = pulse::waits(|| {
+                select_biased! {
+                    recv(self.woken) -> word => word.map_or(Came::End, |()| Came::Word),
+                    recv(poll) -> answer => Came::Awaited(answer),
+                    recv(head_start) -> _ => Came::Due,
+                }
+            });
+            match came {
+                Came::Word => {
+                    again = true;
+                    if self.look_for_forget(true) {
+                        forgotten = true;
+                        *restored = None;
                     }
-                    Err(_) => return Err(Stopped),
-                },
-                recv(poll) -> answer => {
+                }
+                Came::Awaited(answer) => {
                     let answer = answer.unwrap_or_else(|_| Answer::Failed("the poll ended early".to_owned()));
                     return Ok(((!forgotten).then_some(answer), again));
                 }
-                recv(head_start) -> _ => {
+                Came::Due => {
                     if let Some(set) = restored.take() {
                         self.send(SourceUpdate::Restored(set))?;
                     }
                 }
+                Came::End => return Err(Stopped),
             }
         }
     }
@@ -345,77 +383,5 @@ impl Actor {
     fn send(&self, update: SourceUpdate) -> Result<(), Stopped> {
         let heard = (self.out)(FromSource { source: Source::Http, update });
         if heard { Ok(()) } else { Err(Stopped) }
-    }
-}
-
-/// Does work in a thread of its own that ends with it.
-fn spawn<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<Receiver<T>> {
-    let (out, done) = bounded(1);
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::URL_STACK);
-    // A result that nobody waits for any more is lost.
-    thread.spawn(move || _ = out.send(work()))?;
-    Ok(done)
-}
-
-/// What a poll needs.
-#[derive(Debug)]
-struct Job {
-    settings: Settings,
-    acceptor: Acceptor,
-    names: Names,
-}
-
-impl Job {
-    fn poll(&self, validators: &Validators, known: &[Digest], seen: &Known) -> Answer {
-        match self.try_poll(validators, known, seen) {
-            Ok(answer) => answer,
-            Err(why) => Answer::Failed(why),
-        }
-    }
-
-    fn try_poll(&self, validators: &Validators, known: &[Digest], seen: &Known) -> Result<Answer, String> {
-        let settings = &self.settings;
-        let server = Server::find(settings, &self.names)?;
-        let (bytes, validators) = match server.get(&settings.url, settings.max_bytes, validators)? {
-            Fetched::Unchanged => return Ok(Answer::Unchanged),
-            Fetched::Missing(status) => return Err(fetch::answered(status)),
-            Fetched::Body { bytes, validators } => (bytes, validators),
-        };
-        let start = bytes.trim_ascii_start();
-        if start.is_empty() {
-            let instead =
-                "no pods at all are said with {\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[]}";
-            return Err(format!("the server's answer is empty; {instead}"));
-        }
-        if start.starts_with(b"<") {
-            return Err(fetch::WEB_PAGE.to_owned());
-        }
-        let signature = if self.acceptor.wants_signature() { self.signature(&server)? } else { None };
-        let content = Content { bytes, signature, validators };
-        let digest = content.digest();
-        let shown = settings.url.to_string();
-        let decoded = (!known.contains(&digest))
-            .then(|| self.acceptor.accept(&shown, &content.bytes, content.signature.as_deref(), seen));
-        Ok(Answer::Content { digest, content, decoded })
-    }
-
-    /// The detached signature; `None` when there is none, which is for the acceptor to judge.
-    fn signature(&self, server: &Server<'_>) -> Result<Option<Vec<u8>>, String> {
-        let url = self.settings.url.signature();
-        let none = Validators::default();
-        match server.get(&url, limits::URL_SIGNATURE, &none).map_err(|why| format!("its signature: {why}"))? {
-            Fetched::Body { bytes, .. } => Ok(Some(bytes.0)),
-            Fetched::Missing(_) | Fetched::Unchanged => Ok(None),
-        }
-    }
-
-    /// Judges the remembered contents of the URL.
-    fn replay(&self, mut contents: Vec<Remembered>) -> Option<Replayed> {
-        let shown = self.settings.url.to_string();
-        contents.iter_mut().for_each(|content| content.path.clone_from(&shown));
-        replay(contents, &self.acceptor).pop()
     }
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::base::limits;
+use crate::base::pace::doubled;
 
 /// What a source has failed so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,9 +26,8 @@ impl Pace {
             return frequency.saturating_sub(tenth).saturating_add(per_mille(tenth.saturating_mul(2), luck));
         }
         let first = frequency.max(limits::URL_RETRY_MIN);
-        let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        let wait = doubled(first, self.failures, limits::URL_RETRY_MAX.max(first));
         self.failures = self.failures.saturating_add(1);
-        let wait = first.saturating_mul(factor).min(limits::URL_RETRY_MAX.max(first));
         wait.saturating_sub(per_mille(wait / 4, luck))
     }
 }

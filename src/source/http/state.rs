@@ -83,7 +83,7 @@ struct Refusal {
 
 /// What the loop believes to be wrong with the source.
 #[derive(Debug, Default, PartialEq)]
-enum Told {
+enum LastTold {
     #[default]
     Nothing,
     Failed(String),
@@ -108,7 +108,7 @@ pub struct State {
     in_force: InForce,
     accepted: Option<Accepted>,
     refusal: Option<Refusal>,
-    told: Told,
+    told: LastTold,
     /// The loop got a whole set that the source itself said.
     spoken: bool,
     /// The loop must be told that nothing is in force, unless something comes into force.
@@ -208,7 +208,7 @@ impl State {
 
     /// The server holds what was accepted last.
     fn fine(&mut self) -> SourceUpdate {
-        self.told = Told::Nothing;
+        self.told = LastTold::Nothing;
         self.refusal = None;
         if std::mem::replace(&mut self.spoken, true) {
             SourceUpdate::Same
@@ -218,14 +218,14 @@ impl State {
     }
 
     fn failed(&mut self, why: String) -> Option<SourceUpdate> {
-        let told = Told::Failed(why.clone());
-        (std::mem::replace(&mut self.told, told) != Told::Failed(why.clone()))
+        let told = LastTold::Failed(why.clone());
+        (std::mem::replace(&mut self.told, told) != LastTold::Failed(why.clone()))
             .then_some(SourceUpdate::Failed(why))
     }
 
     fn refused(&mut self) -> Option<SourceUpdate> {
         let refusal = self.refusal.as_ref()?;
-        let told = Told::Refused(refusal.digest);
+        let told = LastTold::Refused(refusal.digest);
         let is_new = self.told != told;
         self.told = told;
         is_new.then(|| SourceUpdate::Refused { why: refusal.why.clone(), problems: refusal.problems.clone() })

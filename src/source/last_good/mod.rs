@@ -12,6 +12,7 @@
 pub mod forget;
 mod key;
 mod load;
+pub(super) mod proof;
 pub mod replay;
 mod save;
 pub(super) mod saver;
@@ -55,7 +56,11 @@ pub struct LastGood {
     dir: PathBuf,
     key_file: KeyFile,
     key: Option<Key>,
+    /// What is written next has a proof of its key beside it: see `proof`.
+    is_proven: bool,
     paths: BTreeMap<String, Kept>,
+    /// Files of contents that are there, and that nobody could read or unseal.
+    unread: BTreeMap<String, Unread>,
     /// The directory is there, as far as is known.
     present: bool,
     /// The last attempt failed: the next one comes then, or with the next change.
@@ -83,6 +88,15 @@ struct Kept {
     needed: Vec<Version>,
     /// There was no room for the newest one.
     left_out: bool,
+}
+
+/// A file that yielded nothing and stays.
+#[derive(Debug)]
+struct Unread {
+    /// In bytes.
+    size: u64,
+    /// The next start may read it.
+    waits: bool,
 }
 
 impl Kept {
@@ -116,7 +130,9 @@ impl LastGood {
             dir: directory(root_dir, source),
             key_file,
             key: None,
+            is_proven: false,
             paths: BTreeMap::new(),
+            unread: BTreeMap::new(),
             present: false,
             retry: None,
             wait: limits::LAST_GOOD_RETRY_MIN,
@@ -202,6 +218,8 @@ impl LastGood {
             return false;
         }
         self.paths.clear();
+        self.unread.clear();
+        self.is_proven = false;
         self.seen = Seen::default();
         self.show_seen();
         // The key may have gone, too.

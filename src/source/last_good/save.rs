@@ -1,13 +1,12 @@
 //! Writing the store: one path at a time, and after a failure ever more slowly.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::key::KeyFile;
-use super::{Kept, Key, LastGood, Remembered};
+use super::{Kept, Key, LastGood, Remembered, proof};
 use crate::base::clock::Mono;
 use crate::base::{durable, limits};
 use crate::source::in_force::Version;
@@ -40,6 +39,7 @@ impl LastGood {
                 self.wait = limits::LAST_GOOD_RETRY_MIN;
                 let all = !self.is_unsettled()
                     && !self.seen.is_lost()
+                    && !self.unread.values().any(|file| file.waits)
                     && !self.paths.values().any(|kept| kept.left_out);
                 if all && self.trouble.take().is_some() {
                     log::info!("what source {} says is remembered again", self.source);
@@ -75,7 +75,7 @@ impl LastGood {
         }
         let Some(mut kept) = self.paths.remove(path) else { return Ok(()) };
         let done = self.bring_up_to_date(path, &mut kept);
-        if !(kept.needed.is_empty() && kept.stored.is_empty()) {
+        if kept.left_out || !(kept.needed.is_empty() && kept.stored.is_empty()) {
             self.paths.insert(path.to_owned(), kept);
         }
         done.map_err(|e| match e.kind() {
@@ -86,24 +86,38 @@ impl LastGood {
     }
 
     fn bring_up_to_date(&mut self, path: &str, kept: &mut Kept) -> io::Result<()> {
+        let is_newer = !kept.unsaved.is_empty();
         while let Some(content) = kept.unsaved.first_entry() {
-            match self.write(content.get(), &kept.stored)? {
+            let is_needed = |version: &&Version| kept.needed.contains(version);
+            // What goes when this one is there takes no room from it.
+            let own: Vec<u64> =
+                kept.stored.iter().filter(|(v, _)| is_needed(v)).map(|(_, size)| *size).collect();
+            match self.write(content.get(), &own)? {
                 Some(size) => _ = kept.stored.insert(*content.key(), size),
                 None => {
-                    // Rather an old version than none.
+                    // Rather an old version than none: its source could say it again at any time. A signer has said that an
+                    // older one is not to come back.
+                    let is_signed = content.get().signature.is_some();
                     kept.unsaved.clear();
-                    kept.needed = kept.stored.keys().copied().collect();
+                    kept.needed = kept.stored.keys().filter(|_| !is_signed).copied().collect();
                     kept.left_out = true;
+                    let instead = match kept.needed.last() {
+                        Some(_) => "a start without the source runs the version before",
+                        None => "a start without the source runs nothing of it",
+                    };
                     self.tell(format!(
                         "{path} is not remembered as it is now: what the source says is more than {} bytes or \
-                         {} files",
+                         {} files; {instead}",
                         limits::LAST_GOOD_BYTES,
                         limits::LAST_GOOD_FILES
                     ));
-                    return Ok(());
+                    break;
                 }
             }
             content.remove();
+        }
+        if (is_newer && !kept.left_out) || kept.needed.is_empty() {
+            self.supersede(path, kept)?;
         }
         if !self.seen.is_settled() {
             return Ok(());
@@ -119,15 +133,56 @@ impl LastGood {
         Ok(())
     }
 
+    /// Removes what could not be read of a path and is older than what was written of it now, whatever its number: the next
+    /// start would take it for newer.
+    fn supersede(&mut self, path: &str, kept: &Kept) -> io::Result<()> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let newest = kept.needed.last().map(|version| key.name(path, *version));
+        let stored: Vec<String> = kept.stored.keys().map(|version| key.name(path, *version)).collect();
+        let of_path: Vec<String> = self.unread_of(&key.stem(path)).cloned().collect();
+        for name in of_path {
+            if stored.contains(&name) {
+                self.unread.remove(&name);
+            } else if newest.as_ref().is_none_or(|newest| name > *newest) {
+                durable::remove(&self.dir.join(&name))?;
+                self.unread.remove(&name);
+            }
+        }
+        Ok(())
+    }
+
+    fn unread_of(&self, stem: &str) -> impl Iterator<Item = &String> {
+        self.unread.keys().filter(move |name| name.starts_with(stem))
+    }
+
+    /// Has the key known, and its proof beside what it seals.
+    pub(super) fn find_proven_key(&mut self) -> io::Result<()> {
+        self.find_key().map_err(io::Error::other)?;
+        if !self.is_proven {
+            let (key, nonce) = for_sealing(&mut self.key, &self.key_file)?;
+            proof::leave((&self.dir, self.source), &self.key_file, key, nonce)?;
+            self.is_proven = true;
+        }
+        Ok(())
+    }
+
     /// Writes one content; answers with the size of its file, or `None` when there is no room for it.
-    fn write(&mut self, content: &Remembered, own: &BTreeMap<Version, u64>) -> io::Result<Option<u64>> {
+    /// `own`: sizes of what stays of its path.
+    fn write(&mut self, content: &Remembered, own: &[u64]) -> io::Result<Option<u64>> {
+        self.find_proven_key()?;
         let (key, nonce) = for_sealing(&mut self.key, &self.key_file)?;
+        let stem = key.stem(&content.path);
         let sealed = key.seal(self.source, content, nonce);
         let (name, file) = sealed.ok_or_else(|| io::Error::other("it cannot be sealed"))?;
         let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
         let others = self.paths.values().flat_map(|kept| kept.stored.values());
-        let (files, bytes) =
-            others.chain(own.values()).fold((1_usize, size), |(n, sum), s| (n + 1, sum.saturating_add(*s)));
+        // Those of this path make room.
+        let unread =
+            self.unread.iter().filter(|(name, _)| !name.starts_with(&stem)).map(|(_, file)| &file.size);
+        let (files, bytes) = others
+            .chain(own)
+            .chain(unread)
+            .fold((1_usize, size), |(n, sum), s| (n + 1, sum.saturating_add(*s)));
         if files > limits::LAST_GOOD_FILES || bytes > limits::LAST_GOOD_BYTES {
             return Ok(None);
         }

@@ -13,12 +13,12 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::{Board, LastGood, Remembered, seen};
 use crate::base::clock::Mono;
-use crate::base::limits;
-use crate::base::pulse::Pulses;
+use crate::base::{limits, order};
 use crate::manifest::edition::{Claim, Known, Record};
 use crate::pod::Source;
 use crate::source::SourceUpdate;
 use crate::source::in_force::Version;
+use crate::status::task::{Pulses, Task};
 
 /// How a store is brought up to date; ends early when nobody wants it back any more.
 type Write = fn(&mut LastGood, Mono, &Weak<()>);
@@ -72,7 +72,7 @@ impl From<LastGood> for Saver {
 }
 
 impl Saver {
-    /// The store of a source; a disk that does not answer is told by `pulses`, as `the store of source file`.
+    /// The store of a source; a disk that does not answer is told by `pulses`, as [`Task::Store`].
     #[must_use]
     pub fn new(store: LastGood, pulses: Pulses) -> Saver {
         Saver { here: Some(Box::new(store)), away: None, asked: false, pulses, write }
@@ -202,13 +202,13 @@ impl Saver {
         let (is_wanted, write, pulses) = (Arc::downgrade(&wanted), self.write, self.pulses.clone());
         let source = store.source;
         let body = move || {
-            pulses.join(format!("the store of source {source}"));
+            pulses.join(Task::Store(source));
             let Ok(mut store) = take.recv() else { return };
             write(&mut store, now, &is_wanted);
             let _unwanted = bring.send(store);
         };
         let (board, record) = (store.board.clone(), Arc::clone(store.record()));
-        let known = store.paths.keys().cloned().collect();
+        let known = order::set(store.paths.keys().cloned());
         let named = thread::Builder::new().name("pk-last-good".to_owned()).stack_size(limits::WORKER_STACK);
         if let Err(error) = named.spawn(body) {
             store.put_off(format!("no thread could be started to remember it: {error}"), now);

@@ -9,7 +9,7 @@ use std::fmt;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-use super::seen;
+use super::{proof, seen};
 use crate::base::concealed::Concealed;
 use crate::base::hex;
 use crate::manifest::edition::Record;
@@ -130,6 +130,20 @@ impl Key {
     pub fn open_seen(&self, source: Source, file: &[u8]) -> Result<Record, Unusable> {
         let plain = self.unwrapped(source, seen::NAME, file)?;
         Record::parse(&plain).map(Record::settled).ok_or(Unusable::Content)
+    }
+
+    /// The whole file that shows which key seals the others.
+    #[must_use]
+    pub fn seal_proof(&self, source: Source, nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
+        self.wrap(source, proof::NAME, Vec::new(), nonce)
+    }
+
+    /// Whether the seal of a file of this name fits; whatever is in it.
+    ///
+    /// # Errors
+    /// It was not sealed with this key for this source and name, or was changed.
+    pub fn fits(&self, source: Source, name: &str, file: &[u8]) -> Result<(), Unusable> {
+        self.unwrapped(source, name, file).map(|_| ())
     }
 
     fn wrap(

@@ -206,9 +206,7 @@ impl LastGood {
             }
             Err(e) => return Err(what(&e)),
         };
-        if self.key.is_none() {
-            self.key = self.key_file.read()?;
-        }
+        self.find_key()?;
         let opened = match &self.key {
             None => Err("its key is lost".to_owned()),
             Some(key) => key.open_seen(self.source, &bytes).map_err(|why| why.to_string()),
@@ -249,6 +247,7 @@ impl LastGood {
         if !self.seen.behind {
             return Ok(());
         }
+        self.find_proven_key()?;
         let (key, nonce) = for_sealing(&mut self.key, &self.key_file)?;
         let sealed = key.seal_seen(self.source, &self.seen.record, nonce);
         let file = sealed.ok_or_else(|| io::Error::other("it cannot be sealed"))?;

@@ -1,5 +1,7 @@
 //! The store on a real directory, with the process "killed" before each change of the disk.
 
+mod unread;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -281,6 +283,34 @@ fn what_does_not_fit_keeps_its_older_version() {
     assert_eq!(bench.again(), ["a#3=three", "b#1=b"]);
 }
 
+/// A signer has said that the older one is not to run again, and at the next boot without the source it did.
+#[test]
+fn what_is_signed_and_does_not_fit_leaves_nothing() {
+    let mut bench = Bench::new();
+    let signed = |version, text: &str| Remembered { signature: Some(vec![1]), ..content("a", version, text) };
+    bench.remember(signed(1, "one"), &[1]);
+    let big = "x".repeat(usize::try_from(limits::LAST_GOOD_BYTES).unwrap());
+    bench.remember(signed(2, &big), &[2]);
+    bench.remember(content("b", 1, "b"), &[1]);
+    assert!(bench.store.trouble.as_ref().is_some_and(|why| why.contains("runs nothing of it")));
+    assert_eq!(bench.again(), ["b#1=b"]);
+    bench.remember(signed(3, "three"), &[3]);
+    assert_eq!(bench.again(), ["a#3=three", "b#1=b"]);
+}
+
+/// What was to be replaced took half of the room: the older content stayed for good.
+#[test]
+fn what_is_replaced_takes_no_room() {
+    let mut bench = Bench::new();
+    let large = |c: &str| c.repeat(usize::try_from(limits::LAST_GOOD_BYTES / 3 * 2).unwrap());
+    bench.remember(content("a", 1, &large("x")), &[1]);
+    bench.remember(content("a", 2, &large("y")), &[2]);
+    assert_eq!(bench.again(), [format!("a#2={}", large("y"))]);
+    // Both are needed.
+    bench.remember(content("a", 3, &large("z")), &[2, 3]);
+    assert_eq!(bench.again(), [format!("a#2={}", large("y"))]);
+}
+
 #[test]
 fn damaged_files_are_set_aside_and_the_others_used() {
     let mut bench = Bench::new();
@@ -352,9 +382,6 @@ fn a_given_key_is_awaited_and_never_made() {
     assert!(wrong.trouble.unwrap().contains("must hold exactly 32 random bytes"));
     fs::rename(temp.path("late"), &key).unwrap();
     assert_eq!(words(&store().load()), ["a#1=one", "b#1=b"]);
-    // Another key altogether: files that it cannot open are set aside.
-    fs::write(&key, [6; 32]).unwrap();
-    assert_eq!(store().load(), []);
     assert!(!temp.path("last-good/key").exists());
 }
 

@@ -39,6 +39,7 @@ fn a_tree_is_counted_as_du_counts_it() {
 }
 
 #[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
 fn what_is_mounted_in_a_tree_is_not_counted() {
     let base = crate::base::testing::scratch("disk-use-mount");
     for dir in ["tree/tmpfs", "tree/bound", "data"] {
@@ -102,15 +103,16 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     let mut count = Count { linked, ..Count::new(&mut full) };
     walk(rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap(), &mut count).unwrap();
     assert_eq!(count.sum, whole, "an innocent pod was evicted when each name counted as a file");
-    // More directories than can be remembered: what is told is not the whole, and they count all the same.
-    let names = 3 * (limits::DISK_USE_NAME + 1);
-    let mut few = Round { names, ..Round::default() };
-    let found = few.tree(&base.join("tree"));
-    assert_eq!((few.reach(), found.inodes >= 5), (Reach::Exceeded, true), "{found:?}");
-    // What was entered is not remembered any more: depth and number are no bound.
+    // More directories than can be open are read piece by piece.
     fs::create_dir_all(base.join("deep/a/b/c/d/e/f/g")).unwrap();
-    let mut deep = Round { names: 2 * (limits::DISK_USE_NAME + 1), ..Round::default() };
-    assert_eq!((deep.tree(&base.join("deep")).inodes, deep.reach()), (8, Reach::Whole));
+    for at in 0..1000 {
+        fs::create_dir_all(base.join(format!("tree/3/{at}/below"))).unwrap();
+    }
+    let mut round = Round::default();
+    let found = ["tree", "deep"].map(|tree| round.tree(&base.join(tree)).inodes);
+    assert_eq!((found, round.reach()), ([whole.inodes + 2000, 8], Reach::Whole));
+    fs::remove_dir_all(base.join("tree/3")).unwrap();
+    fs::create_dir(base.join("tree/3")).unwrap();
     // A round has its time, however much is there.
     let mut late = Round::until(Instant::now(), Arc::default());
     assert_eq!((late.tree(&base.join("tree")), late.reach()), (DiskUse::default(), Reach::Exceeded));
@@ -119,18 +121,35 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// A tree in which a directory is moved while it is looked into.
-struct Mover<'a> {
-    base: &'a Path,
+/// A tree that is changed while one looks at it: `disturb` is called before a directory or file that was found counts.
+struct Disturbed<'a> {
     count: Count<'a>,
+    disturb: Box<dyn FnMut(&CStr) + 'a>,
     goes_on: bool,
 }
 
-impl Visit for Mover<'_> {
+impl Visit for Disturbed<'_> {
+    fn found(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<bool> {
+        (self.disturb)(name);
+        self.count.found(at, name)
+    }
+    fn ahead(&self) -> usize {
+        self.count.ahead()
+    }
+    fn lost(&mut self) -> bool {
+        self.count.lost()
+    }
+    fn search(&mut self) -> bool {
+        self.count.search()
+    }
+    fn read(&mut self) -> io::Result<()> {
+        self.count.read()
+    }
+    fn gone(&mut self) {
+        self.count.gone();
+    }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
-        if name == c"file" {
-            _ = fs::rename(self.base.join("tree/a/b"), self.base.join("elsewhere"));
-        }
+        (self.disturb)(name);
         self.count.file(at, name)
     }
     fn moved(&mut self) -> bool {
@@ -147,6 +166,76 @@ impl Visit for Mover<'_> {
     }
 }
 
+/// Walks through `base/tree`.
+fn disturbed(base: &Path, goes_on: bool, disturb: impl FnMut(&CStr)) -> (io::Result<()>, DiskUse, Reach) {
+    let mut round = Round::default();
+    let top = rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap();
+    let mut visit = Disturbed { count: Count::new(&mut round), disturb: Box::new(disturb), goes_on };
+    let result = walk(top, &mut visit);
+    let sum = visit.count.sum;
+    drop(visit);
+    (result, sum, round.reach())
+}
+
+/// What is renamed all the time counted as nothing, and other pods were evicted for what it held.
+#[test]
+fn what_is_renamed_while_one_looks_is_counted_all_the_same() {
+    let base = crate::base::testing::scratch("disk-use-renamed");
+    fs::create_dir_all(base.join("tree/directory-0/below")).unwrap();
+    fs::write(base.join("tree/directory-0/big"), vec![1; 1 << 20]).unwrap();
+    fs::write(base.join("tree/file-0"), vec![1; 1 << 20]).unwrap();
+    let mut times = 0;
+    // Not for ever: the file would never be met.
+    let rename = |_: &CStr| {
+        for kind in ["directory", "file"].iter().filter(|_| times < 4) {
+            let name = |times| base.join(format!("tree/{kind}-{times}"));
+            fs::rename(name(times), name(times + 1)).unwrap();
+        }
+        times += 1;
+    };
+    let (result, found, reach) = disturbed(&base, true, rename);
+    assert!(result.is_ok() && found.bytes >= 2 << 20 && found.inodes == 5, "{found:?}");
+    assert_eq!(reach, Reach::Whole);
+    // What is not there any more may be elsewhere: it is counted once more.
+    let (result, _, reach) =
+        disturbed(&base, true, |_| _ = fs::rename(base.join("tree/directory-4"), base.join("elsewhere")));
+    assert_eq!((result.is_ok(), reach), (true, Reach::Moved));
+    let mut tired = Round { searches: 0, ..Round::default() };
+    assert!(!Count::new(&mut tired).search());
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// Two directories that change places: one was entered twice, and the other not at all.
+#[test]
+fn what_changes_places_while_one_looks_is_counted_once() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let base = crate::base::testing::scratch("disk-use-exchanged");
+    for name in ["full", "empty"] {
+        fs::create_dir_all(base.join("tree").join(name)).unwrap();
+    }
+    fs::write(base.join("tree/full/big"), vec![1; 1 << 20]).unwrap();
+    let whole = Round::default().tree(&base.join("tree"));
+    let mut times = 0;
+    let exchange = |_: &CStr| {
+        times += 1;
+        // When the second one was found: what follows has other names than were found.
+        if times == 2 {
+            let [one, other] = ["full", "empty"].map(|name| base.join("tree").join(name));
+            renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+        }
+    };
+    let (result, found, reach) = disturbed(&base, true, exchange);
+    assert_eq!((result.is_ok(), found, reach), (true, whole, Reach::Whole));
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// Moves the directory away in which the walk is.
+fn moves_away(base: &Path, name: &CStr) {
+    if name == c"file" {
+        _ = fs::rename(base.join("tree/a/b"), base.join("elsewhere"));
+    }
+}
+
 /// A pod hid all that it had behind one directory that moved.
 #[test]
 fn what_is_still_in_its_place_is_counted_after_a_directory_was_moved() {
@@ -157,11 +246,8 @@ fn what_is_still_in_its_place_is_counted_after_a_directory_was_moved() {
         fs::create_dir(base.join(other)).unwrap();
         fs::write(base.join(other).join("big"), vec![1; 1 << 20]).unwrap();
     }
-    let mut round = Round::default();
-    let top = rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap();
-    let mut mover = Mover { base: &base, count: Count::new(&mut round), goes_on: true };
-    walk(top, &mut mover).unwrap();
-    assert!(mover.count.sum.bytes >= 2 << 20, "{:?}", mover.count.sum);
+    let (result, found, _) = disturbed(&base, true, |name| moves_away(&base, name));
+    assert!(result.is_ok() && found.bytes >= 2 << 20, "{found:?}");
     // It has an end.
     let mut tired = Round { moves: 0, ..Round::default() };
     assert!(!Count::new(&mut tired).moved());
@@ -174,11 +260,8 @@ fn why_not_all_was_counted_is_told() {
     let base = crate::base::testing::scratch("disk-use-moved");
     fs::create_dir_all(base.join("tree/a/b")).unwrap();
     fs::write(base.join("tree/a/b/file"), "x").unwrap();
-    let mut round = Round::default();
-    let top = rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap();
-    let mut mover = Mover { base: &base, count: Count::new(&mut round), goes_on: false };
-    let error = walk(top, &mut mover).unwrap_err();
-    assert_eq!(ended(&error), Reach::Moved);
+    let (result, ..) = disturbed(&base, false, |name| moves_away(&base, name));
+    assert_eq!(ended(&result.unwrap_err()), Reach::Moved);
     for (errno, reach) in [
         (Errno::NOTDIR, Reach::Moved),
         (Errno::TOOBIG, Reach::Exceeded),
@@ -188,5 +271,101 @@ fn why_not_all_was_counted_is_told() {
         assert_eq!(ended(&errno.into()), reach, "{errno:?}");
     }
     assert_eq!((not_opened(Errno::NOENT), not_opened(Errno::IO)), (Reach::Whole, Reach::Unreadable));
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// A tree with directories in one directory, which are renamed.
+struct Renaming<'a> {
+    count: Count<'a>,
+    at: &'a Path,
+    /// Whether that is between their being read and their being opened, instead of afterwards.
+    early: bool,
+    left: u32,
+    searches: u32,
+}
+
+impl Renaming<'_> {
+    fn rename(&mut self, name: &CStr) {
+        if let Some(left) = self.left.checked_sub(1) {
+            self.left = left;
+            let name = name.to_str().unwrap();
+            _ = fs::rename(self.at.join(name), self.at.join(format!("{name}-renamed")));
+        }
+    }
+}
+
+impl Visit for Renaming<'_> {
+    fn found(&mut self, _: &OwnedFd, name: &CStr) -> io::Result<bool> {
+        if self.early {
+            self.rename(name);
+        }
+        Ok(true)
+    }
+    fn deep(&mut self, _: usize, _: &OwnedFd, _: &OwnedFd, name: &CStr) -> io::Result<bool> {
+        if !self.early {
+            self.rename(name);
+        }
+        Ok(false)
+    }
+    fn ahead(&self) -> usize {
+        self.count.ahead()
+    }
+    fn lost(&mut self) -> bool {
+        self.count.lost()
+    }
+    fn search(&mut self) -> bool {
+        self.searches += 1;
+        self.count.search()
+    }
+    fn read(&mut self) -> io::Result<()> {
+        self.count.read()
+    }
+    fn gone(&mut self) {
+        self.count.gone();
+    }
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
+        self.count.file(at, name)
+    }
+    fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()> {
+        self.count.leaving(directory)
+    }
+    fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+    fn mount(&mut self, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Each of many directories was looked for among all of them, and a count took minutes.
+#[test]
+fn a_directory_is_not_read_again_for_each_that_was_renamed_in_it() {
+    let base = crate::base::testing::scratch("disk-use-each");
+    let tree = base.join("tree");
+    let made = 1000;
+    for at in 0..made {
+        fs::create_dir_all(tree.join(format!("{at}/below"))).unwrap();
+    }
+    let renamed = |mut round: Round, early| {
+        let before = round.left;
+        let top = rustix::fs::open(&tree, DIRECTORY, Mode::empty()).unwrap();
+        let count = Count::new(&mut round);
+        let mut visit = Renaming { count, at: &tree, early, left: u32::try_from(made).unwrap(), searches: 0 };
+        let result = walk(top, &mut visit);
+        let (found, searches) = (visit.count.sum.inodes, visit.searches);
+        (result.is_ok(), found, searches, before - round.left, round.reach())
+    };
+    // One that is opened is met under any name; the new name may be behind the place that is read, and is met, too.
+    let (is_ok, found, searches, _, reach) = renamed(Round::default(), false);
+    assert!(is_ok && found > 2 * made && searches == 0, "{found} {searches}");
+    assert_eq!(reach, Reach::Whole);
+    let (is_ok, found, searches, steps, reach) = renamed(Round::default(), true);
+    assert!(is_ok && found > 2 * made && searches <= 3, "{found} {searches}");
+    assert!(steps < 10 * made, "{steps}");
+    assert_eq!(reach, Reach::Whole);
+    // What is read for them is a step each, at which the round may end.
+    let short = Round { left: made + made / 2, ..Round::default() };
+    let (is_ok, _, _, steps, reach) = renamed(short, true);
+    assert_eq!((is_ok, steps, reach), (false, made + made / 2, Reach::Exceeded));
     fs::remove_dir_all(base).unwrap();
 }

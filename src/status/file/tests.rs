@@ -33,17 +33,19 @@ pub(crate) fn snapshot() -> Snapshot {
         is_over: false,
     };
     Snapshot {
+        standings: BTreeMap::new(),
         root_dir: String::new(),
         node: "node1".into(),
         docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
         drain: None,
         conditions: Vec::new(),
-        stuck: vec!["the file source".to_owned()],
+        stuck: vec![Task::Source(Source::File)],
         info: NodeView::default(),
         also_wanted: BTreeMap::new(),
         evictions: BTreeMap::new(),
         sources: vec![],
         policies: BTreeMap::new(),
+        claims: BTreeMap::new(),
         pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],
         problems: vec![Problem {
             severity: Severity::Warning,

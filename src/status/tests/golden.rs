@@ -10,6 +10,7 @@ use crate::plan::actions::PodActions;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{at, observed, pod_of, probes};
 use crate::plan::{Observed, SandboxAction, stop_now, surplus};
+use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason};
 
@@ -27,7 +28,7 @@ fn answer(scenario: &Value) -> Value {
     let mut waiting = Waiting::new();
     for (name, why) in scenario["waiting"].as_object().into_iter().flatten() {
         let word = |i: usize| why[i].as_str().unwrap_or_default().to_owned();
-        waiting.insert(name.clone(), WaitingReason { reason: word(0), message: word(1) });
+        waiting.insert(name.clone(), WaitingReason { reason: Reason::named(&word(0)), message: word(1) });
     }
     let digests = BTreeMap::from([("sha256:feed".to_owned(), "busybox@sha256:beef".to_owned())]);
     let probes = probes(text("probes"));

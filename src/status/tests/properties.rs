@@ -3,7 +3,7 @@
 use super::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn statuses_keep_their_promises(
@@ -17,7 +17,7 @@ proptest! {
         for (step, (words, terminal)) in history.iter().enumerate() {
             let mut seen = see(&pod, words);
             let probes = Probes::all_passed(&pod, &seen);
-            let crash = WaitingReason { reason: "CrashLoopBackOff".into(), message: "m".into() };
+            let crash = WaitingReason { reason: Reason::CrashLoopBackOff, message: "m".into() };
             let waiting = Waiting::from([("c0".to_owned(), crash)]);
             let (digests, messages) = (BTreeMap::new(), BTreeMap::new());
             let now = at(i64::try_from(step).unwrap());

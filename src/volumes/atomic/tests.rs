@@ -111,6 +111,7 @@ fn what_a_death_left_is_cleared_and_what_is_not_ours_stays() {
 }
 
 #[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
 fn files_belong_to_the_group_before_anybody_sees_them() {
     let (path, fd) = dir("atomic-group");
     let mut list = files(&[("d/k", "1", 0o400), ("x", "2", 0o555)]);

@@ -14,7 +14,7 @@ use crate::layout;
 use crate::pod::object::claimed::{ClusterClaim, Reached};
 use crate::pod::object::{Content, ObjectKey, ObjectKind};
 use crate::volumes::claim_use::Use;
-use crate::volumes::{Note, claim_move, helper, host_path, mounts, walk};
+use crate::volumes::{Note, claim_move, claim_size, helper, host_path, mounts, walk};
 
 impl One<'_> {
     /// Sets a claim's volume up.
@@ -32,9 +32,13 @@ impl One<'_> {
         let kind = ObjectKind::PersistentVolumeClaim;
         let key = ObjectKey { kind, namespace: namespace.clone(), name: name.to_owned() };
         match self.objects.get(&key).map(|object| &object.content) {
-            Some(Content::Claim { access_modes, .. }) => {
+            Some(Content::Claim { access_modes, storage }) => {
                 let alone = access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
-                self.local_claim(name, alone, read_only, note)
+                let policies = &self.node.policies;
+                let size = policies.of(self.pod.source).is_held().then_some(*storage);
+                let together = policies.max_claim_storage(self.pod.source);
+                let bounds = (!read_only).then_some(claim_size::Bounds { size, together });
+                self.local_claim(name, alone, bounds, read_only, note)
             }
             Some(Content::ClusterClaim(claim)) => match &claim.volume {
                 Ok(bound) => self.bound(name, claim, &bound.reached, read_only, note),
@@ -128,11 +132,12 @@ impl One<'_> {
     }
 
     /// A claim is on this node's own disk. A link in the pod's directory, which is never followed, marks its
-    /// use.
+    /// use. No pod begins with one that holds more than it may.
     fn local_claim(
         &self,
         name: &str,
         alone: bool,
+        bounds: Option<claim_size::Bounds>,
         read_only: bool,
         note: &mut dyn FnMut(Note),
     ) -> Result<(), Trouble> {
@@ -170,6 +175,9 @@ impl One<'_> {
         made.map_err(cannot("cannot make", &path))?;
         let ready = self.ready(layout::LOCAL, name)?;
         if !ready.is_set() {
+            if let Some(why) = bounds.and_then(|it| claim_size::look(name, it, source, &root, &path)) {
+                return Err(why.into());
+            }
             self.own(&path, true, read_only, note)?;
             ready.set()?;
         }

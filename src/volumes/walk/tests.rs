@@ -76,6 +76,7 @@ fn a_volume_of_too_many_directories_is_not_given_to_a_group() {
 
 /// Also when it is bound onto itself, with the same device.
 #[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
 fn a_mount_is_not_crossed() {
     let base = crate::base::testing::scratch("walk-mount");
     for dir in ["tree/a/bound", "tree/a/tmpfs", "data"] {
@@ -103,6 +104,7 @@ fn a_mount_is_not_crossed() {
 }
 
 #[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
 fn a_volume_is_given_to_a_group() {
     let base = crate::base::testing::scratch("walk-own");
     let v = base.join("v");
@@ -141,6 +143,7 @@ fn a_volume_is_given_to_a_group() {
 /// Another pod writes to the claim: existing files are given to the group, however many there are, and new
 /// ones must not keep the walk busy for ever.
 #[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
 fn what_others_write_meanwhile_holds_up_nobody_for_ever() {
     let base = crate::base::testing::scratch("walk-busy");
     let v = base.join("v");

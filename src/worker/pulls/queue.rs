@@ -2,15 +2,20 @@
 //!
 //! Requests that mean the same image with the same credentials are one pull, whose end all of them are
 //! told. Loading the built-in sandbox image waits for no registry. A check for a newer version of
-//! an image that is here runs besides the pulls, so that no pod waits for those of others.
+//! an image that is here runs besides the pulls, so that no pod waits for those of others. Each source has its own
+//! places: a registry that one of them names keeps no pod of another source waiting.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::image::credentials::DockerConfig;
 use crate::image::reference;
 use crate::machine::PullRequest;
+use crate::pod::Source;
+
+use super::stop::Stop;
 
 /// Requests with equal keys are one pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub(super) struct Job {
     pub(super) request: PullRequest,
     /// It was begun before its turn, for its image may be here: see [`Queue::defer`].
     pub(super) check: bool,
+    /// Ends it.
+    pub(super) stop: Option<Arc<Stop>>,
 }
 
 #[derive(Debug)]
@@ -45,6 +52,24 @@ struct Group<A> {
     /// Its image may be here, and some of the pods that ask may use it.
     check: bool,
     asks: Vec<(PullRequest, A)>,
+    /// Whose place it has, while it runs.
+    holder: Option<Source>,
+    /// Ends it, while it runs; none where the system had no descriptor left.
+    stop: Option<Arc<Stop>>,
+    /// Since when it runs without a byte of a layer.
+    bare: Option<Mono>,
+}
+
+impl<A> Group<A> {
+    /// Docker has given it no place among its downloads for so long that others may have all of them.
+    fn is_starved(&self, now: Mono) -> bool {
+        self.bare.is_some_and(|since| now.since(since) >= limits::PULL_STARVED)
+    }
+
+    /// The first of these sources that wants it.
+    fn wanted_by(&self, free: &[Source]) -> Option<Source> {
+        self.asks.iter().map(|(request, _)| request.source).find(|source| free.contains(source))
+    }
 }
 
 /// See the module. `A` is where an answer goes.
@@ -53,12 +78,14 @@ pub(super) struct Queue<A> {
     waiting: VecDeque<Group<A>>,
     running: Vec<Group<A>>,
     at_once: usize,
+    /// Sources that stand behind others.
+    behind: BTreeSet<Source>,
 }
 
 impl<A> Queue<A> {
-    /// At most so many pulls run at once.
-    pub(super) fn new(at_once: usize) -> Queue<A> {
-        Queue { waiting: VecDeque::new(), running: Vec::new(), at_once: at_once.max(1) }
+    /// At most so many pulls of one source run at once.
+    pub(super) fn new(at_once: usize, behind: BTreeSet<Source>) -> Queue<A> {
+        Queue { waiting: VecDeque::new(), running: Vec::new(), at_once: at_once.max(1), behind }
     }
 
     /// Takes a request.
@@ -72,7 +99,8 @@ impl<A> Queue<A> {
             Some(group) if group.asks.len() < limits::PULL_ASKERS => group.asks.push((request, answer)),
             None if !full => {
                 let check = request.local_copy_will_do;
-                self.waiting.push_back(Group { key, check, asks: vec![(request, answer)] });
+                let asks = vec![(request, answer)];
+                self.waiting.push_back(Group { key, check, asks, holder: None, stop: None, bare: None });
             }
             _ => return Err((request, answer)),
         }
@@ -85,26 +113,87 @@ impl<A> Queue<A> {
             group.asks.retain(|(_, answer)| alive(answer));
         }
         self.waiting.retain(|group| !group.asks.is_empty());
-        let running = |check| self.running.iter().filter(|g| !g.key.builtin && g.check == check).count();
-        let pulls = running(false) < self.at_once;
-        let checks = running(true) < limits::REGISTRY_CHECKS;
-        let free = |group: &Group<A>| if group.check { checks } else { pulls };
-        let at = self.waiting.iter().position(|group| group.key.builtin || free(group))?;
-        let group = self.waiting.remove(at)?;
+        let (pulls, checks) = (self.free(false), self.free(true));
+        let place = |group: &Group<A>| group.wanted_by(if group.check { &checks } else { &pulls });
+        let at = self.waiting.iter().position(|group| group.key.builtin || place(group).is_some())?;
+        let mut group = self.waiting.remove(at)?;
+        (group.holder, group.stop) = (place(&group), Stop::new().ok().map(Arc::new));
         let job = group.asks.first().map(|(request, _)| Job {
             key: group.key.clone(),
             request: request.clone(),
             check: group.check,
+            stop: group.stop.clone(),
         });
         self.running.push(group);
         job
+    }
+
+    /// Sources with a place for a pull, or for a check.
+    fn free(&self, check: bool) -> Vec<Source> {
+        let most = if check { limits::REGISTRY_CHECKS } else { self.at_once };
+        let running = |source| {
+            let same = |group: &&Group<A>| {
+                !group.key.builtin && group.check == check && group.holder == Some(source)
+            };
+            self.running.iter().filter(same).count()
+        };
+        Source::ALL.into_iter().filter(|source| running(*source) < most).collect()
+    }
+
+    /// A pull begins to ask its registry.
+    pub(super) fn begins(&mut self, key: &Key, now: Mono) {
+        self.group(key).into_iter().for_each(|group| group.bare = Some(now));
+    }
+
+    /// The first of its layers comes, or is here.
+    pub(super) fn moves(&mut self, key: &Key) {
+        self.group(key).into_iter().for_each(|group| group.bare = None);
+    }
+
+    fn group(&mut self, key: &Key) -> Option<&mut Group<A>> {
+        self.running.iter_mut().find(|group| group.key == *key)
+    }
+
+    /// Whether another pull waits for the place that this one has: here, or among the downloads of Docker, which carries
+    /// out three at once for all sources together (`max-concurrent-downloads`).
+    pub(super) fn is_in_the_way(&self, key: &Key, now: Mono) -> bool {
+        let Some(group) = self.running.iter().find(|group| group.key == *key) else { return false };
+        let holder = group.holder.as_slice();
+        self.waiting.iter().any(|other| other.check == group.check && other.wanted_by(holder).is_some())
+            || self.running.iter().any(|other| other.key != *key && other.is_starved(now))
+    }
+
+    /// Whether pulls of this source give way to those of others.
+    pub(super) fn is_behind(&self, source: Source) -> bool {
+        self.behind.contains(&source)
+    }
+
+    /// Whether this pull is of a source behind others, and Docker has no download left for one of those: however fast it
+    /// is, it gives way.
+    pub(super) fn gives_way(&self, key: &Key, now: Mono) -> bool {
+        let is_behind = |group: &Group<A>| group.holder.is_some_and(|source| self.is_behind(source));
+        self.running.iter().any(|group| group.key == *key && is_behind(group))
+            && self.running.iter().any(|other| !is_behind(other) && other.is_starved(now))
+    }
+
+    /// Drops requests whose asker is not `alive` any more, and ends pulls that nobody waits for.
+    pub(super) fn drop_unwanted(&mut self, alive: impl Fn(&A) -> bool) {
+        for group in self.waiting.iter_mut().chain(&mut self.running) {
+            group.asks.retain(|(_, answer)| alive(answer));
+        }
+        self.waiting.retain(|group| !group.asks.is_empty());
+        for stop in
+            self.running.iter().filter(|group| group.asks.is_empty()).filter_map(|group| group.stop.as_ref())
+        {
+            stop.give_up("nobody waits for it any more".to_owned());
+        }
     }
 
     /// The image of a check is not here: it has to be pulled, and waits for its turn before all others.
     pub(super) fn defer(&mut self, key: &Key) {
         if let Some(at) = self.running.iter().position(|group| group.key == *key) {
             let group = self.running.swap_remove(at);
-            self.waiting.push_front(Group { check: false, ..group });
+            self.waiting.push_front(Group { check: false, holder: None, stop: None, bare: None, ..group });
         }
     }
 
@@ -133,7 +222,12 @@ mod tests {
             builtin: false,
             local_copy_will_do: false,
             credentials: Vec::new(),
+            source: Source::File,
         }
+    }
+
+    fn at(seconds: u64) -> Mono {
+        Mono(std::time::Duration::from_secs(seconds))
     }
 
     fn next(queue: &mut Queue<u32>) -> Option<Job> {
@@ -146,7 +240,7 @@ mod tests {
 
     #[test]
     fn one_after_the_other_in_the_order_of_asking() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(1, BTreeSet::new());
         for (n, image) in ["a:1", "b:1", "a:1"].into_iter().enumerate() {
             queue.add(request(image), n as u32).unwrap();
         }
@@ -165,7 +259,7 @@ mod tests {
 
     #[test]
     fn several_at_once() {
-        let mut queue = Queue::new(3);
+        let mut queue = Queue::new(3, BTreeSet::new());
         for n in 0..5 {
             queue.add(request(&format!("a:{n}")), n).unwrap();
         }
@@ -178,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_sandbox_image_waits_for_nobody() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(1, BTreeSet::new());
         queue.add(request("slow:1"), 0).unwrap();
         next(&mut queue).unwrap();
         queue.add(request("b:1"), 1).unwrap();
@@ -191,7 +285,7 @@ mod tests {
     #[test]
     fn what_may_be_here_is_asked_for_besides_the_pulls() {
         let lenient = |image: &str| PullRequest { local_copy_will_do: true, ..request(image) };
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(1, BTreeSet::new());
         queue.add(request("slow:1"), 0).unwrap();
         queue.add(request("slow:2"), 1).unwrap();
         for n in 0..limits::REGISTRY_CHECKS as u32 + 1 {
@@ -218,7 +312,7 @@ mod tests {
             Arc::new(DockerConfig::parse(text.as_bytes(), Format::DockerCfg).unwrap())
         };
         let with = |user: &str| PullRequest { credentials: vec![config(user)], ..request("r.io/a:1") };
-        let mut queue = Queue::new(9);
+        let mut queue = Queue::new(9, BTreeSet::new());
         for (n, ask) in [with("u"), with("u"), with("v"), request("r.io/a:1")].into_iter().enumerate() {
             queue.add(ask, n as u32).unwrap();
         }
@@ -229,7 +323,7 @@ mod tests {
 
     #[test]
     fn who_is_gone_is_not_pulled_for() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(1, BTreeSet::new());
         queue.add(request("gone:1"), 100).unwrap();
         queue.add(request("b:1"), 100).unwrap();
         queue.add(request("b:1"), 1).unwrap();
@@ -239,8 +333,66 @@ mod tests {
     }
 
     #[test]
+    fn a_registry_of_one_source_keeps_no_pod_of_another_waiting() {
+        let of = |source: Source, image: &str| PullRequest { source, ..request(image) };
+        let mut queue = Queue::new(1, BTreeSet::new());
+        queue.add(of(Source::Api, "drip:1"), 0).unwrap();
+        let drip = next(&mut queue).unwrap();
+        assert!(!queue.is_in_the_way(&drip.key, at(0)));
+        queue.add(of(Source::File, "inno:1"), 1).unwrap();
+        assert!(!queue.is_in_the_way(&drip.key, at(0)));
+        let inno = next(&mut queue).unwrap();
+        assert_eq!(inno.request.image, "inno:1");
+        queue.add(of(Source::Api, "late:1"), 2).unwrap();
+        assert!(queue.is_in_the_way(&drip.key, at(0)) && !queue.is_in_the_way(&inno.key, at(0)));
+        assert!(next(&mut queue).is_none());
+        // Whoever has a place begins it.
+        queue.add(of(Source::Http, "late:1"), 3).unwrap();
+        let late = next(&mut queue).unwrap();
+        assert_eq!(askers(queue.done(&late.key)), [2, 3]);
+        assert!(!queue.is_in_the_way(&drip.key, at(0)));
+    }
+
+    /// Docker's three downloads were those of one pull that dripped, and the pull of another source failed.
+    #[test]
+    fn a_pull_to_which_docker_gives_no_download_waits_for_the_place_of_the_others() {
+        let mut queue = Queue::new(1, BTreeSet::new());
+        queue.add(PullRequest { source: Source::Http, ..request("drip:1") }, 0).unwrap();
+        queue.add(request("inno:1"), 1).unwrap();
+        let (drip, inno) = (next(&mut queue).unwrap(), next(&mut queue).unwrap());
+        queue.begins(&drip.key, at(0));
+        assert!(!queue.is_in_the_way(&drip.key, at(500)), "the other has not asked yet");
+        queue.moves(&drip.key);
+        queue.begins(&inno.key, at(500));
+        let starved = at(500).after(limits::PULL_STARVED);
+        assert!(!queue.is_in_the_way(&drip.key, at(501)) && queue.is_in_the_way(&drip.key, starved));
+        assert!(!queue.is_in_the_way(&inno.key, starved), "it waits for itself only");
+        assert!(!queue.gives_way(&drip.key, starved), "among equals only what hardly moves gives way");
+        queue.behind.insert(Source::Http);
+        assert!(queue.gives_way(&drip.key, starved) && !queue.gives_way(&drip.key, at(501)));
+        assert!(!queue.gives_way(&inno.key, starved));
+        queue.moves(&inno.key);
+        assert!(!queue.is_in_the_way(&drip.key, starved));
+    }
+
+    #[test]
+    fn a_pull_that_nobody_waits_for_any_more_is_given_up() {
+        let mut queue = Queue::new(9, BTreeSet::new());
+        for (n, image) in ["a:1", "b:1", "a:1"].into_iter().enumerate() {
+            queue.add(request(image), n as u32).unwrap();
+        }
+        let (a, b) = (next(&mut queue).unwrap(), next(&mut queue).unwrap());
+        let why = |job: &Job| job.stop.as_ref().and_then(|stop| stop.why().map(str::to_owned));
+        queue.drop_unwanted(|asker| *asker != 0);
+        assert_eq!((why(&a), why(&b)), (None, None));
+        queue.drop_unwanted(|asker| *asker == 1);
+        assert_eq!((why(&a).as_deref(), why(&b)), (Some("nobody waits for it any more"), None));
+        assert!(queue.done(&a.key).is_empty() && askers(queue.done(&b.key)) == [1]);
+    }
+
+    #[test]
     fn a_full_queue_gives_back() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(1, BTreeSet::new());
         for n in 0..limits::PULL_QUEUE {
             queue.add(request(&format!("a:{n}")), 0).unwrap();
         }

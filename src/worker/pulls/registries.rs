@@ -9,9 +9,20 @@ use std::time::Duration;
 use crate::base::clock::Mono;
 use crate::base::limits;
 
-/// What is remembered of registries, by name with port.
-#[derive(Debug, Default)]
-pub(super) struct Registries(BTreeMap<String, Silence>);
+/// What is remembered of registries.
+#[derive(Debug)]
+pub(super) struct Registries {
+    /// By name with port.
+    silent: BTreeMap<String, Silence>,
+    /// One that says nothing for so long is silent.
+    pub(super) slow: Duration,
+}
+
+impl Default for Registries {
+    fn default() -> Registries {
+        Registries { silent: BTreeMap::new(), slow: limits::REGISTRY_SLOW }
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Silence {
@@ -22,37 +33,37 @@ struct Silence {
 impl Registries {
     /// It has been silent lately.
     pub(super) fn is_silent(&self, registry: &str, now: Mono) -> bool {
-        self.0.get(registry).is_some_and(|silence| now < silence.until)
+        self.silent.get(registry).is_some_and(|silence| now < silence.until)
     }
 
     /// It was asked, and `took` so long to say nothing.
     pub(super) fn silent(&mut self, registry: &str, took: Duration, now: Mono) {
-        if took < limits::REGISTRY_SLOW {
+        if took < self.slow {
             return;
         }
-        let before = self.0.get(registry).copied();
+        let before = self.silent.get(registry).copied();
         // Several that were asked at once are one silence.
         if before.is_some_and(|silence| now < silence.until) {
             return;
         }
-        if self.0.len() >= limits::REGISTRIES {
-            self.0.retain(|_, silence| now < silence.until);
+        if self.silent.len() >= limits::REGISTRIES {
+            self.silent.retain(|_, silence| now < silence.until);
         }
-        if self.0.len() < limits::REGISTRIES {
+        if self.silent.len() < limits::REGISTRIES {
             let wait = before.map_or(limits::REGISTRY_SILENT_MIN, |silence| silence.next);
             let next = wait.saturating_mul(2).min(limits::REGISTRY_SILENT_MAX);
-            self.0.insert(registry.to_owned(), Silence { until: now.after(wait), next });
+            self.silent.insert(registry.to_owned(), Silence { until: now.after(wait), next });
         }
     }
 
     /// It has answered.
     pub(super) fn answered(&mut self, registry: &str) {
-        self.0.remove(registry);
+        self.silent.remove(registry);
     }
 
     /// All are asked again.
     pub(super) fn forget(&mut self) {
-        self.0.clear();
+        self.silent.clear();
     }
 }
 
@@ -85,8 +96,8 @@ mod tests {
         for n in 0..1000 {
             all.silent(&n.to_string(), slow, at(60_000));
         }
-        assert!(all.0.len() <= limits::REGISTRIES);
+        assert!(all.silent.len() <= limits::REGISTRIES);
         all.forget();
-        assert!(all.0.is_empty());
+        assert!(all.silent.is_empty());
     }
 }

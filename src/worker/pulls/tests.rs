@@ -48,7 +48,14 @@ impl Rig {
 
     fn pulls(fake: &Fake, pace: Pace) -> Pulls {
         let keys = NodeKeys::new(std::path::Path::new("/nonexistent"), None);
-        Pulls::new(Docker::Fake(fake.clone()), System::start(), pace, keys, Arc::default(), Box::new(|_| ()))
+        Pulls::new(
+            Docker::Fake(fake.clone()),
+            System::start(),
+            (pace, Default::default()),
+            keys,
+            Arc::default(),
+            Box::new(|_| ()),
+        )
     }
 
     fn looks(&self) -> u32 {
@@ -73,16 +80,21 @@ impl Rig {
     }
 
     fn ask_into(&self, image: &str, local_copy_will_do: bool, mailbox: &Arc<Mailbox>) {
-        let request =
-            PullRequest { image: image.into(), builtin: false, local_copy_will_do, credentials: Vec::new() };
-        self.pulls.ask(request, Arc::clone(mailbox));
+        let request = PullRequest {
+            image: image.into(),
+            builtin: false,
+            local_copy_will_do,
+            credentials: Vec::new(),
+            source: Source::File,
+        };
+        self.pulls.ask(request, mailbox);
     }
 }
 
 fn answer(mailbox: &Mailbox) -> PullOutcome {
     let mut found = None;
     until("an answer", || {
-        found = mailbox.take().pulled.pop();
+        found = mailbox.take().inbox.pulled.pop();
         found.is_some()
     });
     found.unwrap().outcome
@@ -131,7 +143,7 @@ fn what_is_asked_for_is_pulled_one_after_the_other() {
     }
     let mut answers = Vec::new();
     until("all of them", || {
-        answers.extend(mailbox.take().pulled);
+        answers.extend(mailbox.take().inbox.pulled);
         answers.len() == 20
     });
     let order: Vec<String> = answers.iter().map(|p| p.image.clone()).collect();
@@ -152,7 +164,7 @@ fn a_full_queue_says_so_at_once_and_blocks_nobody() {
     }
     let mut answers = Vec::new();
     until("all of them", || {
-        answers.extend(mailbox.take().pulled);
+        answers.extend(mailbox.take().inbox.pulled);
         answers.len() == all
     });
     let refused = answers.iter().filter(|p| p.outcome != PullOutcome::Done).count();
@@ -177,18 +189,13 @@ fn k11340_the_sandbox_image_comes_out_of_the_binary() {
     until("it is loaded", || rig.fake.perform(&inspect).is_ok());
     let mailbox = Arc::new(Mailbox::new().unwrap());
     for _ in 0..2 {
-        let request = PullRequest {
-            image: image.clone(),
-            builtin: true,
-            local_copy_will_do: false,
-            credentials: Vec::new(),
-        };
-        rig.pulls.ask(request, Arc::clone(&mailbox));
+        let request = PullRequest::plain(image.clone(), true, Source::File);
+        rig.pulls.ask(request, &mailbox);
         assert_eq!(answer(&mailbox), PullOutcome::Done, "also when it is there");
     }
     rig.fake.with(|state| state.set_down(true));
-    let request = PullRequest { image, builtin: true, local_copy_will_do: false, credentials: Vec::new() };
-    rig.pulls.ask(request, Arc::clone(&mailbox));
+    let request = PullRequest::plain(image, true, Source::File);
+    rig.pulls.ask(request, &mailbox);
     let PullOutcome::Failed(why) = answer(&mailbox) else { panic!() };
     assert!(
         why.starts_with("the built-in sandbox image could not be loaded: Docker is not reachable"),
@@ -237,9 +244,14 @@ fn several_at_once_are_not_held_up_by_one() {
     let ask = |image: &str| {
         let mailbox = Arc::new(Mailbox::new().unwrap());
         let image = image.to_owned();
-        let request =
-            PullRequest { image, builtin: false, local_copy_will_do: false, credentials: Vec::new() };
-        pulls.ask(request, Arc::clone(&mailbox));
+        let request = PullRequest {
+            image,
+            builtin: false,
+            local_copy_will_do: false,
+            credentials: Vec::new(),
+            source: Source::File,
+        };
+        pulls.ask(request, &mailbox);
         mailbox
     };
     rig.fake.with(|state| {
@@ -250,16 +262,17 @@ fn several_at_once_are_not_held_up_by_one() {
     for n in 0..20 {
         assert_eq!(answer(&ask(&format!("web:{n}"))), PullOutcome::Done);
     }
-    assert!(slow.iter().all(|mailbox| mailbox.take().pulled.is_empty()));
+    assert!(slow.iter().all(|mailbox| mailbox.take().inbox.pulled.is_empty()));
 }
 
 /// A node that boots without its registry: its pods do not wait for it one after the other.
 #[test]
 fn a_registry_that_does_not_answer_is_waited_for_once() {
     let rig = Rig::new();
-    let deadline = limits::REGISTRY_SLOW + Duration::from_millis(200);
+    let deadline = Duration::from_millis(800);
     let pulls = Rig::pulls(&rig.fake, Pace { deadline, at_once: 1, rate: 0, burst: 0 });
     let rig = Rig { pulls, ..rig };
+    rig.pulls.shared.registries().slow = deadline * 3 / 4;
     let images: Vec<String> = (0..20).map(|n| format!("r.example/web:{n}")).collect();
     rig.fake.with(|state| {
         for image in &images {
@@ -275,11 +288,9 @@ fn a_registry_that_does_not_answer_is_waited_for_once() {
     for mailbox in &all {
         assert!(matches!(answer(mailbox), PullOutcome::LocalCopy(_)));
     }
-    assert!(begun.elapsed() < deadline * 2, "{:?}", begun.elapsed());
-    let again = Instant::now();
+    assert!(begun.elapsed() < deadline * 10, "not one after the other: {:?}", begun.elapsed());
     let PullOutcome::LocalCopy(why) = answer(&rig.ask(&images[0], true)) else { panic!() };
     assert_eq!(why, "registry r.example has not answered lately and is not asked again so soon");
-    assert!(again.elapsed() < limits::REGISTRY_SLOW);
     assert!(matches!(answer(&gone), PullOutcome::Failed(_)));
     // The registry is there again, and the operator says so with SIGHUP.
     rig.fake.with(|state| state.script_pull(&images[0], Pull::Takes(Duration::ZERO)));

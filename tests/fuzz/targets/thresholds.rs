@@ -2,9 +2,8 @@
 //! there is unless it is written in units.
 #![no_main]
 
-use std::collections::BTreeMap;
-
 use libfuzzer_sys::fuzz_target;
+use podkeeper::testing::base::table::Table;
 use podkeeper::testing::eviction::threshold::{
     Amount, Amounts, Options, grace_periods, reclaims, thresholds,
 };
@@ -14,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut parts = text.split('\n');
     let mut next = || parts.next().unwrap_or_default();
     let (mut hard, mut soft, mut reclaim) = (Amounts::new(), Amounts::new(), Amounts::new());
-    let mut grace = BTreeMap::new();
+    let mut grace = Table::new();
     let results = [
         thresholds(next(), &mut hard),
         thresholds(next(), &mut soft),

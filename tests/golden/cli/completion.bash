@@ -12,17 +12,25 @@ _podkeeper() {
         [ "${COMP_WORDS[i]}" != -- ] || return
     done
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join version help --help --version' -- "$current"))
         return
     fi
     case $verb:$before in
-    run:--pod-manifest-path | run:--manifest-verify-key | run:--last-good-key-file | run:--manifest-url-ca-file | run:--manifest-url-cert-file | run:--manifest-url-key-file | run:--kubeconfig | run:--resolv-conf | run:--bootstrap-kubeconfig | run:--image-preload-dir | run:--tls-cert-file | run:--tls-private-key-file | run:--cert-dir | run:--client-ca-file | run:--config | run:--config-dir | run:--root-dir | run:--run-dir | run:--pod-logs-dir)
+    run:--container-log-driver)
+        COMPREPLY=($(compgen -W 'json-file local journald none' -- "$current"))
+        return
+        ;;
+    run:--authorization-mode)
+        COMPREPLY=($(compgen -W 'Groups Webhook AlwaysAllow' -- "$current"))
+        return
+        ;;
+    run:--pod-manifest-path | run:--manifest-verify-key | run:--last-good-key-file | run:--manifest-url-ca-file | run:--manifest-url-cert-file | run:--manifest-url-key-file | run:--kubeconfig | run:--resolv-conf | run:--bootstrap-kubeconfig | run:--image-preload-dir | run:--cni-conf-dir | run:--cni-cache-dir | run:--tls-cert-file | run:--tls-private-key-file | run:--cert-dir | run:--client-ca-file | run:--config | run:--config-dir | run:--root-dir | run:--run-dir | run:--pod-logs-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    run:--file-check-frequency | run:--manifest-min-version | run:--manifest-url | run:--manifest-url-header | run:--http-check-frequency | run:--manifest-url-max-size | run:--sync-frequency | run:--hostname-override | run:--node-labels | run:--node-ip | run:--cluster-dns | run:--cluster-domain | run:--kube-reserved | run:--system-reserved | run:--max-pods | run:--pod-max-pids | run:--cgroup-root | run:--device | run:--runtime-class | run:--register-with-taints | run:--node-status-update-frequency | run:--node-status-report-frequency | run:--node-lease-duration-seconds | run:--node-status-max-images | run:--eviction-hard | run:--eviction-soft | run:--eviction-soft-grace-period | run:--eviction-minimum-reclaim | run:--eviction-pressure-transition-period | run:--eviction-max-pod-grace-period | run:--low-diskspace-threshold-mb | run:--image-gc-high-threshold | run:--image-gc-low-threshold | run:--minimum-image-ttl-duration | run:--image-maximum-gc-age | run:--pinned-images | run:--shutdown-grace-period | run:--shutdown-grace-period-critical-pods | run:--enforce-node-allocatable | run:--kube-reserved-cgroup | run:--system-reserved-cgroup | run:--kubelet-cgroups | run:--runtime-cgroups | run:--system-cgroups | run:--docker-endpoint | run:--pod-infra-container-image | run:--docker-network | run:--docker-network-cidr | run:--image-pull-progress-deadline | run:--max-parallel-image-pulls | run:--registry-qps | run:--registry-burst | run:--minimum-container-ttl-duration | run:--maximum-dead-containers-per-container | run:--maximum-dead-containers | run:--container-log-driver | run:--container-log-max-size | run:--container-log-max-files | run:--host-network-sources | run:--allowed-unsafe-sysctls | run:--allowed-devices | run:--pod-security | run:--allowed-host-paths | run:--allowed-images | run:--source-policy | run:--api-address | run:--port | run:--address | run:--read-only-port | run:--cadvisor-port | run:--healthz-port | run:--healthz-bind-address | run:--authorization-mode | run:--authentication-token-webhook-cache-ttl | run:--authorization-webhook-cache-authorized-ttl | run:--authorization-webhook-cache-unauthorized-ttl | run:--authorization-admin-groups | run:--authorization-view-groups | run:-v) return ;;
+    run:--file-check-frequency | run:--manifest-min-version | run:--manifest-url | run:--manifest-url-header | run:--http-check-frequency | run:--manifest-url-max-size | run:--sync-frequency | run:--hostname-override | run:--node-labels | run:--node-ip | run:--cluster-dns | run:--cluster-domain | run:--kube-reserved | run:--system-reserved | run:--max-pods | run:--pod-max-pids | run:--cgroup-root | run:--device | run:--runtime-class | run:--register-with-taints | run:--node-status-update-frequency | run:--node-status-report-frequency | run:--node-lease-duration-seconds | run:--node-status-max-images | run:--eviction-hard | run:--eviction-soft | run:--eviction-soft-grace-period | run:--eviction-minimum-reclaim | run:--eviction-pressure-transition-period | run:--eviction-max-pod-grace-period | run:--low-diskspace-threshold-mb | run:--image-gc-high-threshold | run:--image-gc-low-threshold | run:--minimum-image-ttl-duration | run:--image-maximum-gc-age | run:--pinned-images | run:--shutdown-grace-period | run:--shutdown-grace-period-critical-pods | run:--enforce-node-allocatable | run:--kube-reserved-cgroup | run:--system-reserved-cgroup | run:--kubelet-cgroups | run:--runtime-cgroups | run:--system-cgroups | run:--docker-endpoint | run:--pod-infra-container-image | run:--docker-network | run:--docker-network-cidr | run:--image-pull-progress-deadline | run:--max-parallel-image-pulls | run:--registry-qps | run:--registry-burst | run:--minimum-container-ttl-duration | run:--maximum-dead-containers-per-container | run:--maximum-dead-containers | run:--container-log-max-size | run:--container-log-max-files | run:--network-plugin | run:--cni-bin-dir | run:--host-network-sources | run:--allowed-unsafe-sysctls | run:--allowed-devices | run:--pod-security | run:--allowed-host-paths | run:--allowed-images | run:--source-policy | run:--api-address | run:--port | run:--address | run:--read-only-port | run:--cadvisor-port | run:--healthz-port | run:--healthz-bind-address | run:--authentication-token-webhook-cache-ttl | run:--authorization-webhook-cache-authorized-ttl | run:--authorization-webhook-cache-unauthorized-ttl | run:--authorization-admin-groups | run:--authorization-view-groups | run:-v) return ;;
     check:--output | check:-o)
-        COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
+        COMPREPLY=($(compgen -W 'json' -- "$current"))
         return
         ;;
     check:--manifest-verify-key | check:--verify-key | check:--config | check:--config-dir)
@@ -30,11 +38,14 @@ _podkeeper() {
         return
         ;;
     check:--manifest-min-version | check:--source | check:--hostname-override | check:--node-labels | check:--kube-reserved | check:--system-reserved | check:--max-pods | check:--device | check:--runtime-class | check:--host-network-sources | check:--allowed-unsafe-sysctls | check:--allowed-devices | check:--pod-security | check:--allowed-host-paths | check:--allowed-images | check:--source-policy) return ;;
+    forget:--source)
+        COMPREPLY=($(compgen -W 'file http' -- "$current"))
+        return
+        ;;
     forget:--config | forget:--config-dir | forget:--root-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    forget:--source) return ;;
     drain:--config | drain:--config-dir | drain:--root-dir | drain:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
@@ -68,7 +79,7 @@ _podkeeper() {
         ;;
     top:--namespace | top:-n | top:--selector | top:-l) return ;;
     stats:--output | stats:-o)
-        COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
+        COMPREPLY=($(compgen -W 'json yaml' -- "$current"))
         return
         ;;
     stats:--config | stats:--config-dir | stats:--run-dir)
@@ -95,16 +106,25 @@ _podkeeper() {
         return
         ;;
     exec:--namespace | exec:-n | exec:--container | exec:-c) return ;;
+    cp:--config | cp:--config-dir | cp:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    cp:--namespace | cp:-n | cp:--container | cp:-c) return ;;
     port-forward:--config | port-forward:--config-dir | port-forward:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
     port-forward:--namespace | port-forward:-n | port-forward:--listen) return ;;
+    debug:--profile)
+        COMPREPLY=($(compgen -W 'legacy general baseline restricted netadmin sysadmin' -- "$current"))
+        return
+        ;;
     debug:--config | debug:--config-dir | debug:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    debug:--namespace | debug:-n | debug:--container | debug:-c | debug:--image | debug:--target | debug:--profile) return ;;
+    debug:--namespace | debug:-n | debug:--container | debug:-c | debug:--image | debug:--target) return ;;
     pull:--config | pull:--config-dir | pull:--root-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
@@ -127,16 +147,28 @@ _podkeeper() {
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    config:--pod-manifest-path | config:--manifest-verify-key | config:--last-good-key-file | config:--manifest-url-ca-file | config:--manifest-url-cert-file | config:--manifest-url-key-file | config:--kubeconfig | config:--resolv-conf | config:--bootstrap-kubeconfig | config:--image-preload-dir | config:--tls-cert-file | config:--tls-private-key-file | config:--cert-dir | config:--client-ca-file | config:--config | config:--config-dir | config:--root-dir | config:--run-dir | config:--pod-logs-dir)
+    config:--container-log-driver)
+        COMPREPLY=($(compgen -W 'json-file local journald none' -- "$current"))
+        return
+        ;;
+    config:--authorization-mode)
+        COMPREPLY=($(compgen -W 'Groups Webhook AlwaysAllow' -- "$current"))
+        return
+        ;;
+    config:--pod-manifest-path | config:--manifest-verify-key | config:--last-good-key-file | config:--manifest-url-ca-file | config:--manifest-url-cert-file | config:--manifest-url-key-file | config:--kubeconfig | config:--resolv-conf | config:--bootstrap-kubeconfig | config:--image-preload-dir | config:--cni-conf-dir | config:--cni-cache-dir | config:--tls-cert-file | config:--tls-private-key-file | config:--cert-dir | config:--client-ca-file | config:--config | config:--config-dir | config:--root-dir | config:--run-dir | config:--pod-logs-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    config:--file-check-frequency | config:--manifest-min-version | config:--manifest-url | config:--manifest-url-header | config:--http-check-frequency | config:--manifest-url-max-size | config:--sync-frequency | config:--hostname-override | config:--node-labels | config:--node-ip | config:--cluster-dns | config:--cluster-domain | config:--kube-reserved | config:--system-reserved | config:--max-pods | config:--pod-max-pids | config:--cgroup-root | config:--device | config:--runtime-class | config:--register-with-taints | config:--node-status-update-frequency | config:--node-status-report-frequency | config:--node-lease-duration-seconds | config:--node-status-max-images | config:--eviction-hard | config:--eviction-soft | config:--eviction-soft-grace-period | config:--eviction-minimum-reclaim | config:--eviction-pressure-transition-period | config:--eviction-max-pod-grace-period | config:--low-diskspace-threshold-mb | config:--image-gc-high-threshold | config:--image-gc-low-threshold | config:--minimum-image-ttl-duration | config:--image-maximum-gc-age | config:--pinned-images | config:--shutdown-grace-period | config:--shutdown-grace-period-critical-pods | config:--enforce-node-allocatable | config:--kube-reserved-cgroup | config:--system-reserved-cgroup | config:--kubelet-cgroups | config:--runtime-cgroups | config:--system-cgroups | config:--docker-endpoint | config:--pod-infra-container-image | config:--docker-network | config:--docker-network-cidr | config:--image-pull-progress-deadline | config:--max-parallel-image-pulls | config:--registry-qps | config:--registry-burst | config:--minimum-container-ttl-duration | config:--maximum-dead-containers-per-container | config:--maximum-dead-containers | config:--container-log-driver | config:--container-log-max-size | config:--container-log-max-files | config:--host-network-sources | config:--allowed-unsafe-sysctls | config:--allowed-devices | config:--pod-security | config:--allowed-host-paths | config:--allowed-images | config:--source-policy | config:--api-address | config:--port | config:--address | config:--read-only-port | config:--cadvisor-port | config:--healthz-port | config:--healthz-bind-address | config:--authorization-mode | config:--authentication-token-webhook-cache-ttl | config:--authorization-webhook-cache-authorized-ttl | config:--authorization-webhook-cache-unauthorized-ttl | config:--authorization-admin-groups | config:--authorization-view-groups | config:-v) return ;;
+    config:--file-check-frequency | config:--manifest-min-version | config:--manifest-url | config:--manifest-url-header | config:--http-check-frequency | config:--manifest-url-max-size | config:--sync-frequency | config:--hostname-override | config:--node-labels | config:--node-ip | config:--cluster-dns | config:--cluster-domain | config:--kube-reserved | config:--system-reserved | config:--max-pods | config:--pod-max-pids | config:--cgroup-root | config:--device | config:--runtime-class | config:--register-with-taints | config:--node-status-update-frequency | config:--node-status-report-frequency | config:--node-lease-duration-seconds | config:--node-status-max-images | config:--eviction-hard | config:--eviction-soft | config:--eviction-soft-grace-period | config:--eviction-minimum-reclaim | config:--eviction-pressure-transition-period | config:--eviction-max-pod-grace-period | config:--low-diskspace-threshold-mb | config:--image-gc-high-threshold | config:--image-gc-low-threshold | config:--minimum-image-ttl-duration | config:--image-maximum-gc-age | config:--pinned-images | config:--shutdown-grace-period | config:--shutdown-grace-period-critical-pods | config:--enforce-node-allocatable | config:--kube-reserved-cgroup | config:--system-reserved-cgroup | config:--kubelet-cgroups | config:--runtime-cgroups | config:--system-cgroups | config:--docker-endpoint | config:--pod-infra-container-image | config:--docker-network | config:--docker-network-cidr | config:--image-pull-progress-deadline | config:--max-parallel-image-pulls | config:--registry-qps | config:--registry-burst | config:--minimum-container-ttl-duration | config:--maximum-dead-containers-per-container | config:--maximum-dead-containers | config:--container-log-max-size | config:--container-log-max-files | config:--network-plugin | config:--cni-bin-dir | config:--host-network-sources | config:--allowed-unsafe-sysctls | config:--allowed-devices | config:--pod-security | config:--allowed-host-paths | config:--allowed-images | config:--source-policy | config:--api-address | config:--port | config:--address | config:--read-only-port | config:--cadvisor-port | config:--healthz-port | config:--healthz-bind-address | config:--authentication-token-webhook-cache-ttl | config:--authorization-webhook-cache-authorized-ttl | config:--authorization-webhook-cache-unauthorized-ttl | config:--authorization-admin-groups | config:--authorization-view-groups | config:-v) return ;;
+    kubeconfig:--group)
+        COMPREPLY=($(compgen -W 'view admin' -- "$current"))
+        return
+        ;;
     kubeconfig:--config | kubeconfig:--config-dir | kubeconfig:--root-dir | kubeconfig:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
         ;;
-    kubeconfig:--api-address | kubeconfig:--user | kubeconfig:--group | kubeconfig:--server) return ;;
+    kubeconfig:--api-address | kubeconfig:--user | kubeconfig:--server) return ;;
     page:--config | page:--config-dir | page:--root-dir | page:--run-dir)
         COMPREPLY=($(compgen -f -- "$current"))
         return
@@ -149,12 +181,12 @@ _podkeeper() {
     join:--token | join:--ca-cert-hash) return ;;
     esac
     case $verb in
-    run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --runonce --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --runtime-class --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --cadvisor-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
+    run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --runonce --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --runtime-class --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --network-plugin --cni-conf-dir --cni-bin-dir --cni-cache-dir --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --cadvisor-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
     check) flags='--manifest-verify-key --manifest-min-version --verify-key --strict --source --hostname-override --node-labels --kube-reserved --system-reserved --max-pods --device --runtime-class --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --config --config-dir --output -o' words=@files ;;
     forget) flags='--source --config --config-dir --root-dir' words='' ;;
     drain) flags='--config --config-dir --root-dir --run-dir --grace --timeout --until-reboot' words='' ;;
     resume) flags='--config --config-dir --root-dir --run-dir' words='' ;;
-    get) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l --field-selector --output -o --watch -w --for --no-headers' words='' kinds='events node pods sources' ;;
+    get) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l --field-selector --output -o --watch -w --for --no-headers' words='' kinds='configmaps events images node pods secrets sources' ;;
     describe) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l' words='' kinds='node pod' ;;
     top) flags='--config --config-dir --run-dir --namespace -n --all-namespaces -A --selector -l --no-headers --containers --sort-by' words='' kinds='node pods' ;;
     stats) flags='--config --config-dir --run-dir --output -o' words='' ;;
@@ -162,6 +194,7 @@ _podkeeper() {
     restart) flags='--config --config-dir --run-dir --namespace -n' words=@pods ;;
     attach) flags='--config --config-dir --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
     exec) flags='--config --config-dir --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
+    cp) flags='--config --config-dir --run-dir --namespace -n --container -c --no-preserve' words=@files ;;
     port-forward) flags='--config --config-dir --run-dir --namespace -n --listen' words=@pods ;;
     debug) flags='--config --config-dir --run-dir --namespace -n --container -c --stdin -i --tty -t --image --target --profile' words=@pods ;;
     explain) flags='--recursive' words='' ;;
@@ -169,13 +202,13 @@ _podkeeper() {
     load) flags='--docker-endpoint --image-pull-progress-deadline --config --config-dir' words=@files ;;
     images) flags='--config --config-dir --run-dir --output -o --no-headers' words='' ;;
     prune) flags='--config --config-dir --run-dir --dry-run --prune-build-cache' words='' ;;
-    config) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --runonce --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --runtime-class --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --cadvisor-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
+    config) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --runonce --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --runtime-class --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --network-plugin --cni-conf-dir --cni-bin-dir --cni-cache-dir --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --cadvisor-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
     completion) flags='' words='bash zsh fish' ;;
     kubeconfig) flags='--api-address --config --config-dir --root-dir --run-dir --user --group --server' words='' ;;
     page) flags='--api-address --config --config-dir --root-dir --run-dir --server' words='' ;;
     join) flags='--bootstrap-kubeconfig --token --ca-cert-hash --unsafe-skip-ca-verification' words='' ;;
     version) flags='' words='' ;;
-    help) flags='' words='run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join version help' ;;
     *) return ;;
     esac
     if [ "${current#-}" != "$current" ]; then
@@ -188,7 +221,7 @@ _podkeeper() {
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
             pod | pods) words='@pods'; break ;;
-            events | node | sources) words=''; break ;;
+            configmaps | events | images | node | secrets | sources) words=''; break ;;
             esac
         done
     fi

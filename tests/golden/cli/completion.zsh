@@ -27,7 +27,7 @@ _podkeeper() {
             'forget:Forget the last good version of what a source said'
             'drain:Stop all pods in order, and keep them stopped until resume'
             'resume:Start the pods of a drained node again'
-            'get:List the pods of this node, what happened to them, or where they come from; or the node'
+            'get:List the pods of this node, its objects and images, or what happened'
             'describe:Show the node or one pod in full, with what is wrong with it'
             'top:Show how much CPU and memory the node or its pods use'
             'stats:Print all figures of the node, its pods, podkeeper and Docker'
@@ -35,6 +35,7 @@ _podkeeper() {
             'restart:Stop the containers of a pod, and start it anew'
             'attach:Join the streams of a container that runs'
             'exec:Run a command in a container'
+            'cp:Copy files and directories from a container that runs, or to it'
             'port-forward:Make ports of a pod reachable on this machine, until Ctrl-C'
             'debug:Add a container to a running pod, to look into it'
             'explain:Tell what a field of a pod means, and what podkeeper does with it'
@@ -58,7 +59,7 @@ _podkeeper() {
             _arguments \
                 '*--pod-manifest-path=[Directory of manifests (.yaml, .yml, .json), or one file]:PATH:_files' \
                 '*--file-check-frequency=[Time between two looks at the manifests, longer at rest; changes are seen at once anyway]:DURATION:' \
-                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be given again]:FILE:_files' \
+                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be repeated]:FILE:_files' \
                 '*--manifest-min-version=[Refuse signed manifests of a lower version\: N or timestamp\:N of the trusted comment]:N:' \
                 '*--last-good-key-file=[32 random bytes that seal what is remembered; made below the root directory when not given]:FILE:_files' \
                 '*--manifest-url=[URL of manifests; https, or http to loopback]:URL:' \
@@ -74,9 +75,9 @@ _podkeeper() {
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--runonce[Run the pods of files and URL, report, and end; they go on running]' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
                 '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
-                '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given]:IP,...:' \
+                '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given; may be repeated]:IP,...:' \
                 '*--cluster-domain=[Domain of the cluster, for search lists and full host names]:DOMAIN:' \
                 '*--resolv-conf=[Resolver settings that pods start from; empty for a resolver at 127.0.0.1]:FILE:_files' \
                 '*--kube-reserved=[CPU, memory and ephemeral-storage kept for podkeeper and Docker\: pods get the rest]:RESOURCE=N,...:' \
@@ -94,12 +95,12 @@ _podkeeper() {
                 '*--register-with-taints=[Taints of a node object that is made; one that is there keeps its own]:KEY=VALUE\:EFFECT,...:' \
                 '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
                 '*--node-status-report-frequency=[How often an unchanged status of the node is sent]:DURATION:' \
-                '*--node-lease-duration-seconds=[How long the node'\''s lease holds; it is renewed four times in that time]:N:' \
+                '*--node-lease-duration-seconds=[How long the node'\''s lease holds; it is renewed four times in that time]:SECONDS:' \
                 '*--node-status-max-images=[Most images in the node'\''s status; -1 for all]:N:' \
-                '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given]:SIGNAL<AMOUNT,...:' \
-                '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time]:SIGNAL<AMOUNT,...:' \
-                '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them]:SIGNAL=DURATION,...:' \
-                '*--eviction-minimum-reclaim=[How much more than its threshold must be there before a shortage is over]:SIGNAL=AMOUNT,...:' \
+                '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given; may be repeated]:SIGNAL<AMOUNT,...:' \
+                '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time; may be repeated]:SIGNAL<AMOUNT,...:' \
+                '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them; may be repeated]:SIGNAL=DURATION,...:' \
+                '*--eviction-minimum-reclaim=[How much more than its threshold must be there before a shortage is over; may be repeated]:SIGNAL=AMOUNT,...:' \
                 '*--eviction-pressure-transition-period=[How long the node counts as short of something after it was seen so]:DURATION:' \
                 '*--eviction-max-pod-grace-period=[Most time a pod gets to end at a soft threshold; negative for its own]:SECONDS:' \
                 '*--low-diskspace-threshold-mb=[Below so many MiB of disk new pods are refused as OutOfDisk; 0 for never]:MIB:' \
@@ -107,7 +108,7 @@ _podkeeper() {
                 '*--image-gc-low-threshold=[They are removed until it is this full]:PERCENT:' \
                 '*--minimum-image-ttl-duration=[No image is removed that came later than so long ago]:DURATION:' \
                 '*--image-maximum-gc-age=[Images are removed that were unused for longer, though there is room; 0 for never]:DURATION:' \
-                '*--pinned-images=[Images that are never removed; * stands for any characters]:IMAGE,...:' \
+                '*--pinned-images=[Images that are never removed; * stands for any characters; may be repeated]:IMAGE,...:' \
                 '*--shutdown-grace-period=[Time for all pods to end when the machine goes down; 0 for each pod'\''s own]:DURATION:' \
                 '*--shutdown-grace-period-critical-pods=[The part of it that critical pods have, at its end]:DURATION:' \
                 '*--protect-kernel-defaults[Do not begin where a setting of the kernel is not as expected, instead of setting it]' \
@@ -120,7 +121,7 @@ _podkeeper() {
                 '*--docker-endpoint=[Docker'\''s socket; fake\:// is a Docker in memory, for load tests]:URL:' \
                 '*--pod-infra-container-image=[Image of the pods'\'' sandbox; one built into podkeeper when not given]:IMAGE:' \
                 '*--docker-network=[Docker network of the pods, made when missing\: there they find each other by name]:NAME:' \
-                '*--docker-network-cidr=[Subnets that network is made with, IPv4 and IPv6; Docker'\''s choice when not given]:CIDR,...:' \
+                '*--docker-network-cidr=[Subnets that network is made with, IPv4 and IPv6; Docker'\''s choice when not given; may be repeated]:CIDR,...:' \
                 '*--image-pull-progress-deadline=[A pull without progress for so long is given up]:DURATION:' \
                 '*--serialize-image-pulls[Pull one image after the other; on unless --max-parallel-image-pulls is 2 or more]' \
                 '*--max-parallel-image-pulls=[Most pulls at once when they are not serialized; at most 16]:N:' \
@@ -130,16 +131,20 @@ _podkeeper() {
                 '*--minimum-container-ttl-duration=[Dead containers that are younger are kept, beyond the number that is]:DURATION:' \
                 '*--maximum-dead-containers-per-container=[Dead instances that are kept of each container, at least 1; negative for all]:N:' \
                 '*--maximum-dead-containers=[Dead containers that are kept of all pods, beside one of each container; negative for all]:N:' \
-                '*--container-log-driver=[Where Docker puts the output of containers\: json-file, local, journald or none]:NAME:' \
+                '*--container-log-driver=[Where Docker puts the output of containers\: json-file, local, journald or none]:NAME:(json-file local journald none)' \
                 '*--container-log-max-size=[Size at which Docker rotates the log of a container; negative for never]:SIZE:' \
                 '*--container-log-max-files=[Most log files of a container; at least 2]:N:' \
+                '*--network-plugin=[cni\: pods are attached by the network plugins of this node; empty for Docker'\''s networks]:NAME:' \
+                '*--cni-conf-dir=[Network configurations\: the first valid one, by name, is used]:DIR:_files' \
+                '*--cni-bin-dir=[Where the programs of network plugins are]:DIR,...:' \
+                '*--cni-cache-dir=[What plugins gave to pods\: needed to take it back, so it must outlive a boot]:DIR:_files' \
                 '*--host-network-sources=[Sources whose pods may use the host'\''s network\: file, http, api, or * for all]:LIST:' \
                 '*--allow-privileged[Let containers ask for privileged mode]' \
                 '*--allowed-unsafe-sysctls=[Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*]:LIST:' \
                 '*--allowed-devices=[Devices and their directories that pods may name; all with --allow-privileged]:PATH,...:' \
                 '*--pod-security=[Pod Security Standards\: privileged, baseline or restricted; privileged when not given]:\[SOURCE=\]LEVEL\[\:VERSION\],...:' \
-                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given]:LIST:' \
-                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given]:LIST:' \
+                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given; may be repeated]:LIST:' \
+                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given; may be repeated]:LIST:' \
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
                 '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
@@ -154,7 +159,7 @@ _podkeeper() {
                 '*--cert-dir=[Where a certificate that is made is kept; pki below the root directory when not given]:DIR:_files' \
                 '*--client-ca-file=[Authorities whose client certificates are known, PEM]:FILE:_files' \
                 '*--anonymous-auth[Take who shows no certificate for system\:anonymous, instead of turning them away]' \
-                '*--authorization-mode=[Groups\: as flags say; Webhook\: as the API server says; AlwaysAllow\: whoever is known]:MODE:' \
+                '*--authorization-mode=[Groups\: as flags say; Webhook\: as the API server says; AlwaysAllow\: whoever is known]:MODE:(Groups Webhook AlwaysAllow)' \
                 '*--authentication-token-webhook[Ask the API server whose a bearer token is]' \
                 '*--authentication-token-webhook-cache-ttl=[How long its answer holds]:DURATION:' \
                 '*--authorization-webhook-cache-authorized-ttl=[How long it holds that the API server has allowed something, in mode Webhook]:DURATION:' \
@@ -173,13 +178,13 @@ _podkeeper() {
             ;;
         check)
             _arguments \
-                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be given again]:FILE:_files' \
+                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be repeated]:FILE:_files' \
                 '*--manifest-min-version=[Refuse signed manifests of a lower version\: N or timestamp\:N of the trusted comment]:N:' \
-                '*--verify-key=[The same as --manifest-verify-key]:FILE:_files' \
+                '*--verify-key=[The same as --manifest-verify-key; may be repeated]:FILE:_files' \
                 '*--strict[Warnings are errors]' \
-                '*--source=[The source that is meant\: file or http; with a path (of check), that of these manifests]:SOURCE\[=PATH\]:' \
+                '*--source=[Source of the manifests\: file or http; with a path, that of those there; may be repeated]:SOURCE\[=PATH\]:' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
                 '*--kube-reserved=[CPU, memory and ephemeral-storage kept for podkeeper and Docker\: pods get the rest]:RESOURCE=N,...:' \
                 '*--system-reserved=[The same for everything else on the node]:RESOURCE=N,...:' \
                 '*--max-pods=[Most pods on this node]:N:' \
@@ -190,19 +195,19 @@ _podkeeper() {
                 '*--allowed-unsafe-sysctls=[Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*]:LIST:' \
                 '*--allowed-devices=[Devices and their directories that pods may name; all with --allow-privileged]:PATH,...:' \
                 '*--pod-security=[Pod Security Standards\: privileged, baseline or restricted; privileged when not given]:\[SOURCE=\]LEVEL\[\:VERSION\],...:' \
-                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given]:LIST:' \
-                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given]:LIST:' \
+                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given; may be repeated]:LIST:' \
+                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given; may be repeated]:LIST:' \
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
                 '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
-                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
+                '*--output=[json; else a line for each problem]:FORMAT:(json)' \
+                '*-o[json; else a line for each problem]:FORMAT:(json)' \
                 '*:argument:_files'
             ;;
         forget)
             _arguments \
-                '*--source=[The source that is meant\: file or http; with a path (of check), that of these manifests]:SOURCE\[=PATH\]:' \
+                '*--source=[The source that is meant\: file or http]:SOURCE:(file http)' \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
                 '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
@@ -245,7 +250,7 @@ _podkeeper() {
                 '*-w[After listing, wait and print each row that changes]' \
                 '*--for=[Of the events, those of this pod]:pod/NAME:' \
                 '*--no-headers[Leave the table'\''s heading out]' \
-                '*:argument:_podkeeper_kinds events node pods sources'
+                '*:argument:_podkeeper_kinds configmaps events images node pods secrets sources'
             ;;
         describe)
             _arguments \
@@ -281,8 +286,8 @@ _podkeeper() {
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
                 '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
-                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; else a table]:FORMAT:(wide json yaml name)' \
+                '*--output=[json or yaml; json when not given]:FORMAT:(json yaml)' \
+                '*-o[json or yaml; json when not given]:FORMAT:(json yaml)' \
                 '*:argument:'
             ;;
         logs)
@@ -352,6 +357,18 @@ _podkeeper() {
                 '*-t[Give the command a terminal]' \
                 '*:argument:_podkeeper_pods'
             ;;
+        cp)
+            _arguments \
+                '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
+                '*--config-dir=[Further such files, *.conf by name; each changes what earlier ones say]:DIR:_files' \
+                '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
+                '*--namespace=[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*-n[Namespace of the pod; a node has no current one]:NAMESPACE:' \
+                '*--container=[Container; the pod'\''s default or first one when not given]:NAME:' \
+                '*-c[Container; the pod'\''s default or first one when not given]:NAME:' \
+                '*--no-preserve[Do not keep the permissions of files that are copied into a container]' \
+                '*:argument:_files'
+            ;;
         port-forward)
             _arguments \
                 '*--config=[Settings of run that no flag gives, as YAML or JSON]:FILE:_files' \
@@ -377,7 +394,7 @@ _podkeeper() {
                 '*-t[Give the command a terminal]' \
                 '*--image=[Image of the container that is added]:IMAGE:' \
                 '*--target=[Container of the pod whose processes the added one sees]:CONTAINER:' \
-                '*--profile=[What it may do\: legacy, general, baseline, restricted, netadmin or sysadmin]:PROFILE:' \
+                '*--profile=[What it may do\: legacy, general, baseline, restricted, netadmin or sysadmin]:PROFILE:(legacy general baseline restricted netadmin sysadmin)' \
                 '*:argument:_podkeeper_pods'
             ;;
         explain)
@@ -425,7 +442,7 @@ _podkeeper() {
             _arguments \
                 '*--pod-manifest-path=[Directory of manifests (.yaml, .yml, .json), or one file]:PATH:_files' \
                 '*--file-check-frequency=[Time between two looks at the manifests, longer at rest; changes are seen at once anyway]:DURATION:' \
-                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be given again]:FILE:_files' \
+                '*--manifest-verify-key=[Take only manifests signed with a minisign key of this file; may be repeated]:FILE:_files' \
                 '*--manifest-min-version=[Refuse signed manifests of a lower version\: N or timestamp\:N of the trusted comment]:N:' \
                 '*--last-good-key-file=[32 random bytes that seal what is remembered; made below the root directory when not given]:FILE:_files' \
                 '*--manifest-url=[URL of manifests; https, or http to loopback]:URL:' \
@@ -441,9 +458,9 @@ _podkeeper() {
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--runonce[Run the pods of files and URL, report, and end; they go on running]' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
                 '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
-                '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given]:IP,...:' \
+                '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given; may be repeated]:IP,...:' \
                 '*--cluster-domain=[Domain of the cluster, for search lists and full host names]:DOMAIN:' \
                 '*--resolv-conf=[Resolver settings that pods start from; empty for a resolver at 127.0.0.1]:FILE:_files' \
                 '*--kube-reserved=[CPU, memory and ephemeral-storage kept for podkeeper and Docker\: pods get the rest]:RESOURCE=N,...:' \
@@ -461,12 +478,12 @@ _podkeeper() {
                 '*--register-with-taints=[Taints of a node object that is made; one that is there keeps its own]:KEY=VALUE\:EFFECT,...:' \
                 '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
                 '*--node-status-report-frequency=[How often an unchanged status of the node is sent]:DURATION:' \
-                '*--node-lease-duration-seconds=[How long the node'\''s lease holds; it is renewed four times in that time]:N:' \
+                '*--node-lease-duration-seconds=[How long the node'\''s lease holds; it is renewed four times in that time]:SECONDS:' \
                 '*--node-status-max-images=[Most images in the node'\''s status; -1 for all]:N:' \
-                '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given]:SIGNAL<AMOUNT,...:' \
-                '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time]:SIGNAL<AMOUNT,...:' \
-                '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them]:SIGNAL=DURATION,...:' \
-                '*--eviction-minimum-reclaim=[How much more than its threshold must be there before a shortage is over]:SIGNAL=AMOUNT,...:' \
+                '*--eviction-hard=[Below these pods are evicted at once; empty for none; the kubelet'\''s when not given; may be repeated]:SIGNAL<AMOUNT,...:' \
+                '*--eviction-soft=[Below these for their grace period pods are evicted, and may take their time; may be repeated]:SIGNAL<AMOUNT,...:' \
+                '*--eviction-soft-grace-period=[How long a soft threshold must be met; for each of them; may be repeated]:SIGNAL=DURATION,...:' \
+                '*--eviction-minimum-reclaim=[How much more than its threshold must be there before a shortage is over; may be repeated]:SIGNAL=AMOUNT,...:' \
                 '*--eviction-pressure-transition-period=[How long the node counts as short of something after it was seen so]:DURATION:' \
                 '*--eviction-max-pod-grace-period=[Most time a pod gets to end at a soft threshold; negative for its own]:SECONDS:' \
                 '*--low-diskspace-threshold-mb=[Below so many MiB of disk new pods are refused as OutOfDisk; 0 for never]:MIB:' \
@@ -474,7 +491,7 @@ _podkeeper() {
                 '*--image-gc-low-threshold=[They are removed until it is this full]:PERCENT:' \
                 '*--minimum-image-ttl-duration=[No image is removed that came later than so long ago]:DURATION:' \
                 '*--image-maximum-gc-age=[Images are removed that were unused for longer, though there is room; 0 for never]:DURATION:' \
-                '*--pinned-images=[Images that are never removed; * stands for any characters]:IMAGE,...:' \
+                '*--pinned-images=[Images that are never removed; * stands for any characters; may be repeated]:IMAGE,...:' \
                 '*--shutdown-grace-period=[Time for all pods to end when the machine goes down; 0 for each pod'\''s own]:DURATION:' \
                 '*--shutdown-grace-period-critical-pods=[The part of it that critical pods have, at its end]:DURATION:' \
                 '*--protect-kernel-defaults[Do not begin where a setting of the kernel is not as expected, instead of setting it]' \
@@ -487,7 +504,7 @@ _podkeeper() {
                 '*--docker-endpoint=[Docker'\''s socket; fake\:// is a Docker in memory, for load tests]:URL:' \
                 '*--pod-infra-container-image=[Image of the pods'\'' sandbox; one built into podkeeper when not given]:IMAGE:' \
                 '*--docker-network=[Docker network of the pods, made when missing\: there they find each other by name]:NAME:' \
-                '*--docker-network-cidr=[Subnets that network is made with, IPv4 and IPv6; Docker'\''s choice when not given]:CIDR,...:' \
+                '*--docker-network-cidr=[Subnets that network is made with, IPv4 and IPv6; Docker'\''s choice when not given; may be repeated]:CIDR,...:' \
                 '*--image-pull-progress-deadline=[A pull without progress for so long is given up]:DURATION:' \
                 '*--serialize-image-pulls[Pull one image after the other; on unless --max-parallel-image-pulls is 2 or more]' \
                 '*--max-parallel-image-pulls=[Most pulls at once when they are not serialized; at most 16]:N:' \
@@ -497,16 +514,20 @@ _podkeeper() {
                 '*--minimum-container-ttl-duration=[Dead containers that are younger are kept, beyond the number that is]:DURATION:' \
                 '*--maximum-dead-containers-per-container=[Dead instances that are kept of each container, at least 1; negative for all]:N:' \
                 '*--maximum-dead-containers=[Dead containers that are kept of all pods, beside one of each container; negative for all]:N:' \
-                '*--container-log-driver=[Where Docker puts the output of containers\: json-file, local, journald or none]:NAME:' \
+                '*--container-log-driver=[Where Docker puts the output of containers\: json-file, local, journald or none]:NAME:(json-file local journald none)' \
                 '*--container-log-max-size=[Size at which Docker rotates the log of a container; negative for never]:SIZE:' \
                 '*--container-log-max-files=[Most log files of a container; at least 2]:N:' \
+                '*--network-plugin=[cni\: pods are attached by the network plugins of this node; empty for Docker'\''s networks]:NAME:' \
+                '*--cni-conf-dir=[Network configurations\: the first valid one, by name, is used]:DIR:_files' \
+                '*--cni-bin-dir=[Where the programs of network plugins are]:DIR,...:' \
+                '*--cni-cache-dir=[What plugins gave to pods\: needed to take it back, so it must outlive a boot]:DIR:_files' \
                 '*--host-network-sources=[Sources whose pods may use the host'\''s network\: file, http, api, or * for all]:LIST:' \
                 '*--allow-privileged[Let containers ask for privileged mode]' \
                 '*--allowed-unsafe-sysctls=[Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*]:LIST:' \
                 '*--allowed-devices=[Devices and their directories that pods may name; all with --allow-privileged]:PATH,...:' \
                 '*--pod-security=[Pod Security Standards\: privileged, baseline or restricted; privileged when not given]:\[SOURCE=\]LEVEL\[\:VERSION\],...:' \
-                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given]:LIST:' \
-                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given]:LIST:' \
+                '*--allowed-host-paths=[Paths that hostPath volumes may be at or below, with \:ro read-only; all when not given; may be repeated]:LIST:' \
+                '*--allowed-images=[Images, or beginnings of images that end with a slash; all when not given; may be repeated]:LIST:' \
                 '*--require-image-digest[Every image must be named by its digest]' \
                 '*--source-policy=[Other than for all\: what pods of file, http or api may do and see; may be repeated]:SOURCE=NAME=VALUE\[;...\]:' \
                 '*--api-address=[Where kubectl finds the API of this node; nowhere when not given]:IP\:PORT:' \
@@ -521,7 +542,7 @@ _podkeeper() {
                 '*--cert-dir=[Where a certificate that is made is kept; pki below the root directory when not given]:DIR:_files' \
                 '*--client-ca-file=[Authorities whose client certificates are known, PEM]:FILE:_files' \
                 '*--anonymous-auth[Take who shows no certificate for system\:anonymous, instead of turning them away]' \
-                '*--authorization-mode=[Groups\: as flags say; Webhook\: as the API server says; AlwaysAllow\: whoever is known]:MODE:' \
+                '*--authorization-mode=[Groups\: as flags say; Webhook\: as the API server says; AlwaysAllow\: whoever is known]:MODE:(Groups Webhook AlwaysAllow)' \
                 '*--authentication-token-webhook[Ask the API server whose a bearer token is]' \
                 '*--authentication-token-webhook-cache-ttl=[How long its answer holds]:DURATION:' \
                 '*--authorization-webhook-cache-authorized-ttl=[How long it holds that the API server has allowed something, in mode Webhook]:DURATION:' \
@@ -550,7 +571,7 @@ _podkeeper() {
                 '*--root-dir=[What outlives a boot, and the lock; also marks our containers]:DIR:_files' \
                 '*--run-dir=[Where the daemon keeps its status file, on tmpfs]:DIR:_files' \
                 '*--user=[Whom the API calls the user]:NAME:' \
-                '*--group=[What the user may do\: view (everything but Secrets is seen) or admin (everything)]:GROUP:' \
+                '*--group=[What the user may do\: view (everything but Secrets is seen) or admin (everything)]:GROUP:(view admin)' \
                 '*--server=[How clients reach the API, where that is not where it listens]:URL:' \
                 '*:argument:'
             ;;
@@ -568,7 +589,7 @@ _podkeeper() {
             _arguments \
                 '*--bootstrap-kubeconfig=[Credentials that ask for the node'\''s own, while the file of --kubeconfig has none that hold]:FILE:_files' \
                 '*--token=[Bootstrap token of the cluster]:TOKEN:' \
-                '*--ca-cert-hash=[Digest of the key of one of the cluster'\''s authorities; may be given again]:sha256\:HEX:' \
+                '*--ca-cert-hash=[Digest of the key of one of the cluster'\''s authorities; may be repeated]:sha256\:HEX:' \
                 '*--unsafe-skip-ca-verification[Believe whatever is signed with the token\: other nodes know it too]' \
                 '*:argument:'
             ;;
@@ -578,7 +599,7 @@ _podkeeper() {
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs restart attach exec port-forward debug explain pull load images prune config completion kubeconfig page join version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join version help)'
             ;;
         esac
         ;;

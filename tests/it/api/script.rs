@@ -245,7 +245,15 @@ fn told(served: &Served, program: &PathBuf) -> String {
     for (user, line, input) in commands(minor(program)) {
         let words = words(line);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let output = served.kubectl(program, user, &words, input);
+        let mut output = served.kubectl(program, user, &words, input);
+        // Some versions read before they know their own streams, and throw away what came first
+        // (client-go, tools/remotecommand/websocket.go: readDemuxLoop).
+        for _ in 0..5 {
+            if !String::from_utf8_lossy(&output.stderr).contains("discarding message") {
+                break;
+            }
+            output = served.kubectl(program, user, &words, input);
+        }
         let text =
             [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].concat();
         let code = output.status.code().unwrap_or(-1);

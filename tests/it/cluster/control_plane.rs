@@ -7,16 +7,21 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use podkeeper::testing::api_client::{Client, Request};
 use serde_json::{Value, json};
+
+use crate::harness::PATIENCE;
 
 /// See the head of this file.
 pub struct ControlPlane {
     script: PathBuf,
     directory: PathBuf,
+    /// The administrator's, for looks: kubectl takes much longer to start than a server to answer.
+    client: Client,
 }
 
 /// Where `cluster` is: in `KUBEBUILDER_ASSETS`, or beside this tree.
@@ -71,7 +76,8 @@ impl ControlPlane {
         guard.args(["sh", "-c", stop]).arg(&script).arg(&directory);
         let guard = guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::mem::forget(guard);
-        let plane = ControlPlane { script, directory };
+        let client = Client::new(directory.join("admin.kubeconfig")).heartbeat();
+        let plane = ControlPlane { script, directory, client };
         plane.prepare();
         for _ in 0..3 {
             plane.run(&["start".into(), plane.directory.clone(), free_ports().to_string().into()]);
@@ -143,6 +149,9 @@ impl ControlPlane {
 
     /// Credentials as a node of this name has them.
     pub fn node(&self, name: &str) -> PathBuf {
+        // Whoever signs writes the authority's serial number: two at once fail.
+        static SIGNS: Mutex<()> = Mutex::new(());
+        let _one = SIGNS.lock().unwrap_or_else(PoisonError::into_inner);
         self.run(&["node".into(), self.directory.clone(), name.into()]).into()
     }
 
@@ -156,11 +165,21 @@ impl ControlPlane {
         self.kubectl_with(arguments, "")
     }
 
-    fn kubectl_with(&self, arguments: &[&str], input: &str) -> Output {
+    /// kubectl as the administrator, not started yet.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(programs().join("kubectl"));
         command.arg("--kubeconfig").arg(self.directory.join("admin.kubeconfig")).args(arguments);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command
+    }
+
+    fn kubectl_with(&self, arguments: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
@@ -175,8 +194,15 @@ impl ControlPlane {
 
     /// An object at a path; `None` when there is none.
     pub fn object(&self, path: &str) -> Option<Value> {
-        let output = self.kubectl(&["get", "--raw", path]);
-        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+        for _ in 0..10 {
+            match self.client.call(&Request::get(path), PATIENCE) {
+                Ok(object) => return Some(object),
+                Err(error) if error.is_not_found() => return None,
+                Err(error) => eprintln!("{path}: {error}"),
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        None
     }
 
     /// Posts an object to a path, and gives what the server says.

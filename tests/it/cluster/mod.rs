@@ -5,6 +5,7 @@ mod joining;
 mod node;
 mod reports;
 mod source;
+mod streams;
 mod volumes;
 
 use serde_json::{Value, json};

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use podkeeper::testing::cgroup::node::MOUNT;
 
@@ -25,6 +26,9 @@ const RUNNING: &[&str] = &["volumes", "lives", "sized", "shared", "port", "host"
 /// The threads that begin with what first needs them, and stay.
 const LATE: &[&str] = &["pk-probe", "pk-probe-dns"];
 
+/// How long nothing changes at rest.
+const REST: Duration = Duration::from_secs(1);
+
 struct Place {
     node: Node,
     port: u16,
@@ -34,7 +38,7 @@ struct Place {
 }
 
 /// What there is. Two of these are compared.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Left {
     containers: Vec<String>,
     mounts: Vec<PathBuf>,
@@ -46,7 +50,7 @@ struct Left {
 }
 
 /// What a daemon holds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Held {
     threads: BTreeSet<String>,
     descriptors: Vec<String>,
@@ -56,11 +60,24 @@ struct Held {
 fn below(dir: &Path, all: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() && !path.is_symlink() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             below(&path, all);
         }
         all.insert(path);
     }
+}
+
+/// What a look shows once it has shown the same for a while: a file that is being written has a name of its own, and a
+/// thread that does one piece of work ends with it.
+fn settled<T: Clone + PartialEq>(node: &Node, look: impl Fn() -> T) -> T {
+    let mut last = (look(), Instant::now());
+    node.wait_for("the daemon is at rest", || {
+        let now = look();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        (last.1.elapsed() >= REST).then(|| last.0.clone())
+    })
 }
 
 impl Place {
@@ -191,8 +208,7 @@ fn of_pods_that_are_gone_nothing_is_left() {
     let place = Place::new();
     let node = &place.node;
     // The files of a daemon at rest, beside those that pods bring.
-    node.wait_until("the daemon is at rest", || node.run_dir().join("status.json").exists());
-    let mut before = place.left();
+    let mut before = settled(node, || place.left());
     // The first pod brings these, and no pod takes them away.
     let logs = node.base.join("var-log");
     for path in [
@@ -207,7 +223,7 @@ fn of_pods_that_are_gone_nothing_is_left() {
     place.up();
     place.down();
     place.wait_as(&before, None, "after the first time");
-    let held = place.held();
+    let held = settled(node, || place.held());
 
     // Again, to see that nothing grows.
     place.up();

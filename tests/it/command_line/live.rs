@@ -329,8 +329,8 @@ fn nothing_is_written_and_nobody_wakes_up_while_nothing_changes() {
         }
         last.1.elapsed() >= QUIET
     });
-    // Of the directories, none holds more than the lock, what is remembered, files of the pod, the status and
-    // the events.
+    // Of the directories, none holds more than the lock, what is remembered, files of the pod, the status, the objects
+    // and the events.
     let names = |dir| -> BTreeSet<String> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
@@ -338,7 +338,7 @@ fn nothing_is_written_and_nobody_wakes_up_while_nothing_changes() {
     assert_eq!(names(node.root()), known);
     assert_eq!(
         names(node.run_dir()),
-        BTreeSet::from(["events.json", "lock", "status.json"].map(str::to_owned))
+        BTreeSet::from(["events.json", "lock", "objects.json", "status.json"].map(str::to_owned))
     );
 }
 

@@ -2,7 +2,9 @@
 
 mod away;
 mod commands;
+mod copies;
 mod examples;
 mod live;
+mod objects;
 mod once;
 mod streams;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -83,7 +83,7 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     node.write("none.yaml", pod("none", &image, "IfNotPresent"));
     node.wait_until("nobody is let in", || node.waits_for("none", "app") == "ErrImagePull");
     assert!(message(&node, "none").contains("no basic auth credentials"), "{}", message(&node, "none"));
-    // A secret that comes late ends the back-off.
+    // A secret may come late. (That it ends the back-off is tested where the clock is the test's.)
     let with_secret = |name: &str, key: &str, text: String| {
         let pod = Pod::new(name).script(OBEYS).set("/spec/containers/0/image", image.clone());
         let pod = pod.set("/spec/containers/0/imagePullPolicy", "Always");
@@ -96,10 +96,8 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     node.write("late.yaml", late);
     node.wait_until("it is backed off", || node.waits_for("late", "app") == "ImagePullBackOff");
     assert!(node.log().contains("Unable to retrieve some image pull secrets (late);"));
-    let begun = Instant::now();
     node.write("secret.yaml", secret);
     node.wait_phase("late", "Running");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let (old, secret) = with_secret("old", ".dockercfg", auth.to_string());
     node.write("old.yaml", format!("{old}---\n{secret}\n"));
     node.wait_phase("old", "Running");
@@ -144,6 +142,42 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     }
 }
 
+/// Docker answers a pull by digest of what is here without asking the registry.
+#[test]
+fn the_digest_of_a_private_image_is_no_secret() {
+    let registry = Registry::start(true);
+    let host = format!("127.0.0.1:{}", registry.port);
+    let mut cleanup = Cleanup::default();
+    Image::new(1000).push(&registry, "team/private", "1");
+    let image = cleanup.image(format!("{host}/team/private:1"));
+    let node = Node::start();
+    let auths = json!({"auths": {host.clone(): {"auth": AUTH}}}).to_string();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths}});
+    let with_key = |name: &str, image: &str| {
+        let pod = Pod::new(name).script(OBEYS).set("/spec/containers/0/image", image);
+        let pod = pod.set("/spec/containers/0/imagePullPolicy", "IfNotPresent");
+        pod.set("/spec/imagePullSecrets", json!([{"name": "key"}])).text()
+    };
+    node.write("owner.yaml", format!("{}---\n{secret}\n", with_key("owner", &image)));
+    node.wait_phase("owner", "Running");
+    let digest = node.wait_for("its digest is told", || {
+        let id = node.container_status("owner", "app")?.image_id;
+        Some(id.rsplit_once('@')?.1.to_owned())
+    });
+    for (name, image) in [
+        ("thief", format!("{host}/team/private@{digest}")),
+        ("tagged", format!("{host}/team/private:1@{digest}")),
+    ] {
+        node.write(&format!("{name}.yaml"), pod(name, &image, "IfNotPresent"));
+        node.wait_until("the registry is asked", || {
+            ["ErrImagePull", "ImagePullBackOff"].contains(&node.waits_for(name, "app").as_str())
+        });
+    }
+    node.write("heir.yaml", with_key("heir", &format!("{host}/team/private@{digest}")));
+    node.wait_phase("heir", "Running");
+}
+
 #[test]
 fn a_pull_that_hangs_ends_and_one_that_is_cut_goes_on() {
     let registry = Registry::start(false);
@@ -170,6 +204,35 @@ fn a_pull_that_hangs_ends_and_one_that_is_cut_goes_on() {
     node.write("hangs.yaml", pod("cut", &cut, "IfNotPresent"));
     node.launch();
     node.wait_phase("cut", "Running");
+}
+
+/// A registry that sends a little now and then held all pulls up, also when its pod was deleted.
+#[test]
+fn a_registry_that_drips_holds_nobody_up() {
+    let (registry, quick) = (Registry::start(false), Registry::start(false));
+    let gate = Gate::before(&registry);
+    let mut cleanup = Cleanup::default();
+    let drips = ["left", "slow"].map(|name| {
+        Image::new(1 << 20).push(&registry, name, "1");
+        cleanup.image(format!("127.0.0.1:{}/{name}:1", gate.port))
+    });
+    let fine = ["one", "two"].map(|name| {
+        Image::new(1000).push(&quick, name, "1");
+        cleanup.image(format!("127.0.0.1:{}/{name}:1", quick.port))
+    });
+    gate.mode(Mode::Slow(100));
+    let node = Node::with(Options::flags(&["--image-pull-progress-deadline", "20s"]));
+    node.write("left.yaml", pod("left", &drips[0], "IfNotPresent"));
+    node.wait_until("the pull begins", || gate.count("GET /v2/left/blobs/") > 0);
+    node.write("one.yaml", pod("one", &fine[0], "IfNotPresent"));
+    node.remove("left.yaml");
+    node.wait_phase("one", "Running");
+    assert!(!node.log().contains("others wait for its place"), "it waited for a pull that nobody wants");
+    node.write("slow.yaml", pod("slow", &drips[1], "IfNotPresent"));
+    node.wait_until("the pull begins", || gate.count("GET /v2/slow/blobs/") > 0);
+    node.write("two.yaml", pod("two", &fine[1], "IfNotPresent"));
+    node.wait_until("it is given up", || message(&node, "slow").contains("others wait for its place"));
+    node.wait_phase("two", "Running");
 }
 
 #[test]
@@ -290,10 +353,7 @@ fn a_pod_that_waits_for_an_archive_starts_when_it_comes() {
     node.launch();
     node.wait_until("it is backed off", || node.waits_for("late", "app") == "ImagePullBackOff");
     put(&dir.join("late.tar"), &Image::new(1000).saved(&image));
-    let begun = Instant::now();
     node.wait_phase("late", "Running");
-    // The back-off has five seconds left at the least.
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 /// kubernetes/website#41616: what is on the disk already is not checked when it is pulled. Docker compares

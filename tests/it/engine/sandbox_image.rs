@@ -78,7 +78,7 @@ fn sandbox(name: &str) -> Container {
     // Docker answers when the program is about to be executed: wait until it sleeps, waiting for signals.
     let (_, text) = request("GET", &format!("/containers/{}/json", sandbox.0), "text/plain", b"");
     let pid = serde_json::from_str::<Value>(&text).unwrap()["State"]["Pid"].as_u64().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         if status.contains("Name:\tpause\n") && status.contains("State:\tS") {
@@ -117,7 +117,7 @@ fn term_and_int_end_the_sandbox_at_once() {
         sandbox.kill(signal);
         assert_eq!(sandbox.wait(), 0, "{signal}");
         // Nearly all of this is Docker's own part; a lost signal would take for ever.
-        assert!(began.elapsed() < Duration::from_secs(10), "{signal}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{signal}: {:?}", began.elapsed());
     }
 }
 

@@ -106,3 +106,13 @@ pub fn free_port() -> u16 {
         }
     }
 }
+
+/// Bytes that differ at each place.
+pub fn much(length: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    (0..length).map(next).collect()
+}

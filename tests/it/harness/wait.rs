@@ -3,9 +3,16 @@
 use super::*;
 
 /// How long a condition may take to come true: far more than it takes, for machines that are busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at a condition.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
+/// The same, of one that has not come true for a while: many looks start programs, and other tests want the machine.
+const LATER_LOOK: Duration = Duration::from_millis(100);
+
+/// The pause before the next look of a wait that has begun then.
+fn pause(begun: Instant) {
+    thread::sleep((begun.elapsed() / 50).clamp(LOOK, LATER_LOOK));
+}
 
 impl Node {
     /// Waits until a pod's container runs (exactly once), and gives it.
@@ -41,7 +48,7 @@ impl Node {
             if begun.elapsed() > PATIENCE {
                 panic!("not in {} s: {what}\n{}", PATIENCE.as_secs(), self.picture());
             }
-            thread::sleep(LOOK);
+            pause(begun);
         }
     }
 
@@ -52,7 +59,7 @@ impl Node {
             if begun.elapsed() > PATIENCE {
                 return false;
             }
-            thread::sleep(LOOK);
+            pause(begun);
         }
         true
     }

@@ -52,7 +52,7 @@ fn a_dead_file_system_below_the_manifests_does_not_hold_up_the_end() {
     node.launch();
     let begun = Instant::now();
     assert!(node.stop().success());
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 /// What the main thread reads of the root directory before it hears anybody: the record of pulled images, and what is
@@ -77,7 +77,7 @@ fn a_root_directory_that_hangs_while_the_daemon_begins_does_not_hold_up_the_end(
         node.wait_until("the main thread waits for the dead file system", hangs);
         let begun = Instant::now();
         assert!(node.stop().success(), "{kind}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{kind}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(30), "{kind}: {:?}", begun.elapsed());
     }
 }
 

@@ -124,6 +124,9 @@ fn a_daemon_that_is_killed_in_a_collection_leaves_nothing_and_takes_nothing_that
     for name in GONE.iter().chain(&["stays"]) {
         node.wait_phase(name, "Running");
     }
+    node.wait_until("the restart is told", || {
+        node.container_status("stays", "app").is_some_and(|status| status.restart_count == 1)
+    });
     let previous = || node.says(&["logs", "--previous", "stays"]);
     node.wait_until("the first run's log is read", || previous().contains("started"));
     node.kill9();

@@ -192,27 +192,6 @@ fn nobody_without_a_good_certificate_gets_anything_but_401_on_any_path_by_any_me
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Samples by family: name to the labels and value of each. Fails for a line that is none.
-fn samples(page: &str) -> BTreeMap<String, Vec<(String, f64)>> {
-    let mut found: BTreeMap<String, Vec<(String, f64)>> = BTreeMap::new();
-    let mut types = BTreeSet::new();
-    for line in page.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            assert!(types.insert(rest.split(' ').next().unwrap().to_owned()), "twice: {line}");
-        } else if !line.starts_with("# HELP ") {
-            let (name, rest) = line.split_at(line.find(['{', ' ']).unwrap());
-            let (labels, rest) = match rest.strip_prefix('{') {
-                Some(rest) => rest.rsplit_once("} ").unwrap(),
-                None => ("", rest.trim_start()),
-            };
-            assert!(types.contains(name), "no type: {line}");
-            let value = rest.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
-            found.entry(name.to_owned()).or_default().push((labels.to_owned(), value));
-        }
-    }
-    found
-}
-
 #[test]
 fn what_the_servers_tell_is_what_is() {
     let served = Served::start(&[]);
@@ -288,7 +267,7 @@ fn what_the_servers_tell_is_what_is() {
     assert!(light["pods"][0]["cpu"].is_object() && light["pods"][0].get("network").is_none(), "{light}");
     assert!(light["node"].get("fs").is_none());
 
-    let page = |path: &str| samples(&served.get(Client::View, path).1);
+    let page = |path: &str| super::exposition::samples(&served.get(Client::View, path).1);
     let resource = page("/metrics/resource");
     let label = format!("container=\"app\",pod=\"{full}\",namespace=\"default\"");
     let of = |page: &BTreeMap<String, Vec<(String, f64)>>, family: &str, part: &str| {

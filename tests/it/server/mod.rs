@@ -2,4 +2,5 @@
 
 pub mod client;
 mod endpoints;
+mod exposition;
 mod streams;

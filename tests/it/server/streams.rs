@@ -7,7 +7,7 @@ use std::{fs, io, thread};
 use serde_json::{Value, json};
 
 use super::client::{Link, Spdy, WebSocket, neglect};
-use crate::harness::pods::{Pod, free_port};
+use crate::harness::pods::{Pod, free_port, much};
 use crate::harness::{Node, Options};
 
 /// A node with the kubelet's port open to everybody, and a pod on it that runs.
@@ -47,16 +47,6 @@ fn code(status: &str) -> i64 {
         Some("Success") => 0,
         _ => status["details"]["causes"][0]["message"].as_str().unwrap().parse().unwrap(),
     }
-}
-
-/// Bytes that differ at each place.
-fn much(length: usize) -> Vec<u8> {
-    let mut state = 1_u32;
-    let next = |_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        state.to_be_bytes()[0]
-    };
-    (0..length).map(next).collect()
 }
 
 #[test]

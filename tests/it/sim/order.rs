@@ -25,7 +25,7 @@ impl World {
 
     fn drain(&mut self, grace: Option<u32>) {
         let since = Timestamp::from_nanosecond(i128::from(self.below(1 << 60))).unwrap();
-        self.marker(Some(Drain { since, grace, boot: None }));
+        self.marker(Some(Drain { since, grace, within: None, boot: None }));
     }
 
     fn has_run(&self, name: &str) -> bool {
@@ -73,7 +73,7 @@ fn a_drain_goes_by_priority() {
 /// happens to the daemon; then resumed: exactly what the files name.
 #[test]
 fn drains_under_churn() {
-    seeds(200, |w| {
+    seeds(100, |w| {
         let chaos = Mono(seconds(60));
         let chance = [0, 50, 200][usize::try_from(w.seed % 3).unwrap()];
         w.engine.faults = FaultPlan::all(w.seed, chance, chaos);

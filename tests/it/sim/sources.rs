@@ -333,7 +333,7 @@ impl World {
 /// #3355, #15122, #116880, #104648, #97722, #136962, #40123; kontena/pharos-cluster#252).
 #[test]
 fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
-    seeds(1000, |w| {
+    seeds(500, |w| {
         w.engine.behave("prepare", Behaviour::exits(0, Duration::from_millis(300)));
         w.hub = Some(Hub::new());
         let steps = 10 + w.below(20);

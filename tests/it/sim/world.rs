@@ -4,6 +4,7 @@
 mod agenda;
 mod daemon;
 mod judge;
+mod plugins;
 mod probes;
 mod time;
 mod words;
@@ -17,12 +18,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use podkeeper::testing::base::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::testing::base::limits;
-use podkeeper::testing::cgroup::{self, Driver, Naming, Parents};
-use podkeeper::testing::daemon::config::{Config, Sources};
+use podkeeper::testing::cgroup::{self, Driver, Naming};
+use podkeeper::testing::cni::{Order as NetworkOrder, Ready, Report as NetworkReport};
+use podkeeper::testing::daemon::config::Config;
 use podkeeper::testing::daemon::drain::Drain;
 use podkeeper::testing::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::testing::machine::{
-    Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
+    Hint, Input, Machine, NodeFacts, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
 };
 use podkeeper::testing::manifest::{self, Context};
 use podkeeper::testing::mapping::MapConfig;
@@ -31,15 +33,17 @@ use podkeeper::testing::pod::{DesiredPod, PodKey, Source};
 use podkeeper::testing::probe::prober::News;
 use podkeeper::testing::probe::schedule::{ProbeId, Schedule};
 use podkeeper::testing::probe::{Kind, Outcome, Probing, Target, Watch};
-use podkeeper::testing::runtime::docker::Endpoint;
 use podkeeper::testing::runtime::fake::{EventNext, Rng, State as Engine};
-use podkeeper::testing::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
+use podkeeper::testing::runtime::{
+    Call, CreateBody, DockerError, DockerState, Mount, Reply, labels, sandbox_image,
+};
 use podkeeper::testing::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::testing::volumes::{Failure, Order, Report as VolumeReport};
 
 pub use self::agenda::Deed;
 use self::agenda::{Agenda, Job};
 pub use self::daemon::Daemon;
+pub use self::plugins::Plugins;
 use self::words::{decoded, is_volume, result_words, short, words};
 use super::node::{self, Node};
 use super::probes::Answers;
@@ -117,6 +121,8 @@ pub struct Disk {
     rng: Rng,
     /// Until when orders about volumes may fail.
     pub fails: Mono,
+    /// What network plugins keep there.
+    pub plugins: Plugins,
 }
 
 /// What happened how often.
@@ -161,6 +167,7 @@ impl World {
                 volumes: BTreeSet::new(),
                 rng: Rng::new(seed),
                 fails: Mono::default(),
+                plugins: Plugins::new(seed),
             },
             engine_restarted: false,
             checked: 0,

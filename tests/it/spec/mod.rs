@@ -1,5 +1,6 @@
 //! What a manifest says and containers get: volumes, objects, identity, networks, limits, logs.
 
+mod cni;
 mod identity;
 mod limits;
 mod log_paths;

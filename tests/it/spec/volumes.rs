@@ -12,7 +12,7 @@ use crate::harness::Node;
 use crate::harness::pods::{OBEYS, Pod, container};
 
 /// How soon a change of a manifest is seen inside.
-const SOON: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(30);
 
 /// What a script prints in a container, once there is one.
 fn inside(node: &Node, pod: &str, container: &str, script: &str) -> String {

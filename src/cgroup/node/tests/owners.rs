@@ -153,6 +153,7 @@ fn top_of(all: &Cgroups) -> String {
 
 #[test]
 fn a_kubepods_of_somebody_else_is_left_alone() {
+    let _alone = super::alone();
     let Some((root, tree, of)) = real("foreign") else { return };
     // A kubelet without any pod yet.
     tree.make(&PathBuf::from(format!("{root}/kubepods/burstable"))).unwrap();
@@ -170,8 +171,50 @@ fn a_kubepods_of_somebody_else_is_left_alone() {
     tree.remove(&PathBuf::from(root)).unwrap();
 }
 
+/// Each removes the unused `kubepods` that another one is about to use.
+#[test]
+fn of_podkeepers_that_begin_at_once_none_takes_another_for_a_stranger() {
+    let _alone = super::alone();
+    let Some((root, tree, of)) = real("at-once") else { return };
+    std::thread::scope(|scope| {
+        let begin = || {
+            let each = (0..25).map(|n| {
+                let ours = of(&root);
+                let uid = format!("{:?}-{n}", std::thread::current().id()).replace(['(', ')'], "");
+                let moved = ours.ensure(&pod(&uid, Qos::Burstable, 100)).0;
+                ours.remove(&uid).unwrap();
+                (top_of(&ours), moved)
+            });
+            each.collect::<Vec<_>>()
+        };
+        let all: Vec<_> = (0..6).map(|_| scope.spawn(begin)).collect();
+        for top in all.into_iter().flat_map(|one| one.join().unwrap()) {
+            assert_eq!(top, (format!("{root}/kubepods"), None));
+        }
+    });
+    tree.remove(&PathBuf::from(root)).unwrap();
+}
+
+/// Whoever may read the directory may lock it.
+#[test]
+fn who_keeps_the_lock_keeps_no_podkeeper_from_its_work() {
+    let _alone = super::alone();
+    let Some((root, tree, of)) = real("locked") else { return };
+    let lock = tree.alone().unwrap();
+    let begun = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(top_of(&of(&root)), format!("{root}/kubepods"));
+    }
+    let took = begun.elapsed();
+    assert!(took < limits::CGROUP_ALONE * 2, "it was waited for once: {took:?}");
+    drop(lock);
+    assert!(tree.alone().is_some());
+    tree.remove(&PathBuf::from(root)).unwrap();
+}
+
 #[test]
 fn what_an_earlier_version_made_without_a_mark_is_no_stranger() {
+    let _alone = super::alone();
     let Some((root, tree, of)) = real("earlier") else { return };
     let pod_of_ours = PathBuf::from(format!("{root}/kubepods/poda"));
     tree.make(&pod_of_ours).unwrap();
@@ -184,6 +227,7 @@ fn what_an_earlier_version_made_without_a_mark_is_no_stranger() {
 
 #[test]
 fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
+    let _alone = super::alone();
     let Some((root, tree, of)) = real("taken") else { return };
     let ours = of(&root);
     for uid in ["a", "b"] {
@@ -217,6 +261,7 @@ fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
 
 #[test]
 fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
+    let _alone = super::alone();
     let Some((root, tree, of)) = real("flag") else { return };
     let exists = |path: &str| tree.exists(&PathBuf::from(format!("{root}/{path}")));
     let old = of(&format!("/{root}/old"));
@@ -234,4 +279,58 @@ fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
     new.remove("c").unwrap();
     assert!(!exists("old/kubepods") && !exists("new/kubepods"));
     tree.remove(&PathBuf::from(root)).unwrap();
+}
+
+/// It killed all pods every two seconds, and nothing said why.
+#[test]
+fn a_kubelet_that_comes_later_is_left_alone_with_a_later_sandbox() {
+    let _alone = super::alone();
+    let Some((root, tree, of)) = real("later") else { return };
+    let ours = of(&root);
+    let at = |path: &str| PathBuf::from(format!("{root}/kubepods/{path}"));
+    for uid in ["a", "b"] {
+        assert_eq!(ours.ensure(&pod(uid, Qos::Burstable, 100)).0, None);
+    }
+    let mut running = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    // Another podkeeper makes a pod's cgroup, marks it and starts a container; a third one has not marked its own yet.
+    tree.enter(&at("burstable/podc"), running.id()).unwrap();
+    assert!(Tree::open(MOUNT.into(), "/another".to_owned()).mark(&at("burstable/podc")));
+    tree.make(&at("burstable/podd-1")).unwrap();
+    let after = |more: u64| Instant::now() + limits::CGROUP_STRANGER + Duration::from_secs(more);
+    let stranger = |when: Instant| {
+        let mut known = ours.shared.lock();
+        let all = ours_of(&known).strangers();
+        (all.len(), known.has_stayed(all, when))
+    };
+    for more in [0, 1, 2] {
+        assert_eq!(stranger(after(more)), (0, false));
+    }
+    // Docker makes a cgroup anew for a container that ends; the next one of this name is another one.
+    for more in [3, 10, 17] {
+        tree.enter(&at("burstable/pode"), running.id()).unwrap();
+        assert_eq!(stranger(after(more)), (1, false));
+        tree.enter(&at("burstable/podc"), running.id()).unwrap();
+        tree.remove(&at("burstable/pode")).unwrap();
+    }
+    // A kubelet's.
+    tree.enter(&at("podf"), running.id()).unwrap();
+    assert_eq!(stranger(Instant::now()), (1, false));
+    assert_eq!(ours.ensure(&pod("a", Qos::Burstable, 100)).0, None, "it is not known yet");
+    ours.shared.lock().strangers.iter_mut().for_each(|(.., since)| *since -= limits::CGROUP_STRANGER);
+    let (moved, done) = ours.ensure(&pod("a", Qos::Burstable, 100));
+    done.unwrap();
+    let words = moved.expect("it is told");
+    assert!(words.contains(&format!("/{root}/kubepods is somebody else's")), "{words}");
+    assert!(tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods/burstable/poda"))));
+    assert_eq!(ours.ensure(&pod("b", Qos::Burstable, 100)).0, None, "told once");
+    // The next daemon knows it.
+    assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
+    ["a", "b"].into_iter().for_each(|uid| ours.remove(uid).unwrap());
+    _ = running.kill();
+    _ = running.wait();
+    tree.remove(&PathBuf::from(root)).unwrap();
+}
+
+fn ours_of(known: &Known) -> Arc<Kubepods> {
+    known.kubepods.clone().unwrap()
 }

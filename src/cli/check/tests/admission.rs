@@ -1,6 +1,8 @@
 //! What `check` says of pods that are well written and that the daemon would not start.
 
 use super::*;
+use crate::cli::config_file;
+use crate::cli::parse::{Files, parse_with};
 
 /// Half of what is in here podkeeper cannot run: with a standard, that is no error, and the standard is.
 #[test]
@@ -169,6 +171,31 @@ fn a_standard_in_the_configuration_file_does_not_make_errors_warnings() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Wherever the configuration is read from: only a standard that is named on the command line, alone, judges alone.
+#[test]
+fn a_standard_in_a_directory_of_settings_does_not_make_errors_warnings() {
+    let dir = scratch("check-config-dir-standard");
+    let head = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\n";
+    fs::write(dir.join("a.conf"), format!("{head}podSecurity: baseline\n")).unwrap();
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeName: far\n  containers:\n  \
+               - {name: a, image: b}\n";
+    let judged = |flags: &str| {
+        let line = format!("check {flags} x");
+        let files = Files { read: &config_file::read, list: &config_file::files::list };
+        let Ok(Command::Check(parsed, _)) = parse_with(line.split_whitespace().map(Into::into), files) else {
+            panic!("{line}")
+        };
+        let mut found = Report::new(&parsed, "node1").unwrap();
+        found.decode(pod.as_bytes(), "web.yaml", None);
+        found.judge();
+        (found.count(Severity::Error), found.count(Severity::Warning))
+    };
+    assert_eq!(judged("--pod-security baseline"), (0, 1));
+    assert_eq!(judged(&format!("--config {}", dir.join("a.conf").display())), (1, 0));
+    assert_eq!(judged(&format!("--config-dir {}", dir.display())), (1, 0));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// What two sources say together, as `run` decides it.
 #[test]
 fn what_one_source_keeps_from_another_is_told() {
@@ -193,13 +220,13 @@ fn what_one_source_keeps_from_another_is_told() {
     let told = |flags: &str| {
         let source = format!("{flags} --source=http={}", dir.join("u").display());
         let line = format!("check {source} {}", dir.join("m").display());
-        let Ok(Command::Check(options, paths)) =
+        let Ok(Command::Check(parsed, paths)) =
             parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned()))
         else {
             panic!("{line}")
         };
-        let mut report = Report::new(&options, "node1").unwrap();
-        report.read_all(&options, &paths);
+        let mut report = Report::new(&parsed, "node1").unwrap();
+        report.read_all(&parsed.options, &paths);
         report.judge();
         let all: String = lines(&report).iter().map(|line| format!("{line}\n")).collect();
         (all + &report.summary()).replace(&dir.display().to_string(), "DIR")

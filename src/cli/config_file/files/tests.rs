@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use super::*;
 use crate::base::testing::scratch;
 use crate::cli::exit::Exit;
-use crate::cli::flags::Options;
+use crate::cli::given::Parsed;
 use crate::cli::parse::{Command, Files, UsageError, parse_with};
 
 const OURS: &str = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\n";
@@ -14,21 +14,21 @@ const KUBELETS: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Kubelet
 const LINE: &str = "run --pod-manifest-path /m --config /etc/config.yaml --config-dir /etc/config.d";
 
 /// The file of `--config`, and those of the directory by their names.
-fn parsed(line: &str, head: &str, texts: &[&str]) -> Result<Options, UsageError> {
+fn parsed(line: &str, head: &str, texts: &[&str]) -> Result<Parsed, UsageError> {
     let names = ["/etc/config.yaml", "/etc/config.d/10-a.conf", "/etc/config.d/20-b.conf"].map(PathBuf::from);
     let files: BTreeMap<PathBuf, String> =
         names.iter().cloned().zip(texts.iter().map(|text| format!("{head}{text}"))).collect();
     let read = |path: &Path| files.get(path).map(|text| text.clone().into_bytes()).ok_or("none".to_owned());
     let list = |dir: &Path| Ok(files.keys().filter(|path| path.starts_with(dir)).cloned().collect());
     match parse_with(line.split(' ').map(OsString::from), Files { read: &read, list: &list })? {
-        Command::Run(options) => Ok(*options),
+        Command::Run(parsed) => Ok(*parsed),
         other => panic!("{other:?}"),
     }
 }
 
-fn given<'a>(options: &'a Options, flag: &str) -> Vec<(&'a str, &'a str)> {
-    let of_flag = options.given.iter().filter(|(name, ..)| *name == flag);
-    of_flag.map(|(_, value, from)| (value.as_str(), from.as_str())).collect()
+fn given<'a>(parsed: &'a Parsed, flag: &str) -> Vec<(&'a str, String)> {
+    let of_flag = parsed.given.iter().filter(|given| given.flag.name == flag);
+    of_flag.map(|given| (given.value.text(), given.from.to_string())).collect()
 }
 
 #[test]
@@ -38,20 +38,24 @@ fn each_file_changes_what_those_before_it_say() {
     let first = "maxPods: 6\nclusterDNS:\n- 10.0.0.3\nnodeLabels: {c: null, e: f}\nresolvConf: resolv.conf\n";
     let second = "evictionHard: {memory.available: 60Mi}\nsyncFrequency: null\nmaxPods: 7\n";
     let o = parsed(LINE, OURS, &[base, first, second]).unwrap();
-    assert_eq!(given(&o, "max-pods"), [("7", "/etc/config.d/20-b.conf:5")]);
-    assert_eq!(given(&o, "cluster-dns"), [("10.0.0.3", "/etc/config.d/10-a.conf:5")]);
+    assert_eq!(given(&o, "max-pods"), [("7", "/etc/config.d/20-b.conf:5".to_owned())]);
+    assert_eq!(given(&o, "cluster-dns"), [("10.0.0.3", "/etc/config.d/10-a.conf:5".to_owned())]);
     assert_eq!(given(&o, "sync-frequency"), []);
-    let resolv_conf = ("/etc/config.d/resolv.conf", "/etc/config.d/10-a.conf:7");
+    let resolv_conf = ("/etc/config.d/resolv.conf", "/etc/config.d/10-a.conf:7".to_owned());
     assert_eq!(given(&o, "resolv-conf"), [resolv_conf], "it lies beside the file that names it");
     assert_eq!(given(&o, "node-labels")[0].0, "a=b,e=f");
     assert_eq!(given(&o, "eviction-hard")[0].0, "memory.available<60Mi,pid.available<9");
     // A flag counts more than any file.
     let o = parsed(&format!("{LINE} --max-pods 8"), OURS, &[base, first, second]).unwrap();
-    assert_eq!(given(&o, "max-pods"), [("8", "flag")]);
+    assert_eq!(given(&o, "max-pods"), [("8", "flag".to_owned())]);
     // A file of the directory needs none beside it.
     let alone = "run --pod-manifest-path /m --config-dir /etc/config.d";
-    assert_eq!(parsed(alone, OURS, &["", first]).unwrap().node.gives.max_pods, 6);
-    assert_eq!(parsed(alone, OURS, &[]).unwrap().node.gives.max_pods, 110, "an empty directory says nothing");
+    assert_eq!(parsed(alone, OURS, &["", first]).unwrap().options.node.gives.max_pods, 6);
+    assert_eq!(
+        parsed(alone, OURS, &[]).unwrap().options.node.gives.max_pods,
+        110,
+        "an empty directory says nothing"
+    );
 }
 
 /// The example of the Kubernetes documentation, "Kubelet Configuration Directory Merging".
@@ -62,12 +66,15 @@ fn the_kubelets_files_are_merged_as_the_kubelet_does() {
     let file = "authorization:\n  mode: AlwaysAllow\n  webhook:\n    cacheAuthorizedTTL: 8m\naddress: 192.168.0.8\n\
                 authentication: {anonymous: {enabled: true}}\nmaxOpenFiles: 9\n";
     let o = parsed(LINE, KUBELETS, &[base, file]).unwrap();
-    let from = |flag: &str| given(&o, flag)[0];
-    assert_eq!(from("port"), ("20250", "/etc/config.yaml:3"));
-    assert_eq!(from("address"), ("192.168.0.8", "/etc/config.d/10-a.conf:7"));
-    assert_eq!(from("authorization-mode"), ("AlwaysAllow", "/etc/config.d/10-a.conf:4"));
+    let from = |flag: &str| given(&o, flag)[0].clone();
+    assert_eq!(from("port"), ("20250", "/etc/config.yaml:3".to_owned()));
+    assert_eq!(from("address"), ("192.168.0.8", "/etc/config.d/10-a.conf:7".to_owned()));
+    assert_eq!(from("authorization-mode"), ("AlwaysAllow", "/etc/config.d/10-a.conf:4".to_owned()));
     assert_eq!(from("authorization-webhook-cache-authorized-ttl").0, "8m");
-    assert_eq!(from("authorization-webhook-cache-unauthorized-ttl"), ("30s", "/etc/config.yaml:8"));
+    assert_eq!(
+        from("authorization-webhook-cache-unauthorized-ttl"),
+        ("30s", "/etc/config.yaml:8".to_owned())
+    );
     assert_eq!(o.notes.len(), 1, "{:?}", o.notes);
     assert!(
         o.notes[0].starts_with("/etc/config.d/10-a.conf:9:15: maxOpenFiles has no effect"),

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::cli::flags::Options;
 use crate::cli::flags::server::Mode;
+use crate::cli::given::Parsed;
 use crate::cli::parse::{Command, UsageError, parse};
 
-fn parsed(file: &str) -> Result<Options, UsageError> {
+fn parsed(file: &str) -> Result<Parsed, UsageError> {
     let text = format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{file}");
     let line = "run --pod-manifest-path /m --config /var/lib/kubelet/config.yaml";
     match parse(line.split(' ').map(OsString::from), &|_: &Path| Ok(text.clone().into_bytes()))? {
-        Command::Run(options) => Ok(*options),
+        Command::Run(parsed) => Ok(*parsed),
         other => panic!("{other:?}"),
     }
 }
@@ -73,11 +73,11 @@ volumeStatsAggPeriod: 0s
 
 #[test]
 fn a_file_of_kubeadm_is_taken() {
-    let options = parsed(KUBEADM).unwrap();
+    let Parsed { options, notes, .. } = parsed(KUBEADM).unwrap();
     assert_eq!(options.sources.sync_frequency, Duration::from_secs(60));
     assert_eq!(options.eviction.pressure_transition_period, Duration::from_secs(300));
     assert_eq!(options.node.cluster_domain, "cluster.local");
-    let notes = options.notes.join("\n");
+    let notes = notes.join("\n");
     assert!(
         notes.contains("/var/lib/kubelet/config.yaml:10:15: cgroupDriver has no effect: it is Docker's"),
         "{notes}"
@@ -87,10 +87,11 @@ fn a_file_of_kubeadm_is_taken() {
 
 #[test]
 fn zero_is_a_default_or_a_value_as_in_the_kubelet() {
-    let options = parsed("maxPods: 0\nregistryPullQPS: 0\nregistryBurst: 0\nresolvConf: ''\n").unwrap();
+    let options =
+        parsed("maxPods: 0\nregistryPullQPS: 0\nregistryBurst: 0\nresolvConf: ''\n").unwrap().options;
     assert_eq!((options.node.gives.max_pods, options.docker.registry_qps), (110, 0));
     assert_eq!(options.node.resolv_conf, None);
-    let options = parsed("maxPods: 7\nlogging: {verbosity: 2}\nevictionHard: {}\n").unwrap();
+    let options = parsed("maxPods: 7\nlogging: {verbosity: 2}\nevictionHard: {}\n").unwrap().options;
     assert_eq!((options.node.gives.max_pods, options.logging.verbosity), (7, 2));
     assert_eq!(options.eviction.hard.map(|hard| hard.len()), Some(0));
 }

@@ -15,7 +15,7 @@ use crate::cli::show::describe::Page;
 use crate::cli::show::{events, table};
 use crate::cli::{Outcome, pods, print, say};
 use crate::node::facts::Facts;
-use crate::pod::requests;
+use crate::pod::{is_final, requests};
 use crate::recorder::object::{self, Events};
 use crate::status::node_object::{About, status_word};
 use crate::status::snapshot::StatusFile;
@@ -97,7 +97,7 @@ const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 fn running(page: &mut Page, file: &StatusFile, now: Timestamp) {
     let has_ended = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Succeeded" | "Failed"))
+        is_final(phase)
     };
     let pods: Vec<(&Pod, &PodSpec)> = file
         .pods

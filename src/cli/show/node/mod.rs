@@ -5,7 +5,7 @@ mod describe;
 
 use serde_json::Value;
 
-use super::get::four_spaces;
+use super::json;
 use super::table::List;
 use super::yaml;
 use crate::base::clock::{Clock, System, Timestamp};
@@ -30,7 +30,7 @@ pub fn get(options: &Options, names: &[String]) -> Outcome {
 }
 
 /// There is one node.
-fn is_this(file: &StatusFile, names: &[String]) -> Result<(), String> {
+pub(super) fn is_this(file: &StatusFile, names: &[String]) -> Result<(), String> {
     match names.iter().find(|name| **name != file.node) {
         Some(other) => Err(format!("nodes {other:?} not found; this node is {}", file.node)),
         None => Ok(()),
@@ -45,7 +45,7 @@ fn render(options: &Options, file: &StatusFile, facts: &Facts, now: Timestamp) -
             List::default().render(headings, vec![cells(file, facts, wide, now)])
         }
         Output::Name => format!("node/{}\n", file.node),
-        Output::Json => format!("{}\n", four_spaces(&object(file, facts))),
+        Output::Json => format!("{}\n", json::emit(&object(file, facts))),
         Output::Yaml => yaml::emit(&object(file, facts)),
     }
 }

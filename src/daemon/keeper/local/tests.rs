@@ -1,14 +1,19 @@
 use std::fs;
+use std::path::Path;
 
 use crossbeam_channel::unbounded;
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodStatus, Volume};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStatus, EmptyDirVolumeSource, PodStatus, Volume,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
 use crate::base::clock::System;
 use crate::base::testing::scratch;
+use crate::pod::DesiredPod;
 use crate::runtime::docker::Endpoint;
 use crate::status::file::tests::snapshot;
+use crate::status::snapshot::ClaimView;
 
 fn within(left: u64) -> Verdict {
     Verdict::Within { percent: 1, left }
@@ -25,14 +30,14 @@ fn who_moves_directories_while_they_are_counted_escapes_no_limit() {
         let mut left = counts.iter().cloned();
         judged(|| left.next().unwrap())
     };
-    assert_eq!(of(&[(Reach::Whole, within(7))]), (within(7), false));
-    assert_eq!(of(&[(Reach::Moved, within(90)), (Reach::Whole, over())]), (over(), false));
+    assert_eq!(of(&[(Reach::Whole, within(7))]), (within(7), Reach::Whole));
+    assert_eq!(of(&[(Reach::Moved, within(90)), (Reach::Whole, over())]), (over(), Reach::Whole));
     let hidden = [(Reach::Moved, within(90)), (Reach::Moved, over()), (Reach::Moved, over())];
-    assert_eq!(of(&hidden), (over(), true));
+    assert_eq!(of(&hidden), (over(), Reach::Moved));
     let twice = [(Reach::Moved, over()), (Reach::Moved, within(90)), (Reach::Moved, within(70))];
-    assert_eq!(of(&twice), (within(70), true), "what one count has met twice evicts nobody");
-    assert_eq!(of(&[(Reach::Exceeded, within(90))]), (within(90), true));
-    assert_eq!(of(&[(Reach::Unreadable, within(90))]), (within(90), false), "which is not the pod's fault");
+    assert_eq!(of(&twice), (within(70), Reach::Moved), "what one count has met twice evicts nobody");
+    assert_eq!(of(&[(Reach::Exceeded, within(90))]), (within(90), Reach::Exceeded));
+    assert_eq!(of(&[(Reach::Unreadable, within(90))]), (within(90), Reach::Unreadable));
 }
 
 #[test]
@@ -97,4 +102,150 @@ fn each_pod_is_looked_at_when_it_is_due() {
     assert!(rounds.look(&node).is_ok());
     assert!(rounds.before.is_empty());
     fs::remove_dir_all(root).unwrap();
+}
+
+/// A node with one pod that writes to these claims, of which each holds 2 MiB in its only file.
+fn writing_to(root: &Path, claims: &[ClaimView]) -> Snapshot {
+    let mut node = snapshot();
+    node.pods.truncate(1);
+    let state =
+        Some(ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() });
+    let container = ContainerStatus { name: "app".into(), state, ..ContainerStatus::default() };
+    let status = PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() };
+    node.pods[0].status = Arc::new(status);
+    node.claims.insert(node.pods[0].pod.uid.clone(), claims.to_vec());
+    for claim in claims {
+        let at = root.join("local-storage/default").join(&claim.name);
+        fs::create_dir_all(&at).unwrap();
+        fs::write(at.join("file"), "x".repeat(2 << 20)).unwrap();
+    }
+    node
+}
+
+/// What is said to pods that are evicted at the next look.
+fn evicted(root: &Path, node: &Snapshot) -> Vec<(String, String)> {
+    let (out, heard) = unbounded();
+    let docker = Docker::connect(&Endpoint::Unix(root.join("none.sock")), System::start());
+    let disks = Disks::new(docker, root.to_owned(), EngineRoot::default());
+    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: BTreeMap::new() };
+    assert!(rounds.look(node).is_ok());
+    let told = heard.try_iter().filter_map(|event| match event {
+        Event::Node(News::Evict(eviction)) => Some((eviction.key.name, eviction.message)),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// A pod of 1 MiB filled the disk through its claim, which was nobody's.
+#[test]
+fn the_size_of_a_claim_is_a_limit_where_its_source_is_held_to_a_level() {
+    let root = scratch("keeper-local-claim");
+    let claim = ClaimView { name: "big".into(), storage: Some(1 << 20), is_held: true, together: Most::All };
+    let mut node = writing_to(&root, std::slice::from_ref(&claim));
+    let told = evicted(&root, &node);
+    assert!(told.iter().any(|(_, message)| message.contains("exceeds its size \"1Mi\"")), "{told:?}");
+    let status = std::mem::take(&mut node.pods[0].status);
+    assert_eq!(limited(&node).count(), 0, "it waits, and is not evicted");
+    node.pods[0].status = status;
+    node.claims.insert(node.pods[0].pod.uid.clone(), vec![ClaimView { is_held: false, ..claim }]);
+    assert_eq!(limited(&node).count(), 0, "who runs the node says what its disk is for");
+    fs::remove_dir_all(root).unwrap();
+}
+
+/// A claim of 1Ti, and one claim after the other, filled the disk: a size is the source's own word.
+#[test]
+fn all_claims_of_a_source_have_a_limit_together() {
+    let root = scratch("keeper-local-together");
+    let claim = |name: &str, mi: u64| ClaimView {
+        name: name.into(),
+        storage: Some(1 << 40),
+        is_held: true,
+        together: Most::Bytes(mi << 20),
+    };
+    let of = |mi| writing_to(&root, &[claim("big", mi)]);
+    assert_eq!(evicted(&root, &of(3)), []);
+    let told = evicted(&root, &of(1));
+    assert!(told.iter().any(|(_, message)| message.contains("all PersistentVolumeClaims")), "{told:?}");
+    // What is left of a manifest that is gone counts.
+    fs::create_dir_all(root.join("local-storage/default/left")).unwrap();
+    fs::write(root.join("local-storage/default/left/file"), "x".repeat(2 << 20)).unwrap();
+    assert_eq!(evicted(&root, &of(3)).len(), 1);
+    // The pod with the fullest claim goes first.
+    let mut node = of(3);
+    let mut other = node.pods[0].clone();
+    let mut pod = DesiredPod::clone(&other.pod);
+    (pod.uid, pod.key.name) = ("u-other".to_owned(), "other".to_owned());
+    other.pod = Arc::new(pod);
+    node.pods.push(other);
+    node.claims.insert("u-other".to_owned(), vec![claim("large", 3)]);
+    fs::create_dir_all(root.join("local-storage/default/large")).unwrap();
+    fs::write(root.join("local-storage/default/large/file"), "x".repeat(5 << 20)).unwrap();
+    let told: Vec<String> = evicted(&root, &node).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(told, ["other"]);
+    // Other sources have their own.
+    fs::create_dir_all(root.join("local-storage/.http/default/large")).unwrap();
+    fs::rename(root.join("local-storage/default"), root.join("local-storage/.http/other")).unwrap();
+    assert_eq!(evicted(&root, &of(3)), []);
+    fs::remove_dir_all(root).unwrap();
+}
+
+/// Ten pods of one source with trees that took two minutes each made the limits of all others twenty minutes late.
+#[test]
+fn who_takes_long_has_a_turn_after_the_others() {
+    let root = scratch("keeper-local-slow");
+    let claim = ClaimView { name: "big".into(), storage: Some(1 << 20), is_held: true, together: Most::All };
+    let mut node = writing_to(&root, std::slice::from_ref(&claim));
+    let template = node.pods.pop().unwrap();
+    for name in ["a", "b", "c"] {
+        let mut pod = DesiredPod::clone(&template.pod);
+        (pod.uid, pod.key.name) = (name.to_owned(), name.to_owned());
+        node.pods.push(PodView { pod: Arc::new(pod), ..template.clone() });
+        node.claims.insert(name.to_owned(), vec![claim.clone()]);
+    }
+    let (out, heard) = unbounded();
+    let docker = Docker::connect(&Endpoint::Unix(root.join("none.sock")), System::start());
+    let disks = Disks::new(docker, root.clone(), EngineRoot::default());
+    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: BTreeMap::new() };
+    let (at, took) = (Instant::now(), Duration::ZERO);
+    for (name, later) in [("a", 1), ("b", 0)] {
+        let due = at + Duration::from_nanos(later);
+        let before = Before { left: 1, at, due, took, uncounted: 0, is_slow: true };
+        rounds.before.insert(name.to_owned(), before);
+    }
+    let mut evicted = || {
+        assert!(rounds.look(&node).is_ok());
+        let told = heard.try_iter().filter_map(|event| match event {
+            Event::Node(News::Evict(eviction)) => Some(eviction.key.name),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!([evicted(), evicted(), evicted()], [vec!["c", "b"], vec!["a"], vec![]]);
+    assert!(rounds.before.values().all(|before| !before.is_slow), "they are quick by now");
+    fs::remove_dir_all(root).unwrap();
+}
+
+/// A pod that made each count last too long was under no limit.
+#[test]
+fn who_can_never_be_counted_is_over_its_limits_where_its_source_is_held_to_a_level() {
+    for (reach, rounds, expected) in [
+        (Reach::Whole, 100, false),
+        (Reach::Unreadable, 100, false),
+        (Reach::Exceeded, 0, false),
+        (Reach::Exceeded, 2, false),
+        (Reach::Exceeded, 3, true),
+        (Reach::Moved, 9, false),
+        (Reach::Moved, 10, true),
+    ] {
+        assert_eq!(is_hopeless(reach, rounds), expected, "{reach:?} {rounds}");
+    }
+    assert_eq!(over_uncounted(over()), over(), "which says more");
+    assert!(
+        matches!(over_uncounted(within(7)), Verdict::Over(message) if message.contains("cannot be counted"))
+    );
+    let held = |level: Option<&str>| {
+        PolicyView { pod_security: level.map(str::to_owned), ..PolicyView::default() }.is_held()
+    };
+    let levels = [None, Some("privileged"), Some("baseline:latest"), Some("restricted"), Some("nonsense")];
+    assert_eq!(levels.map(held), [false, false, true, true, false]);
 }

@@ -74,6 +74,27 @@ fn host_network_is_for_the_sources_that_may() {
     assert_eq!(verdict(&pod, &[]), format!("Forbidden: {message}"));
 }
 
+/// Podkeeper sends probes and hooks from the host's network.
+#[test]
+fn whom_probes_and_hooks_ask_is_for_the_sources_that_may_use_the_hosts_network() {
+    let of = |source: Source, probes: &str| {
+        let mut pod = (*pod_of("a", &format!("{{containers: [{{name: app, {probes}}}]}}"))).clone();
+        pod.source = source;
+        verdict(&pod, &[])
+    };
+    for probes in [
+        "livenessProbe: {httpGet: {port: 80, host: 127.0.0.1}}",
+        "readinessProbe: {tcpSocket: {port: 80, host: 127.0.0.1}}",
+        "lifecycle: {preStop: {httpGet: {port: 80, host: 127.0.0.1}}}",
+    ] {
+        let message = "pod with UID \"a-1\" specified host \"127.0.0.1\" of a probe or hook, which is asked from the \
+                       host's network, but is disallowed (--host-network-sources)";
+        assert_eq!(of(Source::Http, probes), format!("Forbidden: {message}"));
+        assert_eq!(of(Source::File, probes), "fine");
+        assert_eq!(of(Source::Http, &probes.replace(", host: 127.0.0.1", "")), "fine");
+    }
+}
+
 #[test]
 fn host_ports() {
     let check = |a: &str, b: &str, clash: bool| {

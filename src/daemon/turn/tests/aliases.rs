@@ -21,14 +21,14 @@ fn node(containers: &[&str]) -> Rig {
     rig
 }
 
-fn of_url(pod: &Arc<DesiredPod>) -> Arc<DesiredPod> {
+pub(super) fn of_url(pod: &Arc<DesiredPod>) -> Arc<DesiredPod> {
     let mut pod = Arc::unwrap_or_clone(Arc::clone(pod));
     pod.source = Source::Http;
     pod.origin.path = "https://fleet/pods".into();
     Arc::new(pod)
 }
 
-fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
+pub(super) fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
     let pods = pods.iter().map(of_url).collect();
     let update = SourceUpdate::Full(PodSet { pods, ..PodSet::default() });
     acts(rig.handle(Event::Source(FromSource { source: Source::Http, update })))

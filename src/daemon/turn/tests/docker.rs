@@ -168,6 +168,8 @@ fn events_are_hints_for_the_workers_that_are_there() {
 }
 
 #[test]
-fn a_rescan_is_passed_on() {
-    assert_eq!(Rig::new().handle(Event::Rescan), ["rescan"]);
+fn a_rescan_is_passed_on_to_the_sources_and_each_worker() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a"), pod("b")]);
+    assert_eq!(rig.handle(Event::Rescan), ["rescan", "hint a Retry", "hint b Retry"]);
 }

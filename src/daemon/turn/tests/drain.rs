@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rig::{Rig, acts, pod, pod_of};
+use super::aliases::{http, of_url};
+use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::base::clock::Timestamp;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::turn::Event;
 use crate::eviction::News;
 use crate::node::pressure::Pressure;
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
+use crate::policy::{Policies, SourcePolicy};
+use crate::source::http::Settings;
+use crate::source::http::url::ManifestUrl;
 
 fn of(words: &str, priority: i32, grace: i64) -> Arc<DesiredPod> {
     let spec = format!(
@@ -21,7 +25,7 @@ fn of(words: &str, priority: i32, grace: i64) -> Arc<DesiredPod> {
 
 fn marker(second: i64, grace: Option<u32>) -> Event {
     let since = Timestamp::from_second(second).unwrap();
-    Event::Drain(Some(Drain { since, grace, boot: None }))
+    Event::Drain(Some(Drain { since, grace, within: None, boot: None }))
 }
 
 fn left(rig: &Rig) -> String {
@@ -167,7 +171,7 @@ fn a_shutdown_has_its_time_and_critical_pods_the_end_of_it() {
         rig.want(&pods);
         pods.iter().for_each(|pod| _ = rig.status(pod, "Running", false));
         let since = Timestamp::from_second(1).unwrap();
-        let drain = Drain { since, grace: None, boot: Some("this".to_owned()) };
+        let drain = Drain { since, grace: None, within: Some(5), boot: Some("this".to_owned()) };
         let told = acts(rig.handle(Event::Drain(Some(drain))));
         assert_eq!(told, [format!("stop a within 20 s: {why}"), format!("stop b within 5 s: {why}")]);
         rig
@@ -185,4 +189,50 @@ fn a_shutdown_has_its_time_and_critical_pods_the_end_of_it() {
     let mut rig = Rig::listed_with(Config { node, ..super::rig::config() });
     rig.want(&[of("a", 0, 600), of("b", 1000, 5)]);
     assert_eq!(acts(rig.handle(marker(1, None))), [format!("stop a: {why}")]);
+}
+
+/// A pod with a low priority and a grace of years kept all others from being told before the machine went down.
+#[test]
+fn before_the_machine_goes_down_each_priority_has_its_share_of_the_time() {
+    let why = "the node is drained";
+    let mut rig = Rig::listed();
+    let pods = [of("a", -10, 100_000_000), of("b", 0, 5), of("c", 0, 600), of("d", 1000, 600)];
+    rig.want(&pods);
+    pods.iter().for_each(|pod| _ = rig.status(pod, "Running", false));
+    let since = Timestamp::from_second(1).unwrap();
+    let drain = Drain { since, grace: None, within: Some(80), boot: Some("this".to_owned()) };
+    assert_eq!(acts(rig.handle(Event::Drain(Some(drain)))), [format!("stop a within 23 s: {why}")]);
+    let next = |rig: &mut Rig| {
+        rig.now = rig.turn.next_due().unwrap();
+        acts(rig.handle(Event::Tick))
+    };
+    assert_eq!(next(&mut rig), [format!("stop b within 5 s: {why}"), format!("stop c within 23 s: {why}")]);
+    // What these leave of their time is for those that come after them.
+    assert_eq!(acts(rig.gone("a")), ["retire a"]);
+    assert_eq!(acts(rig.gone("b")), ["retire b"]);
+    assert_eq!(acts(rig.gone("c")), [format!("stop d within 46 s: {why}"), "retire c".to_owned()]);
+}
+
+/// The same with one priority for each pod of a source behind others: each had a share.
+#[test]
+fn pods_of_a_source_behind_others_share_one_part_of_the_time() {
+    let first = SourcePolicy { evict_first: Some(true), ..SourcePolicy::default() };
+    let policies = Policies::all(SourcePolicy::default()).with(Source::Http, first);
+    let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
+    let config = config_with(|sources| sources.manifest_url = Some(url));
+    let mut rig = Rig::listed_with(Config { policy: Arc::new(policies), ..config });
+    let why = "the node is drained";
+    let own = of("own", -20, 20);
+    rig.want(&[Arc::clone(&own)]);
+    rig.status(&own, "Running", false);
+    let theirs: Vec<Arc<DesiredPod>> = (0..3).map(|n| of(&format!("their{n}"), -10 - n, 600)).collect();
+    http(&mut rig, &theirs);
+    theirs.iter().for_each(|pod| _ = rig.status(&of_url(pod), "Running", false));
+    let since = Timestamp::from_second(1).unwrap();
+    let drain = Drain { since, grace: None, within: Some(80), boot: Some("this".to_owned()) };
+    let told = acts(rig.handle(Event::Drain(Some(drain))));
+    let expected: Vec<String> = (0..3).map(|n| format!("stop their{n} within 35 s: {why}")).collect();
+    assert_eq!(told, expected);
+    rig.now = rig.turn.next_due().unwrap();
+    assert_eq!(acts(rig.handle(Event::Tick)), [format!("stop own within 20 s: {why}")]);
 }

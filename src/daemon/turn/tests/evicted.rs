@@ -11,7 +11,7 @@ use crate::eviction::{Eviction, News};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::DesiredPod;
 
-fn eviction(name: &str, uid: &str, of_the_node: bool) -> Event {
+pub(super) fn eviction(name: &str, uid: &str, of_the_node: bool) -> Event {
     let message = "The node was low on resource: memory. ".to_owned();
     Event::Node(News::Evict(Eviction { key: key(name), uid: uid.to_owned(), grace: 1, message, of_the_node }))
 }
@@ -21,7 +21,7 @@ fn short_of(what: &[Pressure]) -> Event {
 }
 
 /// One running pod of each name.
-fn running(names: &[&str]) -> (Rig, Vec<Arc<DesiredPod>>) {
+pub(super) fn running(names: &[&str]) -> (Rig, Vec<Arc<DesiredPod>>) {
     let pods: Vec<Arc<DesiredPod>> = names.iter().map(|name| pod(name)).collect();
     let mut rig = Rig::listed();
     rig.want(&pods);
@@ -30,7 +30,7 @@ fn running(names: &[&str]) -> (Rig, Vec<Arc<DesiredPod>>) {
 }
 
 /// The loop after so long, with what is due.
-fn later(rig: &mut Rig, wait: Duration) -> Vec<String> {
+pub(super) fn later(rig: &mut Rig, wait: Duration) -> Vec<String> {
     rig.now = rig.now.after(wait);
     acts(rig.handle(Event::Tick))
 }

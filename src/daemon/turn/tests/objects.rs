@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, config_with, pod, pod_of};
+use super::rig::{Rig, acts, config_with, key, pod, pod_of};
 use crate::daemon::config::Config;
 use crate::daemon::turn::Event;
 use crate::pod::object::LocalObject;
@@ -55,6 +55,11 @@ fn a_source_that_fails_keeps_its_objects() {
     let mut rig = Rig::listed();
     rig.want_objects(&[reader("a", "c")], &config_map("c", "{k: v}"));
     assert_eq!(acts(rig.fail("no such directory")), [""; 0]);
+    // Another worker of the pod gets them, too.
+    let failed = Event::SpawnFailed { key: key("a"), why: "no threads left".into() };
+    assert_eq!(acts(rig.handle(failed)), [""; 0]);
+    rig.now = rig.turn.next_due().unwrap();
+    assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a, empty", "give a [c]", "run a/a-1"]);
 }
 
 #[test]

@@ -247,3 +247,21 @@ fn what_no_manifest_names_is_as_old_as_its_sandbox_says() {
     let start = shown.pods[0].status.start_time.clone().map(|time| time.0.to_string());
     assert_eq!(start.as_deref(), Some("2026-11-22T08:00:00Z"));
 }
+
+/// A pod that has ended is not shown as one that is being stopped.
+#[test]
+fn an_orphan_of_which_an_added_container_runs_has_not_ended() {
+    for (kind, state, shown) in [
+        ("ephemeral.0", "running", "a Running Unmanaged terminating"),
+        ("sidecar.0", "running", "a Running Unmanaged terminating"),
+        ("ephemeral.0", "exited", "a Failed Unmanaged terminating"),
+    ] {
+        let look = format!("a/a-1/look {state}");
+        let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app exited", &look].map(container).into();
+        all[2].labels.insert(labels::KIND.into(), kind.into());
+        let mut rig = Rig::new();
+        rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all, version: None }));
+        rig.want(&[]);
+        assert_eq!(rig.shown(), shown, "{kind} {state}");
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
@@ -14,7 +13,6 @@ use crate::plan::testing;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
-use crate::runtime::docker::Endpoint;
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::snapshot::Snapshot;
@@ -30,36 +28,13 @@ pub(super) struct Rig {
 }
 
 pub(crate) fn config() -> Config {
-    let labels = [("kubernetes.io/hostname", "n1"), ("kubernetes.io/os", "linux"), ("disk", "flash")];
-    Config {
-        node_name: "n1".into(),
-        node_labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
-        root_dir: ROOT.into(),
-        run_dir: "/run/podkeeper".into(),
-        docker: Endpoint::Fake,
-        sources: Sources {
-            manifest_path: Some("/m".into()),
-            file_check_frequency: Duration::from_secs(20),
-            ..Sources::default()
-        },
-        sync_frequency: Duration::from_secs(60),
-        runs_once: false,
-        policy: Arc::new(
-            Policies::all(SourcePolicy { host_network: false, ..SourcePolicy::default() })
-                .with(Source::File, SourcePolicy::default()),
-        ),
-        images: Default::default(),
-        pod_logs_dir: "/var/log/pods".into(),
-        network: Default::default(),
-        dead: Default::default(),
-        logs: crate::mapping::logs::LogSettings { driver: Default::default(), max_bytes: None, max_files: 5 },
-        node: Default::default(),
-        cluster: None,
-        certificates: None,
-        eviction: crate::eviction::threshold::Settings::none(),
-        server: crate::server::Settings::default(),
-        api: None,
-    }
+    let mut config = crate::daemon::config::testing::config("n1", ROOT);
+    config.node_labels.insert("disk".into(), "flash".into());
+    config.policy = Arc::new(
+        Policies::all(SourcePolicy { host_network: false, ..SourcePolicy::default() })
+            .with(Source::File, SourcePolicy::default()),
+    );
+    config
 }
 
 /// The same with other sources.
@@ -276,8 +251,10 @@ fn words(effect: &Effect) -> String {
             format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),
-        Effect::Wish(key, Wish::End(_, StopOrder { why, .. })) => format!("end {}: {why}", key.name),
-        Effect::Wish(key, Wish::Stop(StopOrder { grace, why })) => {
+        Effect::Wish(key, Wish::Stop(StopOrder { pod: Some(_), why, .. })) => {
+            format!("end {}: {why}", key.name)
+        }
+        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, pod: None })) => {
             let grace = grace.map_or(String::new(), |g| format!(" within {g} s"));
             format!("stop {}{grace}: {why}", key.name)
         }

@@ -5,6 +5,7 @@ use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::pod::Source;
 use crate::pod::problem::{Problem, Severity};
 use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::status::task::Task;
 
 #[test]
 fn before_anything_is_known() {
@@ -99,7 +100,7 @@ fn a_source_that_hangs_is_not_ready() {
     rig.want(&[pod("a")]);
     let problem = |rig: &Rig| rig.snapshot().sources[0].problem.clone();
     assert_eq!(problem(&rig), None);
-    rig.handle(Event::Stuck(vec!["pod default/a".to_owned(), "the file source".to_owned()]));
+    rig.handle(Event::Stuck(vec![Task::Source(Source::File)]));
     assert!(problem(&rig).unwrap().starts_with("podkeeper hangs while it reads it"));
     rig.handle(Event::Stuck(Vec::new()));
     assert_eq!(problem(&rig), None);

@@ -56,6 +56,19 @@ fn a_pod_that_could_not_be_counted_whole_goes_for_no_other() {
     assert_eq!(goes(5 * GI, &[critical, cut]), Some("many-directories".to_owned()), "the other cannot go");
 }
 
+/// A pod hid a file in a message that it never received, and an innocent one went: little was missing, and it had that.
+#[test]
+fn who_is_behind_others_goes_for_what_it_hides() {
+    let innocent = pod("innocent", 0, 0, GI);
+    let hides = cut("hides", 20 * MI);
+    let of = |available, hides: Candidate| goes(available, &[innocent.clone(), hides]);
+    assert_eq!(of(9 * GI + 900 * MI, hides.clone()), Some("innocent".to_owned()), "among equals");
+    let behind = Candidate { goes_first: true, ..hides };
+    assert_eq!(of(9 * GI + 900 * MI, behind.clone()), Some("hides".to_owned()));
+    let whole = Candidate { is_cut: false, ..behind };
+    assert_eq!(of(9 * GI + 900 * MI, whole), Some("hides".to_owned()), "it may hide what cannot be seen");
+}
+
 /// Three pods of 8 MiB went for the memory of one that was not to go, and nothing was won.
 #[test]
 fn nobody_goes_for_memory_whose_end_would_not_help() {
@@ -67,4 +80,38 @@ fn nobody_goes_for_memory_whose_end_would_not_help() {
         // A little is missing, and the lowest priority goes.
         assert_eq!(goes_for(signal, 9 * GI, &with(pod("hog", 9, 0, 90 * GI))), Some("p0".to_owned()));
     }
+}
+
+/// A pod has many ways to use what is counted as nobody's, and the pod of another source went for it.
+#[test]
+fn pods_of_a_source_that_stands_behind_go_before_those_of_others() {
+    let behind = |pod: Candidate| Candidate { goes_first: true, source: Source::Http, ..pod };
+    let own = || pod("own", 0, 0, 300 * MI);
+    for signal in [Signal::NodeFs, Signal::Memory] {
+        let goes = |pods: &[Candidate]| goes_for(signal, 10 * GI - 200 * MI, pods);
+        assert_eq!(goes(&[own(), behind(pod("small", 0, 0, 0))]).as_deref(), Some("small"), "{signal}");
+        let guilty = behind(pod("guilty", 0, 0, 200 * MI));
+        let all = [own(), behind(pod("small", 0, 0, 0)), guilty];
+        assert_eq!(goes(&all).as_deref(), Some("guilty"), "whose end is known to help");
+        let unknown = Candidate { used: None, ..behind(pod("unknown", 0, 0, 0)) };
+        assert_eq!(goes(&[own(), unknown]).as_deref(), Some("unknown"), "{signal}");
+        let critical = behind(pod("critical", 2_000_000_000, 0, 0));
+        assert_eq!(goes(&[own(), critical]).as_deref(), Some("own"));
+        assert_eq!(
+            goes(&[behind(pod("small", 0, 0, 0))]),
+            None,
+            "nobody would go for it: it is the system's"
+        );
+    }
+    // What nobody is known to have is charged to those of them that have too much for a count, though others have enough.
+    let too_much = behind(cut("cut", 0));
+    assert_eq!(
+        goes(10 * GI - 200 * MI, &[own(), behind(pod("small", 0, 0, 300 * MI)), too_much]).as_deref(),
+        Some("small")
+    );
+    let too_much = behind(cut("cut", 0));
+    assert_eq!(
+        goes(10 * GI - 200 * MI, &[own(), behind(pod("small", 0, 0, MI)), too_much]).as_deref(),
+        Some("cut")
+    );
 }

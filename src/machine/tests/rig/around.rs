@@ -1,10 +1,13 @@
 //! What stands around the machine of a rig: what becomes of its orders, and what lies between it and the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::Hurt;
 use crate::base::clock::Mono;
 use crate::cgroup;
+use crate::cni::networks::Ready;
+use crate::cni::{Order, Report};
 use crate::machine::Token;
 use crate::network::hosts::HostsFile;
 use crate::runtime::fake::Cursor;
@@ -51,6 +54,66 @@ pub(in crate::machine::tests) struct Files {
     pub(in crate::machine::tests) disk_full: Option<String>,
     /// How often the network was asked for.
     pub(in crate::machine::tests) networks_asked: u32,
+    /// Networks that plugins make.
+    pub(in crate::machine::tests) plugins: Plugins,
+}
+
+/// Plugins, and what they hold on the node; it outlives a daemon.
+pub(in crate::machine::tests) struct Plugins {
+    /// Whether there is a network.
+    pub(in crate::machine::tests) ready: Ready,
+    /// Why nothing can be attached.
+    pub(in crate::machine::tests) broken: Option<String>,
+    /// Why nothing can be taken off.
+    pub(in crate::machine::tests) stuck: Option<String>,
+    /// No order ends.
+    pub(in crate::machine::tests) hang: bool,
+    /// Addresses by sandbox.
+    pub(in crate::machine::tests) held: BTreeMap<String, String>,
+    /// Sandboxes whose address is in no namespace any more.
+    pub(in crate::machine::tests) lost: BTreeSet<String>,
+    /// Every order: `attach` or `detach`.
+    pub(in crate::machine::tests) orders: Vec<(Mono, &'static str)>,
+    given: u32,
+}
+
+impl Plugins {
+    /// What becomes of an order, and after how long.
+    pub(super) fn told(&mut self, now: Mono, order: &Order) -> Vec<(Duration, Report)> {
+        let (Order::Attach(wanted) | Order::Detach(wanted)) = order;
+        let sandbox = wanted.sandbox.clone();
+        let soon = Duration::from_millis(1);
+        let long = Duration::from_millis(100);
+        let is_attach = matches!(order, Order::Attach(_));
+        self.orders.push((now, if is_attach { "attach" } else { "detach" }));
+        match order {
+            _ if self.hang => Vec::new(),
+            Order::Attach(_) if self.lost.contains(&sandbox) => vec![(soon, Report::Lost { sandbox })],
+            Order::Attach(_) => {
+                if let Some(ip) = self.held.get(&sandbox) {
+                    return vec![(soon, Report::Attached { sandbox, result: Ok(vec![ip.clone()]) })];
+                }
+                let begins = (soon, Report::Attaching { sandbox: sandbox.clone() });
+                let result = match &self.broken {
+                    Some(why) => Err(why.clone()),
+                    None => {
+                        self.given += 1;
+                        let ip = format!("10.244.0.{}", self.given);
+                        self.held.insert(sandbox.clone(), ip.clone());
+                        Ok(vec![ip])
+                    }
+                };
+                vec![begins, (long, Report::Attached { sandbox, result })]
+            }
+            Order::Detach(_) => {
+                let result = self.stuck.clone().map_or(Ok(()), Err);
+                if result.is_ok() {
+                    self.held.remove(&sandbox);
+                }
+                vec![(long, Report::Detached { sandbox, result })]
+            }
+        }
+    }
 }
 
 /// What is between the machine and the engine.
@@ -91,6 +154,16 @@ impl Default for Files {
             hosts: Vec::new(),
             disk_full: None,
             networks_asked: 0,
+            plugins: Plugins {
+                ready: Ready::Yes,
+                broken: None,
+                stuck: None,
+                hang: false,
+                held: BTreeMap::new(),
+                lost: BTreeSet::new(),
+                orders: Vec::new(),
+                given: 0,
+            },
         }
     }
 }

@@ -79,6 +79,7 @@ impl Rig {
             State::Syncing(_) => "syncing",
             State::Terminating { then: None, .. } => "terminating",
             State::Terminating { .. } => "terminating, wanted again",
+            State::New => "new",
             State::Terminated => "terminated",
         };
         ours == state

@@ -19,7 +19,7 @@ impl Rig {
                     }
                     let hint = match event.action.as_str() {
                         "start" => Hint::Started(event.id),
-                        "die" => Hint::Changed(event.id),
+                        "die" | "rename" => Hint::Changed(event.id),
                         "oom" => Hint::OutOfMemory(event.id),
                         "destroy" => Hint::Removed(event.id),
                         _ => continue,
@@ -36,6 +36,10 @@ impl Rig {
             Coming::Read => self.step(),
             Coming::Volumes(report) => {
                 self.slot.volumes(report);
+                self.step();
+            }
+            Coming::Network(report) => {
+                self.slot.network(report);
                 self.step();
             }
             Coming::Arrive(token, call) => {
@@ -174,6 +178,15 @@ impl Rig {
                     self.machine.handle(Input::Addresses(self.files.addresses.clone()), &now);
                     self.later(Duration::ZERO, Coming::Read);
                 }
+                Output::AskNetwork => {
+                    self.machine.handle(Input::NetworkReady(self.files.plugins.ready.clone()), &now);
+                    self.later(Duration::ZERO, Coming::Read);
+                }
+                Output::Attach(order) => {
+                    for (after, report) in self.files.plugins.told(self.now, &order) {
+                        self.later(after, Coming::Network(report));
+                    }
+                }
                 Output::Hosts(_, hosts) if self.files.disk_full.is_none() => self.files.hosts.push(hosts),
                 Output::Hosts(token, _) => _ = unsent.insert(token),
                 Output::ForgetPod(uid) => self.files.forgotten.push(uid),
@@ -197,7 +210,7 @@ impl Rig {
                 Output::Cgroup(pod) => {
                     self.cgroups.told.push(Ok((*pod).clone()));
                     let result = self.cgroups.answer.clone();
-                    let parent = settings().cgroups.get().map(|naming| naming.parent(pod.qos, &pod.uid));
+                    let parent = node().cgroups.map(|naming| naming.parent(pod.qos, &pod.uid));
                     let is_inside = |c: &&crate::runtime::fake::state::Container| {
                         c.state == DockerState::Running
                             && Some(&c.body.host_config.cgroup_parent) == parent.as_ref()

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::rig::{PAUSE, Rig, app, ms, pod, pod_with, s};
+use super::rig::{PAUSE, Rig, app, ms, pod, s};
 use crate::machine::output::Report;
 use crate::machine::{Hint, PullRequest};
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
 use crate::runtime::fake::{Pull, State as Engine};
 
-fn with_image(image: &str, policy: &str) -> Arc<DesiredPod> {
+pub(super) fn with_image(image: &str, policy: &str) -> Arc<DesiredPod> {
     pod(&format!("{{containers: [{{name: app, image: {image}, imagePullPolicy: {policy}}}]}}"))
 }
 
@@ -187,49 +187,6 @@ fn an_image_that_goes_between_its_pull_and_the_create_is_pulled_again() {
     assert_eq!(rig.pulls.len(), 2);
 }
 
-/// An image that a secret of one pod brought is asked for again by another pod, which does not get it where its
-/// policy forbids to ask.
-#[test]
-fn an_image_that_anothers_secret_brought_is_asked_for() {
-    use crate::image::credentials::{DockerConfig, Format, lookup};
-    use crate::image::grants::With;
-    let json = br#"{"r.io": {"username": "u", "password": "p"}}"#;
-    let config = DockerConfig::parse(json, Format::DockerCfg).unwrap();
-    let with = With::Secret(lookup("r.io/web:1", [&config])[0].clone());
-    for (policy, pulls, status) in
-        [("IfNotPresent", 1, "Pending, app: ErrImagePull"), ("Never", 0, "Pending, app: ErrImageNeverPull")]
-    {
-        let mut rig = Rig::fresh();
-        let id = rig.engine.add_image("r.io/web:1", true);
-        rig.machine.settings.grants.pulled("r.io/web:1", &id, &with);
-        rig.engine.script_pull("r.io/web:1", Pull::Fails("pull access denied".into()));
-        rig.run(&with_image("r.io/web:1", policy));
-        rig.pass(s(3));
-        assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, status), "{policy}");
-        // The registry has let everybody in.
-        rig.machine.settings.grants.pulled("r.io/web:1", &id, &With::NodeOrNone);
-        rig.hint(Hint::Retry);
-        rig.pass(s(3));
-        assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, "Running, app: running"), "{policy}");
-    }
-}
-
-/// The record of images that came with secrets is lost: an image that may not be pulled waits until it is known
-/// that it was loaded.
-#[test]
-fn with_a_damaged_record_an_image_that_was_loaded_is_used_without_a_pull() {
-    let mut rig = Rig::fresh();
-    let id = rig.engine.add_image("web:1", true);
-    rig.machine.settings.grants.lose();
-    rig.run(&with_image("web:1", "Never"));
-    rig.pass(s(3));
-    assert_eq!(rig.status(), "Pending, app: ErrImageNeverPull");
-    // As the worker does when it is told that the image is missing.
-    rig.machine.settings.grants.pulled("web:1", &id, &crate::image::grants::With::NodeOrNone);
-    rig.pass(s(60));
-    assert_eq!((rig.pulls.len(), rig.status().as_str()), (0, "Running, app: running"));
-}
-
 /// SIGHUP: the operator has mended the registry, or loaded the image.
 #[test]
 fn asked_to_try_again_no_back_off_is_waited_for() {
@@ -276,6 +233,7 @@ fn k11340_the_sandbox_image_is_loaded_when_it_is_missing() {
         builtin: true,
         local_copy_will_do: false,
         credentials: Vec::new(),
+        source: Source::File,
     };
     assert_eq!(rig.pulls.iter().map(|(_, p)| p).collect::<Vec<_>>(), [&wanted]);
     assert_eq!(rig.status(), "Running, app: running");
@@ -359,7 +317,7 @@ fn how_far_a_pull_is_stands_in_the_status() {
     rig.slot.pulling("busybox".into(), "of another one".into());
     rig.step();
     let waiting = rig.machine.members.waiting()["app"].clone();
-    assert_eq!(waiting.reason, "ContainerCreating");
+    assert_eq!(waiting.reason.as_str(), "ContainerCreating");
     assert_eq!(waiting.message, format!("pulling image \"web:1\": {words}"));
     assert!(!rig.machine.members.waiting().contains_key("other"));
     let logged = rig.log.len();
@@ -412,20 +370,6 @@ fn k8781_an_image_that_came_ends_every_wait() {
     rig.hint(Hint::Images(vec!["docker.io/library/no-such:2".into()]));
     rig.pass(s(1));
     assert_eq!(rig.pulls.len(), pulls);
-}
-
-#[test]
-fn an_image_that_came_with_the_secrets_of_an_earlier_version_is_asked_for_anew() {
-    let mut rig = Rig::fresh();
-    let of =
-        |secrets| format!("{{{secrets}containers: [{{name: app, image: other, imagePullPolicy: Always}}]}}");
-    rig.run(&pod_with("uid-1", &of("imagePullSecrets: [{name: a}], ")));
-    rig.pass(ms(500));
-    assert_eq!(rig.pulls.len(), 1, "under way");
-    rig.run(&pod_with("uid-2", &of("")));
-    rig.pass(s(20));
-    assert_eq!(rig.pulls.len(), 2);
-    assert!(rig.running().contains("uid-2/app#0"), "{:?}", rig.running());
 }
 
 /// With a registry that takes its time to refuse, a pod is mostly pulling.

@@ -3,10 +3,12 @@
 use super::rig;
 
 mod adopt;
+mod attach;
 mod cgroups;
 mod conflicts;
 mod fresh;
 mod images;
 mod network;
 mod objects;
+mod pull_secrets;
 mod volumes;

@@ -155,7 +155,7 @@ fn files_go_with_their_pod() {
     for name in ["uid-2/app#0", "uid-2/POD#0"] {
         rig.by_hand(&Call::Remove { id: rig.id(name), force: true });
     }
-    rig.wish(Wish::Stop(crate::machine::StopOrder { grace: None, why: "gone" }));
+    rig.wish(Wish::Stop(crate::machine::StopOrder::new(None, "gone")));
     rig.pass(s(60));
     assert_eq!(rig.files.forgotten, ["uid-1", "uid-2"]);
 }
@@ -238,7 +238,7 @@ fn an_added_container_is_adopted_and_never_started_again() {
 }
 
 #[test]
-fn an_added_container_goes_with_its_pod_or_its_sandbox() {
+fn an_added_container_ends_with_its_sandbox_and_goes_with_its_pod() {
     let mut rig = Rig::up(&app());
     let id = debug(&mut rig, "look");
     rig.by_hand(&Call::Start { id });
@@ -247,11 +247,11 @@ fn an_added_container_goes_with_its_pod_or_its_sandbox() {
     rig.pass(s(60));
     assert_eq!(rig.status(), "Running, app: running");
     assert!(rig.running().contains("POD#1") && !rig.running().contains("look#0"), "{:?}", rig.running());
-    assert_eq!(added(&rig), [""; 0]);
-    let mut rig = Rig::up(&app());
-    let id = debug(&mut rig, "look");
-    rig.by_hand(&Call::Start { id });
-    rig.pass(s(5));
+    assert_eq!(added(&rig), ["look: ended 0"], "as long as the pod lives");
+    let mut rig = rig.reborn();
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(added(&rig), ["look: ended 0"], "the next daemon tells it too");
     rig.wish(stop(None));
     rig.pass(s(60));
     assert_eq!(rig.engine.containers().count(), 0);

@@ -182,3 +182,22 @@ fn an_edit_without_the_reference_starts_it() {
     rig.pass(s(5));
     assert_eq!(rig.status(), "Running, app: running");
 }
+
+/// It starts with those that there is room for, and says so.
+#[test]
+fn services_that_are_left_out_of_its_environment_are_told() {
+    let pod = pod("{containers: [{name: app, envFrom: [{configMapRef: {name: podkeeper-services}}]}]}");
+    let mut rig = Rig::fresh();
+    // `1 of 2 Services …`
+    give(
+        &mut rig,
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: podkeeper-services}, data: {A_PORT: tcp://1:2},
+          binaryData: {left-out: MSBvZiAyIFNlcnZpY2Vz}}",
+    );
+    rig.run(&pod);
+    rig.pass(s(5));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert_eq!(env(&rig, "app#0"), ["A_PORT=tcp://1:2"]);
+    let told: Vec<String> = rig.ring.all().iter().map(|kept| kept.event.message.clone()).collect();
+    assert!(told.contains(&"1 of 2 Services".to_owned()), "{told:?}");
+}

@@ -11,8 +11,8 @@ use crate::runtime::testing::{Server, hold, ok, read_request};
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Ten timeouts: an attempt that has not failed by then does not fail.
-const LONG: Duration = Duration::from_secs(1);
+/// Five timeouts: an attempt that has not failed by then does not fail.
+const LONG: Duration = Duration::from_millis(500);
 
 const RAW: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n";
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::text::{Kind, Page, float, seconds};
+use crate::pod::is_final;
 use crate::server::http::answer::Answer;
 use crate::server::kubelet::Node;
 use crate::stats::{node as machine, process};
@@ -42,9 +43,7 @@ fn of_snapshot(page: &mut Page, snapshot: &Snapshot) {
     // Pods of files and the URL are static.
     family.sample(&[("static", "")], 0.0, None);
     family.sample(&[("static", "true")], float(desired), None);
-    let is_active = |view: &&PodView| {
-        is_desired(view) && !matches!(view.status.phase.as_deref(), Some("Succeeded" | "Failed"))
-    };
+    let is_active = |view: &&PodView| is_desired(view) && !is_final(view.status.phase.as_deref());
     let active = snapshot.pods.iter().filter(is_active).count() as u64;
     let mut family = page.family(
         "kubelet_active_pods",

@@ -44,8 +44,12 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// One sample; `at` is its time in milliseconds of wall time, where the page tells times.
+    /// One sample; `at` is its time in milliseconds of wall time, where the page tells times. What is no number is not
+    /// told.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64, at: Option<i64>) {
+        if !value.is_finite() {
+            return;
+        }
         let text = &mut self.page.0;
         text.push_str(self.name);
         for (number, (label, value)) in labels.iter().enumerate() {
@@ -94,6 +98,7 @@ mod tests {
         let mut page = Page::default();
         let mut family = page.family("a_total", Kind::Counter, "What it is.");
         family.sample(&[], 1.5, None);
+        family.sample(&[("x", "none")], f64::NAN, None);
         family.sample(&[("x", "a\"b\\c\nd"), ("y", "")], float(1 << 40), Some(7));
         let text = String::from_utf8(page.answer().body).unwrap();
         let expected = "# HELP a_total What it is.\n# TYPE a_total counter\na_total 1.5\n\

@@ -2,10 +2,11 @@
 //!
 //! Never here: a pair that is kept after its end, or a half that waits for ever.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::{News, PairId};
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::server::stream::spdy::frame::Reason;
 use crate::server::stream::spdy::{Event, Headers, StreamId};
 use crate::server::stream::wire::{Heard, Wire};
@@ -15,10 +16,10 @@ use crate::server::stream::wire::{Heard, Wire};
 pub struct Spdy {
     pub wire: Wire,
     last: u32,
-    pairs: BTreeMap<PairId, Pair>,
-    streams: BTreeMap<StreamId, PairId>,
+    pairs: Table<PairId, Pair>,
+    streams: Table<StreamId, PairId>,
     /// Pairs of which one stream is there, by the client's number of them.
-    halves: BTreeMap<String, Half>,
+    halves: Table<String, Half>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +50,7 @@ enum Kind {
 impl Spdy {
     /// Without pairs yet.
     pub fn new(wire: Wire) -> Spdy {
-        let (pairs, streams, halves) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (pairs, streams, halves) = (Table::new(), Table::new(), Table::new());
         Spdy { wire, last: 0, pairs, streams, halves }
     }
 
@@ -147,7 +148,8 @@ impl Spdy {
         // The port of the data stream counts, as for the kubelet.
         let port = if kind == Kind::Data { port } else { half.port };
         self.pairs.insert(pair, Pair { data, error });
-        self.streams.extend([(data, pair), (error, pair)]);
+        self.streams.insert(data, pair);
+        self.streams.insert(error, pair);
         told.push_back(News::Opened { pair, port });
         if half.kind == Kind::Data {
             if !half.early.is_empty() {

@@ -3,11 +3,10 @@
 //! Bytes of the client are given by [`Session::receive`], news of them taken by [`Session::news`] until there are none.
 //! Each accepted stream is answered with SYN_REPLY before any data: spdystream drops data of a stream without one.
 
-use std::collections::BTreeMap;
-
 use super::frame::{Control, FIN, HEAD, Head, Reason, Sent, UNIDIRECTIONAL};
 use super::headers::{Empty, Headers, Inflater};
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::server::stream::outgoing::Outgoing;
 use crate::server::stream::{Fault, fault};
 
@@ -56,7 +55,7 @@ pub struct Session {
     data: Option<Data>,
     inflater: Inflater,
     replies: Empty,
-    streams: BTreeMap<StreamId, Stream>,
+    streams: Table<StreamId, Stream>,
     /// The highest stream that the client opened.
     last: StreamId,
     /// The stream of the last event ended with it: told next.
@@ -82,7 +81,7 @@ impl Session {
             data: None,
             inflater: Inflater::new(),
             replies: Empty::default(),
-            streams: BTreeMap::new(),
+            streams: Table::new(),
             last: 0,
             finished: None,
             taken: 0,

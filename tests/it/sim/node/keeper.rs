@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use podkeeper::testing::base::clock::{Mono, Now};
 use podkeeper::testing::base::limits;
-use podkeeper::testing::daemon::keeper::mind::{Deed as Order, Mind, Seen};
+use podkeeper::testing::daemon::keeper::mind::{Choice, Deed as Order, Mind, Seen};
 use podkeeper::testing::daemon::turn::Event;
 use podkeeper::testing::eviction::News;
 use podkeeper::testing::eviction::signal::Signal;
@@ -140,8 +140,11 @@ impl World {
             Deed::Asked if is_alive => {
                 let (now, is_down) = (self.now, self.engine.is_down());
                 let keeping = self.keeping().unwrap();
-                keeping.mind.asked(!is_down, now);
+                let line = keeping.mind.asked(!is_down, now);
                 keeping.due = Some(now);
+                if let Some(line) = line {
+                    self.note(|| format!("keeper warns: {line}"));
+                }
                 self.keeper_looks();
             }
             Deed::Answer(answer) if is_alive => self.collector_hears(*answer),
@@ -258,8 +261,11 @@ impl World {
             candidates.into_iter().map(|(pod, ids)| (pod.clone(), (pod.uid, ids))).unzip();
         let ranked = format!("{pods:?}");
         let keeping = self.keeping().unwrap();
-        let Some((told, eviction)) = keeping.mind.choose(threshold, &seen.found, pods, now) else {
-            return self.note(|| format!("keeper evicts none of {ranked}"));
+        let (told, eviction) = match keeping.mind.choose(threshold, &seen.found, pods, now) {
+            Choice::Evict(told, eviction) => (told, eviction),
+            Choice::Nobody(line) => {
+                return self.note(|| format!("keeper evicts none of {ranked}: {line:?}"));
+            }
         };
         self.note(|| format!("keeper evicts {} of {ranked}", eviction.key));
         self.judge_eviction(threshold, seen, &eviction);

@@ -241,7 +241,7 @@ impl World {
             let phase = status.phase.as_deref();
             let is_wanted = status.reason.as_deref() != Some(UNMANAGED);
             let has_ended = matches!(phase, Some("Failed" | "Succeeded"));
-            if !view.is_kept || view.leaving.is_some() || !is_wanted || has_ended {
+            if !view.is_kept || !is_wanted || has_ended {
                 return None;
             }
             let statuses =
@@ -272,10 +272,14 @@ impl World {
             let candidate = Candidate {
                 key: pod.key.clone(),
                 uid: pod.uid.clone(),
+                source: pod.source,
                 priority: priority::of(pod),
                 used,
                 is_cut: false,
+                images: 0,
+                goes_first: snapshot.standings.get(&pod.source).is_some_and(|of| of.evict_first),
                 request: 0,
+                asked: 0,
                 own_request: None,
                 containers: Vec::new(),
             };

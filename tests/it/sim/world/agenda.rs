@@ -63,6 +63,12 @@ pub(super) enum Job {
         key: PodKey,
         order: Order,
     },
+    /// A worker's order about a network is carried out, or its second half.
+    Network {
+        generation: u64,
+        key: PodKey,
+        order: NetworkOrder,
+    },
     /// The worker reads its mailbox.
     Read {
         generation: u64,

@@ -9,6 +9,7 @@ pub struct Daemon {
     pub(super) listed_at: Mono,
     pub(super) last_files: Option<BTreeMap<String, String>>,
     settings: Arc<Settings>,
+    node: NodeFacts,
     /// The daemon's own; only what is asked, and the answers, are this world's.
     pub(super) probes: Schedule,
     /// When the agenda has [`Job::ProbeDue`].
@@ -22,47 +23,18 @@ pub(super) struct Worker {
 }
 
 pub fn config() -> Config {
-    let labels =
-        [("kubernetes.io/hostname", NODE), ("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")];
-    Config {
-        node_name: NODE.into(),
-        node_labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
-        root_dir: ROOT.into(),
-        run_dir: "/run/podkeeper".into(),
-        docker: Endpoint::Fake,
-        sources: Sources {
-            manifest_path: Some("/m".into()),
-            file_check_frequency: Duration::from_secs(20),
-            ..Sources::default()
-        },
-        sync_frequency: RELIST,
-        runs_once: false,
-        policy: Default::default(),
-        images: Default::default(),
-        pod_logs_dir: "/var/log/pods".into(),
-        network: Default::default(),
-        dead: Default::default(),
-        logs: podkeeper::testing::mapping::LogSettings {
-            driver: Default::default(),
-            max_bytes: None,
-            max_files: 5,
-        },
-        node: Default::default(),
-        cluster: None,
-        certificates: None,
-        eviction: podkeeper::testing::eviction::threshold::Settings::none(),
-        server: podkeeper::testing::server::Settings::default(),
-        api: None,
-    }
+    let mut config = podkeeper::testing::daemon::config::testing::config(NODE, ROOT);
+    config.node_labels.insert("kubernetes.io/arch".into(), "amd64".into());
+    config.sync_frequency = RELIST;
+    config
 }
 
 impl World {
     pub fn start_daemon(&mut self) {
         self.generation += 1;
         self.cgroups.used.clear();
+        self.disk.plugins.used.clear();
         let generation = self.generation;
-        let cgroups = Parents::default();
-        cgroups.set(Naming::new(Driver::Cgroupfs, ""));
         let settings = Arc::new(Settings {
             map: MapConfig {
                 root_dir: ROOT.into(),
@@ -75,15 +47,16 @@ impl World {
                     max_files: 5,
                 },
                 node_name: "node".into(),
-                network: podkeeper::testing::network::NetworkConfig::default(),
+                network: {
+                    let mut network = podkeeper::testing::network::NetworkConfig::default();
+                    network.cni.is_on = self.disk.plugins.are_on;
+                    network
+                },
                 policies: Default::default(),
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
             allocatable: podkeeper::testing::pod::allocatable::Allocatable::default(),
-            cgroups,
-            recursive_mounts: Arc::default(),
-            grants: Arc::default(),
             pod_pids: None,
             dead: Default::default(),
         });
@@ -96,6 +69,11 @@ impl World {
             listed_at: Mono::default(),
             last_files: None,
             settings,
+            node: NodeFacts {
+                cgroups: Some(Arc::new(Naming::new(Driver::Cgroupfs, ""))),
+                recursive_mounts: false,
+                grants: Arc::default(),
+            },
             probes: Schedule::new(self.seed),
             probe_due: None,
         });
@@ -201,7 +179,8 @@ impl World {
         let daemon = self.daemon.as_mut().unwrap();
         match effect {
             Effect::Spawn { key, found } => {
-                let mut machine = Machine::new(key.clone(), Arc::clone(&daemon.settings));
+                let mut machine =
+                    Machine::new(key.clone(), Arc::clone(&daemon.settings), daemon.node.clone());
                 if let Some(found) = found {
                     machine.handle(Input::Found(found), &now);
                 }
@@ -232,6 +211,7 @@ impl World {
                 let used = &self.cgroups.used;
                 self.cgroups.there.retain(|uid| keep.pods.contains(uid) || used.contains(uid));
                 self.disk.pods.retain(|uid| keep.pods.contains(uid));
+                self.sweep_networks();
             }
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),

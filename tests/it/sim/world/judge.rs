@@ -95,6 +95,7 @@ impl World {
     pub fn check_at_rest(&self) {
         self.check_ring();
         self.check_disk();
+        self.check_networks();
         let mut wanted: BTreeSet<(String, String, String)> = BTreeSet::new();
         let mut taken: BTreeSet<PodKey> = BTreeSet::new();
         for pod in self.desired() {

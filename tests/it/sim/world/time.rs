@@ -93,6 +93,9 @@ impl World {
             Job::Volumes { generation, key, order } if generation == self.generation => {
                 self.volumes_done(&key, order);
             }
+            Job::Network { generation, key, order } if generation == self.generation => {
+                self.network_done(&key, order);
+            }
             Job::Tick { generation } if generation == self.generation => self.event(Event::Tick),
             Job::Stream { generation } if generation == self.generation => self.stream(),
             Job::Scan { generation } if generation == self.generation => self.scan(),

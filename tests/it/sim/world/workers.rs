@@ -46,6 +46,15 @@ impl World {
                     }
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
+                Output::Attach(order) => self.attach(key, order),
+                Output::AskNetwork => {
+                    let ready = self.network_ready();
+                    let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
+                    if let Some(worker) = worker {
+                        worker.machine.handle(Input::NetworkReady(ready), &now);
+                    }
+                    self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
+                }
                 Output::ForgetMessage(_) | Output::Hosts(..) | Output::ForgetPod(_) | Output::Network => {}
                 Output::AskAddresses => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));

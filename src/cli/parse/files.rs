@@ -1,11 +1,12 @@
-//! Sets what configuration files say and no flag does. The files are read by whoever calls: [`Files`].
+//! Sets what configuration files say and no flag does. The caller reads the files: [`Files`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::super::config_file::files::merged;
 use super::super::exit::Exit;
-use super::super::flags::{self, Flag, Options, Verb};
+use super::super::flags::{self, Flag, Verb};
+use super::super::given::{Given, Origin, Parsed};
 use super::{UsageError, usage};
 
 /// Reads a configuration file.
@@ -46,8 +47,9 @@ impl Files<'_> {
     }
 }
 
-pub(super) fn configure(
-    options: &mut Options,
+/// Sets what the files of `--config` and `--config-dir` say, where no flag does.
+pub(super) fn apply_files(
+    parsed: &mut Parsed,
     verb: Verb,
     given: &[(&'static Flag, OsString)],
     files: Files<'_>,
@@ -56,7 +58,7 @@ pub(super) fn configure(
     let path = |name: &str| last(name).map(|(_, path)| Path::new(path)).filter(|p| !p.as_os_str().is_empty());
     let (file, lines) = merged(&files.all(verb, path(flags::CONFIG), path(flags::CONFIG_DIR))?);
     let mut wrong = file.wrong;
-    options.notes = file.notes.iter().map(|(at, note)| format!("{}: {note}", lines.place(*at))).collect();
+    parsed.notes = file.notes.iter().map(|(at, note)| format!("{}: {note}", lines.place(*at))).collect();
     for setting in file.settings {
         let flag = setting.flag;
         // What is checked offline is what `run` would say.
@@ -67,10 +69,10 @@ pub(super) fn configure(
         for (at, text) in &setting.texts {
             let is_path = flag.is_path() && !text.is_empty();
             let text = if is_path { lines.beside(*at, text).into_os_string() } else { text.into() };
-            if let Err(why) = flag.set(options, &text) {
+            if let Err(why) = flag.set(&mut parsed.options, &text) {
                 wrong.push((*at, format!("{}: {why}", setting.field)));
-            } else if matches!(verb, Verb::Config | Verb::Run) {
-                options.note(flag, &text, lines.line(*at));
+            } else {
+                parsed.given.push(Given::new(flag, &text, Origin::Line(lines.line(*at))));
             }
         }
     }

@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Known, wants_now};
+use super::garbage::{Known, wants_now};
 use crate::base::count::many;
-use crate::base::{limits, locks};
+use crate::base::limits;
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
+use crate::cli::pods::Daemon;
 use crate::cli::{Outcome, fail, print, say};
 use crate::garbage::collector::{containers, images, name, remove_container, remove_image};
 use crate::garbage::dead;
@@ -19,32 +20,34 @@ use crate::runtime::{Call, DockerError, Reply};
 /// Removes what nothing needs; with `--dry-run` only tells it.
 pub fn run(options: &Options) -> Outcome {
     let known = Known::read(options).map_err(|why| format!("{why}; nothing is removed"))?;
-    if !options.command.prune.dry_run && !locks::is_alive(&known.run_dir) {
-        // Manifests may have come since, and a node without a network could not get their images again.
-        return Err(
-            "without a podkeeper that runs nobody knows what the manifests want by now: nothing is removed; \
-                    --dry-run tells what the last one would remove"
-                .into(),
-        );
+    let dry = options.command.prune.dry_run;
+    if let Some(why) = refused(dry, known.daemon, known.wants.heard) {
+        return Err(why.to_owned());
     }
-    if !options.command.prune.dry_run && known.is_mute {
-        return Err(
-            "podkeeper does not answer: what the manifests want by now is not known, and nothing is removed; \
-                    --dry-run tells what it would have removed"
-                .into(),
-        );
-    }
-    if !known.wants.heard {
-        return Err(
-            "not every source has said which pods it wants (podkeeper get sources): nothing is removed"
-                .into(),
-        );
-    }
-    let mut run = Prune { known, dry: options.command.prune.dry_run, exit: Exit::Ok };
+    let mut run = Prune { known, dry, exit: Exit::Ok };
     run.containers().map_err(|error| error.to_string())?;
     run.images().map_err(|error| error.to_string())?;
     run.build_cache(options.command.prune.build_cache);
     Ok(run.exit)
+}
+
+/// Why nothing is removed, nor told. `heard`: every source has said which pods it wants. Manifests may have come since an
+/// earlier daemon wrote what it knew, and a node without a network could not get their images again.
+fn refused(dry: bool, daemon: Daemon, heard: bool) -> Option<&'static str> {
+    match daemon {
+        Daemon::Gone if !dry => Some(
+            "without a podkeeper that runs nobody knows what the manifests want by now: nothing is removed; \
+             --dry-run tells what the last one would remove",
+        ),
+        Daemon::Silent(_) if !dry => Some(
+            "podkeeper does not answer: what the manifests want by now is not known, and nothing is removed; \
+             --dry-run tells what it would have removed",
+        ),
+        _ if !heard => {
+            Some("not every source has said which pods it wants (podkeeper get sources): nothing is removed")
+        }
+        Daemon::Gone | Daemon::Silent(_) | Daemon::Answers => None,
+    }
 }
 
 struct Prune {
@@ -168,6 +171,19 @@ mod tests {
     use super::*;
     use crate::garbage::images::Kept;
     use crate::runtime::ImageSummary;
+
+    #[test]
+    fn nothing_goes_while_it_is_not_known_what_is_wanted() {
+        let silent = Daemon::Silent(crate::base::clock::Timestamp::UNIX_EPOCH);
+        let starts =
+            |dry, daemon, heard| refused(dry, daemon, heard).map(|why| why.split(' ').next().unwrap());
+        assert_eq!(starts(false, Daemon::Answers, true), None);
+        assert_eq!(starts(false, Daemon::Gone, true), Some("without"));
+        assert_eq!(starts(false, silent, true), Some("podkeeper"));
+        for daemon in [Daemon::Gone, silent, Daemon::Answers] {
+            assert_eq!([starts(true, daemon, true), starts(true, daemon, false)], [None, Some("not")]);
+        }
+    }
 
     #[test]
     fn the_sums() {

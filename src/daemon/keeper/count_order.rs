@@ -2,6 +2,7 @@
 //! look at, on a dead disk or a dead server, hides no other. Pure: threads count, and tell how far they have come.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
@@ -9,7 +10,7 @@ use crate::eviction::signal::Signal;
 
 /// The count for one signal, and what hangs of earlier ones.
 #[derive(Debug, Default)]
-pub struct Count {
+pub struct CountOrder {
     current: Option<Current>,
     /// Pods whose count has not come to an end, though it was given up, by the signal that it was for.
     hanging: BTreeSet<(Signal, String)>,
@@ -35,7 +36,33 @@ pub enum Next {
     Over(Signal),
 }
 
-impl Count {
+/// What the count before took of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Took {
+    /// There was more than it counted.
+    pub is_cut: bool,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl Took {
+    /// Of a pod that was never counted: it has its turn after those that are counted quickly.
+    pub const UNKNOWN: Took = Took { is_cut: false, time: limits::DISK_USE_QUICK };
+}
+
+/// How long a pod is counted when so much time was `spent` on others and this many are `left`, it among them. Whose trees take
+/// long shall delay no eviction for ever; who was counted whole before is given time for that while there is any.
+#[must_use]
+pub fn patience(spent: Duration, left: usize, before: Option<Took>) -> Duration {
+    let rest = limits::COUNT_ROUND.saturating_sub(spent);
+    let left = u32::try_from(left.max(1)).unwrap_or(u32::MAX);
+    let share = rest.checked_div(left).unwrap_or_default();
+    let whole = before.filter(|before| !before.is_cut && !rest.is_zero());
+    let known = whole.map_or(Duration::ZERO, |before| before.time.saturating_mul(2));
+    share.max(known).clamp(limits::COUNT_LEAST, limits::DISK_USE_PATIENCE)
+}
+
+impl CountOrder {
     /// Begins the count for a signal. Pods that hang are left out.
     pub fn begin(&mut self, signal: Signal, pods: Vec<String>, now: Mono) -> Next {
         let mut waiting: Vec<String> =
@@ -92,8 +119,6 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const DISK: Signal = Signal::NodeFs;
@@ -112,7 +137,7 @@ mod tests {
 
     #[test]
     fn one_pod_after_the_other() {
-        let mut count = Count::default();
+        let mut count = CountOrder::default();
         assert_eq!(count.begin(DISK, pods(&["a", "b"]), at(0)), pod("a"));
         assert_eq!(count.due(), Some(at(60)));
         assert_eq!(count.counted(DISK, "b", at(1)), None, "not yet");
@@ -125,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_hangs_hides_no_other() {
-        let mut count = Count::default();
+        let mut count = CountOrder::default();
         assert_eq!(count.begin(DISK, pods(&["a", "b", "c"]), at(0)), pod("a"));
         assert_eq!(count.counted(DISK, "a", at(1)), Some(pod("b")));
         assert_eq!(count.watch(7, at(50)), None, "it has come further");
@@ -143,7 +168,7 @@ mod tests {
 
     #[test]
     fn on_a_dead_disk_threads_are_not_multiplied() {
-        let mut count = Count::default();
+        let mut count = CountOrder::default();
         let uids: Vec<String> = (0..20).map(|n| format!("u{n}")).collect();
         let mut next = count.begin(DISK, uids.clone(), at(0));
         for n in 0..limits::COUNTS_HANGING {
@@ -153,5 +178,30 @@ mod tests {
         assert_eq!(next, Next::Over(DISK));
         assert_eq!(count.begin(DISK, uids, at(9000)), Next::Over(DISK));
         assert_eq!(count.begin(Signal::ImageFs, pods(&["u0"]), at(9000)), pod("u0"));
+    }
+
+    /// Ten pods with trees that took two minutes each made every eviction twenty minutes late.
+    #[test]
+    fn slow_pods_hold_no_eviction_up() {
+        let seconds = Duration::from_secs;
+        assert_eq!(patience(seconds(0), 1, None), limits::DISK_USE_PATIENCE);
+        assert_eq!(patience(seconds(0), 18, None), seconds(10));
+        assert_eq!(patience(seconds(300), 18, None), limits::COUNT_LEAST);
+        let whole = Some(Took { is_cut: false, time: seconds(40) });
+        assert_eq!(patience(seconds(10), 17, whole), seconds(80));
+        assert_eq!(patience(seconds(10), 17, Some(Took { is_cut: true, time: seconds(40) })), seconds(10));
+        assert_eq!(patience(seconds(180), 17, whole), limits::COUNT_LEAST);
+        // All of a hundred that use their time up.
+        let all = |before| {
+            (0..100).rev().fold(Duration::ZERO, |spent, left| spent + patience(spent, left + 1, before))
+        };
+        assert!(all(None) <= seconds(180 + 200) && all(whole) <= seconds(180 + 80 + 200));
+        let mut order = [
+            Took { is_cut: true, time: seconds(1) },
+            Took::UNKNOWN,
+            Took { is_cut: false, time: seconds(1) },
+        ];
+        order.sort();
+        assert_eq!(order.map(|it| (it.is_cut, it.time.as_secs())), [(false, 1), (false, 3), (true, 1)]);
     }
 }

@@ -1,0 +1,257 @@
+//! What a status file is worth: who keeps it up to date, and what the user is told of that before anything is shown of it.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::base::clock::Timestamp;
+use crate::base::limits;
+use crate::base::locks;
+use crate::base::logging::one_line;
+use crate::cli::docker::engine;
+use crate::cli::{VERSION, say};
+use crate::daemon::drain;
+use crate::status::file::{self, Status};
+use crate::status::node_object::STATUS_UNKNOWN;
+use crate::status::snapshot::{DockerView, StatusFile};
+
+/// The daemon that wrote a status file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::cli) enum Daemon {
+    /// It has ended.
+    Gone,
+    /// It does not answer, and wrote then.
+    Silent(Timestamp),
+    Answers,
+}
+
+impl Daemon {
+    /// Asks it, which may take a moment.
+    pub(in crate::cli) fn of(run_dir: &Path, file: &StatusFile) -> Daemon {
+        if !locks::is_alive(run_dir) {
+            return Daemon::Gone;
+        }
+        silent_since(run_dir, file).map_or(Daemon::Answers, Daemon::Silent)
+    }
+}
+
+/// Reads the status file; tells when no daemon keeps it up to date.
+///
+/// # Errors
+/// A message for the user.
+pub fn load(run_dir: &Path) -> Result<Status, String> {
+    let mut status = file::read(run_dir).map_err(|error| error.to_string())?;
+    let daemon = Daemon::of(run_dir, &status.file);
+    // The daemon finds out with its next call that Docker is silent; this command does not wait for that.
+    let is_silent = || engine::is_silent(&status.file.docker.endpoint, limits::DOCKER_SLOW);
+    if let Some(warning) = warning(daemon, &status.file, is_silent) {
+        say(&format!("warning: {warning}"));
+    }
+    if let Some(note) = drained(&status.file, daemon != Daemon::Gone) {
+        say(&format!("note: {note}"));
+    }
+    if daemon != Daemon::Answers {
+        nobody_posts(&mut status.file);
+    }
+    Ok(status)
+}
+
+/// Why what the file says may be old. `is_silent`: whether Docker does not answer; asked where the file does not tell.
+fn warning(daemon: Daemon, file: &StatusFile, is_silent: impl FnOnce() -> bool) -> Option<String> {
+    let pid = file.pid;
+    match daemon {
+        Daemon::Gone => {
+            Some(format!("podkeeper is not running (it was process {pid}): this is the last state it knew"))
+        }
+        Daemon::Silent(written) => Some(format!(
+            "podkeeper (process {pid}) does not answer, or cannot write its answer: this is the state it wrote at {written}"
+        )),
+        Daemon::Answers => match without_docker(&file.docker) {
+            Some(away) => Some(format!("{away}; what runs stays, and podkeeper waits for Docker")),
+            None => is_silent().then(|| {
+                let seconds = limits::DOCKER_SLOW.as_secs();
+                format!("Docker has not answered for {seconds} s: this is the last state that was seen")
+            }),
+        },
+    }
+}
+
+/// Fails where no daemon would do what is asked for.
+///
+/// # Errors
+/// No daemon runs, or it does not answer; for a user.
+pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
+    match Daemon::of(run_dir, file) {
+        Daemon::Answers => Ok(()),
+        Daemon::Gone | Daemon::Silent(_) => {
+            Err("podkeeper does not run, or does not answer: nobody would start again what is stopped"
+                .to_owned())
+        }
+    }
+}
+
+/// That the node is drained. Without a daemon its last word may be old: `drain` and `resume` work on the marker, and
+/// that is what the next one reads.
+fn drained(file: &StatusFile, alive: bool) -> Option<String> {
+    let root_dir = Path::new(&file.root_dir);
+    let is_known = !file.root_dir.is_empty()
+        && match std::fs::symlink_metadata(drain::path(root_dir)) {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+    if !alive && is_known {
+        let since = drain::read(root_dir)?.since;
+        return Some(format!(
+            "this node is drained since {since}: the next podkeeper starts nothing until podkeeper resume"
+        ));
+    }
+    let drain = file.drain.as_ref()?;
+    let left = match drain.left.len() {
+        0 => String::new(),
+        n => format!(" ({n} still to be stopped)"),
+    };
+    Some(format!("this node is drained since {}{left}: podkeeper resume starts its pods", drain.since))
+}
+
+/// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
+pub(in crate::cli) fn docker_is_away(problem: Option<&str>) -> String {
+    const WORDS: &str = "Docker is not reachable";
+    let why = one_line(problem.unwrap_or("no answer yet"));
+    let cause = why.strip_prefix(WORDS).map_or(&*why, |rest| rest.trim_start_matches([':', ' ']));
+    format!("{WORDS} ({cause})")
+}
+
+/// That Docker is not reachable, and what is known of containers then; `None` while it is.
+pub(in crate::cli) fn without_docker(docker: &DockerView) -> Option<String> {
+    if docker.reachable {
+        return None;
+    }
+    // The version comes with the first answer.
+    let known = match docker.version {
+        Some(_) => "what is shown of containers is what was seen last",
+        None => "it has not answered since podkeeper began, so that nothing is known of containers",
+    };
+    Some(format!("{}: {known}", docker_is_away(docker.problem.as_deref())))
+}
+
+/// What the control plane says of a node whose kubelet is gone (`pkg/controller/nodelifecycle`).
+fn nobody_posts(file: &mut StatusFile) {
+    for condition in &mut file.conditions {
+        condition.is_true = false;
+        condition.reason = STATUS_UNKNOWN.into();
+        condition.message = "Kubelet stopped posting node status.".into();
+    }
+}
+
+/// Asks the daemon whether it still works: on a signal that comes from here alone, its main thread gives the
+/// status file a new time. Answers with the old one when it does not. One that cannot be asked counts as
+/// working: of another version, in another namespace of processes, or not ours to signal.
+pub(in crate::cli) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
+    let path = run_dir.join(file::NAME);
+    let time = || {
+        let meta = std::fs::metadata(&path).ok()?;
+        Timestamp::new(meta.mtime(), i32::try_from(meta.mtime_nsec()).ok()?).ok()
+    };
+    let pid = locks::holder(run_dir).filter(|pid| *pid == file.pid && file.version == VERSION)?;
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let before = time()?;
+    kill_process(pid, Signal::URG).ok()?;
+    let asked = Instant::now();
+    while asked.elapsed() < limits::DAEMON_ANSWER {
+        if time() != Some(before) {
+            return None;
+        }
+        thread::sleep(limits::DAEMON_LOOK);
+    }
+    Some(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::pods::tests::node;
+    use crate::status::snapshot::DrainView;
+
+    #[test]
+    fn the_user_is_told_what_the_file_is_worth() {
+        let check = |daemon, reachable, is_silent, expected: Option<&str>| {
+            let mut file = node().file;
+            (file.pid, file.docker.reachable, file.docker.problem) = (7, reachable, Some("no socket".into()));
+            assert_eq!(warning(daemon, &file, || is_silent).as_deref(), expected, "{daemon:?}");
+        };
+        let written = "2026-01-02T03:04:05Z".parse().unwrap();
+        let gone = "podkeeper is not running (it was process 7): this is the last state it knew";
+        let silent = "podkeeper (process 7) does not answer, or cannot write its answer: this is the state it wrote at \
+                      2026-01-02T03:04:05Z";
+        let away = "Docker is not reachable (no socket): what is shown of containers is what was seen last; what runs \
+                    stays, and podkeeper waits for Docker";
+        check(Daemon::Gone, false, true, Some(gone));
+        check(Daemon::Silent(written), false, true, Some(silent));
+        check(Daemon::Answers, false, true, Some(away));
+        let slow = format!(
+            "Docker has not answered for {} s: this is the last state that was seen",
+            limits::DOCKER_SLOW.as_secs()
+        );
+        check(Daemon::Answers, true, true, Some(&slow));
+        check(Daemon::Answers, true, false, None);
+    }
+
+    #[test]
+    fn without_a_daemon_the_marker_says_whether_the_node_is_drained() {
+        let root = crate::base::testing::scratch("drained-note");
+        let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let marker = drain::Drain { since, grace: None, within: None, boot: None };
+        let view = DrainView { since, grace_seconds: None, stopped: false, left: vec!["a/b".into()] };
+        let file = |drain| StatusFile { root_dir: root.to_string_lossy().into_owned(), drain, ..node().file };
+        let (is, was) = (file(Some(view)), file(None));
+        let says = "this node is drained since 2026-01-02T03:04:05Z";
+        let lives = format!("{says} (1 still to be stopped): podkeeper resume starts its pods");
+        assert_eq!(drained(&is, true).as_ref(), Some(&lives));
+        assert_eq!((drained(&was, true), drained(&was, false)), (None, None));
+        assert_eq!(drained(&is, false), None, "resumed since");
+        drain::write(&root, &marker).unwrap();
+        let next = format!("{says}: the next podkeeper starts nothing until podkeeper resume");
+        assert_eq!(drained(&is, false).as_ref(), Some(&next));
+        assert_eq!(drained(&was, false).as_ref(), Some(&next), "drained since");
+        // An earlier version does not say where.
+        let mute = StatusFile { root_dir: String::new(), ..is };
+        assert_eq!(drained(&mute, false), Some(lives));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn that_docker_is_not_reachable_is_said_once() {
+        let check =
+            |why, cause: &str| assert_eq!(docker_is_away(why), format!("Docker is not reachable ({cause})"));
+        check(Some("Docker is not reachable: nobody listens"), "nobody listens");
+        check(
+            Some("Docker did not answer in time: GET /events"),
+            "Docker did not answer in time: GET /events",
+        );
+        check(Some("not asked yet"), "not asked yet");
+        check(None, "no answer yet");
+    }
+
+    #[test]
+    fn where_docker_never_answered_nothing_is_known_of_containers() {
+        let mut docker = node().file.docker;
+        assert_eq!(without_docker(&docker), None);
+        (docker.reachable, docker.problem) = (false, Some("no such file".to_owned()));
+        let away = "Docker is not reachable (no such file): ";
+        assert_eq!(
+            without_docker(&docker).unwrap(),
+            format!("{away}what is shown of containers is what was seen last")
+        );
+        docker.version = None;
+        assert_eq!(
+            without_docker(&docker).unwrap(),
+            format!(
+                "{away}it has not answered since podkeeper began, so that nothing is known of containers"
+            )
+        );
+    }
+}

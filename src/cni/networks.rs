@@ -1,0 +1,203 @@
+//! What all pods share: the network in force, whether there is one, and how many plugins run at once.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::{io, thread};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use super::directory::{self, Network};
+use crate::base::limits;
+use crate::network::Cni;
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, DockerError, RefusalKind, Reply};
+
+/// The networks of this node.
+#[derive(Debug)]
+pub struct Networks {
+    pub(super) dirs: Cni,
+    pub(super) root_dir: String,
+    pub(super) docker: Docker,
+    state: Mutex<State>,
+    turns: Mutex<usize>,
+    turn: Condvar,
+    /// Held for reading while a pod is attached or taken off, for writing while plugins collect.
+    pub(super) work: RwLock<()>,
+    /// Ends the thread that looks for a network.
+    _looks: Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The network in force: it stays when its file goes, as upstream.
+    network: Option<Arc<Network>>,
+    /// Why there is none; `None` before the first look.
+    missing: Option<String>,
+    /// Sandboxes with orders of this daemon: no sweep touches them.
+    live: BTreeSet<String>,
+}
+
+/// Whether pods can be attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ready {
+    Yes,
+    /// Not looked yet.
+    Unknown,
+    /// Why not.
+    No(String),
+}
+
+/// Receives whether the network is ready; `Some`: why it is not. False: nobody hears it any more.
+pub type Tell = Box<dyn Fn(Option<String>) -> bool + Send>;
+
+impl Networks {
+    /// Where plugins are on, a thread looks for a network until there is one. `dirs`: also of use when they are off,
+    /// for pods of an earlier flag.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn start(dirs: Cni, root_dir: String, docker: Docker, tell: Tell) -> io::Result<Arc<Networks>> {
+        let (handle, ends): (Sender<()>, Receiver<()>) = bounded(0);
+        let is_on = dirs.is_on;
+        let networks = Arc::new(Networks {
+            dirs,
+            root_dir,
+            docker,
+            state: Mutex::default(),
+            turns: Mutex::default(),
+            turn: Condvar::new(),
+            work: RwLock::default(),
+            _looks: handle,
+        });
+        if is_on {
+            let own = Arc::downgrade(&networks);
+            let body = move || look_until_ready(&own, &ends, &tell);
+            let named = thread::Builder::new().name("pk-cni-conf".to_owned());
+            named.stack_size(limits::WORKER_STACK).spawn(body)?;
+        }
+        Ok(networks)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether pods can be attached, as far as was looked.
+    #[must_use]
+    pub fn ready(&self) -> Ready {
+        let state = self.lock();
+        match (&state.network, &state.missing) {
+            (Some(_), _) => Ready::Yes,
+            (None, None) => Ready::Unknown,
+            (None, Some(why)) => Ready::No(why.clone()),
+        }
+    }
+
+    /// The network in force, as its file is now.
+    ///
+    /// # Errors
+    /// There is none, and there was none.
+    pub(super) fn network(&self) -> Result<Arc<Network>, String> {
+        let known = self.lock().network.clone();
+        let looked = directory::look(&self.dirs, known.as_ref());
+        let mut state = self.lock();
+        match (looked, known) {
+            (Ok(network), _) => {
+                if state.network.as_ref().is_none_or(|known| known.list != network.list) {
+                    log::info!("network {} of {} is used for pods", network.list.name, network.file_name());
+                }
+                state.network = Some(Arc::clone(&network));
+                state.missing = None;
+                Ok(network)
+            }
+            (Err(why), Some(known)) => {
+                if state.missing.as_ref() != Some(&why.0) {
+                    log::warn!("{}: network {} is used further", why.0, known.list.name);
+                }
+                state.missing = Some(why.0);
+                Ok(known)
+            }
+            (Err(why), None) => {
+                let why = format!("cni config uninitialized: {}", why.0);
+                if state.missing.as_ref() != Some(&why) {
+                    log::warn!("network plugin is not ready: {why}");
+                }
+                state.missing = Some(why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    /// This sandbox has orders.
+    pub(super) fn is_live(&self, sandbox: &str) {
+        self.lock().live.insert(sandbox.to_owned());
+    }
+
+    /// Nothing is held for this sandbox any more.
+    pub(super) fn is_over(&self, sandbox: &str) {
+        self.lock().live.remove(sandbox);
+    }
+
+    /// No order of this daemon is about this sandbox.
+    pub(super) fn is_stranger(&self, sandbox: &str) -> bool {
+        !self.lock().live.contains(sandbox)
+    }
+
+    /// The first process of a container; `None` when it does not run.
+    ///
+    /// # Errors
+    /// Docker's.
+    pub(super) fn process(&self, id: &str) -> Result<Option<u32>, DockerError> {
+        match self.docker.call(&Call::Process { id: id.to_owned() }) {
+            Ok(Reply::Process(pid)) => Ok(pid),
+            Ok(_) => Err(DockerError::BadAnswer("inspect".to_owned())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Docker says that there is no such container.
+    pub(super) fn is_gone(&self, id: &str) -> Result<bool, DockerError> {
+        match self.process(id) {
+            Ok(_) => Ok(false),
+            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for a turn, but not long: plugins of other pods may hang.
+    pub(super) fn enter(&self) -> Turn<'_> {
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |turns: &mut usize| *turns >= limits::CNI_AT_ONCE;
+        let (mut turns, _) = self
+            .turn
+            .wait_timeout_while(turns, limits::CNI_TURN, is_full)
+            .unwrap_or_else(PoisonError::into_inner);
+        *turns = turns.saturating_add(1);
+        Turn(self)
+    }
+}
+
+fn look_until_ready(networks: &Weak<Networks>, ends: &Receiver<()>, tell: &Tell) {
+    while let Some(own) = networks.upgrade() {
+        let missing = own.network().err();
+        drop(own);
+        let is_ready = missing.is_none();
+        if !tell(missing) || is_ready {
+            return;
+        }
+        if ends.recv_timeout(limits::CNI_CONF_LOOK) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+/// Held while plugins work on a pod.
+pub(super) struct Turn<'a>(&'a Networks);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        *turns = turns.saturating_sub(1);
+        self.0.turn.notify_one();
+    }
+}

@@ -1,0 +1,108 @@
+//! What the mind orders, look after look.
+
+use super::*;
+use crate::eviction::manager::Observation;
+
+fn at(seconds: u64) -> Mono {
+    Mono(Duration::from_secs(seconds))
+}
+
+fn mind() -> Mind {
+    let value = Amount::Part(10_000);
+    let threshold = Threshold { signal: Signal::NodeFs, value, grace: Duration::ZERO, reclaim: None };
+    Mind::new(Settings { thresholds: vec![threshold], ..Settings::none() }, Some(Policy::default()))
+}
+
+fn seen(available: u64) -> Seen {
+    let disk = Observation { available, capacity: 1000 };
+    Seen {
+        found: [(Signal::NodeFs, disk), (Signal::ImageFs, disk)].into(),
+        images: Some(Disk { capacity: 1000, available }),
+        dedicated: false,
+    }
+}
+
+fn orders(deeds: &[Deed]) -> Vec<&Deed> {
+    deeds.iter().filter(|deed| !matches!(deed, Deed::Tell(_))).collect()
+}
+
+#[test]
+fn one_run_of_the_collector_follows_the_other() {
+    let mut mind = mind();
+    let gone = |_: &PodKey, _: &str| true;
+    assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)], "ages begin");
+    let waits = mind.look(&seen(50), gone, at(60));
+    assert_eq!(orders(&waits), [&Deed::GiveWay], "the first run is not over");
+    assert_eq!(mind.look(&seen(50), gone, at(60)), [], "it was told");
+    assert_eq!(mind.collected(&Report::default(), at(61)), []);
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(70))), [&Deed::Collect(Order::All)]);
+    mind.collected(&Report::default(), at(71));
+    let more = mind.look(&seen(50), gone, at(80));
+    assert!(matches!(orders(&more)[..], [Deed::Collect(Order::Free(_))]), "{more:?}");
+    assert_eq!(
+        mind.look(&seen(50), gone, at(80)),
+        [],
+        "what is being freed may be enough for all pods to stay"
+    );
+    mind.collected(&Report::default(), at(81));
+    let counts = mind.look(&seen(50), gone, at(81));
+    assert!(matches!(counts[..], [Deed::Measure(_)]), "{counts:?}");
+    assert_eq!(mind.counts(Signal::NodeFs, vec!["a".into(), "b".into()], at(81)), Some("a".into()));
+    assert_eq!(mind.counted(Signal::NodeFs, "a", at(82)), Some("b".into()));
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(83))), Vec::<&Deed>::new(), "one pod is to be counted");
+    assert_eq!(mind.watch_count(0, at(200)), Some(("b".into(), None)), "which hangs, and holds up nothing");
+    assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
+}
+
+/// A node that was short of disk at its start waited for a minute for what was known a moment later.
+#[test]
+fn what_is_not_known_at_the_start_is_asked_again_soon() {
+    let mut mind = mind();
+    let gone = |_: &PodKey, _: &str| true;
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(0))), [&Deed::Collect(Order::All)]);
+    mind.collected(&Report { unheard: true, ..Report::default() }, at(1));
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(5))), Vec::<&Deed>::new());
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(12))), [&Deed::Collect(Order::All)]);
+}
+
+/// Docker that answered before the first look had its disk looked at two minutes later, and not ten seconds.
+#[test]
+fn a_node_that_starts_is_looked_at_often_though_it_is_far_from_every_threshold() {
+    let mut mind = mind();
+    for look in 0..limits::EVICTION_FIRST_LOOKS {
+        _ = mind.look(&seen(900), |_, _| true, at(u64::from(look) * 10));
+        assert_eq!(
+            mind.rest(&seen(900).found, at(u64::from(look) * 10)),
+            Some(limits::EVICTION_NEAR),
+            "{look}"
+        );
+    }
+    _ = mind.look(&seen(900), |_, _| true, at(900));
+    assert!(mind.rest(&seen(900).found, at(900)) > Some(limits::EVICTION_NEAR));
+}
+
+#[test]
+fn what_is_known_is_not_told_again() {
+    let mut mind = mind();
+    let told =
+        |deeds: Vec<Deed>| deeds.iter().filter(|d| matches!(d, Deed::Tell(News::Pressures(_)))).count();
+    assert_eq!(told(mind.look(&seen(900), |_, _| true, at(0))), 0);
+    assert_eq!(told(mind.look(&seen(50), |_, _| true, at(10))), 1);
+    assert_eq!(told(mind.look(&seen(50), |_, _| true, at(20))), 0);
+    assert_eq!(told(mind.look(&seen(900), |_, _| true, at(30))), 0, "the transition period");
+    assert_eq!(told(mind.look(&seen(900), |_, _| true, at(320))), 1);
+}
+
+/// The keeper looked as fast as it could while a collection took longer than the time between two.
+#[test]
+fn what_is_due_and_cannot_be_done_is_not_looked_for_all_the_time() {
+    let policy = Policy { max_age: Duration::from_secs(3600), ..Policy::default() };
+    let mut mind = Mind::new(Settings::none(), Some(policy));
+    let gone = |_: &PodKey, _: &str| true;
+    assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)]);
+    assert_eq!(mind.look(&seen(900), gone, at(1000)), [], "the run is not over");
+    assert_eq!(mind.rest(&seen(900).found, at(1000)), Some(limits::EVICTION_NEAR));
+    mind.collected(&Report::default(), at(1001));
+    assert_eq!(mind.look(&Seen::default(), gone, at(1002)), [], "where Docker's files are is not known");
+    assert_eq!(mind.rest(&Seen::default().found, at(1002)), Some(limits::EVICTION_NEAR));
+}

@@ -1,0 +1,208 @@
+//! What a source may have of what is there once only: places before others, room on the disk, rights when a pod has to go.
+//! What was not said follows from where the source stands: who may do less than another source may hurts that one least.
+
+use std::fmt;
+
+use super::level::Level;
+use super::source_policy::{Policies, SourcePolicy};
+use crate::base::duration::duration;
+use crate::base::{limits, quantity};
+use crate::pod::{Source, priority};
+
+/// How much something may be at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Most {
+    /// So many bytes.
+    Bytes(u64),
+    /// So much of all there is, in percent.
+    Percent(u8),
+    /// Nothing forbids any.
+    All,
+}
+
+impl Most {
+    /// Parses `10Gi`, `10%` or `*`.
+    ///
+    /// # Errors
+    /// The problem with the text.
+    pub fn parse(text: &str) -> Result<Most, String> {
+        let wrong = || format!("{text:?} must be a size, like 10Gi, or a part, like 10%, or *");
+        match text.trim() {
+            "*" => Ok(Most::All),
+            text if text.ends_with('%') => share(text).map(Most::Percent),
+            text => {
+                let bytes = quantity::value(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
+                bytes.map(Most::Bytes).ok_or_else(wrong)
+            }
+        }
+    }
+
+    /// In bytes, of so many.
+    #[must_use]
+    pub fn of(self, capacity: u64) -> u64 {
+        match self {
+            Most::Bytes(bytes) => bytes,
+            Most::Percent(percent) => part(capacity, percent),
+            Most::All => u64::MAX,
+        }
+    }
+}
+
+impl fmt::Display for Most {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Most::Bytes(bytes) => f.write_str(&quantity::bytes(i64::try_from(*bytes).unwrap_or(i64::MAX))),
+            Most::Percent(percent) => write!(f, "{percent}%"),
+            Most::All => f.write_str("*"),
+        }
+    }
+}
+
+/// Parses a part, `10%`, at most all of it: `*` is 100%.
+pub(super) fn share(text: &str) -> Result<u8, String> {
+    let percent = match text.trim() {
+        "*" => Some(100),
+        text => text.strip_suffix('%').and_then(|number| number.trim().parse().ok()),
+    };
+    percent
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| format!("{text:?} must be a part of at most 100%, like 10%"))
+}
+
+/// Parses a longest grace, `10m`, in whole seconds; `*` is any.
+pub(super) fn longest(text: &str) -> Result<u32, String> {
+    match text.trim() {
+        "*" => Ok(u32::MAX),
+        text => duration(text).map(|time| u32::try_from(time.as_secs()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// So many percent of it.
+#[must_use]
+pub fn part(whole: u64, percent: u8) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+}
+
+/// Where a source stands among others, by the level that its pods are held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Held to none.
+    Free,
+    /// Held to one, as strict as the others'.
+    Alike,
+    /// Held to a stricter one than another source.
+    Behind,
+}
+
+impl Standing {
+    fn max_priority(self) -> i32 {
+        match self {
+            Standing::Free => i32::MAX,
+            Standing::Alike => priority::HIGHEST_OF_USERS,
+            Standing::Behind => 0,
+        }
+    }
+
+    fn max_claim_storage(self) -> Most {
+        match self {
+            Standing::Free => Most::All,
+            Standing::Alike => Most::Percent(50),
+            Standing::Behind => Most::Percent(10),
+        }
+    }
+
+    fn max_requests(self) -> u8 {
+        match self {
+            Standing::Free | Standing::Alike => 100,
+            Standing::Behind => 10,
+        }
+    }
+
+    fn max_grace(self) -> u32 {
+        match self {
+            Standing::Free | Standing::Alike => u32::MAX,
+            Standing::Behind => limits::GRACE_BEHIND,
+        }
+    }
+
+    fn evict_first(self) -> bool {
+        self == Standing::Behind
+    }
+}
+
+impl Policies {
+    /// The highest priority that counts for pods of this source. Who may not have a privileged pod may have no critical
+    /// one either, which is never evicted: others would be in its place. Who may do less than another source
+    /// may not come before its pods at all, unless an operator says so.
+    #[must_use]
+    pub fn max_priority(&self, source: Source) -> i32 {
+        self.of(source).max_priority.unwrap_or_else(|| self.standing(source, &Source::ALL).max_priority())
+    }
+
+    /// What all claims of this source on this node's disk may hold together, of the file system they are on. No eviction
+    /// empties a claim, and the sizes that claims ask for are the source's own word: without an end to them others would
+    /// go for what it fills.
+    #[must_use]
+    pub fn max_claim_storage(&self, source: Source) -> Most {
+        let said = self.of(source).max_claim_storage;
+        said.unwrap_or_else(|| self.standing(source, &Source::ALL).max_claim_storage())
+    }
+
+    /// Percent of the node's memory or disk that requests of this source's pods may be together to count whole when a pod has
+    /// to go: a pod that asks for all there is would never be above its request, and others would go first.
+    #[must_use]
+    pub fn max_requests(&self, source: Source) -> u8 {
+        self.of(source).max_requests.unwrap_or_else(|| self.standing(source, &Source::ALL).max_requests())
+    }
+
+    /// Its pods are held to a stricter level than those of another source.
+    #[must_use]
+    pub fn is_behind(&self, source: Source) -> bool {
+        let said = self.of(source).is_behind;
+        said.unwrap_or_else(|| self.standing(source, &Source::ALL) == Standing::Behind)
+    }
+
+    /// The longest grace that counts for pods of this source, seconds. A pod that is told to end and does not has its name,
+    /// its ports and what it uses for as long, and others wait for it at a drain.
+    #[must_use]
+    pub fn max_grace(&self, source: Source) -> u32 {
+        self.of(source).max_grace.unwrap_or_else(|| self.standing(source, &Source::ALL).max_grace())
+    }
+
+    /// Whether this source's pods go before those of others when the node is short, whatever each is known to use. A pod
+    /// has many ways to use what nobody can count as its own, and those of others would go for it.
+    #[must_use]
+    pub fn evict_first(&self, source: Source) -> bool {
+        self.of(source).evict_first.unwrap_or_else(|| self.standing(source, &Source::ALL).evict_first())
+    }
+
+    /// The same where a node has these sources and no others, none for what is not known: a source need not stand behind one
+    /// that is not there.
+    #[must_use]
+    pub fn settled(self, declared: &[Source]) -> Policies {
+        let among = if declared.is_empty() { &Source::ALL[..] } else { declared };
+        Source::ALL.into_iter().fold(self, |all, source| {
+            let (of, standing) = (all.of(source).clone(), all.standing(source, among));
+            let policy = SourcePolicy {
+                max_priority: of.max_priority.or(Some(standing.max_priority())),
+                max_claim_storage: of.max_claim_storage.or(Some(standing.max_claim_storage())),
+                max_requests: of.max_requests.or(Some(standing.max_requests())),
+                is_behind: Some(standing == Standing::Behind),
+                max_grace: of.max_grace.or(Some(standing.max_grace())),
+                evict_first: of.evict_first.or(Some(standing.evict_first())),
+                ..of
+            };
+            all.with(source, policy)
+        })
+    }
+
+    fn standing(&self, source: Source, among: &[Source]) -> Standing {
+        let level = |source| self.of(source).pod_security.map_or(Level::Privileged, |at| at.level);
+        let loosest = among.iter().copied().map(level).min().unwrap_or(Level::Privileged);
+        match level(source) {
+            Level::Privileged => Standing::Free,
+            own if own > loosest => Standing::Behind,
+            Level::Baseline | Level::Restricted => Standing::Alike,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the daemon's threads do, as the watch, the log and the status tell it.
+//!
+//! Never here: who hangs, and what follows from it.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::base::pulse;
+use crate::pod::{PodKey, Source};
+
+/// The threads that are watched.
+pub type Pulses = pulse::Pulses<Task>;
+
+/// What one thread of the daemon does.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Task {
+    /// The main loop.
+    MainLoop,
+    /// The work for one pod.
+    Pod(PodKey),
+    /// A source: it is read, and what it says is judged.
+    Source(Source),
+    /// What a source said is written to the disk.
+    Store(Source),
+    /// Docker's events and lists.
+    Events,
+    /// The keeper of the node.
+    Keeper,
+    /// Connections to the daemon's own ports.
+    Servers,
+    /// The node's certificates.
+    Certificates,
+    /// What an API server is told of the node.
+    Heartbeat,
+    /// What an API server is told of pods.
+    PodStatus,
+    /// What an API server is told of events.
+    ApiEvents,
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Task::MainLoop => f.write_str("the main loop"),
+            Task::Pod(key) => write!(f, "pod {key}"),
+            Task::Source(source) => write!(f, "the {source} source"),
+            Task::Store(source) => write!(f, "the store of source {source}"),
+            Task::Events => f.write_str("Docker's event stream"),
+            Task::Keeper => f.write_str("the keeper of the node"),
+            Task::Servers => f.write_str("the servers"),
+            Task::Certificates => f.write_str("the node's certificates"),
+            Task::Heartbeat => f.write_str("what the API server is told of the node"),
+            Task::PodStatus => f.write_str("what the API server is told of pods"),
+            Task::ApiEvents => f.write_str("what the API server is told of events"),
+        }
+    }
+}
+
+/// As words: the status file is read by people.
+impl Serialize for Task {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -1,0 +1,30 @@
+//! What the workers that asked for an image are told.
+//!
+//! Never here: waiting for a worker.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use crate::machine::{PullOutcome, PullRequest, Pulled};
+use crate::worker::mailbox::Mailbox;
+
+/// Where an answer goes; the preparation of the sandbox image needs none. A worker that has ended reads none.
+pub(super) type Answer = Option<Weak<Mailbox>>;
+
+/// With how long the pull took, and the image's bytes.
+pub(super) fn reply(
+    request: &PullRequest,
+    answer: &Answer,
+    outcome: PullOutcome,
+    (took, size): (Duration, Option<u64>),
+) {
+    if let Some(mailbox) = answer.as_ref().and_then(Weak::upgrade) {
+        let pulled = Pulled { image: request.image.clone(), outcome, took, size };
+        mailbox.put(|slot| slot.pulled(pulled));
+    }
+}
+
+/// A worker still holds this mailbox, and will read the answer.
+pub(super) fn is_read(answer: &Answer) -> bool {
+    answer.as_ref().is_none_or(|mailbox| mailbox.strong_count() > 0)
+}

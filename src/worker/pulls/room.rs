@@ -1,0 +1,23 @@
+//! Room for one more image in the record of whose secrets brought which.
+//!
+//! Never here: what may be forgotten; an image that is here stays recorded.
+
+use super::Shared;
+use crate::base::order;
+use crate::garbage::images::full_names;
+use crate::machine::PullRequest;
+use crate::runtime::{Call, Reply};
+
+impl Shared {
+    /// A pull of this image with secrets can be noted; images that are gone make room.
+    pub(super) fn has_room(&self, request: &PullRequest) -> bool {
+        let (image, behind) = (&request.image, self.queue().is_behind(request.source));
+        if !self.grants.has_room(image, behind)
+            && let Ok(Reply::Images(images)) = self.docker.call(&Call::ImageList)
+        {
+            let names = order::set(images.iter().flat_map(full_names));
+            self.grants.forget_gone(|image, id| names.contains(image) || names.contains(id));
+        }
+        self.grants.has_room(image, behind)
+    }
+}
