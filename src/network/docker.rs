@@ -106,6 +106,25 @@ impl PodNetwork {
         drop(network.done.wait_timeout_while(state, limits::NETWORK_PATIENCE, waits));
     }
 
+    /// A sandbox is about to be made that wants this network (`mode`: as in `HostConfig.NetworkMode`). Where the
+    /// network could not be made, Docker may answer again and nobody has noticed yet: it is asked once more, and
+    /// waited for as for a pod.
+    pub fn before_a_sandbox(network: &Arc<PodNetwork>, mode: &str) {
+        let is_wanted = network.wanted.as_ref().is_some_and(|wanted| wanted.name == mode);
+        if !is_wanted || network.lock().known != Known::Failed {
+            return;
+        }
+        network.lock().ensure = true;
+        PodNetwork::work(network);
+        network.wait_until_there();
+    }
+
+    /// Waits for the work under way, but not long.
+    fn wait_until_there(&self) {
+        let waits = |state: &mut State| state.runs && (state.ensure || state.known != Known::There);
+        drop(self.done.wait_timeout_while(self.lock(), limits::NETWORK_PATIENCE, waits));
+    }
+
     /// Docker answers again, or for the first time: has the network made that pods wait for, and removes
     /// those of earlier flags. Waits for the network of the pods, but not long: pods start after this call.
     pub fn connected(network: &Arc<PodNetwork>) {
@@ -116,8 +135,7 @@ impl PodNetwork {
         drop(state);
         PodNetwork::work(network);
         if wanted {
-            let waits = |state: &mut State| state.runs && (state.ensure || state.known != Known::There);
-            drop(network.done.wait_timeout_while(network.lock(), limits::NETWORK_PATIENCE, waits));
+            network.wait_until_there();
         }
     }
 
@@ -173,10 +191,12 @@ impl PodNetwork {
             (Task::Ensure, Some(wanted)) => {
                 let looked = self.look(wanted);
                 let known = if looked.is_ok() { Known::There } else { Known::Failed };
+                let before = std::mem::replace(&mut self.lock().known, known);
                 if let Err(error) = looked {
-                    log::warn!("network {} of the pods: {error}; tried again later", wanted.name);
+                    // Each try of a sandbox asks again while Docker is away: the log says it once.
+                    let level = if before == Known::Failed { log::Level::Debug } else { log::Level::Warn };
+                    log::log!(level, "network {} of the pods: {error}; tried again later", wanted.name);
                 }
-                self.lock().known = known;
             }
             (Task::Remove, Some(wanted)) => self.remove_if_unused(wanted),
             (Task::Tidy, _) => self.remove_former(),

@@ -401,6 +401,7 @@ impl Body {
             // The main loop is gone: this thread ends with its next step.
             _ = (self.tools.tell.0)(FromPod::Happened(event));
         }
+        PodNetwork::before_a_sandbox(&self.tools.network, &create.body.host_config.namespaces.network_mode);
         self.begin(token, &Call::Create { name: create.name, body: create.body }, None);
     }
 
