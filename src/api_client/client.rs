@@ -24,7 +24,7 @@ use super::rate::Bucket;
 use super::request::Request;
 use super::watch::Watch;
 use crate::base::dial::Names;
-use crate::base::limits;
+use crate::base::{limits, pulse};
 use crate::runtime::http1::{Head, Parser};
 
 /// See the head of this file. Clones share everything.
@@ -221,7 +221,8 @@ impl Client {
             } else {
                 until
             };
-            let waited = self.shared.freed.wait_timeout(pool, wake.saturating_duration_since(now));
+            let left = wake.saturating_duration_since(now);
+            let waited = pulse::waits(|| self.shared.freed.wait_timeout(pool, left));
             pool = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

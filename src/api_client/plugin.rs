@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::kubeconfig::{Address, Plugin, token_of};
 use crate::base::clock::{Clock as _, System, Timestamp};
 use crate::base::concealed::Concealed;
-use crate::base::{limits, program, regular};
+use crate::base::{limits, program, pulse, regular};
 
 /// Certificate and key, PEM.
 pub type Pair = (Concealed<Vec<u8>>, Concealed<Vec<u8>>);
@@ -73,7 +73,7 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
             return Err(format!("no thread could be started for the credential plugin {name}: {error}"));
         }
     }
-    let said = said.recv_timeout(within);
+    let said = pulse::waits(|| said.recv_timeout(within));
     let mut wait = limits::HELPER_LOOK;
     let status = loop {
         match child.try_wait() {
@@ -81,7 +81,7 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
             Ok(Some(status)) if !matches!(said, Ok(Err(_))) => break Ok(status),
             Ok(Some(_)) => break Err(format!("the credential plugin {name} says too much")),
             Ok(None) if begun.elapsed() < within && !matches!(said, Err(_) | Ok(Err(_))) => {
-                thread::sleep(wait)
+                pulse::waits(|| thread::sleep(wait));
             }
             Ok(None) => {
                 _ = child.kill();

@@ -1,6 +1,6 @@
 //! The first half of a connection to a server somewhere: its addresses, TCP, and reads and writes that end at a time.
 //!
-//! Never here: a wait without an end.
+//! Never here: a wait without an end; a wait that makes its thread look busy.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::base::limits;
+use crate::base::{limits, pulse};
 
 /// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it gets a thread
 /// of its own, and as long as that one hangs there is no second.
@@ -49,7 +49,7 @@ impl Names {
             self.hangs.store(false, Ordering::Release);
             return Err(format!("no thread could be started to resolve {}: {error}", host));
         }
-        match wait.recv_timeout(patience) {
+        match pulse::waits(|| wait.recv_timeout(patience)) {
             Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
             Ok(Ok(_)) => Err(format!("the name {} has no address", host)),
             Ok(Err(error)) => Err(format!("the name {} cannot be resolved: {error}", host)),
@@ -72,7 +72,7 @@ pub fn connect(addresses: &[SocketAddr], patience: Duration, whole: Instant) -> 
         if turn.is_zero() {
             return Err(format!("no connection within {:?}", patience));
         }
-        match TcpStream::connect_timeout(address, turn) {
+        match pulse::waits(|| TcpStream::connect_timeout(address, turn)) {
             Ok(stream) => return Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 last = format!("no connection within {:?}", patience);
@@ -108,17 +108,52 @@ fn late(error: io::Error) -> io::Error {
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
-        (&*self.stream).read(buffer).map_err(late)
+        pulse::waits(|| (&*self.stream).read(buffer)).map_err(late)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
-        (&*self.stream).write(buffer).map_err(late)
+        pulse::waits(|| (&*self.stream).write(buffer)).map_err(late)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::base::pulse::Pulses;
+
+    #[test]
+    fn a_thread_that_reads_from_a_quiet_server_waits_and_is_not_busy() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let (mut server, _) = listener.accept().unwrap();
+        let pulses = Pulses::default();
+        let (of_thread, shared) = (pulses.clone(), Arc::clone(&stream));
+        let (told, tells) = mpsc::sync_channel(0);
+        let thread = thread::spawn(move || {
+            of_thread.join(());
+            told.send(()).unwrap();
+            let mut socket = Socket { stream: shared, until: Instant::now() + Duration::from_secs(600) };
+            let read = socket.read(&mut [0]).unwrap();
+            told.send(()).unwrap();
+            read
+        });
+        tells.recv().unwrap();
+        let limit = Instant::now() + Duration::from_secs(60);
+        while !pulses.busy().is_empty() {
+            assert!(Instant::now() < limit, "it waits for the server, and counts as busy");
+            thread::yield_now();
+        }
+        server.write_all(b"x").unwrap();
+        tells.recv().unwrap();
+        assert_eq!(thread.join().unwrap(), 1);
     }
 }
