@@ -31,10 +31,8 @@ pub fn init(verbosity: u8) {
         // The bound of the log crate says how much: it can change.
         _ => builder.filter_level(LevelFilter::Trace),
     };
-    // Below `warn` these libraries log URLs with their queries, which may hold credentials.
-    for library in ["ureq", "ureq_proto", "rustls"] {
-        builder.filter_module(library, LevelFilter::Warn);
-    }
+    // Below `warn` this library may log what is exchanged.
+    builder.filter_module("rustls", LevelFilter::Warn);
     builder.format(move |out, record| {
         let thread = std::thread::current();
         let line = line(style, clock.now().wall, thread.name().unwrap_or("pk"), record);

@@ -129,9 +129,11 @@ pub const URL_WHOLE: Duration = Duration::from_secs(30);
 pub const URL_REDIRECTS: usize = 5;
 /// Most addresses of a name that are tried.
 pub const URL_ADDRESSES: usize = 16;
-/// Longest answer head, bytes; less than [`URL_BUFFER`].
+/// Longest URL, bytes.
+pub const URL_LENGTH: usize = 65_534;
+/// Longest answer head with its interim ones, bytes.
 pub const URL_HEAD: usize = 16 * 1024;
-/// Bytes of a connection's buffer in each direction, allocated for the length of one poll.
+/// Bytes that are read of a body at once, allocated for the length of one request.
 pub const URL_BUFFER: usize = 32 * 1024;
 /// Largest value of `--manifest-url-max-size`, bytes.
 pub const URL_BODY_MAX: usize = 64 * 1024 * 1024;

@@ -2,24 +2,18 @@
 //!
 //! A deadline holds for a phase as a whole: a server that sends a byte now and then gains nothing by it.
 
-use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
-};
 
 use super::Patience;
 use super::tls;
 use super::url::ManifestUrl;
 use crate::base::dial::{self, Socket};
-use crate::base::limits;
 use crate::base::tls::{words, words_of};
 
 /// Connects to the first address that answers, and speaks TLS if there is a configuration for it.
@@ -51,7 +45,7 @@ pub fn dial(
             Stream::Tls(Box::new(StreamOwned::new(tls, socket)))
         }
     };
-    Ok(Line { buffers: LazyBuffers::new(limits::URL_BUFFER, limits::URL_BUFFER), stream })
+    Ok(Line(stream))
 }
 
 fn handshake_words(error: &io::Error, patience: &Patience) -> String {
@@ -75,114 +69,57 @@ enum Stream {
     Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
-impl Stream {
-    fn socket(&mut self) -> &mut Socket {
-        match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(tls) => &mut tls.sock,
-        }
-    }
+/// Which limit a deadline is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// That of this phase.
+    Phase,
+    /// That of the whole poll.
+    Whole,
 }
 
 /// A connection that is ready for one request.
-pub struct Line {
-    buffers: LazyBuffers,
-    stream: Stream,
-}
+#[derive(Debug)]
+pub struct Line(Stream);
 
-impl fmt::Debug for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Line")
+impl Line {
+    /// What follows ends at the earlier of these times; which one that is.
+    pub fn set_until(&mut self, phase: Instant, whole: Instant) -> Late {
+        let socket = match &mut self.0 {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(tls) => &mut tls.sock,
+        };
+        socket.until = phase.min(whole);
+        if phase < whole { Late::Phase } else { Late::Whole }
     }
-}
 
-/// ureq's limit of this phase becomes the socket's deadline; a read that is interrupted is made again.
-fn until_done<T>(
-    stream: &mut Stream,
-    timeout: NextTimeout,
-    mut io: impl FnMut(&mut Stream) -> io::Result<T>,
-) -> Result<T, ureq::Error> {
-    if !timeout.after.is_not_happening() {
-        stream.socket().until = Instant::now() + *timeout.after;
-    }
-    loop {
-        match io(stream) {
-            Ok(done) => return Ok(done),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(ureq::Error::Timeout(timeout.reason));
-            }
-            Err(error) => return Err(error.into()),
+    /// Sends all bytes.
+    ///
+    /// # Errors
+    /// The time, or the connection.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.0 {
+            Stream::Plain(socket) => socket.write_all(bytes),
+            Stream::Tls(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
         }
     }
-}
 
-impl Transport for Line {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        &mut self.buffers
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let output = self.buffers.output().get(..amount).unwrap_or_default();
-        until_done(&mut self.stream, timeout, |stream| match stream {
-            Stream::Plain(socket) => socket.write_all(output),
-            Stream::Tls(tls) => tls.write_all(output).and_then(|()| tls.flush()),
-        })
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let input = self.buffers.input_append_buf();
-        let amount = until_done(&mut self.stream, timeout, |stream| match stream {
-            Stream::Plain(socket) => socket.read(input),
-            Stream::Tls(tls) => tls.read(input),
-        })?;
-        self.buffers.input_appended(amount);
-        Ok(amount > 0)
-    }
-
-    fn is_open(&mut self) -> bool {
-        // Asked of connections that are to be used again: there are none.
-        false
-    }
-
-    fn is_tls(&self) -> bool {
-        matches!(self.stream, Stream::Tls(_))
-    }
-}
-
-/// Hands ureq the connection that is there already.
-#[derive(Debug)]
-pub struct Ready(Mutex<Option<Line>>);
-
-impl Ready {
-    /// For one request.
-    #[must_use]
-    pub fn new(line: Line) -> Ready {
-        Ready(Mutex::new(Some(line)))
-    }
-}
-
-impl Connector for Ready {
-    type Out = Line;
-
-    fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Line>, ureq::Error> {
-        Ok(self.0.lock().ok().and_then(|mut line| line.take()))
-    }
-}
-
-/// ureq wants an address; the connection is there already.
-#[derive(Debug)]
-pub struct Nowhere;
-
-impl Resolver for Nowhere {
-    fn resolve(
-        &self,
-        _: &ureq::http::Uri,
-        _: &ureq::config::Config,
-        _: NextTimeout,
-    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let mut addresses = self.empty();
-        addresses.push((Ipv4Addr::UNSPECIFIED, 0).into());
-        Ok(addresses)
+    /// Reads what is there, at least one byte.
+    ///
+    /// # Errors
+    /// The time, the connection or its end.
+    pub fn read<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        let length = loop {
+            let read = match &mut self.0 {
+                Stream::Plain(socket) => socket.read(buffer),
+                Stream::Tls(tls) => tls.read(buffer),
+            };
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        Ok(buffer.get(..length).unwrap_or_default())
     }
 }

@@ -3,20 +3,20 @@
 //! Nothing that the server says is believed further than it can be checked: not its length, not where it
 //! redirects to, not that a connection's end is the body's end. Texts repeat no query and no header.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rustls::ClientConfig;
-use ureq::http::{HeaderMap, Request, StatusCode, header};
-use ureq::{Agent, Timeout};
 
-use super::dial::{self, Nowhere, Ready};
+use super::answer::{self, Head};
+use super::dial::{self, Late, Line};
 use super::url::ManifestUrl;
 use super::{Patience, Settings, tls};
 use crate::base::concealed::Concealed;
 use crate::base::dial::Names;
+use crate::base::http::{Body, Broken};
 use crate::base::limits;
 use crate::base::tls::words_of;
 
@@ -50,7 +50,7 @@ pub enum Fetched {
         validators: Validators,
     },
     /// 404 or 410.
-    Missing(StatusCode),
+    Missing(u16),
 }
 
 /// The server of one poll: its addresses and how to speak to it.
@@ -98,37 +98,70 @@ impl<'s> Server<'s> {
 
     fn get_once(&self, url: &ManifestUrl, limit: usize, validators: &Validators) -> Result<Step, String> {
         let patience = &self.settings.patience;
-        let line = dial::dial(url, &self.addresses, self.tls.as_ref(), patience, self.whole)?;
-        let agent = Agent::with_parts(config(patience, self.whole), Ready::new(line), Nowhere);
-        let request = request(url, self.settings, validators).map_err(|e| format!("no request: {e}"))?;
-        let mut response = agent.run(request).map_err(|e| words(e, patience))?;
-        let (status, headers) = (response.status(), response.headers());
-        match status {
-            StatusCode::OK => {}
-            StatusCode::NOT_MODIFIED if !validators.is_empty() => return Ok(Step::Done(Fetched::Unchanged)),
-            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Step::Done(Fetched::Missing(status))),
-            StatusCode::MOVED_PERMANENTLY
-            | StatusCode::FOUND
-            | StatusCode::SEE_OTHER
-            | StatusCode::TEMPORARY_REDIRECT
-            | StatusCode::PERMANENT_REDIRECT => {
-                let location = text(headers, header::LOCATION.as_str()).unwrap_or_default();
-                return Ok(Step::Redirect(location.to_owned()));
+        let mut line = dial::dial(url, &self.addresses, self.tls.as_ref(), patience, self.whole)?;
+        let failed = |error: &io::Error, late| words(error, late, patience);
+        let request = request(url, self.settings, validators);
+        let late = line.set_until(Instant::now() + patience.first_byte, self.whole);
+        line.send(request.as_bytes()).map_err(|error| failed(&error, late))?;
+        let late = line.set_until(Instant::now() + patience.first_byte, self.whole);
+        let mut begun = Vec::new();
+        let head = read_head(&mut line, &mut begun, |error| failed(error, late))?;
+        match head.status {
+            200 => {}
+            304 if !validators.is_empty() => return Ok(Step::Done(Fetched::Unchanged)),
+            404 | 410 => return Ok(Step::Done(Fetched::Missing(head.status))),
+            301 | 302 | 303 | 307 | 308 => {
+                return Ok(Step::Redirect(head.text("location").unwrap_or_default().to_owned()));
             }
-            _ => return Err(answered(status)),
+            status => return Err(answered(status)),
         }
-        check_head(headers, limit)?;
+        let mut body = check_head(&head, limit)?;
         let validators =
-            Validators { etag: kept(headers, "etag"), last_modified: kept(headers, "last-modified") };
-        let mut bytes = Vec::new();
-        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        let body = response.body_mut().as_reader().take(most).read_to_end(&mut bytes);
-        body.map_err(|e| words(e.into(), patience))?;
-        if bytes.len() > limit {
-            return Err(too_large(limit));
+            Validators { etag: kept(&head, "etag"), last_modified: kept(&head, "last-modified") };
+        let late = line.set_until(self.whole, self.whole);
+        let mut bytes = Concealed(Vec::new());
+        let mut buffer = vec![0; limits::URL_BUFFER];
+        feed(&mut body, &begun, &mut bytes.0, limit)?;
+        while !body.is_done() {
+            let piece = line.read(&mut buffer).map_err(|error| failed(&error, late))?;
+            feed(&mut body, piece, &mut bytes.0, limit)?;
         }
-        Ok(Step::Done(Fetched::Body { bytes: Concealed(bytes), validators }))
+        Ok(Step::Done(Fetched::Body { bytes, validators }))
     }
+}
+
+/// Reads the head of the answer, past interim ones; `rest` gets what came of the body with it.
+fn read_head(
+    line: &mut Line,
+    rest: &mut Vec<u8>,
+    failed: impl Fn(&io::Error) -> String,
+) -> Result<Head, String> {
+    let mut buffer = vec![0; limits::URL_HEAD];
+    let mut taken = 0_usize;
+    loop {
+        if let Some((head, end)) = answer::head(rest).map_err(|_| BROKEN.to_owned())? {
+            rest.drain(..end);
+            if !answer::is_interim(&head) {
+                return Ok(head);
+            }
+            taken = taken.saturating_add(end);
+            continue;
+        }
+        let room = limits::URL_HEAD.saturating_sub(taken).saturating_sub(rest.len());
+        if room == 0 {
+            return Err(format!("the answer's head is larger than {} bytes", limits::URL_HEAD));
+        }
+        let piece = line.read(buffer.get_mut(..room).unwrap_or_default()).map_err(|error| failed(&error))?;
+        rest.extend_from_slice(piece);
+    }
+}
+
+/// Appends what belongs to the body.
+fn feed(body: &mut Body, mut piece: &[u8], bytes: &mut Vec<u8>, limit: usize) -> Result<(), String> {
+    body.feed(&mut piece, bytes).map_err(|why| match why {
+        Broken::TooLong => too_large(limit),
+        _ => BROKEN.to_owned(),
+    })
 }
 
 enum Step {
@@ -138,76 +171,70 @@ enum Step {
 
 /// How a status is told.
 #[must_use]
-pub fn answered(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("the server answers {} {reason}", status.as_u16()),
-        None => format!("the server answers {}", status.as_u16()),
+pub fn answered(status: u16) -> String {
+    match answer::reason(status) {
+        Some(reason) => format!("the server answers {status} {reason}"),
+        None => format!("the server answers {status}"),
     }
 }
 
-fn config(patience: &Patience, whole: Instant) -> ureq::config::Config {
-    Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        // Proxies of the environment are for people: see the man page.
-        .proxy(None)
-        .user_agent(concat!("podkeeper/", env!("CARGO_PKG_VERSION")))
-        .accept_encoding("identity")
-        .max_response_header_size(limits::URL_HEAD)
-        .max_idle_connections(0)
-        .timeout_send_request(Some(patience.first_byte))
-        .timeout_recv_response(Some(patience.first_byte))
-        .timeout_global(Some(whole.saturating_duration_since(Instant::now())))
-        .build()
-}
-
-fn request(
-    url: &ManifestUrl,
-    settings: &Settings,
-    validators: &Validators,
-) -> Result<Request<()>, ureq::http::Error> {
-    let mut request = Request::get(url.full()).header(header::CONNECTION, "close");
+/// The request. The operator's headers take the place of those that are only usual. Proxies of the environment are for
+/// people: see the man page.
+fn request(url: &ManifestUrl, settings: &Settings, validators: &Validators) -> String {
+    let usual = [
+        ("host", url.authority()),
+        ("user-agent", concat!("podkeeper/", env!("CARGO_PKG_VERSION")).to_owned()),
+        ("accept", "*/*".to_owned()),
+    ];
+    let mut text = format!("GET {} HTTP/1.1\r\n", url.target());
+    let mut add = |name: &str, value: &str| {
+        for part in [name, ": ", value, "\r\n"] {
+            text.push_str(part);
+        }
+    };
+    for (name, value) in &usual {
+        if settings.headers.iter().all(|header| header.name != *name) {
+            add(name, value);
+        }
+    }
+    add("accept-encoding", "identity");
+    add("connection", "close");
     for header in &settings.headers {
-        request = request.header(&header.name, &header.value);
+        add(&header.name, &header.value);
     }
     if let Some(etag) = &validators.etag {
-        request = request.header(header::IF_NONE_MATCH, etag);
+        add("if-none-match", etag);
     }
     if let Some(time) = &validators.last_modified {
-        request = request.header(header::IF_MODIFIED_SINCE, time);
+        add("if-modified-since", time);
     }
-    request.body(())
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
+    text.push_str("\r\n");
+    text
 }
 
 /// A validator, if it is one that can be sent back.
-fn kept(headers: &HeaderMap, name: &str) -> Option<String> {
-    text(headers, name).filter(|t| !t.is_empty() && t.len() <= limits::URL_VALIDATOR).map(str::to_owned)
+fn kept(head: &Head, name: &str) -> Option<String> {
+    head.text(name).filter(|t| !t.is_empty() && t.len() <= limits::URL_VALIDATOR).map(str::to_owned)
 }
 
-/// Refuses what could never be read whole, or is no manifest, before it is read.
-fn check_head(headers: &HeaderMap, limit: usize) -> Result<(), String> {
-    let coding = text(headers, "content-encoding").unwrap_or("identity").trim();
+/// The reader of the body. Refuses what could never be read whole, or is no manifest, before it is read.
+fn check_head(head: &Head, limit: usize) -> Result<Body, String> {
+    let coding = head.text("content-encoding").unwrap_or("identity");
     if !coding.eq_ignore_ascii_case("identity") {
         return Err("the server sends an encoded (compressed) answer, which was not asked for".to_owned());
     }
-    if text(headers, "content-type").is_some_and(|t| t.trim().to_ascii_lowercase().starts_with("text/html")) {
+    if head.text("content-type").is_some_and(|t| t.to_ascii_lowercase().starts_with("text/html")) {
         return Err(WEB_PAGE.to_owned());
     }
-    let length = text(headers, "content-length");
-    if length.is_none() && !headers.contains_key(header::TRANSFER_ENCODING) {
+    let Some(framing) = head.framing() else {
         let why = "so a half answer looks like a whole one";
         return Err(format!("the server's answer has neither a length nor chunks, {why}: not taken"));
-    }
-    let length = length.and_then(|l| l.trim().parse::<u64>().ok());
-    if length.is_some_and(|l| usize::try_from(l).is_ok_and(|l| l > limit) || usize::try_from(l).is_err()) {
+    };
+    let most = u64::try_from(limit).unwrap_or(u64::MAX);
+    if head.length.is_some_and(|length| length > most) {
         return Err(too_large(limit));
     }
-    Ok(())
+    Ok(Body::new(framing, most))
 }
 
 /// A server's error page, or that of a network that wants to be logged in to.
@@ -217,29 +244,18 @@ fn too_large(limit: usize) -> String {
     format!("the server's answer is larger than {limit} bytes (--manifest-url-max-size)")
 }
 
-/// What went wrong, without ever-changing numbers: the loop logs each new text.
-fn words(error: ureq::Error, patience: &Patience) -> String {
-    match error {
-        ureq::Error::Timeout(Timeout::SendRequest | Timeout::RecvResponse) => {
-            format!("no answer within {:?}", patience.first_byte)
-        }
-        ureq::Error::Timeout(_) => format!("the answer was not whole within {:?}", patience.whole),
-        ureq::Error::LargeResponseHeader(..) => {
-            format!("the answer's head is larger than {} bytes", limits::URL_HEAD)
-        }
-        ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
-            "the server's answer breaks the rules of HTTP".to_owned()
-        }
-        ureq::Error::Io(error) => io_words(&error),
-        error => format!("the request failed: {error}"),
-    }
-}
+const BROKEN: &str = "the server's answer breaks the rules of HTTP";
 
-fn io_words(error: &io::Error) -> String {
+/// What went wrong, without ever-changing numbers: the loop logs each new text.
+fn words(error: &io::Error, late: Late, patience: &Patience) -> String {
     if let Some(words) = words_of(error, &tls::HINTS) {
         return words;
     }
     match error.kind() {
+        io::ErrorKind::TimedOut if late == Late::Phase => {
+            format!("no answer within {:?}", patience.first_byte)
+        }
+        io::ErrorKind::TimedOut => format!("the answer was not whole within {:?}", patience.whole),
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted

@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use ureq::http::header::{HeaderName, HeaderValue};
-
 /// One header of the request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header {
@@ -48,13 +46,13 @@ pub fn parse(text: &str, headers: &mut Vec<Header>) -> Result<(), String> {
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once(':').ok_or("malformed pair, expect string:string")?;
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().to_owned());
-        if HeaderName::from_bytes(name.as_bytes()).is_err() {
+        if !is_token(&name) {
             return Err("a name is not a header's: letters, digits and dashes".to_owned());
         }
         if OWN.contains(&name.as_str()) {
             return Err(format!("{name} is set by podkeeper itself"));
         }
-        if HeaderValue::from_str(&value).is_err() {
+        if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
             return Err(format!("the value of {name} has characters that a header cannot have"));
         }
         if name == "host" && headers.iter().any(|h| h.name == "host") {
@@ -63,6 +61,12 @@ pub fn parse(text: &str, headers: &mut Vec<Header>) -> Result<(), String> {
         headers.push(Header { name, value });
     }
     Ok(())
+}
+
+/// A name as RFC 9110 has it.
+fn is_token(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_part)
 }
 
 #[cfg(test)]

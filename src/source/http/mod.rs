@@ -8,6 +8,7 @@
 //! Whatever fails is [`SourceUpdate::Failed`]: never an empty set (invariant 2; the kubelet's source takes an
 //! empty body for "no pods").
 
+mod answer;
 pub mod dial;
 pub mod fetch;
 pub mod headers;
