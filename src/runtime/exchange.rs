@@ -231,7 +231,7 @@ impl Exchange {
 
     /// Reads what is available, at most one turn's worth; true when the goal is reached.
     fn read(&mut self, goal: Goal) -> Result<bool, DockerError> {
-        let mut chunk = [0u8; limits::HTTP_READ];
+        let mut chunk = vec![0u8; limits::HTTP_READ];
         let most = self.received.saturating_add(limits::HTTP_TURN as u64);
         loop {
             if self.reached(goal) {

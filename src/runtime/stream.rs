@@ -131,7 +131,7 @@ impl Body {
                 Stage::Refused(status, why) => Err(refusal(*status, why)),
             };
         }
-        let mut chunk = [0u8; limits::HTTP_READ];
+        let mut chunk = vec![0u8; limits::HTTP_READ];
         match self.connection.receive(&mut chunk) {
             Ok(None) => Ok(Taken::Nothing),
             // The next call returns the end, or the refusal.
