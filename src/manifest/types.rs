@@ -1,6 +1,6 @@
 //! Trees -> the API's typed objects; values of the wrong type, by field.
 //!
-//! Typed objects are made only from `serde_json::Value`, so that one copy of k8s-openapi's code is in the
+//! Typed objects are made only by [`json::read`], so that one copy of k8s-openapi's code is in the
 //! binary. serde stops at the first wrong type and does not tell its field. As every field of these types may
 //! be absent, the wrong ones are found by decoding each part of the tree by itself, and only when there is
 //! one.
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::path::{Path, Report, quoted, shorten};
 use super::tree::{Data, Node};
+use crate::base::json;
 
 /// Decodes the field `name` of the pod; absent or null counts as empty. Values of the wrong type are reported
 /// and left out.
@@ -17,11 +18,11 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     let path = Path::ROOT;
     let path = path.field(name);
     let Some(node) = report.written(&path).filter(|n| !n.is_null()) else { return T::default() };
-    if let Ok(typed) = serde_json::from_value(node.to_value()) {
+    if let Ok(typed) = json::read(&node.to_value()) {
         return typed;
     }
-    let fits = |value: Value| serde_json::from_value::<T>(value).map(drop).map_err(|e| e.to_string());
-    let rest = fitting(node, &path, &fits, report).and_then(|rest| serde_json::from_value(rest).ok());
+    let fits = |value: Value| json::read::<T>(&value).map(drop).map_err(|e| e.to_string());
+    let rest = fitting(node, &path, &fits, report).and_then(|rest| json::read(&rest).ok());
     if rest.is_none() {
         // All parts fit but the whole does not: no type of the API is like that.
         report.type_error(&path, "does not fit its type");

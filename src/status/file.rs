@@ -22,7 +22,7 @@ use super::snapshot::{
 use super::task::Task;
 use crate::base::clock::{SignedDuration, Timestamp};
 use crate::base::durable;
-use crate::base::json::through_value;
+use crate::base::json::{self, through_value};
 use crate::base::limits;
 use crate::base::order;
 use crate::base::regular;
@@ -313,7 +313,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, String> {
         }
     }
     let pods = value.get("pods").and_then(Value::as_array).cloned().unwrap_or_default();
-    let file = serde_json::from_value::<StatusFile>(value).map_err(|e| format!("damaged: {e}"))?;
+    let file = json::read::<StatusFile>(&value).map_err(|e| format!("damaged: {e}"))?;
     Ok(Status { file, pods })
 }
 

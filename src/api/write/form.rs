@@ -87,7 +87,7 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
         }
     } else {
         let metadata = fields.get("metadata").cloned().unwrap_or_else(|| json!({}));
-        let metadata = serde_json::from_value::<ObjectMeta>(metadata).map_err(|error| wrong(&error))?;
+        let metadata = json::read::<ObjectMeta>(&metadata).map_err(|error| wrong(&error))?;
         typed.insert("metadata".to_owned(), serde_json::to_value(&metadata).unwrap_or_default());
         if kind.resource == Resource::Secrets {
             texts_of_secret(fields).map_err(|why| wrong(&why))?;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{mirror, wanted};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now};
-use crate::base::{limits, order};
+use crate::base::{json, limits, order};
 use crate::cluster::answer::Answer;
 use crate::pod::{PodKey, Source};
 use crate::status::file::addressed;
@@ -375,5 +375,5 @@ fn version(pod: &Pod) -> u64 {
 
 /// An answer as a pod.
 fn pod_of(object: Value) -> Option<Arc<Pod>> {
-    serde_json::from_value(object).ok().map(Arc::new)
+    json::read(&object).ok().map(Arc::new)
 }

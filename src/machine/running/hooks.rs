@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, LifecycleHandler};
 use serde_json::Value;
 
 use crate::base::clock::{Mono, Now};
+use crate::base::json;
 use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::containers::{Record, Run};
@@ -236,8 +237,8 @@ pub(in crate::machine) fn has_post_start(pod: &DesiredPod, at: StartRef) -> bool
 fn handler(written: &PreStop) -> Option<HookAction> {
     // By way of a value, as everything of the API is decoded: one copy of that code is enough.
     let value: Value = serde_json::from_str(&written.handler).ok()?;
-    let handler = serde_json::from_value::<LifecycleHandler>(value).ok()?;
+    let handler = json::read::<LifecycleHandler>(&value).ok()?;
     let ports: Value = serde_json::from_str(&written.ports).unwrap_or_default();
-    let ports = serde_json::from_value::<Vec<ContainerPort>>(ports).unwrap_or_default();
+    let ports = json::read::<Vec<ContainerPort>>(&ports).unwrap_or_default();
     Some(HookAction::of(&handler, &ports))
 }

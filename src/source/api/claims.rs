@@ -11,6 +11,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::NodeSelector;
 use serde_json::{Map, Value, json};
 
+use crate::base::json;
 use crate::base::quantity;
 use crate::pod::object::claimed::{BoundVolume, ClusterClaim, Reached};
 use crate::pod::object::{About, Content, LocalObject, ObjectKey, ObjectKind};
@@ -88,7 +89,7 @@ pub fn reached(
         return Err(format!("volume {own} has volumeMode Block, but is specified in volumeMounts"));
     }
     if let Some(selector) = volume.pointer("/spec/nodeAffinity/required").filter(|it| !it.is_null()) {
-        let why = match (serde_json::from_value::<NodeSelector>(selector.clone()), node) {
+        let why = match (json::read::<NodeSelector>(selector), node) {
             (Err(error), _) => Some(error.to_string()),
             (Ok(_), None) => Some("the node is not known at the API server".to_owned()),
             (Ok(selector), Some(node)) => {

@@ -12,7 +12,7 @@ use super::objects::Asker;
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
 use crate::base::clock::Mono;
-use crate::base::{limits, order};
+use crate::base::{json, limits, order};
 use crate::node::runtimes;
 use crate::pod::object::ObjectKey;
 use crate::pod::object::refs::references;
@@ -154,8 +154,8 @@ impl Actor {
         match Asker::new(&self.parts, &self.server, None).get(path) {
             Ok(node) => {
                 let part = |path: &str| node.pointer(path).cloned().unwrap_or_default();
-                let labels = serde_json::from_value(part("/metadata/labels")).unwrap_or_default();
-                let taints = serde_json::from_value(part("/spec/taints")).unwrap_or_default();
+                let labels = json::read(&part("/metadata/labels")).unwrap_or_default();
+                let taints = json::read(&part("/spec/taints")).unwrap_or_default();
                 self.node = Some(NodeAtServer { labels, taints });
             }
             Err(error) => log::debug!("the node's labels and taints are not known anew: {error}"),

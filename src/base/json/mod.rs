@@ -1,17 +1,21 @@
-//! Kubernetes types to JSON and back, always through an owned [`serde_json::Value`]: each further serializer or
-//! deserializer (one for `&Value` is another) would compile another copy of the types' code into the binary, hundreds of
-//! KiB. podkeeper's own types don't need this room.
+//! Kubernetes types to JSON and back, always through a [`serde_json::Value`] and by one serializer and one deserializer:
+//! each further one (serde_json has one for values and one for references to them) would compile another copy of the
+//! types' code into the binary, hundreds of KiB. podkeeper's own types need this room only where they hold such a type.
 
-use serde::de::DeserializeOwned;
+mod reader;
+
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde::ser::{Error, Serialize, Serializer};
 use serde_json::Value;
 
-/// What a value holds that somebody else keeps.
+/// What a value holds.
 ///
 /// # Errors
 /// It is no such thing.
 pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
-    serde_json::from_value(value.clone())
+    PhantomData::<T>.deserialize(reader::Reader(value))
 }
 
 /// The value as JSON in one line; empty when it cannot be serialized, which does not happen with the API's
