@@ -3,9 +3,31 @@
 
 use std::fmt;
 
-/// The reason in a container's `state.waiting`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+/// Makes the enum, its list and its words of one table: each word is its variant's name.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident,)+) => {
+        /// The reason in a container's `state.waiting`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$doc])* $reason,)+
+        }
+
+        impl Reason {
+            #[cfg(test)]
+            const ALL: &[Reason] = &[$(Reason::$reason,)+];
+
+            /// As the API has it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Reason::$reason => stringify!($reason),)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// It waits for its sandbox, its volumes or its image.
     ContainerCreating,
     /// The same, in a pod that has init containers.
@@ -37,49 +59,13 @@ pub enum Reason {
 impl Reason {
     #[cfg(test)]
     pub(crate) fn named(word: &str) -> Reason {
-        use Reason::*;
-        let all = [
-            ContainerCreating,
-            PodInitializing,
-            CreateContainerConfigError,
-            CreateContainerError,
-            RunContainerError,
-            PostStartHookError,
-            CrashLoopBackOff,
-            ErrImagePull,
-            ImagePullBackOff,
-            ErrImageNeverPull,
-            InvalidImageName,
-            RegistryUnavailable,
-            ImageInspectError,
-        ];
-        all.into_iter().find(|reason| reason.as_str() == word).expect("a reason of the kubelet's")
+        *Reason::ALL.iter().find(|reason| reason.as_str() == word).expect("a reason of the kubelet's")
     }
 
     /// Of a container that nothing holds up. `initializes`: its pod has init containers.
     #[must_use]
     pub fn of_start(initializes: bool) -> Reason {
         if initializes { Reason::PodInitializing } else { Reason::ContainerCreating }
-    }
-
-    /// As the API has it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Reason::ContainerCreating => "ContainerCreating",
-            Reason::PodInitializing => "PodInitializing",
-            Reason::CreateContainerConfigError => "CreateContainerConfigError",
-            Reason::CreateContainerError => "CreateContainerError",
-            Reason::RunContainerError => "RunContainerError",
-            Reason::PostStartHookError => "PostStartHookError",
-            Reason::CrashLoopBackOff => "CrashLoopBackOff",
-            Reason::ErrImagePull => "ErrImagePull",
-            Reason::ImagePullBackOff => "ImagePullBackOff",
-            Reason::ErrImageNeverPull => "ErrImageNeverPull",
-            Reason::InvalidImageName => "InvalidImageName",
-            Reason::RegistryUnavailable => "RegistryUnavailable",
-            Reason::ImageInspectError => "ImageInspectError",
-        }
     }
 }
 
