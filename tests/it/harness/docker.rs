@@ -2,7 +2,7 @@
 
 use podkeeper::testing::cgroup::Cgroups;
 use podkeeper::testing::cgroup::node::{MOUNT, Settings};
-use podkeeper::testing::runtime::{Call, Reply, labels};
+use podkeeper::testing::runtime::{Call, DockerError, Reply, labels};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,17 @@ use super::*;
 impl Node {
     /// All containers of this node, dead ones too, by name.
     pub fn containers(&self) -> Vec<Container> {
-        let label = format!("{}={}", labels::ROOT_DIR, self.root().display());
-        let list = match self.docker.call(&Call::List { labels: vec![label] }) {
-            Ok(Reply::Containers(list)) => list,
-            other => panic!("list: {other:?}"),
+        let list = Call::List { labels: vec![format!("{}={}", labels::ROOT_DIR, self.root().display())] };
+        let begun = Instant::now();
+        let list = loop {
+            match self.docker.call(&list) {
+                Ok(Reply::Containers(list)) => break list,
+                // Podman reads the cgroup of each process for a list, and fails when one ends meanwhile.
+                Err(DockerError::Refused(refusal)) if refusal.status == 500 && begun.elapsed() < PATIENCE => {
+                    thread::sleep(LOOK);
+                }
+                other => panic!("list: {other:?}"),
+            }
         };
         let mut containers: Vec<Container> = list.iter().filter_map(|c| self.container(&c.id)).collect();
         containers.sort_by(|a, b| a.name.cmp(&b.name));
