@@ -44,9 +44,9 @@ pub const PULL_LEAST: u64 = 64 * 1024;
 pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
 /// An image back-off entry is forgotten this long after its last failure.
 pub const PULL_RESET: Duration = Duration::from_secs(600);
-/// Most images waiting to be pulled; pods that want the same image share an entry.
+/// Most images of one source that wait to be pulled; pods that want the same image share an entry.
 pub const PULL_QUEUE: usize = 256;
-/// Most pods waiting for one image.
+/// Most requests of one source for one image.
 pub const PULL_ASKERS: usize = 4096;
 /// Pulls at once when `--serialize-image-pulls=false` sets no limit: each has a thread.
 pub const PULLS_AT_ONCE: usize = 16;

@@ -66,6 +66,15 @@ impl<A> Group<A> {
         self.bare.is_some_and(|since| now.since(since) >= limits::PULL_STARVED)
     }
 
+    /// A pod of this source was the first to ask: the image takes a place of that source in the queue.
+    fn is_first_of(&self, source: Source) -> bool {
+        self.asks.first().is_some_and(|(request, _)| request.source == source)
+    }
+
+    fn asks_of(&self, source: Source) -> usize {
+        self.asks.iter().filter(|(request, _)| request.source == source).count()
+    }
+
     /// The first of these sources that wants it.
     fn wanted_by(&self, free: &[Source]) -> Option<Source> {
         self.asks.iter().map(|(request, _)| request.source).find(|source| free.contains(source))
@@ -91,12 +100,14 @@ impl<A> Queue<A> {
     /// Takes a request.
     ///
     /// # Errors
-    /// Too many wait already; both are given back.
+    /// Too many of its source wait already; both are given back.
     pub(super) fn add(&mut self, request: PullRequest, answer: A) -> Result<(), (PullRequest, A)> {
         let key = Key::of(&request);
-        let full = self.waiting.len() >= limits::PULL_QUEUE;
+        let source = request.source;
+        let full =
+            self.waiting.iter().filter(|group| group.is_first_of(source)).count() >= limits::PULL_QUEUE;
         match self.running.iter_mut().chain(&mut self.waiting).find(|group| group.key == key) {
-            Some(group) if group.asks.len() < limits::PULL_ASKERS => group.asks.push((request, answer)),
+            Some(group) if group.asks_of(source) < limits::PULL_ASKERS => group.asks.push((request, answer)),
             None if !full => {
                 let check = request.local_copy_will_do;
                 let asks = vec![(request, answer)];
@@ -398,5 +409,26 @@ mod tests {
         }
         assert_eq!(queue.add(request("one:more"), 5).unwrap_err().1, 5);
         queue.add(request("a:0"), 6).unwrap();
+    }
+
+    /// One source named so many images of a registry that says nothing that no pod of another source could wait.
+    #[test]
+    fn a_source_that_fills_its_queue_keeps_no_pod_of_another_from_waiting() {
+        let of = |source: Source, image: &str| PullRequest { source, ..request(image) };
+        let mut queue = Queue::new(1, BTreeSet::new());
+        for n in 0..=limits::PULL_QUEUE {
+            queue.add(of(Source::Http, &format!("silent:{n}")), 0).unwrap();
+            next(&mut queue);
+        }
+        assert!(queue.add(of(Source::Http, "one:more"), 1).is_err());
+        for asker in 0..limits::PULL_ASKERS as u32 - 1 {
+            queue.add(of(Source::Http, "silent:1"), asker % 100).unwrap();
+        }
+        assert!(queue.add(of(Source::Http, "silent:1"), 1).is_err());
+        queue.add(of(Source::File, "silent:1"), 2).unwrap();
+        queue.add(of(Source::File, "inno:1"), 3).unwrap();
+        let begun: Vec<String> =
+            std::iter::from_fn(|| next(&mut queue)).map(|job| job.request.image).collect();
+        assert_eq!(begun, ["silent:1"], "the image that both want comes first");
     }
 }
