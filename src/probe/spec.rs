@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::base::clock::Mono;
 use crate::mapping::env;
+use crate::pod::Source;
 use crate::pod::object::Objects;
 
 /// Kind of probe, in the order of evaluation: startup gates the others.
@@ -284,6 +285,8 @@ pub struct HookWish {
 /// All probes and hooks of one pod's containers. An attempt that is no longer in it is dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
+    /// The source of the pod, where there is something to ask.
+    pub source: Option<Source>,
     /// Containers with probes.
     pub targets: Vec<Target>,
     /// Hooks under way.

@@ -258,7 +258,7 @@ pub const PROBE_OUTPUT: usize = 10 * 1024;
 pub const PROBE_TRIES: u32 = 3;
 /// Most redirects that a probe follows.
 pub const PROBE_REDIRECTS: usize = 10;
-/// Most exec probes that are being started at once: Docker starts them slowly, and 100 at once would all be
+/// Most exec probes of one source that are being started at once: Docker starts them slowly, and 100 at once would all be
 /// late.
 pub const PROBE_EXECS: usize = 8;
 /// An exec that runs longer than this no longer counts as being started.

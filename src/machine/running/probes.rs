@@ -100,7 +100,10 @@ impl Machine {
 
     /// Tells what is to be asked from now on, if that has changed.
     pub(in crate::machine) fn watch(&mut self, now: &Now) {
-        let watch = Watch { targets: self.targets(now), hooks: self.hook_wishes() };
+        let (targets, hooks) = (self.targets(now), self.hook_wishes());
+        let is_any = !targets.is_empty() || !hooks.is_empty();
+        let source = self.state.pod().filter(|_| is_any).map(|pod| pod.source);
+        let watch = Watch { source, targets, hooks };
         if watch != self.watched.told {
             self.watched.told = watch.clone();
             self.out.push(Output::Watch(watch));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::clock::Mono;
+use crate::pod::Source;
 use crate::probe::spec::{Action, HookWish, Probing, Target, Timing};
 use crate::runtime::docker::Endpoint;
 
@@ -51,7 +52,7 @@ fn ready(id: &str, action: Action, timeout: u64) -> Target {
 }
 
 fn watch(targets: Vec<Target>) -> Watch {
-    Watch { targets, hooks: Vec::new() }
+    Watch { source: Some(Source::File), targets, hooks: Vec::new() }
 }
 
 fn passed(id: &str) -> News {
@@ -148,7 +149,7 @@ fn hooks_run_once_and_their_end_is_told() {
         address: Some(Ipv4Addr::LOCALHOST.into()),
     };
     let hooks = vec![hook("a", tcp(port)), hook("b", Action::Exec(vec!["true".into()]))];
-    let all = Watch { targets: Vec::new(), hooks };
+    let all = Watch { source: Some(Source::File), targets: Vec::new(), hooks };
     prober.watch(&key("web"), Arc::clone(&listener), all.clone());
     let mut ends: Vec<(String, bool)> = (0..2)
         .map(|_| match heard.recv_timeout(PATIENCE).unwrap() {
@@ -164,6 +165,23 @@ fn hooks_run_once_and_their_end_is_told() {
     more.targets.push(ready("c", tcp(port), 1));
     prober.watch(&key("web"), listener, more);
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("c")));
+}
+
+/// Commands of one source that take long made the probes of another late by their number.
+#[test]
+fn execs_of_one_source_take_no_turn_from_those_of_another() {
+    use Source::{File, Http};
+    let check = |waiting: &[Source], starting: &[Source], expected: Option<usize>| {
+        let starting: Vec<Option<Source>> = starting.iter().copied().map(Some).collect();
+        let turn = thread::turn(waiting.iter().copied().map(Some), &starting);
+        assert_eq!(turn, expected, "{waiting:?}, {starting:?}");
+    };
+    let busy = [Http; limits::PROBE_EXECS];
+    check(&[Http, Http], &busy[1..], Some(0));
+    check(&[Http, Http], &busy, None);
+    check(&[Http, Http, File], &busy, Some(2));
+    check(&[File, Http], &busy, Some(0));
+    check(&[], &[], None);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{News, ProbeListener, Shared};
 use crate::base::clock::Clock;
 use crate::base::limits;
 use crate::base::wait;
-use crate::pod::PodKey;
+use crate::pod::{PodKey, Source};
 use crate::probe::attempt::{Attempt, Kit, Question};
 use crate::probe::outcome::{self, Outcome};
 use crate::probe::schedule::{Finished, ProbeId, Said, Schedule};
@@ -37,6 +37,7 @@ struct Asking {
 /// A watched pod.
 struct Pod {
     key: PodKey,
+    source: Option<Source>,
     listener: Arc<dyn ProbeListener>,
     /// Hooks that were started and are still wanted.
     hooks: Vec<(String, HookKind)>,
@@ -48,7 +49,8 @@ pub(super) struct Body {
     schedule: Schedule,
     pods: Vec<Pod>,
     asking: Vec<Asking>,
-    /// Exec probes that wait for their turn.
+    /// Exec probes that wait for their turn. Each source has its own places: commands of one that take long delay no
+    /// probe of another.
     queue: VecDeque<ProbeId>,
     /// Commands that outlived their timeout: their output is read until they end.
     left: Vec<(ProbeId, Box<Execution>)>,
@@ -114,10 +116,11 @@ impl Body {
             }
             let at = self.pods.iter().position(|pod| pod.key == key).unwrap_or(self.pods.len());
             if at == self.pods.len() {
-                self.pods.push(Pod { key: key.clone(), listener: Arc::clone(&listener), hooks: Vec::new() });
+                let (source, listener) = (watch.source, Arc::clone(&listener));
+                self.pods.push(Pod { key: key.clone(), source, listener, hooks: Vec::new() });
             }
             let Some(pod) = self.pods.get_mut(at) else { continue };
-            pod.listener = listener;
+            (pod.source, pod.listener) = (watch.source, listener);
             pod.hooks.retain(|(id, kind)| wanted(id, *kind));
             for hook in watch.hooks {
                 let begun = pod.hooks.iter().any(|(id, kind)| *id == hook.id && *kind == hook.kind);
@@ -138,17 +141,37 @@ impl Body {
                 None => {}
             }
         }
-        while self.starting().count() < limits::PROBE_EXECS
-            && let Some(id) = self.queue.pop_front()
-        {
+        while let Some(id) = self.take_turn() {
             self.begin(id);
         }
     }
 
-    /// Start times of the execs that are still being started.
-    fn starting(&self) -> impl Iterator<Item = Instant> {
+    /// The next exec probe of a source that has a place left.
+    fn take_turn(&mut self) -> Option<ProbeId> {
+        let starting: Vec<Option<Source>> = self.starting().map(|(source, _)| source).collect();
+        let at = turn(self.queue.iter().map(|id| self.source_of_probe(*id)), &starting)?;
+        self.queue.remove(at)
+    }
+
+    /// Sources and start times of the execs that are still being started.
+    fn starting(&self) -> impl Iterator<Item = (Option<Source>, Instant)> {
         let busy = |a: &&Asking| a.attempt.is_exec() && a.began.elapsed() < limits::PROBE_EXEC_BUSY;
-        self.asking.iter().filter(busy).map(|a| a.began)
+        self.asking.iter().filter(busy).map(|a| (self.source_of(&a.owner), a.began))
+    }
+
+    fn source_of(&self, owner: &Owner) -> Option<Source> {
+        match owner {
+            Owner::Probe(id) => self.source_of_probe(*id),
+            Owner::Hook { key, .. } => self.source_of_pod(key),
+        }
+    }
+
+    fn source_of_probe(&self, id: ProbeId) -> Option<Source> {
+        self.schedule.whose(id).and_then(|(key, ..)| self.source_of_pod(key))
+    }
+
+    fn source_of_pod(&self, key: &PodKey) -> Option<Source> {
+        self.pods.iter().find(|pod| pod.key == *key).and_then(|pod| pod.source)
     }
 
     fn begin(&mut self, id: ProbeId) {
@@ -247,7 +270,8 @@ impl Body {
         let room = if self.queue.is_empty() {
             None
         } else {
-            self.starting().min().and_then(|began| began.checked_add(limits::PROBE_EXEC_BUSY))
+            let began = self.starting().map(|(_, began)| began).min();
+            began.and_then(|began| began.checked_add(limits::PROBE_EXEC_BUSY))
         };
         let attempts = self.asking.iter().filter_map(|a| a.attempt.wake());
         let left = self.left.iter().filter_map(|(_, run)| run.wake());
@@ -260,6 +284,14 @@ impl Body {
         // An interrupted wait is handled as a wake-up.
         _ = wait::until(fds, until);
     }
+}
+
+/// The first probe that may begin: sources of those that wait, in their order, and of those that are being started.
+pub(super) fn turn(
+    mut waiting: impl Iterator<Item = Option<Source>>,
+    starting: &[Option<Source>],
+) -> Option<usize> {
+    waiting.position(|source| starting.iter().filter(|of| **of == source).count() < limits::PROBE_EXECS)
 }
 
 fn begin_hook(key: &PodKey, hook: &HookWish, kit: &Kit) -> Asking {
