@@ -14,6 +14,7 @@ use crate::base::{limits, order, quantity};
 use crate::layout::{self, Kind};
 use crate::pod::{DesiredPod, qos, requests};
 use crate::policy::Most;
+use crate::stats::disk_use::DiskUse;
 use crate::volumes::claim_size;
 
 const RESOURCE: &str = "ephemeral-storage";
@@ -51,8 +52,10 @@ pub struct Used {
 /// What all claims of a source hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Together {
-    /// All of them, and what they may hold.
-    pub sum: Claimed,
+    /// All of them.
+    pub used: DiskUse,
+    /// What they may hold.
+    pub most: DiskUse,
     /// Of the pods that write to one this pod has the fullest: it goes first.
     pub is_fullest: bool,
 }
@@ -109,10 +112,10 @@ pub fn verdict(pod: &DesiredPod, used: &Used) -> Verdict {
             return Verdict::Over(format!("{message} "));
         }
     }
-    if let Some(Together { sum, is_fullest }) = used.together {
-        let is_over = is_over(sum.used, i64::try_from(sum.size).unwrap_or(i64::MAX));
-        let message = claim_size::over_together(pod.source, sum.used, sum.size);
-        if let Some(message) = message.filter(|_| is_over && is_fullest) {
+    if let Some(Together { used, most, is_fullest }) = used.together {
+        is_over(used.bytes, i64::try_from(most.bytes).unwrap_or(i64::MAX));
+        is_over(in_bytes(used.inodes, most), i64::try_from(most.bytes).unwrap_or(i64::MAX));
+        if let Some(message) = claim_size::over_together(pod.source, used, most).filter(|_| is_fullest) {
             return Verdict::Over(format!("{message} "));
         }
     }
@@ -179,6 +182,12 @@ fn limit(container: &Container) -> i64 {
 
 fn written(container: &Container) -> Option<&str> {
     Some(container.resources.as_ref()?.limits.as_ref()?.get(RESOURCE)?.0.as_str())
+}
+
+/// The bytes that are the same part of their limit as these inodes are of theirs.
+fn in_bytes(inodes: u64, most: DiskUse) -> u64 {
+    let part = u128::from(inodes) * u128::from(most.bytes) / u128::from(most.inodes.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 /// The limit of all together, and how it is written.

@@ -46,6 +46,19 @@ impl Most {
             Most::All => u64::MAX,
         }
     }
+
+    /// The same part of something else that the file system has, such as inodes: of so many, where it has `capacity` bytes.
+    #[must_use]
+    pub fn part_of(self, whole: u64, capacity: u64) -> u64 {
+        match self {
+            Most::Bytes(bytes) => {
+                let part = u128::from(whole) * u128::from(bytes) / u128::from(capacity.max(1));
+                u64::try_from(part).unwrap_or(u64::MAX)
+            }
+            Most::Percent(percent) => part(whole, percent),
+            Most::All => u64::MAX,
+        }
+    }
 }
 
 impl fmt::Display for Most {

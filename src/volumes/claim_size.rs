@@ -1,7 +1,7 @@
 //! The size of a claim is a limit where its source is held to a level of Pod Security: a claim is a directory on the node's
 //! disk, which a pod could fill and no eviction would empty. No pod begins with a claim that holds more. All claims of a
 //! source together have a limit as well, those that are left of manifests that are gone among them: a size is its source's
-//! own word.
+//! own word. That limit holds for the same part of the disk's inodes: empty files fill a disk, too.
 //!
 //! Never here: whether a pod that runs goes on.
 
@@ -16,7 +16,7 @@ use crate::pod::Source;
 use crate::policy::Most;
 use crate::runtime::progress::bytes;
 use crate::stats::disk::FileSystem;
-use crate::stats::disk_use::Round;
+use crate::stats::disk_use::{DiskUse, Round};
 
 /// What a pod is told whose claim holds more than its size: `used` and `size` in bytes, and `path` where it is known.
 #[must_use]
@@ -32,39 +32,47 @@ pub fn over(name: &str, used: u64, size: u64, path: Option<&Path>) -> Option<Str
     })
 }
 
-/// What a pod is told whose source has claims that hold more together than they may: `used` and `most` in bytes.
+/// What a pod is told whose source has claims that hold more together than they may.
 #[must_use]
-pub fn over_together(source: Source, used: u64, most: u64) -> Option<String> {
-    (used > most).then(|| {
-        let limit = bytes(most);
-        format!(
-            "Usage of all PersistentVolumeClaims of source {source} exceeds {limit} (--source-policy \
-             {source}=max-claim-storage): they hold {}. No pod of the source starts with one until something is removed \
-             there.",
-            bytes(used)
-        )
-    })
+pub fn over_together(source: Source, used: DiskUse, most: DiskUse) -> Option<String> {
+    let (limit, held) = match (used.bytes > most.bytes, used.inodes > most.inodes) {
+        (true, _) => (bytes(most.bytes), bytes(used.bytes)),
+        (false, true) => (format!("{} inodes", most.inodes), format!("{} inodes", used.inodes)),
+        (false, false) => return None,
+    };
+    Some(format!(
+        "Usage of all PersistentVolumeClaims of source {source} exceeds {limit} (--source-policy \
+         {source}=max-claim-storage): they hold {held}. No pod of the source starts with one until something is removed \
+         there."
+    ))
 }
 
-/// Bytes that all claims of a source may hold together, where that has a bound.
+/// What all claims of a source may hold together, where that has a bound: bytes, and the same part of the disk's inodes.
+/// `None` also where the disk does not tell its size: then nothing is known that would be a reason for a pod to go.
 #[must_use]
-pub fn together(root: &Path, most: Most) -> Option<u64> {
-    match most {
-        Most::All => None,
-        Most::Bytes(bytes) => Some(bytes),
-        // Without a figure nothing is known that would be a reason for a pod to go.
-        Most::Percent(_) => Some(most.of(FileSystem::of(root)?.capacity)),
+pub fn together(root: &Path, most: Most) -> Option<DiskUse> {
+    if most == Most::All {
+        return None;
     }
+    let Some(disk) = FileSystem::of(root) else {
+        return match most {
+            Most::Bytes(bytes) => Some(DiskUse { bytes, inodes: u64::MAX }),
+            Most::Percent(_) | Most::All => None,
+        };
+    };
+    // Some file systems have no bound of inodes, and tell 0.
+    let inodes = if disk.inodes == 0 { u64::MAX } else { most.part_of(disk.inodes, disk.capacity) };
+    Some(DiskUse { bytes: most.of(disk.capacity), inodes })
 }
 
 /// What all claims of a source hold, those of manifests that are gone among them. A mount in there is a disk of its own.
-pub fn of_source(root: &Path, source: Source, round: &mut Round) -> u64 {
+pub fn of_source(root: &Path, source: Source, round: &mut Round) -> DiskUse {
     let local = root.join(layout::LOCAL_STORAGE);
     let Some(own) = layout::claims_of(source) else {
         let namespaces = namespaces(&local).into_iter();
-        return namespaces.fold(0, |sum: u64, path| sum.saturating_add(round.tree(&path).bytes));
+        return namespaces.fold(DiskUse::default(), |sum, path| sum.and(round.tree(&path)));
     };
-    round.tree(&local.join(own)).bytes
+    round.tree(&local.join(own))
 }
 
 /// Directories of namespaces that are directly there; those of other sources begin with a dot.
@@ -91,4 +99,27 @@ pub(super) fn look(name: &str, bounds: Bounds, source: Source, root: &Path, path
         let most = together(root, bounds.together)?;
         over_together(source, of_source(root, source, &mut round()), most)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_have_the_same_part_of_bytes_and_inodes() {
+        let root = crate::base::testing::scratch("claim-size");
+        let disk = FileSystem::of(&root).unwrap();
+        let part = together(&root, Most::Percent(10)).unwrap();
+        assert_eq!(part.bytes, u64::try_from(u128::from(disk.capacity) / 10).unwrap());
+        let inodes = if disk.inodes == 0 { u64::MAX } else { disk.inodes / 10 };
+        assert_eq!(part.inodes, inodes);
+        let half = together(&root, Most::Bytes(disk.capacity / 2)).unwrap();
+        assert_eq!(half.bytes, disk.capacity / 2);
+        assert!(disk.inodes == 0 || half.inodes.abs_diff(disk.inodes / 2) <= 1, "{half:?} of {disk:?}");
+        assert_eq!(together(&root, Most::All), None);
+        let nowhere = root.join("nowhere");
+        assert_eq!(together(&nowhere, Most::Percent(10)), None);
+        assert_eq!(together(&nowhere, Most::Bytes(5)), Some(DiskUse { bytes: 5, inodes: u64::MAX }));
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -47,8 +47,8 @@ pub(super) struct PodUse {
 pub(super) type Amounts = BTreeMap<String, PodUse>;
 
 impl PodUse {
-    /// Bytes that claims of the node hold above what the claims of their sources may hold together, and that images take
-    /// which only ended pods of a source behind others have. No pod's end gives them back.
+    /// Bytes or inodes that claims of the node hold above what the claims of their sources may hold together, and bytes
+    /// that images take which only ended pods of a source behind others have. No pod's end gives them back.
     pub(super) fn excess(&self) -> u64 {
         self.excess
     }
@@ -81,8 +81,8 @@ pub(super) struct Measure {
     garbage: Option<Arc<Collector>>,
     /// What images take; asked once.
     images: OnceLock<Shares>,
-    /// What the claims of each source may hold together, bytes.
-    bounds: Vec<(Source, u64)>,
+    /// What the claims of each source may hold together.
+    bounds: Vec<(Source, DiskUse)>,
     /// What they hold above that.
     excess: OnceLock<u64>,
     /// That is being counted, or was.
@@ -123,11 +123,8 @@ impl Measure {
     pub(super) fn with_claims(self, snapshot: &Snapshot) -> Measure {
         let all = snapshot.standings.iter();
         let bounds = all.filter_map(|(of, it)| Some((*of, claim_size::together(&self.root_dir, it.claims)?)));
-        let bounds = if self.counted.volumes && self.resource == Resource::Storage {
-            bounds.collect()
-        } else {
-            Vec::new()
-        };
+        let is_of_disk = matches!(self.resource, Resource::Storage | Resource::Inodes);
+        let bounds = if self.counted.volumes && is_of_disk { bounds.collect() } else { Vec::new() };
         Measure { bounds, ..self }
     }
 
@@ -141,9 +138,10 @@ impl Measure {
 
     fn count_excess(&self, progress: &Arc<Progress>) -> u64 {
         let until = Instant::now() + limits::CLAIM_LOOK;
-        let of = |(source, most): &(Source, u64)| {
+        let of = |(source, most): &(Source, DiskUse)| {
             let mut round = Round::until(until, Arc::clone(progress));
-            claim_size::of_source(&self.root_dir, *source, &mut round).saturating_sub(*most)
+            let used = claim_size::of_source(&self.root_dir, *source, &mut round);
+            self.amount(used).saturating_sub(self.amount(*most))
         };
         self.bounds.iter().map(of).fold(0, u64::saturating_add)
     }

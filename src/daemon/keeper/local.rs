@@ -17,13 +17,13 @@ use super::disk::{Disks, runs};
 use crate::base::{limits, order};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
-use crate::eviction::local::{self, Claimed, Together, Used, Verdict, Wanted};
+use crate::eviction::local::{self, Together, Used, Verdict, Wanted};
 use crate::eviction::{Eviction, News};
 use crate::layout;
 use crate::pod::{Source, is_final, priority};
 use crate::policy::{Most, PolicyView};
 use crate::runtime::docker::Docker;
-use crate::stats::disk_use::{Reach, Round};
+use crate::stats::disk_use::{DiskUse, Reach, Round};
 use crate::status::snapshot::{ClaimView, PodView, Snapshot};
 use crate::volumes::claim_size;
 
@@ -144,14 +144,15 @@ struct Rounds {
 /// All claims of a source.
 struct OfSource {
     reach: Reach,
-    sum: Claimed,
+    used: DiskUse,
+    most: DiskUse,
     /// UID of the pod that writes to the fullest one.
     fullest: Option<String>,
 }
 
 impl OfSource {
     fn of(&self, uid: &str) -> Together {
-        Together { sum: self.sum, is_fullest: self.fullest.as_deref() == Some(uid) }
+        Together { used: self.used, most: self.most, is_fullest: self.fullest.as_deref() == Some(uid) }
     }
 }
 
@@ -249,18 +250,21 @@ impl Rounds {
         let (reach, used) = believed(|| {
             let mut round = round();
             let used = claim_size::of_source(root, source, &mut round);
-            (round.reach(), used)
+            (round.reach(), (used.bytes, used.inodes))
         });
-        let own = all.iter().filter(|(view, _)| view.pod.source == source && used > most);
+        let used = DiskUse { bytes: used.0, inodes: used.1 };
+        let too_much = |it: DiskUse| if used.bytes > most.bytes { it.bytes } else { it.inodes };
+        let is_over = used.bytes > most.bytes || used.inodes > most.inodes;
+        let own = all.iter().filter(|(view, _)| view.pod.source == source && is_over);
         let each = own.flat_map(|(view, _)| {
             let claims = written_claims(pods, view);
             claims.map(|claim| {
                 (view.pod.uid.clone(), layout::claim(source, &view.pod.key.namespace, &claim.name))
             })
         });
-        let held =
-            each.filter_map(|(uid, parts)| Some((round().tree(&layout::below(root, &parts)?).bytes, uid)));
-        Some(OfSource { reach, sum: Claimed { used, size: most }, fullest: held.max().map(|(_, uid)| uid) })
+        let held = each
+            .filter_map(|(uid, parts)| Some((too_much(round().tree(&layout::below(root, &parts)?)), uid)));
+        Some(OfSource { reach, used, most, fullest: held.max().map(|(_, uid)| uid) })
     }
 
     /// Whether it was looked at: where it cannot be counted whole in this time, it has to have another one.

@@ -113,3 +113,31 @@ fn a_claim_may_hold_what_it_asks_for() {
                 starts with it until something is removed there, or the claim asks for more. ";
     assert_eq!(told(MI + 1), Verdict::Over(over.into()));
 }
+
+/// Empty files take no bytes, and the inodes of the others.
+#[test]
+fn all_claims_of_a_source_may_hold_their_part_of_the_bytes_and_of_the_inodes() {
+    let pod = pod("{containers: [{name: a}]}");
+    let most = DiskUse { bytes: 10 * MI, inodes: 1000 };
+    let told = |bytes, inodes, is_fullest| {
+        let together = Some(Together { used: DiskUse { bytes, inodes }, most, is_fullest });
+        verdict(&pod, &Used { together, ..Used::default() })
+    };
+    assert_eq!(told(5 * MI, 200, true), Verdict::Within { percent: 50, left: 5 * MI });
+    assert_eq!(told(MI, 900, true), Verdict::Within { percent: 90, left: MI });
+    assert_eq!(told(MI, 1000, true), Verdict::Within { percent: 100, left: 0 });
+    let over = |what: &str| {
+        Verdict::Over(format!(
+            "Usage of all PersistentVolumeClaims of source file exceeds {what}. No pod of the source starts with one \
+             until something is removed there. "
+        ))
+    };
+    let bytes = "10.0 MiB (--source-policy file=max-claim-storage): they hold 11.0 MiB";
+    assert_eq!(told(11 * MI, 1001, true), over(bytes));
+    let inodes = "1000 inodes (--source-policy file=max-claim-storage): they hold 1001 inodes";
+    assert_eq!(told(MI, 1001, true), over(inodes));
+    assert!(
+        matches!(told(MI, 1001, false), Verdict::Within { .. }),
+        "another pod of the source has the fullest"
+    );
+}
