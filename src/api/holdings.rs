@@ -81,6 +81,8 @@ struct Entry {
 
 impl Entry {
     fn new(value: Value, size: usize, decoded: Decoded) -> Entry {
+        // What is in memory counts; text takes so many times its size there.
+        let size = size.max(decoded.lists / limits::API_STORE_GROWTH);
         let local = decoded.objects.iter().fold(0_usize, |sum, object| sum.saturating_add(object.size()));
         Entry { value: Arc::new(value), size, local, decoded }
     }

@@ -33,16 +33,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::base::limits;
-use crate::base::order;
+use crate::base::{limits, order};
 use crate::manifest::edition::Claim;
 use crate::pod::object::{LocalObject, ObjectKind};
-use crate::pod::problem::Problem;
-use crate::pod::problem::Refused;
-use crate::pod::problem::Severity;
+use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 pub use defaults::pull_policy;
-use path::{Path, Report, quoted};
+use path::{Path, Report, quoted, written_name};
 use tree::{Node, Place};
 pub use validate::stored_metadata;
 
@@ -69,6 +66,8 @@ pub struct Decoded {
     pub refused: Vec<Refused>,
     /// Errors and warnings, in order of place.
     pub problems: Vec<Problem>,
+    /// Bytes that the lists of its pods take: many times their text, where elements are short.
+    pub lists: usize,
     /// Where signatures are required: the signer's claim (`source::accept` puts it here).
     pub signed: Option<Box<Claim>>,
 }
@@ -140,6 +139,7 @@ fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: fn(File<'_
     let mut file = File {
         context,
         rules,
+        room: limits::DECODED_MANIFEST,
         count: 0,
         pods: Vec::new(),
         objects: Vec::new(),
@@ -189,6 +189,8 @@ fn is_known(kind: &str) -> bool {
 struct File<'n> {
     context: &'n Context<'n>,
     rules: Rules,
+    /// Bytes that lists of further pods may take.
+    room: usize,
     /// Number of pods so far, including refused ones.
     count: usize,
     /// Pods without an error, each with its text.
@@ -306,7 +308,9 @@ impl<'n> File<'n> {
         }
         let origin = Origin { path: self.context.path.to_owned(), document };
         let mut report = Report::new(self.context.path, written_name(node), node);
+        report.room = self.room;
         let pod = pod(origin, self.context, self.rules, &mut report);
+        self.room = report.room;
         let good = self.report(report);
         self.count = self.count.saturating_add(1);
         self.pods.extend(pod.filter(|_| good).map(|pod| (Arc::new(pod), node)));
@@ -354,7 +358,8 @@ impl<'n> File<'n> {
         let whole = self.errors.is_empty();
         let pods = self.pods.iter().filter(|_| whole).map(|(pod, _)| Arc::clone(pod)).collect();
         let objects = if whole { self.objects } else { Vec::new() };
-        Decoded { pods, objects, problems: in_order(self.errors, self.warnings), ..Decoded::default() }
+        let lists = limits::DECODED_MANIFEST.saturating_sub(self.room);
+        Decoded { pods, objects, lists, problems: in_order(self.errors, self.warnings), ..Decoded::default() }
     }
 
     fn inspected(self) -> Inspection {
@@ -380,14 +385,6 @@ fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> 
     });
     problems.extend(more);
     problems
-}
-
-/// `namespace/name` as written.
-fn written_name(node: &Node) -> Option<String> {
-    let metadata = node.get("metadata")?;
-    let text = |key| metadata.get(key).and_then(Node::as_str).filter(|text| !text.is_empty());
-    let namespace = text("namespace").unwrap_or("default");
-    Some(format!("{}/{}", path::shorten(namespace), path::shorten(text("name")?)))
 }
 
 /// One pod, if its types fit; further problems are in the report.

@@ -88,6 +88,8 @@ pub(crate) struct Report<'a> {
     path: &'a str,
     pod: Option<String>,
     root: &'a Node,
+    /// Bytes that lists of the pods of this manifest may still take when they are read.
+    pub(crate) room: usize,
     /// Errors from this index on become warnings.
     downgraded: Option<usize>,
     /// Fields with a value of the wrong type: they are left out of validation.
@@ -103,6 +105,7 @@ impl<'a> Report<'a> {
             path,
             pod,
             root,
+            room: limits::DECODED_MANIFEST,
             downgraded: None,
             type_errors: Vec::new(),
             errors: Vec::new(),
@@ -260,6 +263,14 @@ pub(crate) fn too_long(most: usize) -> String {
 /// `field.TooMany`.
 pub(crate) fn too_many(have: usize, most: usize) -> String {
     format!("Too many: {have}: must have at most {most} items")
+}
+
+/// `namespace/name` as written.
+pub(crate) fn written_name(node: &Node) -> Option<String> {
+    let metadata = node.get("metadata")?;
+    let text = |key| metadata.get(key).and_then(Node::as_str).filter(|text| !text.is_empty());
+    let namespace = text("namespace").unwrap_or("default");
+    Some(format!("{}/{}", shorten(namespace), shorten(text("name")?)))
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@
 //! be absent, the wrong ones are found by decoding each part of the tree by itself, and only when there is
 //! one.
 
+use std::cell::Cell;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::path::{Path, Report, quoted, shorten};
 use super::tree::{Data, Node};
-use crate::base::json;
+use crate::base::{json, limits};
 
 /// Decodes the field `name` of the pod; absent or null counts as empty. Values of the wrong type are reported
 /// and left out.
@@ -18,8 +20,15 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     let path = Path::ROOT;
     let path = path.field(name);
     let Some(node) = report.written(&path).filter(|n| !n.is_null()) else { return T::default() };
-    if let Ok(typed) = json::read(&node.to_value()) {
+    let most = report.room.min(limits::DECODED_OBJECT);
+    let left = Cell::new(most);
+    if let Ok(typed) = json::read_within(&node.to_value(), &left) {
+        report.room = report.room.saturating_sub(most.saturating_sub(left.get()));
         return typed;
+    }
+    if left.get() == 0 {
+        report.type_error(&path, too_large(most));
+        return T::default();
     }
     let fits = |value: Value| json::read::<T>(&value).map(drop).map_err(|e| e.to_string());
     let rest = fitting(node, &path, &fits, report).and_then(|rest| json::read(&rest).ok());
@@ -28,6 +37,18 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
         report.type_error(&path, "does not fit its type");
     }
     rest.unwrap_or_default()
+}
+
+/// `most`: bytes that the lists of a pod may take.
+fn too_large(most: usize) -> String {
+    const MIB: usize = 1024 * 1024;
+    let (pod, manifest) = (limits::DECODED_OBJECT / MIB, limits::DECODED_MANIFEST / MIB);
+    match most < limits::DECODED_OBJECT {
+        true => {
+            format!("does not fit: the pods of this manifest would take more than {manifest} MiB of memory")
+        }
+        false => format!("has lists that are too long: they would take more than {pod} MiB of memory"),
+    }
 }
 
 type Fits<'f> = &'f dyn Fn(Value) -> Result<(), String>;

@@ -313,7 +313,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, String> {
         }
     }
     let pods = value.get("pods").and_then(Value::as_array).cloned().unwrap_or_default();
-    let file = json::read::<StatusFile>(&value).map_err(|e| format!("damaged: {e}"))?;
+    let file = json::read_own::<StatusFile>(&value).map_err(|e| format!("damaged: {e}"))?;
     Ok(Status { file, pods })
 }
 

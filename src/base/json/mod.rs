@@ -4,18 +4,41 @@
 
 mod reader;
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde::ser::{Error, Serialize, Serializer};
 use serde_json::Value;
 
-/// What a value holds.
+use super::limits;
+
+/// The error of lists that take more memory than they may.
+pub const TOO_LARGE: &str = "its lists are too long: they take too much memory";
+
+/// The object that a value holds, whose lists take at most [`limits::DECODED_OBJECT`] bytes.
+///
+/// # Errors
+/// It is no such thing, or too large.
+pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    read_within(value, &Cell::new(limits::DECODED_OBJECT))
+}
+
+/// As [`read`], of a value that podkeeper has written itself.
 ///
 /// # Errors
 /// It is no such thing.
-pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
-    PhantomData::<T>.deserialize(reader::Reader(value))
+pub fn read_own<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    read_within(value, &Cell::new(usize::MAX))
+}
+
+/// As [`read`], where lists may take so many bytes, which are taken off `room`. Nothing is left of it after the error
+/// [`TOO_LARGE`].
+///
+/// # Errors
+/// It is no such thing, or too large.
+pub fn read_within<T: DeserializeOwned>(value: &Value, room: &Cell<usize>) -> Result<T, serde_json::Error> {
+    PhantomData::<T>.deserialize(reader::Reader { value, room })
 }
 
 /// The value as JSON in one line; empty when it cannot be serialized, which does not happen with the API's

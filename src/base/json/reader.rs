@@ -2,6 +2,10 @@
 //!
 //! serde_json's own takes the value apart, so each type's code has to free what is left of it wherever it may fail. The
 //! errors are serde_json's.
+//!
+//! Elements of lists are counted with the size of their type: a volume of two bytes takes five KiB when it is read.
+
+use std::cell::Cell;
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
@@ -9,13 +13,17 @@ use serde_json::{Error, Map, Number, Value};
 
 /// Reads one value.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'v>(pub(super) &'v Value);
+pub(super) struct Reader<'v> {
+    pub(super) value: &'v Value,
+    /// Bytes that elements of lists may still take.
+    pub(super) room: &'v Cell<usize>,
+}
 
 impl<'v> Reader<'v> {
     #[cold]
     #[inline(never)]
     fn wrong(self, expected: &dyn serde::de::Expected) -> Error {
-        let found = match self.0 {
+        let found = match self.value {
             Value::Null => Unexpected::Unit,
             Value::Bool(is) => Unexpected::Bool(*is),
             Value::Number(number) => unexpected(number),
@@ -27,40 +35,40 @@ impl<'v> Reader<'v> {
     }
 
     fn text<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
+        match self.value {
             Value::String(text) => visitor.visit_borrowed_str(text),
             _ => Err(self.wrong(&visitor)),
         }
     }
 
     fn number<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
+        match self.value {
             Value::Number(number) => visit(number, visitor),
             _ => Err(self.wrong(&visitor)),
         }
     }
 
     fn list<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            Value::Array(items) => visitor.visit_seq(Items(items.iter())),
+        match self.value {
+            Value::Array(items) => visitor.visit_seq(Items { rest: items.iter(), room: self.room }),
             _ => Err(self.wrong(&visitor)),
         }
     }
 
     /// As a list, all of which is to be taken.
     fn tuple<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        let Value::Array(items) = self.0 else { return Err(self.wrong(&visitor)) };
-        let mut rest = Items(items.iter());
+        let Value::Array(items) = self.value else { return Err(self.wrong(&visitor)) };
+        let mut rest = Items { rest: items.iter(), room: self.room };
         let read = visitor.visit_seq(&mut rest)?;
-        match rest.0.len() {
+        match rest.rest.len() {
             0 => Ok(read),
             _ => Err(Error::invalid_length(items.len(), &"fewer elements in array")),
         }
     }
 
     fn map<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            Value::Object(entries) => visitor.visit_map(Entries::of(entries)),
+        match self.value {
+            Value::Object(entries) => visitor.visit_map(Entries::of(entries, self.room)),
             _ => Err(self.wrong(&visitor)),
         }
     }
@@ -96,7 +104,7 @@ impl<'v> Deserializer<'v> for Reader<'v> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
+        match self.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(is) => visitor.visit_bool(*is),
             Value::Number(number) => visit(number, visitor),
@@ -113,14 +121,14 @@ impl<'v> Deserializer<'v> for Reader<'v> {
     all! { map: deserialize_map }
 
     fn deserialize_bool<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
+        match self.value {
             Value::Bool(is) => visitor.visit_bool(*is),
             _ => Err(self.wrong(&visitor)),
         }
     }
 
     fn deserialize_bytes<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.0.is_array() { self.tuple(visitor) } else { self.text(visitor) }
+        if self.value.is_array() { self.tuple(visitor) } else { self.text(visitor) }
     }
 
     fn deserialize_byte_buf<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -128,11 +136,11 @@ impl<'v> Deserializer<'v> for Reader<'v> {
     }
 
     fn deserialize_option<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_unit<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.0.is_null() { visitor.visit_unit() } else { Err(self.wrong(&visitor)) }
+        if self.value.is_null() { visitor.visit_unit() } else { Err(self.wrong(&visitor)) }
     }
 
     fn deserialize_unit_struct<V: Visitor<'v>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
@@ -166,7 +174,7 @@ impl<'v> Deserializer<'v> for Reader<'v> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if self.0.is_array() { self.tuple(visitor) } else { self.map(visitor) }
+        if self.value.is_array() { self.tuple(visitor) } else { self.map(visitor) }
     }
 
     /// Kubernetes types have none; those of podkeeper have no Kubernetes type in them.
@@ -176,7 +184,7 @@ impl<'v> Deserializer<'v> for Reader<'v> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.0.deserialize_enum(name, variants, visitor)
+        self.value.deserialize_enum(name, variants, visitor)
     }
 
     fn deserialize_ignored_any<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -184,28 +192,42 @@ impl<'v> Deserializer<'v> for Reader<'v> {
     }
 }
 
-struct Items<'v>(std::slice::Iter<'v, Value>);
+struct Items<'v> {
+    rest: std::slice::Iter<'v, Value>,
+    room: &'v Cell<usize>,
+}
+
+/// Takes the size of one element.
+#[inline(never)]
+fn take(room: &Cell<usize>, size: usize) -> Result<(), Error> {
+    let left = room.get().checked_sub(size);
+    room.set(left.unwrap_or(0));
+    left.map(drop).ok_or_else(|| Error::custom(super::TOO_LARGE))
+}
 
 impl<'v> SeqAccess<'v> for Items<'v> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'v>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.0.next().map(|item| seed.deserialize(Reader(item))).transpose()
+        let Some(value) = self.rest.next() else { return Ok(None) };
+        take(self.room, size_of::<T::Value>())?;
+        seed.deserialize(Reader { value, room: self.room }).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
-        Some(self.0.len())
+        Some(self.rest.len())
     }
 }
 
 struct Entries<'v> {
     rest: serde_json::map::Iter<'v>,
     value: &'v Value,
+    room: &'v Cell<usize>,
 }
 
 impl<'v> Entries<'v> {
-    fn of(entries: &'v Map<String, Value>) -> Entries<'v> {
-        Entries { rest: entries.iter(), value: &Value::Null }
+    fn of(entries: &'v Map<String, Value>, room: &'v Cell<usize>) -> Entries<'v> {
+        Entries { rest: entries.iter(), value: &Value::Null, room }
     }
 
     #[inline(never)]
@@ -224,7 +246,7 @@ impl<'v> MapAccess<'v> for Entries<'v> {
     }
 
     fn next_value_seed<T: DeserializeSeed<'v>>(&mut self, seed: T) -> Result<T::Value, Error> {
-        seed.deserialize(Reader(self.value))
+        seed.deserialize(Reader { value: self.value, room: self.room })
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -289,6 +311,22 @@ mod tests {
             as_serde_json::<Container>(&json!({"name": "c", "resources": {"limits": {"cpu": value}}}));
             as_serde_json::<Pod>(&json!({"metadata": {"creationTimestamp": value, "labels": {"a": value}}}));
         }
+    }
+
+    /// 285 KB of empty volumes took 540 MB.
+    #[test]
+    fn a_list_takes_no_more_memory_than_it_may() {
+        let volumes = |count: usize| json!({"containers": [], "volumes": vec![json!({}); count]});
+        let most = crate::base::limits::DECODED_OBJECT / size_of::<k8s_openapi::api::core::v1::Volume>();
+        let read =
+            |value: &Value| crate::base::json::read::<PodSpec>(value).map_err(|error| error.to_string());
+        // An empty one has no name, and is read all the same.
+        assert_eq!(read(&volumes(most)).unwrap().volumes.map(|all| all.len()), Some(most));
+        assert_eq!(read(&volumes(most + 1)), Err(crate::base::json::TOO_LARGE.to_owned()));
+        let env = json!({"name": "c", "env": vec![json!({"name": "a"}); 100_000]});
+        assert!(read(&json!({"containers": [env]})).is_err(), "lists in lists count, too");
+        let room = std::cell::Cell::new(usize::MAX);
+        assert!(crate::base::json::read_within::<PodSpec>(&volumes(most + 1), &room).is_ok());
     }
 
     proptest! {

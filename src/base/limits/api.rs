@@ -28,6 +28,8 @@ pub const API_OBJECTS: usize = 4096;
 pub const API_STORE: usize = 32 * 1024 * 1024;
 /// A pod of much text is nine times as large while it is made, and six times as it stays: a seventh of the memory at most.
 pub const API_STORE_PART: usize = 64;
+/// A pod of long lists counts by the memory that they take, as if it were text.
+pub const API_STORE_GROWTH: usize = 6;
 /// Bytes of one file of the store.
 pub const API_STORED: usize = 3 * 1024 * 1024;
 /// Bytes that a file of the store may have beside the object: its path and its seal.

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 // --- Manifests ---------------------------------------------------------------------------------------
 
+/// Bytes that lists of one object of the API take when they are read, as `size_of` has it: a volume has 5 KiB and a
+/// container 3, whatever stands in the manifest. Hundreds of each are no pod of anybody.
+pub const DECODED_OBJECT: usize = 4 * 1024 * 1024;
+/// Bytes that those of all pods of one manifest take.
+pub const DECODED_MANIFEST: usize = 16 * 1024 * 1024;
 /// Largest manifest file in bytes.
 pub const MANIFEST_BYTES: usize = 1024 * 1024;
 /// Most documents (and list items) in one file.
