@@ -336,6 +336,7 @@ fn image(value: Value) -> Option<ImageDetail> {
         size: value.get("Size").and_then(Value::as_i64).unwrap_or(0),
         user: text(&value, "/Config/User"),
         stop_signal: some_text(&value, "/Config/StopSignal"),
+        configuration: value.get("Config").map_or(0, |config| config.to_string().len()),
     })
 }
 

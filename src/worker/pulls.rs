@@ -32,6 +32,7 @@ use crate::runtime::{Call, Reply, sandbox_image};
 
 mod answer;
 mod bring;
+mod configuration;
 mod pace;
 mod queue;
 mod registries;
@@ -322,6 +323,7 @@ impl Shared {
         let image = &request.image;
         let pulled =
             fetch::pull(&self.docker, image, secrets, &self.keys, consent, &patience, &mut on_message);
+        let pulled = pulled.and_then(|with| configuration::check(&self.docker, image).map(|()| with));
         let pulled = match stop.and_then(Stop::why) {
             Some(why) => pulled.map_err(|_| PullError::Unasked(format!("pull of {image}: {why}"))),
             None => pulled,

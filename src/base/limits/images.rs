@@ -44,6 +44,9 @@ pub const PULL_LEAST: u64 = 64 * 1024;
 pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
 /// An image back-off entry is forgotten this long after its last failure.
 pub const PULL_RESET: Duration = Duration::from_secs(600);
+/// Bytes of the configuration of a pulled image, as JSON. Usual ones have a few thousand; Docker copies the labels into
+/// each container, and shows them in each list.
+pub const IMAGE_CONFIGURATION: usize = 256 * 1024;
 /// Most images of one source that wait to be pulled; pods that want the same image share an entry.
 pub const PULL_QUEUE: usize = 256;
 /// Most requests of one source for one image.

@@ -293,6 +293,7 @@ fn detail(image: &Image) -> ImageDetail {
         size: i64::try_from(image.size).unwrap_or(i64::MAX),
         user: image.user.clone(),
         stop_signal: image.stop_signal.clone(),
+        configuration: 0,
     }
 }
 

@@ -292,13 +292,18 @@ fn images() {
         size: 9,
         user: "1000".into(),
         stop_signal: Some("SIGINT".into()),
+        configuration: r#"{"StopSignal":"SIGINT","User":"1000"}"#.len(),
     };
     assert_eq!(read(Form::Image, &inspect), Ok(Reply::Image(expected)));
     let bare = json!({ "Id": "sha256:2", "RepoTags": null, "RepoDigests": ["a@sha256:3"], "Config": null });
     let expected =
-        ImageDetail { id: "sha256:2".into(), digests: vec!["a@sha256:3".into()], ..Default::default() };
+        ImageDetail { digests: vec!["a@sha256:3".into()], configuration: 4, ..image_detail("sha256:2") };
     assert_eq!(read(Form::Image, &bare), Ok(Reply::Image(expected)));
     assert!(matches!(read(Form::Image, &json!({})), Err(DockerError::BadAnswer(_))));
+}
+
+fn image_detail(id: &str) -> ImageDetail {
+    ImageDetail { id: id.into(), ..ImageDetail::default() }
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct ImageDetail {
     pub user: String,
     /// `Config.StopSignal`.
     pub stop_signal: Option<String>,
+    /// Bytes of `Config` as JSON.
+    pub configuration: usize,
 }
 
 /// One entry of the list of images.
