@@ -143,8 +143,8 @@ impl Collector {
         report
     }
 
-    /// The sizes of images that only pods of `evict-first` sources have here, by UID; empty if Docker does not answer.
-    /// Waits for Docker.
+    /// The sizes of images that only pods of sources behind others have here (see [`shares`]), by UID; empty if Docker
+    /// does not answer. Waits for Docker.
     #[must_use]
     pub fn shares(&self) -> Shares {
         let settings = &self.settings;

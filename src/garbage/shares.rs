@@ -1,6 +1,6 @@
-//! Sizes of images that only pods of `evict-first` sources use here. An image is no pod's file, and stays while a pod
-//! names it: a source that names large images would fill the disk, and other sources' pods would be evicted for it.
-//! Pure.
+//! Sizes of images that only pods of sources behind others use here: sources with a stricter Pod Security level than
+//! another source of the node. An image is no pod's file, and stays while a pod names it: a source that names large
+//! images would fill the disk, and other sources' pods would be evicted for it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

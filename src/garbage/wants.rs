@@ -14,8 +14,8 @@ use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile};
 pub struct Wants {
     /// By full reference (or id as written): one pod that names the image.
     pub(super) images: BTreeMap<String, String>,
-    /// Images of refused or evicted pods of `evict-first` sources: when the disk is short, other pods must not be
-    /// evicted for them.
+    /// Images of refused or evicted pods whose source is behind another one: when the disk is short, other pods must
+    /// not be evicted for them.
     pub(super) given_up: BTreeSet<String>,
     /// Pods that are wanted or being stopped, `namespace/name`.
     pub pods: BTreeSet<String>,
@@ -127,7 +127,7 @@ fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
     plain.chain(ephemeral.filter_map(|container| container.image.as_deref()))
 }
 
-/// Whether the pod's source has `evict-first`.
+/// Whether the pod's source is restricted to a stricter Pod Security level than another one.
 pub(super) fn is_behind(snapshot: &Snapshot, view: &PodView) -> bool {
     snapshot.policies.get(view.pod.source.as_str()).is_some_and(|told| told.behind)
 }

@@ -48,7 +48,7 @@ pub(super) type Amounts = BTreeMap<String, PodUse>;
 
 impl PodUse {
     /// Bytes that evicting a pod does not free: the part of the node's claims above the bound that all claims of their
-    /// source share, and images that only ended pods of an `evict-first` source use.
+    /// source share, and images that only ended pods use and whose sources are behind others.
     pub(super) fn excess(&self) -> u64 {
         self.excess
     }

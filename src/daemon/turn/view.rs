@@ -270,7 +270,7 @@ impl Turn {
 /// A warning for a pod whose priority was lowered to its source's bound.
 fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
     let (counts, claimed) = (priority::of(pod), priority::claimed(pod));
-    // A pod that claims no priority gets no warning, even if its source is an `evict-first` source.
+    // A pod that claims no priority gets no warning, even if all pods of its source rank below those of others.
     if counts == claimed || claimed == 0 {
         return None;
     }
