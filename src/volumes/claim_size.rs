@@ -1,9 +1,9 @@
-//! The size of a claim is a limit where its source is held to a level of Pod Security: a claim is a directory on the node's
-//! disk, which a pod could fill and no eviction would empty. No pod begins with a claim that holds more. All claims of a
-//! source together have a limit as well, those that are left of manifests that are gone among them: a size is its source's
-//! own word.
+//! The size of a claim is a limit if its source is restricted to a level of Pod Security: a claim is a directory on the
+//! node's disk, which a pod could fill and which evictions do not empty. A pod does not start with a claim that is over
+//! its size. All claims of a source together have a limit, too, including those of removed manifests, because the
+//! source itself sets the sizes.
 //!
-//! Never here: whether a pod that runs goes on.
+//! Never here: whether a running pod may go on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::runtime::progress::bytes;
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::Round;
 
-/// What a pod is told whose claim holds more than its size: `used` and `size` in bytes, and `path` where it is known.
+/// The message for a pod whose claim is over its size: `used` and `size` in bytes, and `path` if known.
 #[must_use]
 pub fn over(name: &str, used: u64, size: u64, path: Option<&Path>) -> Option<String> {
     let at = path.map(|path| format!(" in {}", path.display())).unwrap_or_default();
@@ -32,7 +32,7 @@ pub fn over(name: &str, used: u64, size: u64, path: Option<&Path>) -> Option<Str
     })
 }
 
-/// What a pod is told whose source has claims that hold more together than they may: `used` and `most` in bytes.
+/// The message for a pod of a source whose claims together are over their bound: `used` and `most` in bytes.
 #[must_use]
 pub fn over_together(source: Source, used: u64, most: u64) -> Option<String> {
     (used > most).then(|| {
@@ -46,18 +46,19 @@ pub fn over_together(source: Source, used: u64, most: u64) -> Option<String> {
     })
 }
 
-/// Bytes that all claims of a source may hold together, where that has a bound.
+/// The bound for all claims of a source together, bytes; `None` without a bound.
 #[must_use]
 pub fn together(root: &Path, most: Most) -> Option<u64> {
     match most {
         Most::All => None,
         Most::Bytes(bytes) => Some(bytes),
-        // Without a figure nothing is known that would be a reason for a pod to go.
+        // Without the disk's size there is no reason to evict a pod.
         Most::Percent(_) => Some(most.of(FileSystem::of(root)?.capacity)),
     }
 }
 
-/// What all claims of a source hold, those of manifests that are gone among them. A mount in there is a disk of its own.
+/// Bytes of all claims of a source, including those of removed manifests. A mount inside is a disk of its own, and does
+/// not count.
 pub fn of_source(root: &Path, source: Source, round: &mut Round) -> u64 {
     let local = root.join(layout::LOCAL_STORAGE);
     let Some(own) = layout::claims_of(source) else {
@@ -67,23 +68,24 @@ pub fn of_source(root: &Path, source: Source, round: &mut Round) -> u64 {
     round.tree(&local.join(own)).bytes
 }
 
-/// Directories of namespaces that are directly there; those of other sources begin with a dot.
+/// Directories of namespaces at the top level; directories of other sources begin with a dot.
 fn namespaces(local: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(local).into_iter().flatten().flatten();
     let own = all.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     own.map(|entry| entry.path()).take(limits::NAMESPACES_COUNTED).collect()
 }
 
-/// A claim that a pod is to begin with.
+/// Bounds of a claim that a pod wants to start with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Its size, bytes, where that is a limit.
+    /// Its size, bytes, if it is a limit.
     pub size: Option<u64>,
-    /// What all of its source may hold together.
+    /// Bound for all claims of its source together.
     pub together: Most,
 }
 
-/// Counts what it holds, and all of its source, for a bounded time: what was counted until then has to do.
+/// Counts the claim, and all claims of its source, for a bounded time; an incomplete count is used as it is. Returns
+/// the message if a bound is exceeded.
 pub(super) fn look(name: &str, bounds: Bounds, source: Source, root: &Path, path: &Path) -> Option<String> {
     let round = || Round::until(Instant::now() + limits::CLAIM_LOOK, Arc::default());
     let own = bounds.size.and_then(|size| over(name, round().tree(path).bytes, size, Some(path)));
