@@ -128,7 +128,7 @@ fn files_of_pods_that_vanished_meanwhile_are_removed() {
     for name in ["stays", "goes", "vanishes"] {
         node.wait_phase(name, "Running");
     }
-    // Termination messages, and hosts and hostname files.
+    // A termination file and a hosts file for each pod.
     assert_eq!(files(&node).len(), 6);
     let stays = node.wait_running("stays", "app");
     node.stop();

@@ -1,4 +1,4 @@
-//! What is shipped beside the binary: the unit, the setup, the files.
+//! Files that are shipped beside the binary: the unit, the setup, the documents.
 
 mod files;
 mod systemd;

@@ -173,7 +173,7 @@ impl Booted {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// What systemd has logged.
+    /// The log of systemd.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.base.join("systemd-log")).unwrap_or_default()).into_owned()
     }
