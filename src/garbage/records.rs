@@ -1,5 +1,5 @@
 //! When each image was first seen and last used, as numbers of a counter that only grows: so the order never depends
-//! on a clock that jumps. Ages are uptimes of one boot of the machine; after a reboot they begin anew. Wall time is
+//! on a clock that jumps. Ages are uptimes of one boot of the machine; after a reboot they begin again. Wall time is
 //! for printing only. Pure, except [`read`] and [`Records::write`].
 //!
 //! The file lies in the root directory, not in the run directory: the order of use must outlive a boot, because a
@@ -226,7 +226,7 @@ impl Records {
         entries
     }
 
-    /// Reads records from the entries of the file. Uptimes of another boot are dropped: ages begin anew.
+    /// Reads records from the entries of the file. Uptimes of another boot are dropped: ages begin again.
     ///
     /// # Errors
     /// Why the entries are not podkeeper's.

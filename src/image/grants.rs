@@ -114,7 +114,7 @@ pub struct Grants {
     begun: Mutex<Vec<String>>,
 }
 
-/// What is known about the file.
+/// State of the file on disk.
 #[derive(Debug, Default)]
 struct OnDisk {
     /// It could not be read, and may be intact: it is not written before it was read.

@@ -2,7 +2,7 @@
 //! `pkg/kubelet/images/image_manager.go`), in memory only.
 //!
 //! Monotonic time only (invariant 3): a crash is measured from the time its exit was seen. As with the kubelet, a new
-//! daemon begins anew: Docker remembers how often a container was restarted and when it ended, but not how fast that
+//! daemon begins again: Docker remembers how often a container was restarted and when it ended, but not how fast that
 //! happened, and the clock may have been set since. After a power cut, pods that were once restarted often must not be
 //! delayed.
 

@@ -28,7 +28,7 @@ pub struct Owned {
     /// Its state from Docker.
     pub state: RunState,
     /// It is created and not started, but a start may be in flight: a start without an answer, or one
-    /// from a daemon that died. It is never started again, but removed and created anew.
+    /// from a daemon that died. It is never started again, but removed and created again.
     pub start_sent: bool,
     /// Reference it was made from.
     pub image: String,

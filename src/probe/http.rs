@@ -159,7 +159,7 @@ fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>().trim().to_owned()
 }
 
-/// What to do with an answer whose head was read.
+/// Decision on an answer whose head was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Send a request there; true: the configured `Host` is sent again.

@@ -65,7 +65,7 @@ pub const API_COALESCE: Duration = Duration::from_millis(5);
 pub const API_BACKOFF_MIN: Duration = Duration::from_millis(800);
 /// See [`API_BACKOFF_MIN`].
 pub const API_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// After this time without a failure the waits start anew.
+/// After this time without a failure the waits start from the beginning.
 pub const API_BACKOFF_RESET: Duration = Duration::from_secs(120);
 /// Objects that pods refer to are read again after this time, plus up to [`API_OBJECTS_JITTER`].
 pub const API_OBJECTS_EVERY: Duration = Duration::from_secs(60);

@@ -56,7 +56,7 @@ pub const CNI_READY_SOON: Duration = Duration::from_millis(100);
 pub const CNI_RETRY_MIN: Duration = Duration::from_secs(1);
 /// See [`CNI_RETRY_MIN`].
 pub const CNI_RETRY_MAX: Duration = Duration::from_secs(60);
-/// A sandbox that could not be attached this many times is made anew, because its namespace may be the cause.
+/// A sandbox that could not be attached this many times is made again, because its namespace may be the cause.
 pub const CNI_TRIES: u32 = 8;
 /// How long the end of a sandbox waits for its network to be detached.
 pub const CNI_LEAVE: Duration = Duration::from_secs(75);

@@ -34,7 +34,7 @@ pub const SIGNAL_QUEUE: usize = 64;
 pub const WATCH_LOOK: Duration = Duration::from_secs(60);
 /// A thread that two checks find at the same piece of work, begun at least this long ago, hangs.
 pub const STUCK: Duration = Duration::from_secs(60);
-/// The service manager is told after this time that podkeeper is ready, even if Docker or a disk does not work.
+/// After this time podkeeper reports to the service manager that it is ready, even if Docker or a disk does not work.
 pub const READY_PATIENCE: Duration = Duration::from_secs(20);
 /// Shortest time between two states for the service manager.
 pub const NOTIFY_STATUS: Duration = Duration::from_secs(10);

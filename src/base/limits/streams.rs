@@ -31,7 +31,7 @@ pub const SPDY_HEADER_COUNT: usize = 128;
 pub const SPDY_STREAMS: usize = 2 * FORWARDED + 16;
 /// Bytes in a SPDY data frame that is sent.
 pub const SPDY_DATA: usize = 32 * 1024;
-/// Bytes of a stream that are taken before the peer is told; half of SPDY/3.1's initial window.
+/// Bytes of a stream that are consumed before the peer is notified; half of SPDY/3.1's initial window.
 pub const SPDY_ACKNOWLEDGE: u32 = 32 * 1024;
 /// Longest WebSocket message that is received, in bytes: it is buffered whole.
 pub const WEBSOCKET_MESSAGE: usize = 4 * 1024 * 1024;

@@ -45,7 +45,7 @@ impl Cgroups {
         drop(known);
         for kubepods in former.iter().chain([&kubepods]) {
             for uid in kubepods.ours().into_iter().filter(|uid| !keep.contains(&key(uid))) {
-                // A worker that needs it meanwhile waits, and creates it anew.
+                // A worker that needs it meanwhile waits, and creates it again.
                 let Some(_claim) = self.shared.claim_unused(&key(&uid)) else { continue };
                 match kubepods.remove_pod(&uid) {
                     Ok(()) => log::info!("removed the cgroup of pod {uid}, which is gone"),

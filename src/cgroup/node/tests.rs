@@ -298,7 +298,7 @@ fn kubepods_goes_with_the_last_pod() {
     assert!(there() && tree.exists(&top.join("burstable")), "in use by another");
     theirs.remove("b").unwrap();
     assert!(!there());
-    // Created anew as before.
+    // Created again as before.
     ours.ensure(&pod("a", Qos::Burstable, 1000)).1.unwrap();
     let shares = |class: &str| {
         let (controller, file) = match tree.version {

@@ -52,7 +52,7 @@ pub enum Next {
     Wait(Option<Mono>),
 }
 
-/// What the server has of an event.
+/// The server's copy of an event.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     count: u32,

@@ -65,7 +65,7 @@ enum Stage {
     Done,
 }
 
-/// What is known about the lease.
+/// State of the lease.
 #[derive(Debug, Clone, PartialEq)]
 enum Lease {
     Unknown,

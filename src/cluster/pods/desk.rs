@@ -66,7 +66,7 @@ pub enum Next {
     Wait(Option<Mono>),
 }
 
-/// What is remembered of one pod.
+/// Remembered state of one pod.
 #[derive(Debug, Default)]
 struct Known {
     /// The answer to the last write, its time, and the watch's copy at that time.

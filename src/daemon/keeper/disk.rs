@@ -138,7 +138,7 @@ impl Disks {
         round.step();
         let Some(mut files) = self.files(id) else { return ContainerDisk::default() };
         if files.upper_dir.is_none() {
-            // Docker itself counts the size, anew each time.
+            // Docker itself counts the size, every time.
             files.size = self.ask(id, true).and_then(|files| files.size);
         }
         round.step();

@@ -4,7 +4,7 @@
 //! name that a pod of a preceding source has or asks for, and runs without it. Inside one source pods may share a
 //! name.
 //!
-//! Docker gives a sandbox its names when it makes it. A running sandbox keeps its names and is not made anew
+//! Docker gives a sandbox its names when it makes it. A running sandbox keeps its names and is not made again
 //! because of them: otherwise a new version of podkeeper, or a file with a common name, would restart pods.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -101,7 +101,7 @@ pub enum Event {
     Stuck(Vec<Task>),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
-    /// SIGHUP: the settings were read anew.
+    /// SIGHUP: the settings were read again.
     Reloaded(Reload),
     /// SIGHUP: look at the sources again.
     Rescan,
@@ -133,7 +133,7 @@ pub enum RuntimeEvent {
     Changed {
         /// The container's pod.
         key: PodKey,
-        /// What to look at.
+        /// The containers to look at.
         hint: Hint,
     },
     /// Docker cannot be reached, or the stream ended.

@@ -1,5 +1,5 @@
 //! Pods that are not on the network that `--docker-network` names. A sandbox keeps the network on which it was made,
-//! and is not made anew because of a flag: that would restart every pod of the node. So the operator is told.
+//! and is not made again because of a flag: that would restart every pod of the node. So the operator is told.
 
 use super::{Entry, Turn};
 use crate::base::clock::Now;

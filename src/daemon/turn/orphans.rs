@@ -21,7 +21,7 @@ pub(super) enum Sweep {
     Done,
 }
 
-/// What to do about the containers of an orphan.
+/// Decision on the containers of an orphan.
 pub(super) enum Verdict {
     Stop,
     /// This source has not reported since the daemon started.

@@ -1,6 +1,6 @@
 //! The cases of the kubelet's own tables (`kubelet_pods_test.go`, `generate_test.go`,
 //! `prober_manager_test.go`), in podkeeper's words. A container that waits after its end was created
-//! anew.
+//! again.
 
 use super::conditions::words;
 use super::*;

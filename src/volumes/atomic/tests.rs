@@ -99,7 +99,7 @@ fn what_a_death_left_is_cleared_and_what_is_not_ours_stays() {
         ["..2027_01_15_08_00_00.000000001"],
         "a name that was taken is not used twice"
     );
-    // Without its version, or with a wrong target, everything is made anew.
+    // Without its version, or with a wrong target, everything is made again.
     fs::remove_dir_all(path.join("..2027_01_15_08_00_00.000000001")).unwrap();
     assert!(!is_written(&fd).unwrap());
     assert!(write(&fd, &files(&[("a", "2", 0o644)]), None, now(9)).unwrap());

@@ -1,5 +1,5 @@
 //! Records of images: entries of a file with a correct checksum and any other content. Records can be written and
-//! read back unchanged; uptimes of another boot begin anew.
+//! read back unchanged; uptimes of another boot begin again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

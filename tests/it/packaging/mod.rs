@@ -1,4 +1,4 @@
-//! Files that are shipped beside the binary: the unit, the setup, the documents.
+//! Files that are shipped beside the binary: the units, the examples, the README.
 
 mod files;
 mod systemd;

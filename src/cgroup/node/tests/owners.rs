@@ -235,7 +235,7 @@ fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
         // Again, as for another sandbox: no program has touched it.
         assert_eq!(ours.ensure(&pod(uid, Qos::Guaranteed, 100)).0, None);
     }
-    // A kubelet kills the unknown processes, and Docker creates the cgroup anew.
+    // A kubelet kills the unknown processes, and Docker creates the cgroup again.
     for uid in ["a", "b"] {
         let path = PathBuf::from(format!("{root}/kubepods/pod{uid}"));
         tree.remove(&path).unwrap();

@@ -1,4 +1,4 @@
-//! What the mind orders, look after look.
+//! The mind's orders, look after look.
 
 use super::*;
 use crate::eviction::manager::Observation;
