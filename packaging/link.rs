@@ -1,15 +1,15 @@
-//! Build script: what is left out of the release binary.
+//! Build script: reduces the size of the release binary.
 //!
-//! Unwind tables: a panic aborts and the symbols are stripped, so nothing could read them; they are a twelfth
-//! of the program. Any linker that takes a linker script (GNU ld, gold, LLD) does it; with another one set
-//! `PODKEEPER_KEEP_UNWIND_TABLES=1`.
+//! Unwind tables are left out: a panic aborts and the symbols are stripped, so nothing could read them; they
+//! are a twelfth of the program. Any linker that accepts a linker script (GNU ld, gold, LLD) can do this; for
+//! another one set `PODKEEPER_KEEP_UNWIND_TABLES=1`.
 //!
-//! Relative relocations are packed (a hundred KiB) when the C library that it is built with can read that:
-//! glibc 2.36, of 2022. For machines with an older one than that set `PODKEEPER_PLAIN_RELOCATIONS=1`.
+//! Relative relocations are packed (saves a hundred KiB) if the C library of the build can read them:
+//! glibc 2.36, of 2022. For machines with an older one set `PODKEEPER_PLAIN_RELOCATIONS=1`.
 //!
-//! Functions of the same machine code are one (70 KiB) when the linker is the LLD that comes with Rust's own toolchain,
-//! as it is by default for x86_64 since Rust 1.90. Rust promises no function an address of its own. Another linker may
-//! not know the option: so it is given only when nothing names one.
+//! Functions with equal machine code are merged (saves 70 KiB) if the linker is the LLD of Rust's own toolchain, which
+//! is the default for x86_64 since Rust 1.90. Rust does not promise that each function has its own address. Another
+//! linker may not know the option, so it is passed only if no setting names a linker.
 
 use std::process::Command;
 
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// True when rustc takes the LLD of its own toolchain, unasked. A distribution's toolchain has none there.
+/// Whether rustc uses the LLD of its own toolchain by default. A distribution's toolchain does not contain it.
 fn links_with_own_lld() -> bool {
     const GNU: &str = "x86_64-unknown-linux-gnu";
     let flags = variable("CARGO_ENCODED_RUSTFLAGS");
@@ -56,8 +56,8 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// Asked of this machine: a program is built for the C library that it is built with. Not when it is built for
-/// another kind of machine.
+/// Checked on this machine, because a program is built for the C library of the build. Not checked when
+/// building for another kind of machine.
 fn reads_packed_relocations() -> bool {
     let same = variable("HOST") == variable("TARGET") && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     let asked = same.then(|| Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()).flatten();

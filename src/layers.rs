@@ -1,5 +1,5 @@
-//! Tests of the house: the code map in ARCHITECTURE.md lists the rooms from the top down, a room imports only from rooms
-//! below it, and no file, folder or function is too large to be read at once. Nothing of it is in the program.
+//! Tests of the code's structure: the code map in ARCHITECTURE.md lists the rooms from the top down, a room imports
+//! only from rooms below it, and no file, folder or function is too large to read at once. For tests only.
 //!
 //! Never here: an exception.
 
@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// These are no rooms: the program's entry, the list of rooms, and code that is compiled for tests alone.
+/// These are not rooms: the program's entry, the list of rooms, and code for tests only.
 const OUTSIDE: &[&str] = &["main", "lib", "layers", "effects"];
 
-/// Lines that a file may have; tests too. One that comes near is split by idea.
+/// Most lines of a file, including tests. A file near the bound is split by topic.
 const FILE_LINES: usize = 450;
 
-/// Named fields that a struct may have; in tests too. What belongs together and changes together is a struct of its own.
+/// Most named fields of a struct, including tests. Fields that belong together and change together are a struct of
+/// their own.
 const TYPE_FIELDS: usize = 20;
 
-/// Files that a folder may hold, folders apart.
+/// Most files in a folder, not counting folders.
 const FOLDER_FILES: usize = 25;
 
 /// Rooms in the order of the code map, without `/` or `.rs`.
@@ -50,7 +51,7 @@ fn sources() -> BTreeMap<String, Vec<PathBuf>> {
     rooms
 }
 
-/// The code without comments and without what is compiled for tests alone.
+/// The code without comments and without code for tests only.
 fn code(text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.lines();
@@ -59,7 +60,7 @@ fn code(text: &str) -> String {
             continue;
         }
         if line.trim_start().starts_with("#[cfg(test)]") {
-            // The item that follows: one line, or until a brace closes at the same depth.
+            // The next item: one line, or until a brace closes at the same indentation.
             let indent = line.len() - line.trim_start().len();
             for rest in lines.by_ref() {
                 let closes =
@@ -77,7 +78,7 @@ fn code(text: &str) -> String {
     kept
 }
 
-/// The rooms that a text imports from: `crate::ROOM`, and each of `crate::{ROOM, …}`.
+/// The rooms from which a text imports: `crate::ROOM`, and each of `crate::{ROOM, …}`.
 fn imports(code: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = BTreeSet::new();
@@ -137,7 +138,7 @@ fn rooms_import_only_from_rooms_below_them() {
     assert!(up.is_empty(), "imports that point up:\n{}", up.join("\n"));
 }
 
-/// Functions that are called like a question and change something: the reader of an `if` cannot know.
+/// Functions with the name of a question that change state: a reader of an `if` would not expect that.
 fn questions_that_act(code: &str) -> Vec<&str> {
     let asks = |name: &str| {
         ["is_", "has_", "was_", "may_", "can_"].iter().any(|word| name.starts_with(word))
@@ -166,7 +167,7 @@ fn what_is_called_like_a_question_changes_nothing() {
     }
 }
 
-/// Names of the structs in a text that is formatted as usual, and how many named fields each has.
+/// Names of the structs in a text with the usual format, and the number of their named fields.
 fn structs(text: &str) -> Vec<(&str, usize)> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -203,7 +204,7 @@ fn fields_are_counted() {
     assert_eq!(structs(text), [("A", 2), ("I", 1), ("M", 1)]);
 }
 
-/// Each file of the program and of its tests, and each folder with the number of files in it.
+/// All files of the program and of its tests, and all folders with the number of their files.
 fn house() -> (Vec<PathBuf>, Vec<(PathBuf, usize)>) {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut open, mut files, mut folders) =

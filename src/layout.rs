@@ -1,6 +1,6 @@
-//! Which volumes a pod has, what kind they are and where they are on the host: the kubelet's layout
-//! (`pkg/kubelet/kubelet_getters.go`, `pkg/volume/util/util.go`). Pure. Every path is made of parts that are
-//! one name each, so that no text of a manifest leads anywhere else.
+//! The volumes of a pod, their kinds and their places on the host: the kubelet's layout
+//! (`pkg/kubelet/kubelet_getters.go`, `pkg/volume/util/util.go`). Pure. Every path consists of parts that
+//! are single names, so that no text of a manifest leads elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
 use crate::pod::{DesiredPod, Source};
 use crate::policy::Policies;
 
-/// Below the root directory: the data of claims. Kept when pods go.
+/// Below the root directory: the data of claims. Kept when pods are removed.
 pub const LOCAL_STORAGE: &str = "local-storage";
 /// Below a pod's directory: its volumes, by plugin and name.
 pub const VOLUMES: &str = "volumes";
@@ -29,7 +29,7 @@ pub const LOCAL: &str = "kubernetes.io~local-volume";
 /// Directory of NFS mounts.
 pub const NFS: &str = "kubernetes.io~nfs";
 
-/// Directory of hostPath volumes of pods that may have only some paths, and of volumes of a cluster's claims.
+/// Directory of hostPath volumes of pods that may use only some paths, and of volumes of a cluster's claims.
 pub const HOST_PATH: &str = "kubernetes.io~host-path";
 
 /// Name of a pod's hosts file.
@@ -43,7 +43,7 @@ pub const MESSAGES: &str = "containers";
 /// The kind of a volume, with its source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind<'a> {
-    /// `emptyDir`; `None`: the volume names no source at all, which means the same.
+    /// `emptyDir`; `None`: the volume has no source, which has the same meaning.
     EmptyDir(Option<&'a EmptyDirVolumeSource>),
     /// `hostPath`.
     HostPath(&'a HostPathVolumeSource),
@@ -105,8 +105,8 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// True when it takes room on the node's disk and goes with the pod (upstream `pkg/volume/util/util.go`,
-    /// `IsLocalEphemeralVolume`).
+    /// Whether it takes space on the node's disk and is removed with the pod (upstream
+    /// `pkg/volume/util/util.go`, `IsLocalEphemeralVolume`).
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         match self {
@@ -116,13 +116,13 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// True when podkeeper writes the volume's files, from objects and fields.
+    /// Whether podkeeper writes the volume's files, from objects and fields.
     #[must_use]
     pub fn is_written(&self) -> bool {
         matches!(self, Kind::ConfigMap(_) | Kind::Secret(_) | Kind::DownwardApi(_) | Kind::Projected(_))
     }
 
-    /// True when no container may write to it, whatever its mount says.
+    /// Whether no container may write to it, regardless of its mount.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         match self {
@@ -151,7 +151,7 @@ pub fn written_claims(pod: &DesiredPod) -> impl Iterator<Item = &str> {
     })
 }
 
-/// True for a name that can be one part of a path: never `..`, never two parts in one.
+/// Whether the name can be a single part of a path: never `..`, never two parts in one.
 #[must_use]
 pub fn is_one_name(part: &str) -> bool {
     !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255
@@ -176,9 +176,9 @@ pub fn volumes_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid, VOLUMES])
 }
 
-/// True when the pod may have only some paths of the host: its hostPath volume is resolved and bound before
-/// any container sees it. A volume whose mounts propagate to the host belongs to a privileged container,
-/// which may go anywhere: Docker gets its path as it is.
+/// Whether the pod may use only some paths of the host: then its hostPath volume is resolved and bound
+/// before a container can use it. A volume whose mounts propagate to the host belongs to a privileged
+/// container, which may use any path: Docker gets its path unchanged.
 #[must_use]
 pub fn is_guarded(pod: &DesiredPod, volume: &str, policies: &Policies) -> bool {
     let spreads = |mount: &VolumeMount| {
@@ -195,7 +195,7 @@ pub fn guarded<'p>(uid: &'p str, volume: &'p str) -> [&'p str; 5] {
     ["pods", uid, VOLUMES, HOST_PATH, volume]
 }
 
-/// Directory of a source's claims below [`LOCAL_STORAGE`], above their namespaces; `None`: directly there.
+/// Directory of a source's claims below [`LOCAL_STORAGE`], above their namespaces; `None`: at the top level.
 #[must_use]
 pub fn claims_of(source: Source) -> Option<&'static str> {
     // No namespace begins with a dot.
@@ -219,7 +219,7 @@ pub fn claim_use(source: Source, namespace: &str, name: &str) -> String {
     format!("{source}:{namespace}/{name}")
 }
 
-/// True when the claim is a cluster's: its volume is bound into the pod's directory, as a guarded hostPath volume.
+/// Whether the claim is a cluster's: its volume is bound into the pod's directory, like a guarded hostPath volume.
 fn is_of_cluster(pod: &DesiredPod, name: &str, objects: &Objects) -> bool {
     let key = ObjectKey {
         kind: ObjectKind::PersistentVolumeClaim,
@@ -259,7 +259,7 @@ pub fn sub_path(root: &Path, uid: &str, volume: &str, container: &str, index: us
 }
 
 /// A manifest's path inside a container as Docker reads it: from the root, without `.`, `..` and repeated
-/// slashes. Links in the image are not known.
+/// slashes. Links in the image are unknown.
 #[must_use]
 pub fn target(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
@@ -273,10 +273,10 @@ pub fn target(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The parts of a path inside a volume, as a manifest gives it: relative, without `..`.
+/// The parts of a manifest's path inside a volume: relative, without `..`.
 ///
 /// # Errors
-/// The problem, in the words of upstream's `atomic_writer.go`.
+/// The mistake, in the words of upstream's `atomic_writer.go`.
 pub fn inside(path: &str) -> Result<Vec<&str>, String> {
     if path.is_empty() {
         return Err(format!("invalid path: must not be empty: {path:?}"));

@@ -1,9 +1,9 @@
 //! podkeeper: a Kubernetes node agent on Docker, in synchronous Rust. `src/ARCHITECTURE.md` is the map.
 //!
 //! Data flows one way: sources, merge, turn, workers, plan, Docker. Imports only point down the layers of the code map
-//! there; `layers` tests it. Rooms are private: the crate exports [`main`], and for tests what `testing.rs` lists.
+//! there; `layers` tests it. Rooms are private: the crate exports [`main`], and for tests the items in `testing.rs`.
 
-// Functions of tests tell a story, and may be longer.
+// Test functions tell a story, and may be longer.
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
 mod api;

@@ -1,7 +1,7 @@
-//! The binary: hands its arguments to the library and exits with what that answers. No logic here.
+//! The binary: passes its arguments to the library and exits with its result. No logic here.
 
-/// One heap for all threads. glibc's keeps freed pieces for each thread, which costs a node with twenty pods
-/// over 2 MiB that nobody uses; each pod has a thread, and none of them allocates in a hurry.
+/// One heap for all threads. glibc's heap keeps freed memory for each thread, which wastes over 2 MiB on a
+/// node with twenty pods; each pod has a thread, and none of them needs fast allocation.
 #[global_allocator]
 static HEAP: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 

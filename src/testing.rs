@@ -1,6 +1,6 @@
-//! What the integration tests (`tests/it`) and the fuzz targets (`tests/fuzz`) use of the rooms, and nothing else: every
-//! other item is private to the program, so that the compiler tells what nobody uses. It is compiled with the feature
-//! `testing` alone, which the tests of this package turn on by themselves; a build without it is what is shipped.
+//! The items that the integration tests (`tests/it`) and the fuzz targets (`tests/fuzz`) use, and no others: every
+//! other item is private to the program, so that the compiler reports unused ones. It is compiled only with the feature
+//! `testing`, which the tests of this package turn on by themselves; the shipped program is built without it.
 //!
 //! Never here: an item that no test imports, or code.
 

@@ -1,10 +1,11 @@
 //! All connections to the server, and the calls over them.
 //!
-//! Few connections: those of calls are kept and used again, at most [`limits::API_CALLS`] calls are under way, and each
-//! watch has one of its own. Connections of credentials that were replaced are not used again, and watches with them are
-//! cut, otherwise they would go on with the old identity.
+//! Few connections: those of calls are kept and reused, at most [`limits::API_CALLS`] calls are in progress, and each
+//! watch has its own. Connections with replaced credentials are not reused, and watches on them are cut, because they
+//! would continue with the old identity.
 //!
-//! Never here: a retry of a call that the server may have carried out and that has another effect the second time.
+//! Never here: a retry of a call that the server may have carried out and that would have another effect the second
+//! time.
 
 use std::fmt;
 use std::net::{Shutdown, TcpStream};
@@ -31,7 +32,7 @@ use crate::runtime::http1::{Head, Parser};
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
-    /// Its calls wait for no others: lease and node status.
+    /// Its calls do not wait for others: lease and node status.
     is_heartbeat: bool,
 }
 
@@ -40,19 +41,19 @@ struct Shared {
     names: Names,
     credentials: Mutex<Credentials>,
     pool: Mutex<Pool>,
-    /// A call has ended, or the client was closed.
+    /// Notified when a call has ended, or the client was closed.
     freed: Condvar,
     closed: AtomicBool,
 }
 
 struct Pool {
     idle: Vec<Line>,
-    /// Calls under way, heartbeats apart.
+    /// Calls in progress, without heartbeats.
     calls: usize,
     /// Sockets of all connections, and the generation of each.
     live: Vec<(Weak<TcpStream>, u64)>,
     bucket: Bucket,
-    /// Of the credentials that were used last.
+    /// Generation of the credentials that were used last.
     generation: u64,
 }
 
@@ -63,11 +64,11 @@ impl fmt::Debug for Client {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is kept is whole after every line that changes it.
+    // A panic cannot leave the data half changed: every statement keeps them consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A place among the calls under way.
+/// A place among the calls in progress.
 struct Place<'c>(Option<&'c Shared>);
 
 impl Drop for Place<'_> {
@@ -81,19 +82,19 @@ impl Drop for Place<'_> {
 }
 
 impl Client {
-    /// A client of the server of this kubeconfig, which is read at the first call and again when it changes.
+    /// A client for the server of this kubeconfig, which is read at the first call and again when it changes.
     #[must_use]
     pub fn new(kubeconfig: PathBuf) -> Client {
         Client::of(kubeconfig.clone(), Credentials::new(kubeconfig))
     }
 
-    /// The same, of a kubeconfig that somebody else here is about to write.
+    /// The same, for a kubeconfig that another thread will write.
     #[must_use]
     pub fn awaiting(kubeconfig: PathBuf) -> Client {
         Client::of(kubeconfig.clone(), Credentials::awaited(kubeconfig))
     }
 
-    /// A client by what somebody has read.
+    /// A client for a kubeconfig that was read already.
     #[must_use]
     pub fn given(config: Kubeconfig) -> Client {
         Client::of(PathBuf::new(), Credentials::given(config))
@@ -118,7 +119,7 @@ impl Client {
         Client { shared: Arc::new(shared), is_heartbeat: false }
     }
 
-    /// One whose calls wait neither for others nor for the rate.
+    /// A client whose calls wait neither for others nor for the rate limit.
     #[must_use]
     pub fn heartbeat(&self) -> Client {
         Client { shared: Arc::clone(&self.shared), is_heartbeat: true }
@@ -131,10 +132,10 @@ impl Client {
         Some(access.config.server.to_string())
     }
 
-    /// Does one call, and gives the object of its answer. All of it ends within `deadline`.
+    /// Sends a call, and returns the object of its answer. Ends within `deadline`.
     ///
     /// # Errors
-    /// See [`ApiError`]. After `Unreachable` the server may have done it.
+    /// See [`ApiError`]. After `Unreachable` the server may have carried out the call.
     pub fn call(&self, request: &Request, deadline: Duration) -> Result<Value, ApiError> {
         let until = Instant::now() + deadline;
         let _place = self.place(until)?;
@@ -181,14 +182,14 @@ impl Client {
         }
     }
 
-    /// Cuts all connections: whoever watches begins anew.
+    /// Cuts all connections: watches have to be started again.
     pub fn cut(&self) {
         let mut pool = lock(&self.shared.pool);
         pool.idle.clear();
         pool.cut(|_| true);
     }
 
-    /// Ends all calls and watches that are under way. There is none afterwards.
+    /// Ends all calls and watches, and refuses new ones.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         self.cut();
@@ -199,7 +200,7 @@ impl Client {
         if self.shared.closed.load(Ordering::Acquire) { Err(ApiError::Closed) } else { Ok(()) }
     }
 
-    /// Waits until there may be one call more.
+    /// Waits for a place among the calls.
     fn place(&self, until: Instant) -> Result<Place<'_>, ApiError> {
         self.check_open()?;
         if self.is_heartbeat {
@@ -254,12 +255,12 @@ impl Client {
         }
     }
 
-    /// Whether a request is sent again, on another connection.
+    /// Whether to send a request again, on another connection.
     fn again(&self, broken: Broken, is_repeatable: bool, tried: &mut bool) -> Result<(), ApiError> {
         self.check_open()?;
         match broken {
             Broken::Stale if is_repeatable && !std::mem::replace(tried, true) => {
-                // The server has been started anew, and closed all of them.
+                // The server was restarted, and has closed all connections.
                 lock(&self.shared.pool).idle.clear();
                 Ok(())
             }
@@ -270,7 +271,7 @@ impl Client {
         }
     }
 
-    /// A connection that is idle, or a new one.
+    /// An idle connection, or a new one.
     fn line(&self, until: Instant) -> Result<(Line, Access), ApiError> {
         self.check_open()?;
         let access = lock(&self.shared.credentials).current(until).map_err(ApiError::BadCredentials)?;
@@ -298,7 +299,7 @@ impl Client {
         let found = self.shared.names.find(&to.host, to.port, patience);
         let socket = line::connect(&found.map_err(ApiError::Unreachable)?, until)?;
         lock(&self.shared.pool).live.push((Arc::downgrade(&socket), access.generation));
-        // Closed meanwhile: nobody would shut it down.
+        // If the client was closed meanwhile, no other thread would shut this connection down.
         self.check_open()?;
         let mut line = Line::open(socket, &access, until)?;
         line.set_until(until);
@@ -320,7 +321,7 @@ impl Pool {
     fn cut(&mut self, which: impl Fn(u64) -> bool) {
         for (socket, _) in self.live.iter().filter(|(_, generation)| which(*generation)) {
             if let Some(socket) = socket.upgrade() {
-                // One that is gone already needs no end.
+                // A connection that is gone needs no shutdown.
                 let _ = socket.shutdown(Shutdown::Both);
             }
         }

@@ -1,7 +1,7 @@
-//! Who we are, kept up to date: the kubeconfig and all files that it names are looked at now and then, and read again
-//! when one has changed. What cannot be read does not replace what could.
+//! The client's credentials, kept up to date: the kubeconfig and all files that it names are checked regularly, and
+//! read again when one has changed. Unreadable files do not replace credentials that were read before.
 //!
-//! Never here: a credential in a log or an error, or a look without a call that needs it.
+//! Never here: a credential in a log or an error, or a check without a call that needs it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::base::concealed::Concealed;
 use crate::base::{limits, regular};
 use crate::manifest::base64;
 
-/// What connections and requests are made with.
+/// Settings of connections and requests.
 #[derive(Debug, Clone)]
 pub struct Access {
     pub config: Arc<Kubeconfig>,
@@ -24,20 +24,20 @@ pub struct Access {
     pub tls: Option<Arc<ClientConfig>>,
     /// The value of `Authorization`.
     pub authorization: Option<Concealed<String>>,
-    /// Another one whenever connections of before are not to be used any more.
+    /// Changes when existing connections may not be used any more.
     pub generation: u64,
 }
 
-/// Where the kubeconfig comes from.
+/// The origin of the kubeconfig.
 #[derive(Debug)]
 enum Origin {
     File,
-    /// The file will come, when it is not there.
+    /// The file may be missing: another thread will write it.
     Awaited,
     Given(Box<Kubeconfig>),
 }
 
-/// When and how large: a file that has changed differs in one of them.
+/// Time and size: at least one of them changes when the file changes.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 /// See the head of this file.
@@ -46,17 +46,17 @@ pub struct Credentials {
     path: PathBuf,
     origin: Origin,
     access: Option<Access>,
-    /// What of `access` connections depend on, to tell whether it has changed.
+    /// The parts of `access` that connections depend on, to detect changes.
     identity: Vec<Vec<u8>>,
     stamps: Vec<(PathBuf, Stamp)>,
     looked: Option<Instant>,
     given: Option<(Given, Instant)>,
-    /// What was logged last.
+    /// The last logged message.
     trouble: Option<String>,
 }
 
 impl Credentials {
-    /// Those of the kubeconfig at `path`, which is read at the first use.
+    /// Credentials of the kubeconfig at `path`, which is read at the first use.
     #[must_use]
     pub fn new(path: PathBuf) -> Credentials {
         Credentials {
@@ -71,22 +71,22 @@ impl Credentials {
         }
     }
 
-    /// The same, of a kubeconfig that somebody else here is about to write.
+    /// The same, for a kubeconfig that another thread will write.
     #[must_use]
     pub fn awaited(path: PathBuf) -> Credentials {
         Credentials { origin: Origin::Awaited, ..Credentials::new(path) }
     }
 
-    /// What somebody has read.
+    /// Credentials of a kubeconfig that was read already.
     #[must_use]
     pub fn given(config: Kubeconfig) -> Credentials {
         Credentials { origin: Origin::Given(Box::new(config)), ..Credentials::new(PathBuf::new()) }
     }
 
-    /// What to use now. A plugin may take until `until`.
+    /// The credentials to use now. A plugin may run until `until`.
     ///
     /// # Errors
-    /// There is none, and why.
+    /// There are none, and why.
     pub fn current(&mut self, until: Instant) -> Result<Access, String> {
         let now = Instant::now();
         let ended = self.given.as_ref().is_some_and(|(given, at)| {
@@ -109,8 +109,8 @@ impl Credentials {
         self.access.clone().ok_or_else(why)
     }
 
-    /// The server does not take what it was shown: it is read again at the next use. False when that was so before, and
-    /// nothing more can be done.
+    /// The server has rejected the credentials: they are read again at the next use. Returns false if that was so
+    /// before, and nothing more can be done.
     pub fn refused(&mut self) -> bool {
         let can_change = self.given.take().is_some();
         self.looked = None;
@@ -238,14 +238,14 @@ fn stamp_of(path: &Path) -> Stamp {
     Some((meta.modified().ok()?, meta.len(), meta.ino()))
 }
 
-/// Reads files, and notes which.
+/// Reads files, and records them.
 struct Reader {
     stamps: Vec<(PathBuf, Stamp)>,
 }
 
 impl Reader {
     fn file(&mut self, path: &Path, limit: usize) -> Result<Vec<u8>, String> {
-        // Before it is read: a change in between is seen at the next look.
+        // Before reading, so that a change in between is noticed at the next check.
         self.stamps.push((path.to_owned(), stamp_of(path)));
         regular::read(path, limit).map_err(|error| format!("{} cannot be read: {error}", path.display()))
     }

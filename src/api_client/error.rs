@@ -1,6 +1,6 @@
-//! Why a call has not done what it was to do, in kinds that callers act upon and in words for an operator.
+//! Why a call failed, as kinds for callers and as text for an operator.
 //!
-//! Never here: a credential, or a number that changes by itself, for every new text is logged.
+//! Never here: a credential, or a changing number, because every new text is logged.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,29 +14,30 @@ use crate::runtime::http1::Head;
 /// See the head of this file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiError {
-    /// The server answered that it has not done it.
+    /// The server answered with a failure.
     Status {
-        /// HTTP's, or that of a `Status` in a watch.
+        /// The HTTP status, or that of a `Status` in a watch.
         code: u16,
-        /// `metav1.Status`'s: `NotFound`, `AlreadyExists`, `Conflict`, `Expired`, ...; empty when the answer was none.
+        /// The reason of `metav1.Status`: `NotFound`, `AlreadyExists`, `Conflict`, `Expired`, ...; empty if the answer
+        /// was not one.
         reason: String,
-        /// Of the server.
+        /// The server's message.
         message: String,
-        /// When to come back, as the server wishes.
+        /// The server's `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// No answer, or none to its end: the server may have done it.
+    /// No complete answer: the server may have carried out the call.
     Unreachable(String),
-    /// An answer that no API server gives.
+    /// An answer that cannot come from an API server.
     BadAnswer(String),
-    /// The kubeconfig, or what it names, cannot be used.
+    /// The kubeconfig, or a file that it names, cannot be used.
     BadCredentials(String),
     /// The client was closed.
     Closed,
 }
 
 impl ApiError {
-    /// The answer's code.
+    /// The answer's HTTP status.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
@@ -49,44 +50,45 @@ impl ApiError {
         matches!(self, ApiError::Status { reason, .. } if reason == wanted)
     }
 
-    /// There is no such object. A 404 without a `Status` is no such word: it may come from a proxy that knows no objects.
+    /// Whether the object does not exist. A 404 without a `Status` does not count: it may come from a proxy.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.has_reason("NotFound")
     }
 
-    /// POST of an object that is there.
+    /// Whether a POST failed because the object exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.has_reason("AlreadyExists")
     }
 
-    /// The object was changed since it was read, or has another UID than the precondition says.
+    /// Whether the object was changed since it was read, or has another UID than the precondition.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.has_reason("Conflict")
     }
 
-    /// Node authorizer or NodeRestriction say no.
+    /// Whether the node authorizer or NodeRestriction refused.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// The version that was asked for is past.
+    /// Whether the requested version is too old.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// The version that was asked for has not come yet (`apierrors.IsTooLargeResourceVersion`): etcd was restored.
+    /// Whether the requested version is newer than the server's (`apierrors.IsTooLargeResourceVersion`): etcd was
+    /// restored.
     #[must_use]
     pub fn is_too_large_version(&self) -> bool {
         matches!(self, ApiError::Status { reason, message, .. }
             if reason == "Timeout" && message.contains("Too large resource version"))
     }
 
-    /// When the server wants to be asked again.
+    /// How long to wait before the next try, if the server has told it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -95,7 +97,7 @@ impl ApiError {
         }
     }
 
-    /// The error in an answer that is no success.
+    /// The error in a failed answer.
     #[must_use]
     pub fn of_answer(head: &Head, body: &[u8]) -> ApiError {
         let wait = |seconds: u64| Duration::from_secs(seconds).min(limits::API_RETRY_AFTER);
@@ -134,7 +136,7 @@ impl ApiError {
         }
     }
 
-    /// The error of a success whose body is no object of the API.
+    /// The error for a successful answer whose body is not an object of the API.
     #[must_use]
     pub fn of_no_json(head: &Head, body: &[u8]) -> ApiError {
         ApiError::BadAnswer(format!("the server answers {} with {}", head.status, words(head, body)))
@@ -146,7 +148,7 @@ pub(super) fn kind(object: &Value) -> &str {
     object.get("kind").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What somebody who is no API server says.
+/// The text of an answer that is not from an API server.
 fn words(head: &Head, body: &[u8]) -> String {
     let start = body.trim_ascii_start();
     if start.starts_with(b"<") {
@@ -164,7 +166,7 @@ fn words(head: &Head, body: &[u8]) -> String {
     }
 }
 
-/// One line of bounded length.
+/// The text as one line of bounded length.
 fn shortened(text: &str) -> String {
     let mut text: String =
         text.chars().take(limits::API_WORDS).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -208,7 +210,7 @@ mod tests {
         check(error, "the server answers 410 (Expired): too old resource version: 1 (2)");
         let missing = r#"{"kind":"Status","message":"pods \"a\" not found","reason":"NotFound","code":404}"#;
         assert!(answer(404, "application/json", None, missing).is_not_found());
-        // A proxy's 404 says nothing of an object.
+        // A proxy's 404 does not mean that an object is missing.
         assert!(!answer(404, "text/plain", None, "404 page not found").is_not_found());
         check(
             answer(404, "text/plain", None, "404 page not found\n"),

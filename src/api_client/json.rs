@@ -1,4 +1,4 @@
-//! Bytes of a server as a value, of bounded size in memory. Pure.
+//! Parses a server's bytes into a value of bounded size in memory. Pure.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::error::ApiError;
 use crate::base::limits;
 use crate::runtime::http1::Head;
 
-/// Reads what a server sent.
+/// Parses the bytes of an answer.
 ///
 /// # Errors
-/// It is no JSON, or of more values than memory can hold.
+/// The bytes are not JSON, or have too many values for the memory.
 pub fn parse(bytes: &[u8], head: &Head) -> Result<Value, ApiError> {
     if !is_bounded(bytes) {
         return Err(ApiError::BadAnswer(format!(
@@ -20,7 +20,7 @@ pub fn parse(bytes: &[u8], head: &Head) -> Result<Value, ApiError> {
     serde_json::from_slice(bytes).map_err(|_| ApiError::of_no_json(head, bytes))
 }
 
-/// Whether there are at most [`limits::API_VALUES`] of them: each takes memory, however short its text is.
+/// Whether there are at most [`limits::API_VALUES`] values: each takes memory, even with a short text.
 #[must_use]
 pub fn is_bounded(bytes: &[u8]) -> bool {
     let (mut values, mut in_text, mut is_escaped) = (1_usize, false, false);

@@ -1,6 +1,6 @@
-//! A kubeconfig: where the server is, how it is known, and who we are (client-go's `tools/clientcmd`).
+//! A kubeconfig: the server, its identity, and the client's credentials (client-go's `tools/clientcmd`).
 //!
-//! Never here: a file that is read, or a form that is passed over in silence when it says who we are.
+//! Never here: reading a file, or ignoring an unknown kind of credentials.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::base::concealed::Concealed;
 use crate::manifest::{base64, yaml};
 
-/// Bytes of PEM: in a file that is read each time, or in the kubeconfig itself.
+/// PEM bytes: in a file that is read each time, or in the kubeconfig itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pem {
     File(PathBuf),
@@ -19,7 +19,7 @@ pub enum Pem {
 }
 
 impl Pem {
-    /// What an error calls it.
+    /// Its name in errors.
     #[must_use]
     pub fn place(&self, field: &str) -> String {
         match self {
@@ -29,7 +29,7 @@ impl Pem {
     }
 }
 
-/// What stands in `Authorization`.
+/// The content of `Authorization`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Secret {
     Nothing,
@@ -38,7 +38,7 @@ pub enum Secret {
     TokenFile(PathBuf),
     /// `NAME:PASSWORD`.
     Basic(Concealed<String>),
-    /// A program that is asked (`client.authentication.k8s.io`).
+    /// A program that returns credentials (`client.authentication.k8s.io`).
     Plugin(Plugin),
 }
 
@@ -52,18 +52,18 @@ pub struct Plugin {
     pub args: Vec<String>,
     /// Variables beside those of the daemon.
     pub env: Vec<(String, Concealed<String>)>,
-    /// It wants to know the server.
+    /// The plugin gets data about the server.
     pub wants_cluster: bool,
 }
 
-/// `scheme://host[:port]` and what stands before each path.
+/// `scheme://host[:port]` and the prefix of each path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     pub https: bool,
     /// A name, or an address without brackets.
     pub host: String,
     pub port: u16,
-    /// Empty, or `/x` without a slash at its end.
+    /// Empty, or `/x` without a trailing slash.
     pub prefix: String,
 }
 
@@ -84,15 +84,15 @@ impl Address {
         }
     }
 
-    /// Of a URL, or of a bare host, which is taken for https.
+    /// Parses a URL, or a bare host, which means https.
     ///
     /// # Errors
-    /// What is wrong, without a password that stands in it.
+    /// The mistake, without a password of the URL.
     pub fn parse(text: &str, default: fn(bool) -> u16) -> Result<Address, String> {
         let (https, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
             (Some(rest), _) => (true, rest),
             (_, Some(rest)) => (false, rest),
-            // client-go takes a bare host for https.
+            // client-go treats a bare host as https.
             _ if !text.contains("://") => (true, text),
             _ => return Err("must begin with https:// or http://".to_owned()),
         };
@@ -127,13 +127,13 @@ impl Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubeconfig {
     pub server: Address,
-    /// The system's authorities when not given.
+    /// The system's authorities if not given.
     pub authorities: Option<Pem>,
-    /// Under which name the server's certificate is to be, when not under its host.
+    /// The name in the server's certificate, if it differs from the host.
     pub server_name: Option<String>,
     /// `insecure-skip-tls-verify`.
     pub is_insecure: bool,
-    /// An HTTP proxy that is asked for a tunnel.
+    /// An HTTP proxy, used by a tunnel.
     pub proxy: Option<Address>,
     /// Certificate and key.
     pub certificate: Option<(Pem, Pem)>,
@@ -151,10 +151,10 @@ fn read(bytes: &[u8]) -> Result<Value, String> {
     Ok(document.to_value())
 }
 
-/// Reads the bytes of the file at `path`; relative names in it are beside it.
+/// Parses the content of the file at `path`; relative names in it are relative to its directory.
 ///
 /// # Errors
-/// What is wrong, with the field's name and without a value that may be a secret.
+/// The mistake, with the field's name and without a value that may be a secret.
 pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
     let file = read(bytes)?;
     let kind = text(&file, "kind").unwrap_or("Config");
@@ -173,8 +173,8 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, String> {
     whole(cluster, user, &Beside(path.parent().unwrap_or(Path::new("/"))))
 }
 
-/// Reads the first cluster of what a server publishes of itself (`kube-public/cluster-info`), which names no files, or
-/// tells what is wrong.
+/// Parses the first cluster in a server's published data (`kube-public/cluster-info`), which name no files. Returns
+/// the mistake otherwise.
 pub fn parse_published(bytes: &[u8]) -> Result<Kubeconfig, String> {
     let file = read(bytes)?;
     let cluster = file.pointer("/clusters/0/cluster").ok_or("has no cluster")?;
@@ -240,7 +240,7 @@ fn secret(user: &Value, beside: &Beside<'_>) -> Result<Secret, String> {
     if let Some(exec) = user.get("exec").filter(|exec| !exec.is_null()) {
         return plugin(exec, beside).map(Secret::Plugin);
     }
-    // As in client-go, the file goes before the token beside it.
+    // As in client-go, the file takes precedence over a token beside it.
     if let Some(file) = text(user, "tokenFile") {
         return Ok(Secret::TokenFile(beside.path(file)));
     }
@@ -256,10 +256,10 @@ fn secret(user: &Value, beside: &Beside<'_>) -> Result<Secret, String> {
     }
 }
 
-/// A token as it may stand in a header.
+/// A token that is valid in a header.
 ///
 /// # Errors
-/// It holds what no header may hold.
+/// The token has characters that a header may not have.
 pub(super) fn token_of(text: &str) -> Result<Concealed<String>, String> {
     let token = text.trim();
     match token.bytes().all(|byte| byte.is_ascii_graphic()) && !token.is_empty() {
@@ -302,7 +302,7 @@ impl Beside<'_> {
         self.0.join(name)
     }
 
-    /// Data goes before the file.
+    /// Data takes precedence over the file.
     fn pem(&self, of: &Value, field: &str) -> Result<Option<Pem>, String> {
         if let Some(data) = text(of, &format!("{field}-data")) {
             let bytes = base64::decode(data).ok_or_else(|| format!("{field}-data is not base64"))?;
@@ -442,7 +442,7 @@ mod tests {
             let why = parse(text.as_bytes(), Path::new("/k")).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");
         }
-        // A user is not needed.
+        // A user is optional.
         let text = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: a}}]";
         assert_eq!(parse(text.as_bytes(), Path::new("/k")).unwrap().secret, Secret::Nothing);
     }

@@ -1,7 +1,7 @@
-//! One connection to the server: a tunnel through a proxy where there is one, TLS, requests out and answers in. Every
-//! read and write ends at a time, and at once when the socket is shut down from elsewhere.
+//! One connection to the server: an optional tunnel through a proxy, TLS, sending requests and reading answers. Every
+//! read and write has a deadline, and ends at once when the socket is shut down by another thread.
 //!
-//! Never here: an answer's meaning.
+//! Never here: the meaning of an answer.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ use crate::runtime::http1::{Head, Parser};
 /// Why an exchange broke off.
 #[derive(Debug)]
 pub enum Broken {
-    /// Before the first byte of an answer, on a connection that had been idle: the server has closed it.
+    /// On an idle connection, before the first byte of an answer: the server has closed it.
     Stale,
     For(ApiError),
 }
@@ -39,21 +39,21 @@ enum Stream {
 #[derive(Debug)]
 pub struct Line {
     stream: Stream,
-    /// [`Access::generation`] that it was made with.
+    /// The [`Access::generation`] that it was made with.
     pub generation: u64,
     /// When the last answer ended.
     pub used: Instant,
-    /// An answer came over it before.
+    /// An answer was received on it.
     has_answered: bool,
 }
 
 impl Line {
-    /// Speaks TLS over a socket, where the server wants it. `addresses` are those of the proxy, where there is one.
+    /// Starts TLS on a socket, if the server needs it. `addresses` are those of the proxy, if there is one.
     ///
     /// # Errors
-    /// What happened, in words.
+    /// The reason, as text.
     pub fn open(stream: Arc<TcpStream>, access: &Access, until: Instant) -> Result<Line, ApiError> {
-        // Small requests; a dead machine at the other end is found out by the kernel. A failure changes only that.
+        // Requests are small; keepalive makes the kernel detect a dead peer. A failure has no other effect.
         let _ = stream.set_nodelay(true);
         let _ = rustix::net::sockopt::set_socket_keepalive(&*stream, true);
         let _ = rustix::net::sockopt::set_tcp_keepidle(&*stream, limits::API_KEEPALIVE);
@@ -91,12 +91,13 @@ impl Line {
         }
     }
 
-    /// Reads and writes end at this time from now on.
+    /// Sets the deadline of reads and writes.
     pub fn set_until(&mut self, until: Instant) {
         self.socket().until = until;
     }
 
-    /// Whether it can carry another request: nothing came on it since the last answer, not even its end.
+    /// Whether it can carry another request: nothing was received since the last answer, not even the connection's
+    /// end.
     pub fn is_quiet(&mut self) -> bool {
         let stream = Arc::clone(&self.socket().stream);
         if self.used.elapsed() >= limits::API_IDLE_MAX || stream.set_nonblocking(true).is_err() {
@@ -109,7 +110,7 @@ impl Line {
     /// Sends a request.
     ///
     /// # Errors
-    /// It is not known whether the server got it.
+    /// The server may or may not have received it.
     pub fn send(&mut self, request: &Request, access: &Access) -> Result<(), Broken> {
         let bytes = bytes_of(request, access);
         let sent = match &mut self.stream {
@@ -119,10 +120,10 @@ impl Line {
         sent.map_err(|error| self.broken(&error, true))
     }
 
-    /// Reads a piece of the answer into `body`. Returns false at the end of the connection.
+    /// Reads a part of the answer into `body`. Returns false at the end of the connection.
     ///
     /// # Errors
-    /// Bytes that are no answer, the time, or the connection.
+    /// Invalid bytes, the deadline, or an error of the connection.
     pub fn read(&mut self, parser: &mut Parser, body: &mut Vec<u8>) -> Result<bool, Broken> {
         let mut buffer = [0; limits::API_BUFFER];
         let read = loop {
@@ -132,7 +133,7 @@ impl Line {
             };
             match read {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // An end without close_notify: HTTP knows its own ends.
+                // An end without close_notify is accepted: HTTP marks the end of its messages.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break Ok(0),
                 other => break other,
             }
@@ -154,7 +155,7 @@ impl Line {
         if taken < length { Err(bad("bytes after the end of an answer")) } else { Ok(true) }
     }
 
-    /// The head of the answer.
+    /// Reads the head of the answer.
     ///
     /// # Errors
     /// See [`Line::read`].
@@ -191,7 +192,7 @@ impl Line {
 /// Connects to the first address that answers.
 ///
 /// # Errors
-/// What happened, in words.
+/// The reason, as text.
 pub fn connect(addresses: &[SocketAddr], until: Instant) -> Result<Arc<TcpStream>, ApiError> {
     dial::connect(addresses, limits::API_CONNECT, until).map(Arc::new).map_err(ApiError::Unreachable)
 }
@@ -204,14 +205,14 @@ fn tunnel(socket: &mut Socket, server: &Address) -> Result<(), ApiError> {
     socket.write_all(ask.as_bytes()).map_err(|_| no("does not take a request"))?;
     let (mut parser, mut body) = (Parser::new(0), Vec::new());
     while parser.head().is_none() {
-        // Byte by byte: what comes after the head is the server's.
+        // Byte by byte, because the bytes after the head belong to the server.
         let mut byte = [0];
         match socket.read(&mut byte) {
             Ok(1) => {}
             Ok(_) => return Err(no("closed the connection")),
             Err(_) => return Err(no("did not answer in time")),
         }
-        // A head that says how long its body is counts as too long; it is no success either.
+        // A head with a body length counts as too long; it is not a success either.
         parser.feed(&byte, &mut body).map_err(|why| no(&format!("does not speak HTTP: {why}")))?;
     }
     match parser.head().map_or(0, |head| head.status) {
@@ -231,7 +232,7 @@ fn handshake_words(error: &io::Error) -> String {
     }
 }
 
-/// The request as it is sent.
+/// The bytes of a request.
 fn bytes_of(request: &Request, access: &Access) -> Vec<u8> {
     let (method, server) = (request.method, &access.config.server);
     let mut head = format!(

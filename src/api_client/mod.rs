@@ -1,11 +1,12 @@
-//! The client of a Kubernetes API server: HTTP/1.1 over TLS, JSON, blocking calls with a deadline each.
+//! The client of a Kubernetes API server: HTTP/1.1 over TLS, JSON, blocking calls with deadlines.
 //!
-//! [`kubeconfig`] says where the server is and who we are, [`credentials`] keeps that up to date, [`line`] is one
-//! connection, [`client`] has all of them, [`watch`] is a stream of events. It has its own connections on the parser
-//! that reads Docker's answers: a call needs one deadline for all of it, and a watch must end at once when its client
-//! is closed or its credentials were replaced, which shutting the socket down does and a pool inside a library hides.
+//! [`kubeconfig`] has the server and the credentials, [`credentials`] keeps them up to date, [`line`] is one
+//! connection, [`client`] has all of them, [`watch`] is a stream of events. It has its own connections and uses the
+//! parser of Docker's answers: a call needs one deadline for all of its parts, and a watch must end at once when its
+//! client is closed or its credentials were replaced; shutting down the socket does that, which a library's
+//! connection pool would not allow.
 //!
-//! Never here: what a kind of object means, a thread, or a wait without an end.
+//! Never here: the meaning of a kind of object, a thread, or a wait without an end.
 
 pub mod client;
 pub mod credentials;

@@ -1,7 +1,7 @@
-//! Credential plugins: a program that is asked who we are (`client.authentication.k8s.io`,
-//! client-go's `plugin/pkg/client/auth/exec`).
+//! Credential plugins: programs that return credentials (`client.authentication.k8s.io`, client-go's
+//! `plugin/pkg/client/auth/exec`).
 //!
-//! Never here: a shell, a terminal, or a word of the program's output in a log.
+//! Never here: a shell, a terminal, or a part of the program's output in a log.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -19,20 +19,20 @@ use crate::base::{limits, program, pulse, regular};
 /// Certificate and key, PEM.
 pub type Pair = (Concealed<Vec<u8>>, Concealed<Vec<u8>>);
 
-/// What a plugin gave.
+/// A plugin's credentials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
     pub token: Option<Concealed<String>>,
-    /// Shown in the handshake.
+    /// Client certificate for the TLS handshake.
     pub certificate: Option<Pair>,
-    /// For how long; `None` until the server refuses it.
+    /// How long they are valid; `None`: until the server rejects them.
     pub lasts: Option<Duration>,
 }
 
 /// Runs the plugin.
 ///
 /// # Errors
-/// It cannot be run, it failed, it took too long, or what it said is no credential.
+/// The plugin cannot be run, failed, took too long, or its output is not a credential.
 pub fn ask(plugin: &Plugin, server: &Address, within: Duration) -> Result<Given, String> {
     let name = plugin.command.display();
     let said = run(plugin, server, within.min(limits::API_PLUGIN))?;
@@ -40,7 +40,7 @@ pub fn ask(plugin: &Plugin, server: &Address, within: Duration) -> Result<Given,
         .map_err(|why| format!("what the credential plugin {name} says is not usable: {why}"))
 }
 
-/// The program's standard output.
+/// Returns the program's standard output.
 fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, String> {
     let name = plugin.command.display().to_string();
     let mut spec = json!({"interactive": false});
@@ -63,7 +63,8 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
     let mut child =
         command.spawn().map_err(|error| format!("the credential plugin {name} cannot be run: {error}"))?;
     let (out, said) = mpsc::sync_channel(1);
-    // The thread ends with the program; what a program left running holds open is left to it.
+    // The thread ends with the program; output that a remaining child process holds open is left to
+    // it.
     if let Some(stdout) = child.stdout.take() {
         let reader = thread::Builder::new().name("pk-plugin".to_owned()).stack_size(limits::WORKER_STACK);
         let read = move || _ = out.send(regular::read_rest(stdout.take(u64::MAX), limits::API_PLUGIN_BYTES));
@@ -77,7 +78,7 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
     let mut wait = limits::HELPER_LOOK;
     let status = loop {
         match child.try_wait() {
-            // One that says too much dies of it.
+            // A plugin with too much output is killed by that.
             Ok(Some(status)) if !matches!(said, Ok(Err(_))) => break Ok(status),
             Ok(Some(_)) => break Err(format!("the credential plugin {name} says too much")),
             Ok(None) if begun.elapsed() < within && !matches!(said, Err(_) | Ok(Err(_))) => {
@@ -101,7 +102,7 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
         .ok_or_else(|| format!("the credential plugin {name} said nothing that can be read"))
 }
 
-/// Judges what a plugin said. The wall clock is only compared with the plugin's own word for the end.
+/// Checks the output of a plugin. The wall clock is compared only with the plugin's expiration time.
 fn given(said: &[u8], version: &str, now: Timestamp) -> Result<Given, String> {
     let said: Value = serde_json::from_slice(said).map_err(|_| "it is not JSON".to_owned())?;
     let text = |path: &str| said.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -178,7 +179,7 @@ mod tests {
         let lasts =
             |end: &str| check(&format!(r#"{{"token":"a","expirationTimestamp":"{end}"}}"#)).unwrap().lasts;
         assert_eq!(lasts("2026-01-01T01:00:00Z"), Some(Duration::from_secs(3600)));
-        // This node's clock may be wrong: the server judges.
+        // This node's clock may be wrong: the server decides.
         assert_eq!(lasts("2001-01-01T01:00:00Z"), Some(limits::API_PLUGIN_MIN));
         let pair = check(r#"{"clientCertificateData":"c","clientKeyData":"k"}"#).unwrap().certificate;
         assert_eq!(pair, Some((b"c".to_vec().into(), b"k".to_vec().into())));

@@ -1,5 +1,6 @@
-//! The pods that the server has for this node, as it has them: what the source of pods reads and those who write back
-//! to the server compare with. One thread puts a new set in after each change, others look when they are told.
+//! The server's pods of this node, in the server's version: the source of pods reads them, and the threads that
+//! report to the server compare with them. One thread stores a new set after each change; others read it when
+//! notified.
 //!
 //! Never here: a decision about a pod.
 
@@ -11,15 +12,15 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::pod::PodKey;
 
-/// Annotation of a mirror pod: the server's picture of a pod that another source wants.
+/// Annotation of a mirror pod: the server's copy of a pod from another source.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// One complete set.
 #[derive(Debug, Clone, Default)]
 pub struct PodsOfNode {
-    /// The server was heard since the daemon's start. Before that `pods` is empty and means nothing.
+    /// The server was read since the daemon's start. Before that `pods` is empty and means nothing.
     pub is_complete: bool,
-    /// All pods with `spec.nodeName` of this node, mirror pods and those that are being deleted among them.
+    /// All pods with `spec.nodeName` of this node, including mirror pods and pods that are being deleted.
     pub pods: BTreeMap<PodKey, Arc<Pod>>,
 }
 
@@ -42,17 +43,17 @@ impl ServerPods {
         Arc::clone(&self.lock().latest)
     }
 
-    /// Puts in a set, and tells those who want to know.
+    /// Stores a set, and notifies the subscribers.
     pub fn put(&self, set: PodsOfNode) {
         let mut shared = self.lock();
         shared.latest = Arc::new(set);
-        // A full channel holds the same word.
+        // If the channel is full, the subscriber is notified already.
         shared.told.retain(|told| {
             !matches!(told.try_send(()), Err(crossbeam_channel::TrySendError::Disconnected(())))
         });
     }
 
-    /// A channel that holds a word whenever the set has changed since it was read.
+    /// A channel that has a message whenever the set has changed since it was last read.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<()> {
         let (tell, told) = bounded(1);

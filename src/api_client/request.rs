@@ -1,20 +1,20 @@
-//! What is asked of the server.
+//! A request to the server.
 
 use serde_json::Value;
 
-/// What is done with what the path names.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Get,
     Post,
     Put,
     Delete,
-    /// PATCH that knows the lists of Kubernetes' own types.
+    /// A PATCH that knows the list types of Kubernetes.
     StrategicPatch,
 }
 
 impl Method {
-    /// The word in the request.
+    /// The method's name in the request.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -35,8 +35,8 @@ impl Method {
         }
     }
 
-    /// Whether the request may be sent again when it is not known whether the server got it: a second POST would make a
-    /// second object.
+    /// Whether the request may be repeated when the server may have received it: a second POST would create a second
+    /// object.
     #[must_use]
     pub fn is_repeatable(self) -> bool {
         self != Method::Post
@@ -47,7 +47,7 @@ impl Method {
 #[derive(Clone, PartialEq)]
 pub struct Request {
     pub method: Method,
-    /// With its query, percent-encoded: `/api/v1/pods?fieldSelector=spec.nodeName%3Dn1`.
+    /// The path with its query, percent-encoded: `/api/v1/pods?fieldSelector=spec.nodeName%3Dn1`.
     pub path: String,
     /// JSON; may hold a Secret's values.
     pub body: Option<Vec<u8>>,
@@ -66,14 +66,14 @@ impl Request {
         Request { method: Method::Get, path: path.into(), body: None }
     }
 
-    /// One with a body.
+    /// A request with a body.
     #[must_use]
     pub fn with(method: Method, path: impl Into<String>, body: &Value) -> Request {
         Request { method, path: path.into(), body: Some(body.to_string().into_bytes()) }
     }
 }
 
-/// A part of a path or of a query's value: everything but unreserved characters is percent-encoded.
+/// Percent-encodes a part of a path or of a query's value, except unreserved characters.
 #[must_use]
 pub fn encoded(part: &str) -> String {
     let mut text = String::with_capacity(part.len());

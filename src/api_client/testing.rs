@@ -1,4 +1,4 @@
-//! A real server over TLS for tests: it answers as a test says, and remembers what it was asked.
+//! A real server over TLS for tests: it sends the test's answers, and records the requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -38,7 +38,7 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), pem, der }
     }
 
-    /// One for this common name, good for `names` as a server.
+    /// A certificate for this common name, valid for `names` as a server.
     pub fn sign(&self, common_name: &str, names: &[&str]) -> Pair {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -51,7 +51,7 @@ impl Authority {
     }
 }
 
-/// What a client asked.
+/// A recorded request.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// `GET /path?query`.
@@ -65,7 +65,7 @@ pub struct Asked {
     pub certificate: Option<Vec<u8>>,
 }
 
-/// What goes out to the client. An error or `false` closes the connection.
+/// Writes the answer to the client. An error or `false` closes the connection.
 pub type Answerer = dyn Fn(&Asked, &mut dyn Write) -> std::io::Result<bool> + Send + Sync;
 
 /// See the head of this file. Its threads end with the test's process.
@@ -76,7 +76,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Over TLS with a certificate of this authority, for `localhost` and `127.0.0.1`.
+    /// A server over TLS with a certificate of this authority, for `localhost` and `127.0.0.1`.
     pub fn start(authority: &Authority, answer: Box<Answerer>) -> Server {
         let pair = authority.sign("server", &["localhost", "127.0.0.1"]);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -180,7 +180,7 @@ pub fn json(out: &mut dyn Write, status: u16, body: &str) -> std::io::Result<boo
     Ok(true)
 }
 
-/// Begins an answer without an end.
+/// Begins an answer with no known length.
 pub fn begin(out: &mut dyn Write) -> std::io::Result<()> {
     out.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -188,7 +188,7 @@ pub fn begin(out: &mut dyn Write) -> std::io::Result<()> {
     out.flush()
 }
 
-/// A piece of one.
+/// Writes a chunk of it.
 pub fn chunk(out: &mut dyn Write, text: &str) -> std::io::Result<()> {
     write!(out, "{:x}\r\n{text}\r\n", text.len())?;
     out.flush()

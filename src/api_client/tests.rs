@@ -51,12 +51,12 @@ fn calls_share_a_connection_and_send_what_they_are_given() {
 
 #[test]
 fn a_connection_that_the_server_has_closed_costs_no_call() {
-    // It closes after each answer, although it said otherwise.
+    // The server closes the connection after each answer without announcing it.
     let rig = rig("api-stale", "", Box::new(|_, out| json(out, 200, "{}").map(|_| false)));
     for _ in 0..5 {
         rig.client.call(&Request::get("/a"), PATIENCE).unwrap();
     }
-    // A GET that is not answered on a connection of before is sent again, a POST is not.
+    // A GET without an answer on a reused connection is sent again, a POST is not.
     let rig = self::rig(
         "api-stale-2",
         "",
@@ -163,7 +163,7 @@ fn a_token_file_is_read_again_when_the_server_refuses_the_token() {
     assert_eq!(rig.server.connections.load(Ordering::SeqCst), 1);
 }
 
-/// Answers watches with one event, and then nothing more.
+/// Answers watches with one event, and then with empty lines only.
 fn watched() -> Box<Answerer> {
     Box::new(|asked, out| {
         if !asked.line.contains("watch=1") {
@@ -213,7 +213,7 @@ fn a_new_certificate_cuts_watches_and_is_used_at_once() {
     assert!(matches!(watch.next(PATIENCE), Ok(Next::Event(_))));
     rig.client.call(&Request::get("/a"), PATIENCE).unwrap();
     write(&second);
-    // The server refuses the old one: that is reason enough to look at the files.
+    // The server rejects the old one: this makes the client check the files.
     assert!(rig.client.call(&Request::get("/refuse"), PATIENCE).unwrap_err().code() == Some(401));
     let shown: Vec<Option<Vec<u8>>> =
         rig.server.asked.lock().unwrap().iter().map(|asked| asked.certificate.clone()).collect();

@@ -1,6 +1,6 @@
-//! TLS to the server: whom we trust, and what we show.
+//! TLS to the server: trusted authorities, and the client's certificate.
 //!
-//! Never here: a text with a byte of a key.
+//! Never here: a message with a byte of a key.
 
 use std::sync::Arc;
 
@@ -11,22 +11,23 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::base::tls::{self, Hints};
 
-/// Fields of the kubeconfig.
+/// Names of the kubeconfig's fields.
 pub const HINTS: Hints = Hints {
     authorities: "certificate-authority in the kubeconfig",
     client: "the credentials of the user in the kubeconfig",
 };
 
-/// A PEM text, and what an error calls it.
+/// A PEM text, and its name in errors.
 pub struct Named {
     pub place: String,
     pub bytes: Vec<u8>,
 }
 
-/// What a connection is begun with. Without `authorities` any server is taken: `insecure-skip-tls-verify`.
+/// The TLS settings of a connection. Without `authorities` any server is accepted:
+/// `insecure-skip-tls-verify`.
 ///
 /// # Errors
-/// Which text is not usable, and why.
+/// The unusable text, and why.
 pub fn configure(
     authorities: Option<&Named>,
     client: Option<(&Named, &Named)>,
@@ -60,7 +61,7 @@ pub fn configure(
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Few connections are made, and they last.
+    // Connections are few and long-lived.
     config.resumption = Resumption::disabled();
     Ok(config)
 }

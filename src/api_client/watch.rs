@@ -1,6 +1,6 @@
-//! A stream of events, one JSON object a line (`k8s.io/apimachinery/pkg/watch`).
+//! A stream of events, one JSON object per line (`k8s.io/apimachinery/pkg/watch`).
 //!
-//! Never here: what an event means for a pod.
+//! Never here: the meaning of an event for a pod.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::line::{Broken, Line};
 use crate::base::limits;
 use crate::runtime::http1::{Head, Parser};
 
-/// Annotation of the bookmark behind the last object of a streaming list.
+/// Annotation of the bookmark after the last object of a streaming list.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// Kind of an event.
@@ -21,18 +21,18 @@ pub enum Kind {
     Added,
     Modified,
     Deleted,
-    /// Only the version counts.
+    /// Only the version is used.
     Bookmark {
-        /// Behind the last object of a streaming list.
+        /// It follows the last object of a streaming list.
         is_initial_end: bool,
     },
 }
 
-/// What has happened to one object.
+/// A change of one object.
 #[derive(Clone, PartialEq)]
 pub struct WatchEvent {
     pub kind: Kind,
-    /// The object as it is now, or as it was before it was deleted. May hold a Secret's values.
+    /// The current object, or its last state before the deletion. May hold a Secret's values.
     pub object: Value,
 }
 
@@ -50,13 +50,13 @@ impl WatchEvent {
     }
 }
 
-/// What a look at a watch gave.
+/// The result of reading a watch.
 #[derive(Debug, PartialEq)]
 pub enum Next {
     Event(WatchEvent),
-    /// Nothing in this time.
+    /// No event within the time.
     Quiet,
-    /// The server has ended it, as it was asked to.
+    /// The server has ended the watch after the requested time.
     End,
 }
 
@@ -70,16 +70,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// From the answer's head on; `body` is what has come of it already.
+    /// A watch after its answer's head; `body` has the bytes that were read already.
     pub(super) fn new(line: Line, parser: Parser, body: Vec<u8>, head: Head) -> Watch {
         let lines = Lines { bytes: body, searched: 0 };
         Watch { line, parser, lines, head }
     }
 
-    /// Waits for the next event, at most for `wait`.
+    /// Waits for the next event, at most `wait`.
     ///
     /// # Errors
-    /// An error that the server sent as an event, a connection that broke, or bytes that are no events.
+    /// An error event of the server, a broken connection, or invalid bytes.
     pub fn next(&mut self, wait: Duration) -> Result<Next, ApiError> {
         let until = Instant::now() + wait;
         self.line.set_until(until);
@@ -108,11 +108,11 @@ impl Watch {
     }
 }
 
-/// Bytes as they come, taken apart at line ends.
+/// Received bytes, split at line ends.
 #[derive(Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// Bytes at the beginning that hold no line end.
+    /// Number of bytes at the beginning without a line end.
     searched: usize,
 }
 
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// The next whole line without its end.
+    /// The next complete line, without its end.
     fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
         let unsearched = self.bytes.get(self.searched..).unwrap_or_default();
         match unsearched.iter().position(|byte| *byte == b'\n') {
@@ -147,10 +147,10 @@ impl Lines {
     }
 }
 
-/// Reads one event.
+/// Parses one event.
 ///
 /// # Errors
-/// The error that it tells of, or that it is none.
+/// The error in it, or that it is not an event.
 fn event(line: &[u8], head: &Head) -> Result<WatchEvent, ApiError> {
     let mut event = json::parse(line, head)?;
     let object = event.get_mut("object").map(Value::take).unwrap_or_default();
@@ -172,7 +172,7 @@ fn event(line: &[u8], head: &Head) -> Result<WatchEvent, ApiError> {
     Ok(WatchEvent { kind, object })
 }
 
-/// Takes bytes apart as a watch does, however they were split over reads; for the fuzz target.
+/// Parses bytes like a watch, regardless of how they were split over reads; for the fuzz target.
 #[cfg(feature = "testing")]
 #[must_use]
 pub fn events(pieces: &[&[u8]]) -> (Vec<WatchEvent>, Option<ApiError>) {

@@ -1,5 +1,5 @@
-//! Small files of podkeeper's own: a line with the format's name and a checksum, then one JSON object in one
-//! line. They are written whole.
+//! podkeeper's own small files: a line with the format's name and a checksum, then one JSON object in one
+//! line. They are written atomically.
 //!
 //! Never here: a secret. These files are not sealed.
 
@@ -33,8 +33,8 @@ fn parse(format: &str, bytes: &[u8]) -> Result<Entries, &'static str> {
     }
 }
 
-/// Reads a file of at most `limit` bytes; a missing one has no entries. `format` is its first word: another
-/// version has another word.
+/// Reads a file of at most `limit` bytes; a missing one has no entries. `format` is its first word; each
+/// version has its own.
 ///
 /// # Errors
 /// The reason, for the operator: the file cannot be read, is damaged, or has another format.
@@ -42,10 +42,10 @@ pub fn read(path: &Path, limit: usize, format: &str) -> Result<Entries, String> 
     look(path, limit, format).map_err(|(why, _)| why)
 }
 
-/// As [`read`].
+/// Like [`read`].
 ///
 /// # Errors
-/// The reason, and whether the file may be good all the same: it cannot be read now.
+/// The reason, and whether the file may still be intact because it only cannot be read now.
 pub fn look(path: &Path, limit: usize, format: &str) -> Result<Entries, (String, bool)> {
     match regular::read_patiently(path, limit) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::new()),
@@ -57,7 +57,7 @@ pub fn look(path: &Path, limit: usize, format: &str) -> Result<Entries, (String,
 /// Writes a file.
 ///
 /// # Errors
-/// Those of [`durable::write`].
+/// Errors of [`durable::write`].
 pub fn write(path: &Path, format: &str, entries: Entries) -> io::Result<()> {
     durable::write(path, &render(format, entries))
 }
@@ -82,7 +82,7 @@ mod tests {
         for entries in [entries(), Entries::new()] {
             assert_eq!(parse(FORMAT, &render(FORMAT, entries.clone())), Ok(entries));
         }
-        // Files of earlier versions are read.
+        // Files of earlier versions must stay readable.
         let sum = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
         assert_eq!(render(FORMAT, Entries::new()), format!("{FORMAT} {sum}\n{{}}\n").into_bytes());
         let list = format!("{FORMAT} {}\n[]\n", hex::sha256(b"[]"));

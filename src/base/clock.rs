@@ -1,5 +1,5 @@
-//! Time: the only room that reads the wall clock. Pure rooms are given a [`Now`]; tests make their own. (Code
-//! that waits for a socket measures its deadline with `Instant`, which cannot jump.)
+//! Time: the only room that reads the wall clock. Pure rooms get a [`Now`]; tests make their own. (Code that
+//! waits for a socket measures its deadline with `Instant`, which cannot jump.)
 //!
 //! Wall-clock time never orders or decides (invariant 3): timers use [`Mono`], wall time is only printed.
 
@@ -33,8 +33,8 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-/// This boot of the machine, and how long ago it was: a time that survives this process and does not depend
-/// on the wall clock.
+/// This boot of the machine, and the uptime at the daemon's start: a time that outlives this process and does
+/// not depend on the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boot {
     /// The kernel's boot id; empty when it cannot be read.

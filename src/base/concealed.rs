@@ -59,7 +59,7 @@ mod tests {
 
     const CANARY: &str = "canary-0123456789-abcdefghijklmn";
 
-    /// True when `text` has the canary as text, as the numbers of its bytes, or in base64.
+    /// Whether `text` contains the canary as text, as the numbers of its bytes, or in base64.
     fn holds(text: &str) -> bool {
         let digits = format!("{:?}", &CANARY.as_bytes()[..8]);
         let base64 = "Y2FuYXJ5LTAxMjM0NTY3ODk";

@@ -1,6 +1,6 @@
-//! Counted things in sentences. Pure.
+//! Numbers of things in sentences. Pure.
 
-/// `1 pod`, `0 pods`, `2 pods`: for words that take an s.
+/// `1 pod`, `0 pods`, `2 pods`: for words with a regular plural.
 #[must_use]
 pub fn many(n: usize, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })

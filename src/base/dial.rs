@@ -1,4 +1,4 @@
-//! The first half of a connection to a server somewhere: its addresses, TCP, and reads and writes that end at a time.
+//! The first half of a connection to a server: looking up its addresses, TCP, and reads and writes with a deadline.
 //!
 //! Never here: a wait without an end; a wait that makes its thread look busy.
 
@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use crate::base::{limits, pulse};
 
-/// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it gets a thread
-/// of its own, and as long as that one hangs there is no second.
+/// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it has its own
+/// thread, and while that thread hangs no second one is started.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     hangs: Arc<AtomicBool>,
 }
 
 impl Names {
-    /// Addresses of the server, in the order to try. `localhost` is never looked up, so that it cannot be
-    /// anything but loopback.
+    /// Addresses of the server, in the order to try. `localhost` is never looked up, so that it is always
+    /// loopback.
     ///
     /// # Errors
-    /// There are none, or they cannot be found out in time.
+    /// The name has no addresses, or they cannot be found in time.
     pub fn find(&self, host: &str, port: u16, patience: Duration) -> Result<Vec<SocketAddr>, String> {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)]);
@@ -40,7 +40,7 @@ impl Names {
         let hangs = Arc::clone(&self.hangs);
         let look_up = move || {
             let addresses = (name.as_str(), port).to_socket_addrs();
-            // An answer that nobody waits for any more is lost.
+            // The answer is dropped if the caller no longer waits.
             let _ = found.send(addresses.map(|all| all.take(limits::URL_ADDRESSES).collect::<Vec<_>>()));
             hangs.store(false, Ordering::Release);
         };
@@ -61,13 +61,13 @@ impl Names {
 /// Connects to the first address that answers, within `patience` and until `whole`.
 ///
 /// # Errors
-/// What happened, in words.
+/// The reason, as text.
 pub fn connect(addresses: &[SocketAddr], patience: Duration, whole: Instant) -> Result<TcpStream, String> {
     let until = whole.min(Instant::now() + patience);
     let mut last = "the server has no address".to_owned();
     for (tried, address) in addresses.iter().enumerate() {
         let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        // One address that swallows everything must not cost the others their turn.
+        // One address that never answers must not use up the time of the others.
         let turn = until.saturating_duration_since(Instant::now()) / left;
         if turn.is_zero() {
             return Err(format!("no connection within {:?}", patience));
@@ -83,10 +83,10 @@ pub fn connect(addresses: &[SocketAddr], patience: Duration, whole: Instant) -> 
     Err(last)
 }
 
-/// A socket whose reads and writes end at a time.
+/// A socket whose reads and writes have a deadline.
 #[derive(Debug)]
 pub struct Socket {
-    /// Shutting it down from elsewhere ends them at once.
+    /// Shutting it down from another thread ends them at once.
     pub stream: Arc<TcpStream>,
     pub until: Instant,
 }
@@ -100,7 +100,7 @@ impl Socket {
     }
 }
 
-/// The system says "would block" when a socket's time-out has passed.
+/// Converts the error of a socket's time-out: the system reports "would block".
 fn late(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
 }

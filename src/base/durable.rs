@@ -1,5 +1,6 @@
-//! Files that exist whole or not at all, even when the power fails: temporary file, fsync, rename, fsync of
-//! the directory. For state that must survive a reboot; the status file is on tmpfs and is only renamed.
+//! Files that are written completely or not at all, even when the power fails: temporary file, fsync, rename,
+//! fsync of the directory. For state that must survive a reboot; the status file is on tmpfs and is only
+//! renamed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,19 +12,19 @@ use rustix::fs::OFlags;
 /// File name extension of a file that is being written.
 pub const BESIDE: &str = "tmp";
 
-/// Writes a file of mode 0600; replaces one of the same name.
+/// Writes a file of mode 0600; replaces an existing file of that name.
 ///
 /// # Errors
-/// Those of the system. The old file is unchanged, or (when only the last step failed) the new one may not be
-/// durable yet.
+/// Errors of the system. The old file is unchanged, or (when only the last step failed) the new one may not
+/// be durable yet.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_by(path, &path.with_extension(BESIDE), bytes)
 }
 
-/// As [`write`], by way of this file in the same directory.
+/// Like [`write`], with this temporary file in the same directory.
 ///
 /// # Errors
-/// Those of [`write`].
+/// Errors of [`write`].
 pub fn write_by(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
     let done = write_beside(beside, bytes).and_then(|()| {
         step()?;
@@ -40,15 +41,15 @@ pub fn write_by(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
 /// does not block.
 ///
 /// # Errors
-/// Those of the system, and an error for anything that is not a regular file.
+/// Errors of the system, and an error for anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_as(path, File::options().write(true).create(true).truncate(true))
 }
 
-/// As [`open`], with these options.
+/// Like [`open`], with these options.
 ///
 /// # Errors
-/// Those of [`open`].
+/// Errors of [`open`].
 pub fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = options.mode(0o600).custom_flags(flags).open(path)?;
@@ -79,7 +80,7 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
 /// Removes a file; a file that does not exist is not an error.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn remove(path: &Path) -> io::Result<()> {
     step()?;
     match fs::remove_file(path) {
@@ -91,7 +92,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// Makes a directory of mode 0700; a directory that exists is not an error.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     step()?;
     match DirBuilder::new().mode(0o700).create(path) {
@@ -120,7 +121,7 @@ mod faults {
     use std::io;
 
     thread_local! {
-        /// What each disk change of this thread waits for.
+        /// Called before each disk change of this thread; may block.
         pub static HANGS: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
         /// Number of disk changes that still succeed, and the error of all later ones; `None`: all succeed.
         pub static STEPS: Cell<Option<(u32, io::ErrorKind)>> = const { Cell::new(None) };

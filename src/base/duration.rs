@@ -1,4 +1,4 @@
-//! Durations as Go reads and prints them: in flags, annotations and events. Pure; error messages are Go's.
+//! Durations in Go's format: in flags, annotations and events. Pure; error messages are Go's.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const UNITS: &[(&str, u64)] = &[
     ("h", 3_600_000_000_000),
 ];
 
-/// A duration as Go writes it: `1m0s`, `300ms`, `1.5h`, `0`. At most 292 years, as in Go.
+/// Parses a duration in Go's format: `1m0s`, `300ms`, `1.5h`, `0`. At most 292 years, as in Go.
 ///
 /// # Errors
-/// A bare number, an unknown unit, a negative or too large duration.
+/// A number without unit, an unknown unit, a negative or too large duration.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let invalid = || format!("time: invalid duration {text:?}");
     if text.starts_with('-') {
@@ -67,7 +67,7 @@ fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(stop).unwrap_or(text.len()))
 }
 
-/// A duration as Go prints it, whole milliseconds: `431ms`, `1.2s`, `1m3.5s`.
+/// A duration in Go's format, whole milliseconds: `431ms`, `1.2s`, `1m3.5s`.
 #[must_use]
 pub fn text(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
@@ -91,7 +91,7 @@ pub fn grace(seconds: i64) -> Option<u32> {
     u64::try_from(seconds).ok().map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
-/// A boolean as Go reads it.
+/// Parses a boolean in Go's format.
 ///
 /// # Errors
 /// Any other word.

@@ -18,13 +18,13 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&hmac_sha256::Hash::hash(bytes))
 }
 
-/// Digits of a container's or image's id that a person is shown, as in Docker's own tables.
+/// Number of digits of a container's or image's id that are shown to people, as in Docker's own tables.
 const SHORT: usize = 12;
-/// Digits of a whole id.
+/// Number of digits of a whole id.
 const WHOLE: usize = 64;
 
-/// Text for people: whole ids of containers and images are cut to twelve digits. A digest behind a name, which people
-/// copy into manifests (`busybox@sha256:…`), stays whole.
+/// Shortens ids in text for people: whole ids of containers and images are cut to twelve digits. A digest after a
+/// name, which people copy into manifests (`busybox@sha256:…`), stays whole.
 #[must_use]
 pub fn short_ids(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

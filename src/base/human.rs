@@ -1,10 +1,11 @@
-//! Times as kubectl prints them. Pure.
+//! Times in kubectl's format. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::base::clock::Timestamp;
 
-/// Age in kubectl's words (`HumanDuration` of apimachinery): `5s`, `3m20s`, `5h`, `2d3h`, `1y12d`.
+/// An age in kubectl's format (`HumanDuration` of apimachinery): `5s`, `3m20s`, `5h`, `2d3h`,
+/// `1y12d`.
 #[must_use]
 pub fn duration(seconds: i64) -> String {
     if seconds < -1 {
@@ -30,7 +31,7 @@ pub fn duration(seconds: i64) -> String {
     }
 }
 
-/// Time since `then`; `<unknown>` when there is none.
+/// Time since `then`; `<unknown>` when it is `None`.
 #[must_use]
 pub fn age(then: Option<&Time>, now: Timestamp) -> String {
     match then {
@@ -39,7 +40,7 @@ pub fn age(then: Option<&Time>, now: Timestamp) -> String {
     }
 }
 
-/// Go's RFC1123Z in UTC: `Mon, 02 Jan 2006 15:04:05 +0000`.
+/// A time in Go's RFC1123Z format, in UTC: `Mon, 02 Jan 2006 15:04:05 +0000`.
 #[must_use]
 pub fn date(time: Option<&Time>) -> String {
     let Some(time) = time else { return "<unknown>".into() };

@@ -1,5 +1,5 @@
-//! Who holds the lock of a daemon's root directory or run directory, as the kernel tells it. Looking never gets in the
-//! way of a daemon that starts.
+//! The holder of the lock of a daemon's root or run directory, from the kernel's list. Looking never disturbs a daemon
+//! that starts.
 //!
 //! Never here: taking a lock.
 
@@ -13,8 +13,8 @@ use crate::base::{limits, regular};
 /// Name of the lock file in the root directory and in the run directory.
 pub const LOCK: &str = "lock";
 
-/// The process that runs on this root or run directory, when it can be known for sure: it wrote its id
-/// into the lock, and the kernel says that this process holds it.
+/// The process that runs on this root or run directory, if it is certain: it wrote its id into the
+/// lock, and the kernel lists this process as the holder.
 pub fn holder(dir: &Path) -> Option<u32> {
     let inode = fs::metadata(dir.join(LOCK)).ok()?.ino();
     let pid = regular::read_text(&dir.join(LOCK), limits::LOCK_BYTES).ok()?.trim().parse().ok()?;
@@ -22,7 +22,7 @@ pub fn holder(dir: &Path) -> Option<u32> {
 }
 
 /// Whether a daemon runs on this root or run directory. Read from the kernel's list of locks, so that looking
-/// never gets in the way of a daemon that starts; without that list, one runs where there is a lock file.
+/// never disturbs a daemon that starts; without that list, an existing lock file counts as a running daemon.
 pub fn is_alive(dir: &Path) -> bool {
     let Ok(meta) = fs::metadata(dir.join(LOCK)) else { return false };
     is_listed(kernel_list, |(inode, _)| inode == meta.ino()).unwrap_or(true)
@@ -32,9 +32,9 @@ fn kernel_list() -> io::Result<String> {
     fs::read_to_string("/proc/locks")
 }
 
-/// Whether a lock is in the list. The kernel tells a long list in parts, each from the number where the last one ended:
-/// when another lock goes meanwhile, one that is held all the time is left out. So only a lock that several lists lack is
-/// none.
+/// Whether a lock is in the list. The kernel returns a long list in parts, each from the number where the last one
+/// ended: if another lock vanishes meanwhile, a held lock may be left out. So a lock counts as free only if several
+/// lists lack it.
 fn is_listed(
     mut list: impl FnMut() -> io::Result<String>,
     is_it: impl Fn((u64, Option<u32>)) -> bool,
@@ -47,8 +47,9 @@ fn is_listed(
     Ok(false)
 }
 
-/// The inodes of files that are locked by `flock`, and which process holds each: of lines such as
-/// `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. One that waits for a lock has an arrow before the word.
+/// The inodes of files that are locked by `flock`, with the process that holds each, from lines such as `1:
+/// FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits for a lock has an arrow before the
+/// word.
 fn flocks(locks: &str) -> impl Iterator<Item = (u64, Option<u32>)> {
     locks.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -63,7 +64,7 @@ fn flocks(locks: &str) -> impl Iterator<Item = (u64, Option<u32>)> {
 mod tests {
     use super::*;
 
-    /// Commands said that the daemon does not run, and `drain` would have told nobody.
+    /// Regression: commands reported that the daemon does not run, and `drain` would have had no effect.
     #[test]
     fn a_lock_that_one_list_lacks_is_held_all_the_same() {
         let mut lists = ["", "3: FLOCK  ADVISORY  WRITE 9 08:01:99 0 EOF\n"].into_iter().map(str::to_owned);

@@ -1,5 +1,5 @@
-//! Log lines on standard error: level, thread name, message; one line per record, whatever the message holds.
-//! Texts from a manifest or from Docker must not be able to forge a line or to drive a terminal.
+//! Log lines on standard error: level, thread name, message; one line per record, for any content of the
+//! message. Texts from a manifest or from Docker must not be able to forge a line or to drive a terminal.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
@@ -11,12 +11,12 @@ use crate::base::clock::{Clock, System, Timestamp};
 /// Environment variable that overrides `-v`: `debug`, `podkeeper::source=trace,info` …
 pub const VARIABLE: &str = "PODKEEPER_LOG";
 
-/// The format of a line, by its reader.
+/// The format of a line, by its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     /// The journal: `<4>` instead of a level, no time (the journal has its own).
     Journal,
-    /// A terminal, a file, another supervisor: time, level.
+    /// A terminal, a file, another supervisor: time and level.
     Plain,
 }
 
@@ -28,10 +28,10 @@ pub fn init(verbosity: u8) {
     let mut builder = env_logger::Builder::new();
     match std::env::var(VARIABLE) {
         Ok(filters) if !filters.is_empty() => builder.parse_filters(&filters),
-        // The bound of the log crate says how much: it can change.
+        // The log crate's maximum level decides, because it can be changed.
         _ => builder.filter_level(LevelFilter::Trace),
     };
-    // Below `warn` this library may log what is exchanged.
+    // Below `warn` this library may log the content of connections.
     builder.filter_module("rustls", LevelFilter::Warn);
     builder.format(move |out, record| {
         let thread = std::thread::current();
@@ -44,7 +44,7 @@ pub fn init(verbosity: u8) {
     }
 }
 
-/// Logs at another level from now on, unless the environment says what is logged.
+/// Logs at another level from now on, unless the environment variable sets the level.
 pub fn set(verbosity: u8) {
     if std::env::var_os(VARIABLE).is_none_or(|filters| filters.is_empty()) {
         log::set_max_level(level(verbosity));

@@ -1,4 +1,4 @@
-//! The foundation, without any knowledge of pods: time, bounds, order, bytes, files. Each module is one idea.
+//! The foundation, which does not know pods: time, bounds, order, bytes, files. Each module has one purpose.
 //!
 //! Never here: a type of Kubernetes or of Docker.
 

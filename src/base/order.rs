@@ -31,7 +31,7 @@ pub fn sort<T: Ord>(items: &mut [T]) {
     sort_by(items, T::cmp);
 }
 
-/// Collects the entries; of equal keys the last one wins.
+/// Collects the entries; the last one of equal keys is kept.
 pub fn map<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut all = BTreeMap::new();
     for (key, value) in entries {

@@ -1,6 +1,6 @@
-//! How often a safety net looks at what events tell anyway. One that finds nothing looks half as often each time, so a
-//! node at rest sleeps; one that finds something looks at its own period again. And how long to wait after so many
-//! failures.
+//! How often a safety net looks for changes that events should report anyway. After a look that finds nothing, the
+//! interval doubles, so a node at rest sleeps; after one that finds something, it is the normal period again. Also the
+//! wait after a number of failures.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `every`: the time between two looks while something happens.
+    /// `every`: the time between two looks while there are changes.
     #[must_use]
     pub fn new(every: Duration) -> Pace {
         Pace { every, now: every }
     }
 
-    /// The time to the next look. `quiet`: the last one found nothing that was not known.
+    /// The time to the next look. `quiet`: the last look found nothing new.
     pub fn next(&mut self, quiet: bool) -> Duration {
         let most = self.every.saturating_mul(limits::QUIET_FACTOR);
         self.now = if quiet { self.now.saturating_mul(2).min(most) } else { self.every };
@@ -28,7 +28,7 @@ impl Pace {
     }
 }
 
-/// The first wait, doubled so often, and never more than `most`.
+/// The first wait, doubled `times` times, and at most `most`.
 #[must_use]
 pub fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
     first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(most)

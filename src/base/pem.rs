@@ -1,6 +1,6 @@
 //! Certificates and keys from PEM files.
 //!
-//! Never here: a text with a byte of a key.
+//! Never here: a message with a byte of a key.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::{limits, regular};
 /// All certificates of a file.
 ///
 /// # Errors
-/// The file cannot be read, or is no PEM file of certificates, in a sentence that names it.
+/// The file cannot be read, or is not a PEM file of certificates, in a sentence that names it.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
     let all = CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>();
@@ -22,11 +22,11 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
 /// The first key of a file.
 ///
 /// # Errors
-/// The file cannot be read, or has no key that can be used, in a sentence that names it.
+/// The file cannot be read, or has no usable key, in a sentence that names it.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path)?;
     let says = |word: &[u8]| bytes.windows(word.len()).any(|w| w == word);
-    // Both forms, that of PKCS #8 and OpenSSL's older one.
+    // Both forms of an encrypted key: PKCS #8 and OpenSSL's older one.
     if says(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || says(b"Proc-Type: 4,ENCRYPTED") {
         return Err(format!(
             "the private key in {} is encrypted, and nobody is there to type its passphrase: give one that is not \

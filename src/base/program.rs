@@ -1,7 +1,7 @@
 //! Programs of the host, for tasks that only they can do: each runs to its end, with a deadline and bounded
 //! output.
 //!
-//! Never here: a shell, or any text of a manifest that a program could take for an option.
+//! Never here: a shell, or text of a manifest that a program could take for an option.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::limits;
 
-/// The variables by which systemd tells a service how it is to be notified (`sd_notify(3)`, `sd_watchdog_enabled(3)`).
+/// The variables by which systemd tells a service how to notify it (`sd_notify(3)`, `sd_watchdog_enabled(3)`).
 pub const NOTIFY: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// Runs the program without input; its standard output is discarded.
@@ -20,7 +20,7 @@ pub const NOTIFY: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
 pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
-    // What systemd is told of podkeeper comes from podkeeper itself.
+    // Only podkeeper itself may notify systemd.
     for name in NOTIFY {
         command.env_remove(name);
     }
@@ -38,7 +38,7 @@ pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
         }
         if begun.elapsed() > within {
             _ = child.kill();
-            // A process that the kernel does not let go is not waited for.
+            // A process that the kernel cannot end is not waited for.
             thread::sleep(limits::HELPER_LOOK);
             _ = child.try_wait();
             return Err(format!("{name} did not end within {} s", within.as_secs()));

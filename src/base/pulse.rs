@@ -1,7 +1,7 @@
-//! Signs of life: since when a thread has been at work without waiting for anything. A thread that waits is well, however
-//! long; one that has taken work and does not come back to wait hangs, in a dead disk for example.
+//! Signs of life: how long a thread has been at work without waiting. A thread that waits is well, for any time; a
+//! thread that has taken work and does not come back to wait hangs, for example on a dead disk.
 //!
-//! Never here: a judgement about how long is too long.
+//! Never here: a judgement about which time is too long.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Pulse>>> = const { RefCell::new(None) };
 }
 
-/// Threads that joined, each with what it does.
+/// Threads that joined, each with its task.
 type Joined<T> = Vec<(T, Weak<Pulse>)>;
 
-/// All threads that are watched, each with what it does. Clones share them.
+/// All watched threads, each with its task. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Pulses<T> {
     begun: Instant,
@@ -32,23 +32,23 @@ impl<T> Default for Pulses<T> {
 #[derive(Debug)]
 struct Pulse {
     begun: Instant,
-    /// Microseconds from `begun` to the moment at which work was taken, plus one; 0 while it waits.
+    /// Microseconds from `begun` to the time at which work was taken, plus one; 0 while the thread waits.
     busy: AtomicU64,
 }
 
-/// A thread that was at work at one moment.
+/// A thread that was at work when the list was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy<T> {
-    /// What the thread does.
+    /// The thread's task.
     pub task: T,
-    /// When it took its work, from the beginning of [`Pulses`].
+    /// When it took its work, since the creation of [`Pulses`].
     pub since: Duration,
-    /// For how long it has been at it.
+    /// How long it has been at work.
     pub age: Duration,
 }
 
 impl<T: Clone> Pulses<T> {
-    /// Has this thread watched from now on, until it ends. It counts as busy until it waits.
+    /// Watches this thread from now on, until it ends. It counts as busy until it waits.
     pub fn join(&self, task: T) {
         let pulse = Arc::new(Pulse { begun: self.begun, busy: AtomicU64::new(0) });
         pulse.moves();
@@ -59,7 +59,7 @@ impl<T: Clone> Pulses<T> {
         OWN.with_borrow_mut(|own| *own = Some(pulse));
     }
 
-    /// The threads that are at work, those that joined first before the others.
+    /// The threads that are at work, in the order in which they joined.
     #[must_use]
     pub fn busy(&self) -> Vec<Busy<T>> {
         let now = self.begun.elapsed();

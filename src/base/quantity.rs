@@ -48,8 +48,8 @@ pub fn bytes(number: i64) -> String {
     canonical(number, "Ki")
 }
 
-/// The text of a whole number as the API writes it, of the same kind as `like`: with the largest suffix that leaves it
-/// whole (`1Gi` for 1024Mi, `100M` for 100000000).
+/// A whole number as the API writes it, in the same format as `like`: with the largest suffix that leaves it whole
+/// (`1Gi` for 1024Mi, `100M` for 100000000).
 #[must_use]
 pub fn canonical(value: i64, like: &str) -> String {
     let (base, suffixes) = match like.trim().ends_with('i') {
@@ -66,7 +66,7 @@ pub fn canonical(value: i64, like: &str) -> String {
     format!("{number}{suffix}")
 }
 
-/// True when both are the same quantity of the same kind: decimal (`1k`), binary (`1Ki`) or with an exponent.
+/// Whether both are the same quantity in the same format: decimal (`1k`), binary (`1Ki`) or with an exponent.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
     let kind = |text: &str| {
@@ -116,7 +116,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// Powers of ten and of two that a suffix stands for.
+/// Powers of ten and of two for a suffix.
 fn parse_suffix(suffix: &str) -> Option<(i32, u32)> {
     Some(match suffix {
         "n" => (-9, 0),

@@ -14,11 +14,11 @@ use rustix::io::Errno;
 
 use super::limits;
 
-/// Opens a regular file for reading; links are followed. Where the kernel allows it, the access time is not
+/// Opens a regular file for reading; links are followed. If the kernel allows it, the access time is not
 /// updated: reading must not cause writes.
 ///
 /// # Errors
-/// Those of the system, and `InvalidInput` for anything that is not a regular file.
+/// Errors of the system, and `InvalidInput` for anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     #[cfg(test)]
     faults::read(path)?;
@@ -35,8 +35,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether this error of [`read`] may be gone the next time (EIO, EMFILE), and says nothing of the file: it may be there, and
-/// be good.
+/// Whether this error of [`read`] may be temporary (EIO, EMFILE): the file may exist and be intact.
 #[must_use]
 pub fn is_trouble(error: &io::Error) -> bool {
     !matches!(
@@ -59,15 +58,15 @@ fn check_regular(meta: &fs::Metadata) -> io::Result<()> {
 /// Reads a whole regular file.
 ///
 /// # Errors
-/// Those of [`open`], and `FileTooLarge` for more than `limit` bytes.
+/// Errors of [`open`], and `FileTooLarge` for more than `limit` bytes.
 pub fn read(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     read_rest(open(path)?, limit)
 }
 
-/// As [`read`], and again a few times after an error that may be gone then. Takes up to half a second.
+/// Like [`read`], with a few retries after a temporary error. Takes up to half a second.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Errors of [`read`].
 pub fn read_patiently(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     for _ in 1..limits::READ_TRIES {
         match read(path, limit) {
@@ -78,10 +77,10 @@ pub fn read_patiently(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     read(path, limit)
 }
 
-/// Reads a regular file from its beginning, and no more than `most` bytes.
+/// Reads a regular file from its beginning, at most `most` bytes.
 ///
 /// # Errors
-/// Those of [`open`].
+/// Errors of [`open`].
 pub fn read_start(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(u64::try_from(most).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
@@ -91,7 +90,7 @@ pub fn read_start(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 /// Reads the rest of an open file or stream.
 ///
 /// # Errors
-/// Those of the system, and `FileTooLarge` for more than `limit` bytes.
+/// Errors of the system, and `FileTooLarge` for more than `limit` bytes.
 pub fn read_rest(input: impl Read, limit: usize) -> io::Result<Vec<u8>> {
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
@@ -106,7 +105,7 @@ pub fn read_rest(input: impl Read, limit: usize) -> io::Result<Vec<u8>> {
 /// Reads a whole regular file as UTF-8 text.
 ///
 /// # Errors
-/// Those of [`read`], and `InvalidData` when it is not UTF-8.
+/// Errors of [`read`], and `InvalidData` when the text is not UTF-8.
 pub fn read_text(path: &Path, limit: usize) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
@@ -118,7 +117,7 @@ pub(crate) fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
 }
 
-/// A disk that does not read, in tests.
+/// A disk with read errors, for tests.
 #[cfg(test)]
 pub(crate) mod faults {
     use std::cell::RefCell;
@@ -128,7 +127,7 @@ pub(crate) mod faults {
     use super::{Errno, Path, io};
 
     thread_local! {
-        /// This file cannot be read by this thread, so often, for this reason.
+        /// Files that this thread cannot read, with the number of failures and the error.
         pub static READS: RefCell<BTreeMap<PathBuf, (u32, Errno)>> = const { RefCell::new(BTreeMap::new()) };
     }
 

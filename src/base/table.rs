@@ -28,7 +28,7 @@ impl<K, V> Table<K, V> {
         self.0.len()
     }
 
-    /// True without entries.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -102,7 +102,7 @@ impl<K: Ord, V> Table<K, V> {
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
-    /// True when there is an entry with this key.
+    /// Whether there is an entry with this key.
     #[must_use]
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
@@ -161,7 +161,7 @@ impl<K: Ord, V> Table<K, V> {
 }
 
 impl<K: Ord, V> FromIterator<(K, V)> for Table<K, V> {
-    /// Of equal keys the last one wins.
+    /// The last one of equal keys is kept.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Table<K, V> {
         let mut all = Table::new();
         for (key, value) in entries {

@@ -1,4 +1,4 @@
-//! Golden files and scratch directories, for the tests of all rooms. Never in the daemon.
+//! Golden files and scratch directories, for the tests of all rooms. For tests only.
 
 /// Compares with a golden file, or rewrites it when the environment has `UPDATE=1`.
 pub(crate) fn golden(name: &str, got: &str) {
@@ -11,8 +11,8 @@ pub(crate) fn golden(name: &str, got: &str) {
     assert_eq!(got, expected, "{} (UPDATE=1 rewrites it)", path.display());
 }
 
-/// Where tests write: in memory where the machine has such a place, for no unit test learns anything by waiting for a disk.
-/// `TMPDIR` names another place. Some tests run what they write, which a container's `/dev/shm` may not allow.
+/// The directory for tests' files: in memory if possible, because no unit test needs a disk. `TMPDIR` names another
+/// one. Some tests execute files that they write, which a container's `/dev/shm` may not allow.
 pub(crate) fn temporary() -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     let runs = |at| {

@@ -1,7 +1,7 @@
-//! What clients of TLS servers share: the system's authorities, a client that takes any server, and what went wrong in
-//! an operator's words.
+//! Shared parts of TLS clients: the system's authorities, a client that accepts any server, and errors in words for an
+//! operator.
 //!
-//! Never here: a text that holds a number that changes by itself (a time, an age), for every new text is logged.
+//! Never here: a text with a changing number (a time, an age), because every new text is logged.
 
 pub mod x509;
 
@@ -18,17 +18,17 @@ use rustls::{
     SignatureScheme,
 };
 
-/// Where the operator gave what a text is about: flags, or fields of a file.
+/// The names of the flags or fields that an operator has to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
-    /// The authorities by which the server is known.
+    /// Setting of the authorities that sign the server's certificate.
     pub authorities: &'static str,
-    /// What the server knows the client by.
+    /// Setting of the client's own certificate.
     pub client: &'static str,
 }
 
-/// Settings of a client that takes any server, whatever its certificate. No secret may be sent over such a connection
-/// unless the operator has asked for just that.
+/// Settings of a client that accepts any server certificate. No secret may be sent over such a connection unless the
+/// operator has asked for exactly that.
 ///
 /// # Errors
 /// The library does not support its own default versions.
@@ -40,7 +40,7 @@ pub fn of_any_server(
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))))
 }
 
-/// Takes every certificate, those too that cannot be read: who takes any server is not told more by a signature.
+/// Accepts every certificate, even an unreadable one: if any server is accepted, a signature adds nothing.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 
@@ -79,8 +79,8 @@ impl ServerCertVerifier for AnyServer {
     }
 }
 
-/// Where distributions keep the authorities they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE; older
-/// RHEL; BSDs and Alpine.
+/// Where distributions keep the authorities that they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE;
+/// older RHEL; BSDs and Alpine.
 const SYSTEM_BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -95,22 +95,22 @@ pub fn system_authorities<'a>() -> Option<&'a Path> {
     SYSTEM_BUNDLES.iter().map(Path::new).find(|path| path.is_file())
 }
 
-/// DER's tag of a sequence, and of a certificate's version.
+/// DER tags of a sequence, and of a certificate's version.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// In DER the version stands first in a certificate, and is left out for version 1.
+/// Whether a certificate is of version 1: in DER the version comes first, and is left out for version 1.
 #[must_use]
 pub fn is_version_1(certificate: &[u8]) -> bool {
     let tbs = inside(certificate, SEQUENCE).and_then(|outer| inside(outer, SEQUENCE));
     tbs.and_then(<[u8]>::first).is_some_and(|tag| *tag != VERSION)
 }
 
-/// What stands in an element of this tag, the first one; up to the end of what is given.
+/// The content of the first element, if it has this tag; up to the end of the input.
 fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
     let (found, rest) = der.split_first()?;
     let (length, rest) = rest.split_first()?;
-    // A long form has as many bytes of length more.
+    // A long form has this many more bytes of length.
     let more = if *length >= 0x80 { usize::from(length & 0x7f) } else { 0 };
     if *found == tag { rest.get(more..) } else { None }
 }
@@ -142,12 +142,12 @@ pub fn words(error: &rustls::Error, hints: &Hints) -> String {
     what.to_owned()
 }
 
-/// Why a certificate is not accepted; `authorities` names where those that are trusted are given.
+/// Why a certificate is not accepted; `authorities` names the setting of trusted authorities.
 #[must_use]
 pub fn reason(error: &CertificateError, authorities: &str) -> String {
     use CertificateError as C;
     let words = match error {
-        // `CaUsedAsEndEntity` and such, without numbers.
+        // `CaUsedAsEndEntity` and similar, without numbers.
         C::Other(rule) => return format!("it breaks a rule: {rule}"),
         C::Expired | C::ExpiredContext { .. } => "it has expired (or this node's clock is wrong)",
         C::NotValidYet | C::NotValidYetContext { .. } => {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_certificate_of_version_1_is_told_from_others() {
-        // Of version 1 the serial number stands first, of others the version.
+        // Version 1 starts with the serial number, later versions with the version.
         assert!(is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 2, 1, 5]));
         assert!(!is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 0xa0, 3, 2, 1, 2]));
         for damaged in [&[][..], &[0x30], &[0x30, 0x84, 1], &[0x31, 3, 0x30, 1, 2]] {

@@ -1,7 +1,7 @@
-//! The one place that waits for descriptors until a time, and keeps that time.
+//! The only place that waits for descriptors with a deadline, and keeps the deadline.
 //!
 //! `ppoll` alone does not: its time-out is relative, and after a stop of the process (SIGSTOP, a debugger,
-//! the freezer) the kernel goes on with the time that was left before it, so deadlines are missed by the
+//! the freezer) the kernel continues with the time that was left before it, so deadlines are late by the
 //! length of the stop. Longer waits add a kernel timer to the descriptors, set to an absolute time on the
 //! monotonic clock, which keeps running while the process is stopped. As everywhere, suspend of the machine
 //! does not count ([`crate::base::clock::Boot`]).
@@ -26,25 +26,26 @@ thread_local! {
     static TIMER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };
 }
 
-/// The time so much later than now, for deadlines; now, when there is no such time.
+/// The time that is this much later than now, for deadlines; now, if there is no such time.
 #[must_use]
 pub fn later(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or(now)
 }
 
-/// Waits until one of these descriptors is ready or `until` has come. Returns their flags in the same order:
-/// all empty when the time is up, and also after a signal.
+/// Waits until one of these descriptors is ready or `until` is reached. Returns their flags in the same
+/// order: all empty when the time is up, and also after a signal.
 ///
 /// # Errors
-/// The kernel's: out of memory.
+/// An error of the kernel: out of memory.
 pub fn until(set: Vec<PollFd<'_>>, until: Option<Instant>) -> Result<Vec<PollFlags>, Errno> {
     let left = until.map(|at| at.saturating_duration_since(Instant::now()));
     match (until, left) {
         (Some(at), Some(left)) if left > limits::WAIT_RELATIVE => TIMER.with_borrow_mut(|timer| {
             match set_timer(timer, at) {
                 Some(fd) => with_timer(set, fd),
-                // No descriptor is free for a timer: waking up every so often keeps the time as well.
+                // There is no descriptor left for a timer: waking up at intervals keeps the deadline as
+                // well.
                 None => relative(set, Some(limits::WAIT_RELATIVE)),
             }
         }),
@@ -68,7 +69,7 @@ fn relative(mut set: Vec<PollFd<'_>>, time: Option<Duration>) -> Result<Vec<Poll
     }
 }
 
-/// Sets the timer to this moment.
+/// Sets the timer to this time.
 fn set_timer(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>> {
     let fd: &OwnedFd = match timer {
         Some(fd) => fd,
@@ -87,7 +88,7 @@ fn set_timer(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>>
     Some((*fd).as_fd())
 }
 
-/// Rounded up, so that a wait never ends just before its time; what is due now is not waited for.
+/// Rounded up, so that a wait never ends too early; a wait that is due has zero length.
 fn to_timespec(wait: Duration) -> Timespec {
     if wait.is_zero() {
         return Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,9 +1,9 @@
-//! Walks of whole trees whose content nobody vouches for: no link is followed, no mount point crossed, and neither depth
-//! nor breadth costs more than a little memory.
+//! Walks of whole trees with untrusted content: no link is followed, no mount point crossed, and memory is bounded for
+//! any depth and breadth.
 //!
 //! A directory is entered by its descriptor, and left by `..`, which must be the directory that it was entered from:
-//! only one descriptor is open at a time, at any depth, and so many beside it as the caller allows ([`Visit::ahead`]).
-//! What is done with an entry is the caller's.
+//! only one descriptor is open at a time, at any depth, plus as many as the caller allows ([`Visit::ahead`]). The
+//! caller decides what to do with each entry.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -18,17 +18,17 @@ use crate::base::limits;
 /// Flags for every directory: a link in its place is an error.
 pub const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
-/// Flags for a handle of any kind of file, which neither reads nor waits.
+/// Flags for a handle of any kind of file, which neither reads nor blocks.
 pub const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a directory in a directory, unless it is a link or the root of another mount (`EXDEV`).
 ///
 /// # Errors
-/// It is one of these, or another error of the system.
+/// The entry is a link or such a root, or another error of the system.
 pub fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let same = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match openat2(at, name, DIRECTORY, Mode::empty(), same) {
-        // Linux before 5.6, or a sandbox that does not know the call.
+        // Linux before 5.6, or a sandbox that forbids the call.
         Err(Errno::NOSYS | Errno::PERM) => enter_same_mount(at, name),
         other => other,
     }
@@ -36,12 +36,12 @@ pub fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
 
 fn enter_same_mount(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let found = openat(at, name, DIRECTORY, Mode::empty())?;
-    // A bind mount of the same file system has the same device, and another number of its mount.
+    // A bind mount of the same file system has the same device, but another mount id.
     let is_same = fstat(&found)?.st_dev == fstat(at)?.st_dev && mount_of(&found) == mount_of(at);
     if is_same { Ok(found) } else { Err(Errno::XDEV) }
 }
 
-/// The number of the mount that it was opened on (`proc_pid_fdinfo(5)`, since Linux 3.15); `None` without a `/proc`.
+/// The id of the mount that the file was opened on (`proc_pid_fdinfo(5)`, since Linux 3.15); `None` without a `/proc`.
 #[must_use]
 pub fn mount_of(file: &OwnedFd) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
@@ -53,70 +53,73 @@ pub trait Visit {
     /// Called for each entry that is not a directory.
     ///
     /// # Errors
-    /// They end the walk, as with the others, but for `ENOENT`: that is [`Visit::lost`] or [`Visit::gone`].
+    /// Errors end the walk, as in the other methods, except `ENOENT`, which leads to [`Visit::lost`] or
+    /// [`Visit::gone`].
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()>;
-    /// Called for a directory when its name is found: whether it is to be entered.
+    /// Called for a directory when its name is found: returns whether to enter it.
     ///
     /// # Errors
-    /// They end the walk.
+    /// Errors end the walk.
     fn found(&mut self, _at: &OwnedFd, _name: &CStr) -> io::Result<bool> {
         Ok(true)
     }
-    /// Names of directories that are remembered of one directory at a time: it is read again when they were visited. Only
-    /// for who removes what is visited; others would find the same names again.
+    /// Number of directory names that are remembered for one directory at a time; when these were visited, the
+    /// directory is read again. Only for callers that remove the visited entries; others would find the same names
+    /// again.
     fn batch(&self) -> usize {
         usize::MAX
     }
-    /// Called for a directory before it is entered, so many directories below the first one; whether it was moved to
-    /// `top`, where it is found later.
+    /// Called before a directory is entered, with its depth below the first one; returns whether it was moved to `top`,
+    /// where the walk finds it later.
     ///
     /// # Errors
-    /// They end the walk.
+    /// Errors end the walk.
     fn deep(&mut self, _depth: usize, _top: &OwnedFd, _at: &OwnedFd, _name: &CStr) -> io::Result<bool> {
         Ok(false)
     }
-    /// Descriptors of directories that may be open beside that of the walk. Where there are any, a directory is opened when
-    /// its name is found, so that it is entered under whatever name it has by then, and the rest of its parent is read
-    /// later. Else names are remembered.
+    /// Number of directory descriptors that may be open in addition to the walk's own. With any, a directory is opened
+    /// when its name is found, so that it is entered even after a rename, and the rest of its parent is read later.
+    /// Otherwise names are remembered.
     fn ahead(&self) -> usize {
         0
     }
-    /// Called when a name that was found is not there any more, or is another file's by then: whether its file is to be
-    /// looked for in the same directory, by its number. Only for who counts: who renames what he has would not be counted.
+    /// Called when a found name has vanished, or now belongs to another file: returns whether to search for the file in
+    /// the same directory, by its inode number. Only for callers that count, because renaming must not hide files.
     fn lost(&mut self) -> bool {
         false
     }
-    /// Whether a directory is to be read again for all that was lost in it.
+    /// Whether to read a directory again for all files that were lost in it.
     fn search(&mut self) -> bool {
         false
     }
-    /// Called for each entry that is read then.
+    /// Called for each entry that is read during that search.
     ///
     /// # Errors
-    /// They end the walk.
+    /// Errors end the walk.
     fn read(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// Called when such a file is not found: it was removed, or moved to another directory.
+    /// Called when a lost file is not found: it was removed, or moved to another directory.
     fn gone(&mut self) {}
-    /// Called when a directory was moved while the walk was in it: whether to go on with what is still in its place.
+    /// Called when a directory was moved while the walk was in it: returns whether to go on with the directories that
+    /// are still in place.
     fn moved(&mut self) -> bool {
         false
     }
     /// Called for a directory, after its content.
     ///
     /// # Errors
-    /// They end the walk.
+    /// Errors end the walk.
     fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()>;
     /// Called for a directory after it was left, in its parent.
     ///
     /// # Errors
-    /// They end the walk.
+    /// Errors end the walk.
     fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()>;
     /// Called for the root of another mount.
     ///
     /// # Errors
-    /// They end the walk.
+    /// Errors end the walk.
     fn mount(&mut self, name: &CStr) -> io::Result<()>;
 }
 
@@ -124,48 +127,48 @@ pub trait Visit {
 struct Frame {
     name: CString,
     parent: (u64, u64),
-    /// What is still to be visited of the parent.
+    /// Entries of the parent that are still to be visited.
     pending: Pending,
 }
 
-/// What is still to be visited of a directory.
+/// Entries of a directory that are still to be visited.
 #[derive(Default)]
 struct Pending {
-    /// Directories that are to be entered.
+    /// Directories to enter.
     found: Vec<Found>,
     more: More,
-    /// Numbers of files that were found, and had other names by then.
+    /// Inode numbers of files that had other names when they were visited.
     lost: BTreeSet<u64>,
     search: Option<Search>,
-    /// Whether the file system tells the same numbers in its directories as of its files: some have others there.
+    /// Whether the inode numbers in directory lists are those of the files: on some file systems they differ.
     has_numbers: bool,
 }
 
-/// A directory as its parent has it.
+/// A directory as found in its parent.
 struct Found {
     name: CString,
     opened: Option<OwnedFd>,
 }
 
-/// A directory is read for what was lost in it.
+/// A search for lost files in a directory.
 #[derive(Default)]
 struct Search {
-    /// Something was visited.
+    /// A lost file was visited.
     has_found: bool,
-    /// Something was there, and had another name again.
+    /// A lost file was found, and was renamed again.
     has_met: bool,
-    /// Readings in a row in which nothing was visited.
+    /// Readings in a row without a visit.
     vain: u32,
 }
 
-/// What is left to be read of a directory when those that were found are visited.
+/// The part of a directory that is still to be read after the found directories were visited.
 #[derive(Default, Clone, Copy)]
 enum More {
     #[default]
     Nothing,
-    /// It is read again.
+    /// Read all of it again.
     All,
-    /// What comes behind this place, by the file system's own mark of it.
+    /// Read the entries after this position, which is the file system's own value.
     Behind(i64),
 }
 
@@ -176,7 +179,7 @@ fn id(stat: &Stat) -> (u64, u64) {
 /// Walks through a directory.
 ///
 /// # Errors
-/// Those of `visit`, and of the system; also when a directory is moved meanwhile, unless `visit` goes on.
+/// Errors of `visit` and of the system; also when a directory is moved during the walk, unless `visit` goes on.
 pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
     let mut frames: Vec<Frame> = Vec::new();
     let mut here = top.try_clone()?;
@@ -202,7 +205,7 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
                 }
                 Err(Errno::XDEV) => reader.visit.mount(&found.name)?,
                 Err(Errno::NOENT) => reader.visit.gone(),
-                // Something else stands in its place.
+                // Another file has taken its place.
                 Err(Errno::NOTDIR | Errno::LOOP) if reader.visit.moved() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -234,12 +237,12 @@ pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
     }
 }
 
-/// The way was lost: the deepest directory on it that is still in its place, and what is to be entered there. What was to
-/// be entered below is given up.
+/// Goes back after the path was lost: returns the deepest directory on it that is still in place, and the entries to
+/// visit there. Directories below are given up.
 fn back(top: &OwnedFd, frames: &mut Vec<Frame>, reader: &mut Reader) -> io::Result<(OwnedFd, Pending)> {
     let mut here = top.try_clone()?;
     let mut depth = 0;
-    // The last one is the directory from which the way is lost.
+    // The last one is the directory in which the path was lost.
     for (frame, next) in frames.iter().zip(frames.iter().skip(1)).take(limits::WALK_BACK) {
         match enter(&here, &frame.name) {
             Ok(child) if id(&fstat(&child)?) == next.parent => here = child,
@@ -262,12 +265,12 @@ struct Reader<'a> {
     visit: &'a mut dyn Visit,
     /// Directories that are open and not entered yet.
     open: usize,
-    /// Files that are to be looked for, in all directories on the way.
+    /// Number of files to search for, in all directories on the path.
     lost: usize,
 }
 
 impl Reader<'_> {
-    /// Visits entries that are not directories, and finds the directories. `behind`: from this place on.
+    /// Visits entries that are not directories, and finds the directories. `behind`: starts after this position.
     fn read(&mut self, at: &OwnedFd, behind: Option<i64>, pending: &mut Pending) -> io::Result<()> {
         let own = fstat(at)?;
         let mut read = Dir::read_from(at)?;
@@ -316,14 +319,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether those that are open are to be entered first.
+    /// Whether the open directories have to be entered first.
     fn is_full(&self, pending: &Pending) -> bool {
         let ahead = self.visit.ahead();
         let is_full = self.open >= ahead || pending.found.len() >= limits::WALK_OPEN;
         ahead > 0 && is_full && !pending.found.is_empty()
     }
 
-    /// Whether it is what the directory says.
+    /// Notes a directory. Returns whether it is still the listed one.
     fn directory(
         &mut self,
         (at, own): (&OwnedFd, &Stat),
@@ -338,7 +341,7 @@ impl Reader<'_> {
             match enter(at, name) {
                 Ok(child) => {
                     let found = fstat(&child)?;
-                    // A part of a file system with a number of its own has other numbers.
+                    // A part of a file system with its own device number has different inode numbers.
                     if pending.has_numbers && found.st_dev == own.st_dev && found.st_ino != number {
                         return Ok(false);
                     }
@@ -346,7 +349,7 @@ impl Reader<'_> {
                     Some(child)
                 }
                 Err(Errno::XDEV) => return self.visit.mount(name).map(|()| true),
-                // Something else stands in its place.
+                // Another file has taken its place.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
@@ -357,7 +360,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Whether it is there.
+    /// Visits a file. Returns whether it still exists.
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<bool> {
         match self.visit.file(at, name) {
             Ok(()) => Ok(true),
@@ -366,7 +369,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An entry was visited, or was not what the directory says.
+    /// Notes whether an entry was visited or has changed since it was listed.
     fn met(&mut self, is_there: bool, number: u64, pending: &mut Pending) {
         match &mut pending.search {
             Some(search) if is_there => {
@@ -382,7 +385,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The directory was read. It is read again for all that was lost, until it is found, or not there.
+    /// Handles the end of a directory. It is read again for all lost files, until they are found or known to be gone.
     fn end(&mut self, pending: &mut Pending) {
         let before = pending.search.take();
         if pending.lost.is_empty() {

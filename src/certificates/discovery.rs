@@ -1,8 +1,9 @@
-//! Which cluster a node joins, as kubeadm finds it (`cmd/kubeadm/app/discovery/token`): the server publishes its address
-//! and its authorities (`kube-public/cluster-info`), signed with the bootstrap token, and the operator has a digest of an
-//! authority's key. Whoever knows the token alone (another node) cannot stand in for the server.
+//! Finds the cluster that a node joins, like kubeadm (`cmd/kubeadm/app/discovery/token`): the server publishes its
+//! address and its authorities (`kube-public/cluster-info`), signed with the bootstrap token, and the operator has a
+//! digest of an authority's key. Knowing only the token, as another node does, is not enough to stand in for the
+//! server.
 //!
-//! Never here: a token or its signature in a text.
+//! Never here: a message with a token or its signature.
 
 use std::path::PathBuf;
 
@@ -17,9 +18,9 @@ use crate::manifest::base64;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Where the server publishes it.
+/// The path of the published ConfigMap.
 const PATH: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
-/// Port of an API server where none is named.
+/// The default port of an API server.
 const PORT: u16 = 6443;
 
 /// A bootstrap token.
@@ -30,10 +31,10 @@ pub struct Token {
 }
 
 impl Token {
-    /// Of `ID.SECRET`, six and sixteen letters.
+    /// Parses `ID.SECRET`, six and sixteen characters.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a token.
     pub fn parse(text: &str) -> Result<Token, String> {
         let is = |part: &str, length: usize| {
             part.len() == length
@@ -47,7 +48,7 @@ impl Token {
         }
     }
 
-    /// As it stands in `Authorization`.
+    /// The token as in an `Authorization` header.
     #[must_use]
     pub fn whole(&self) -> String {
         format!("{}.{}", self.id, self.secret.0)
@@ -59,10 +60,10 @@ impl Token {
 pub struct Pin(String);
 
 impl Pin {
-    /// Of `sha256:HEX`.
+    /// Parses `sha256:HEX`.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a digest.
     pub fn parse(text: &str) -> Result<Pin, String> {
         let digits = text.strip_prefix("sha256:").map(str::to_ascii_lowercase).unwrap_or_default();
         match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -72,10 +73,10 @@ impl Pin {
     }
 }
 
-/// Finds the cluster of the server at this address. Without pins the token's signature is all that is checked.
+/// Finds the cluster of the server at this address. Without pins, only the token's signature is checked.
 ///
 /// # Errors
-/// Why it is not believed, or not reached.
+/// Why the answer is not trusted, or the server not reached.
 pub fn find(server: &str, token: &Token, pins: &[Pin]) -> Result<Kubeconfig, String> {
     let server = Address::parse(server, |_| PORT).map_err(|why| format!("the server's address {why}"))?;
     if !server.https {
@@ -85,7 +86,7 @@ pub fn find(server: &str, token: &Token, pins: &[Pin]) -> Result<Kubeconfig, Str
         server,
         authorities: None,
         server_name: None,
-        // Nobody is known yet: what is read proves itself.
+        // The server is not known yet; its answer is checked by its signature.
         is_insecure: true,
         proxy: None,
         certificate: None,
@@ -95,7 +96,7 @@ pub fn find(server: &str, token: &Token, pins: &[Pin]) -> Result<Kubeconfig, Str
     let published = checked(&first, token, pins)?;
     asked.authorities.clone_from(&published.authorities);
     asked.is_insecure = false;
-    // The same once more, from a server that has the authorities' word.
+    // Reads the same again, from a server with a certificate of these authorities.
     let second = read(&asked)?;
     if text(&first, "kubeconfig") != text(&second, "kubeconfig") {
         return Err("what the server publishes differs when it has to prove who it is".to_owned());
@@ -103,7 +104,7 @@ pub fn find(server: &str, token: &Token, pins: &[Pin]) -> Result<Kubeconfig, Str
     Ok(published)
 }
 
-/// The ConfigMap.
+/// Reads the ConfigMap.
 fn read(asked: &Kubeconfig) -> Result<Value, String> {
     let answer = Client::given(asked.clone()).call(&Request::get(PATH), limits::JOIN_CALL);
     answer.map_err(|error| match error {
@@ -118,10 +119,10 @@ fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What is published, when the token has signed it and an authority has one of the digests. Pure.
+/// The published kubeconfig, if the token has signed it and an authority has one of the digests. Pure.
 ///
 /// # Errors
-/// Why it is not believed.
+/// Why it is not trusted.
 pub fn checked(object: &Value, token: &Token, pins: &[Pin]) -> Result<Kubeconfig, String> {
     let published = text(object, "kubeconfig");
     let signature = text(object, &format!("jws-kubeconfig-{}", token.id));
@@ -156,7 +157,7 @@ pub fn checked(object: &Value, token: &Token, pins: &[Pin]) -> Result<Kubeconfig
     Ok(cluster)
 }
 
-/// A detached signature (RFC 7797's form `HEAD..SIGNATURE`) by HMAC-SHA256, with the token's secret as the key.
+/// Checks a detached signature (RFC 7797's form `HEAD..SIGNATURE`) by HMAC-SHA256, with the token's secret as the key.
 fn is_signed(content: &str, signature: &str, token: &Token) -> bool {
     let Some((head, given)) = signature.split_once("..") else { return false };
     let Some(header) = from_url(head).and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) else {
@@ -168,7 +169,7 @@ fn is_signed(content: &str, signature: &str, token: &Token) -> bool {
     says("alg", "HS256") && says("kid", &token.id) && from_url(given).is_some_and(|given| given == made)
 }
 
-/// Base64 as in a URL, without padding.
+/// URL-safe Base64 without padding.
 fn to_url(bytes: &[u8]) -> String {
     base64::encode(bytes).replace('+', "-").replace('/', "_").trim_end_matches('=').to_owned()
 }
@@ -181,7 +182,7 @@ fn from_url(text: &str) -> Option<Vec<u8>> {
     base64::decode(&text)
 }
 
-/// Where `join` puts what it has found, when nothing else is said.
+/// The default file for `join`'s result.
 #[must_use]
 pub fn default_file() -> PathBuf {
     PathBuf::from("/etc/podkeeper/bootstrap.kubeconfig")

@@ -1,8 +1,8 @@
-//! Where a certificate that was signed for the node is kept, as the kubelet keeps it
-//! (`client-go/util/certificate/certificate_store.go`): key and chain in one file `PREFIX-TIME.pem`, to which
-//! `PREFIX-current.pem` is a link, so that a power cut leaves the old pair or the new one.
+//! The files of a certificate that was signed for the node, with the kubelet's layout
+//! (`client-go/util/certificate/certificate_store.go`): key and chain in one file `PREFIX-TIME.pem`, and a
+//! link `PREFIX-current.pem` to it, so that a power cut leaves either the old pair or the new one.
 //!
-//! Never here: a text with a byte of a key.
+//! Never here: a message with a byte of a key.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ use crate::base::clock::Timestamp;
 use crate::base::tls::x509::{self, Validity};
 use crate::base::{durable, limits, regular};
 
-/// A certificate, as far as is known of it.
+/// The known fields of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     pub certificate: CertificateDer<'static>,
@@ -28,10 +28,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// The first certificate of a PEM text.
+    /// Reads the first certificate of a PEM text.
     ///
     /// # Errors
-    /// There is none that can be read.
+    /// There is no readable certificate.
     pub fn read(pem: &[u8]) -> Result<Held, String> {
         let none = || "no certificate that can be read".to_owned();
         let certificate = CertificateDer::pem_slice_iter(pem).next().and_then(Result::ok).ok_or_else(none)?;
@@ -40,7 +40,7 @@ impl Held {
         Ok(Held { certificate, validity, user })
     }
 
-    /// Whether it is of this key.
+    /// Whether the certificate belongs to this key.
     #[must_use]
     pub fn is_of(&self, key: &KeyPair) -> bool {
         x509::public_key(&self.certificate).is_some_and(|of| of == key.subject_public_key_info())
@@ -55,7 +55,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// In `--cert-dir`.
+    /// The files in `--cert-dir`.
     #[must_use]
     pub fn of(kind: Kind, directory: &Path) -> Place {
         Place { directory: directory.to_owned(), prefix: kind.prefix() }
@@ -67,29 +67,29 @@ impl Place {
         self.directory.join(format!("{}-current.pem", self.prefix))
     }
 
-    /// The key of a request that is under way.
+    /// The key of a request in progress.
     fn key_file(&self) -> PathBuf {
         self.directory.join(format!("{}.key.asked", self.prefix))
     }
 
-    /// The pair that is in use; `None` without one that can be used.
+    /// The pair that is in use; `None` without a usable one.
     #[must_use]
     pub fn load(&self) -> Option<Held> {
         let bytes = regular::read_patiently(&self.current(), limits::PEM_FILE).ok()?;
         let held = Held::read(&bytes).ok()?;
-        // The certificates stand before it.
+        // The certificates come before the key.
         let key = KeyPair::try_from(&PrivateKeyDer::from_pem_slice(&bytes).ok()?).ok()?;
         held.is_of(&key).then_some(held)
     }
 
-    /// The key of the request that is under way, or a new one, which outlives a power cut.
+    /// The key of the request in progress, or a new one, which is stored durably.
     ///
     /// # Errors
-    /// It cannot be read now, or not be kept, in a sentence that names the file.
+    /// The key cannot be read now, or cannot be stored, in a sentence that names the file.
     pub fn key(&self) -> Result<KeyPair, String> {
         let path = self.key_file();
         let kept = match regular::read_patiently(&path, limits::PEM_FILE) {
-            // It may be the key of a request that somebody approves.
+            // It may be the key of a request that will be approved.
             Err(error) if regular::is_trouble(&error) => {
                 return Err(format!("{} cannot be read: {error}", path.display()));
             }
@@ -113,10 +113,10 @@ impl Place {
         }
     }
 
-    /// Puts a pair into use, and removes all but the one before it.
+    /// Puts a pair into use, and removes all older ones except the previous one.
     ///
     /// # Errors
-    /// It cannot be kept, in a sentence that names the file.
+    /// The pair cannot be stored, in a sentence that names the file.
     pub fn put(&self, key: &KeyPair, chain: &[u8], now: Timestamp) -> Result<(), String> {
         let name = format!("{}-{}.pem", self.prefix, now.strftime("%Y-%m-%d-%H-%M-%S"));
         let path = self.directory.join(&name);
@@ -143,7 +143,7 @@ impl Place {
         }
     }
 
-    /// Flash is small: of pairs that were replaced one stays.
+    /// Flash is small: only one replaced pair is kept.
     fn remove_but(&self, kept: &[Option<PathBuf>]) {
         let begin = format!("{}-2", self.prefix);
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
@@ -152,7 +152,7 @@ impl Place {
             let text = name.to_string_lossy();
             let is_pair = text.starts_with(&begin) && text.ends_with(".pem");
             if is_pair && !kept.iter().flatten().any(|kept| *kept == name) {
-                // What stays is removed the next time.
+                // A file that could not be removed is removed the next time.
                 let _stays = durable::remove(&entry.path());
             }
         }
@@ -199,13 +199,13 @@ mod tests {
         }
         let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names.len(), 4, "the link, two pairs and the key: {names:?}");
-        // A certificate of another key is no pair.
+        // A certificate of another key does not form a pair.
         place.put(&key, signed(&second).as_bytes(), at(9)).unwrap();
         assert_eq!(place.load(), None);
         fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// One error of the disk gave the request of an approved certificate another key.
+    /// Regression: after one disk error, the request of an approved certificate got another key.
     #[test]
     fn a_key_that_cannot_be_read_now_is_kept() {
         use crate::base::regular::faults::READS;

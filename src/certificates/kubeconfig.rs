@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::api_client::kubeconfig::{Kubeconfig, Pem};
 use crate::manifest::base64;
 
-/// Who its user is.
+/// The user's credentials.
 #[derive(Debug, Clone, Copy)]
 pub enum User<'a> {
-    /// Key and certificate are in this file.
+    /// The file with the key and the certificate.
     Pair(&'a Path),
     /// A bootstrap token.
     Token(&'a str),
@@ -68,7 +68,7 @@ mod tests {
         ] {
             let given = parse(text_of(cluster).as_bytes(), Path::new("/etc/k")).unwrap();
             let pair = text(&given, User::Pair(Path::new("/pki/a b.pem")));
-            // Beside another directory: paths have become absolute.
+            // The file is in another directory, so paths have become absolute.
             let read = parse(pair.as_bytes(), Path::new("/var/k")).unwrap();
             let file = Pem::File("/pki/a b.pem".into());
             assert_eq!(read.certificate, Some((file.clone(), file)));

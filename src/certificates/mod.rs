@@ -1,11 +1,12 @@
-//! Certificates of this node that an API server signs: the one by which the node is known to it, which a bootstrap
-//! token or the one before asks for, and the one that the kubelet's server shows. Asked for, waited for, kept and
-//! renewed, without a restart.
+//! Certificates of this node that an API server signs: the client certificate that identifies the node, which is
+//! requested with a bootstrap token or the previous certificate, and the certificate of the kubelet's server. They
+//! are requested, stored and renewed without a restart.
 //!
-//! [`renewal`] decides when, [`request`] makes requests and reads verdicts; both are pure. [`files`] keeps what was
-//! signed, [`node`] is the steps of one certificate, and the thread `pk-certificate` here takes them.
+//! [`renewal`] decides when, [`request`] makes requests and reads the results; both are pure. [`files`] stores
+//! signed certificates, [`node`] has the steps of one certificate, and the thread `pk-certificate` here carries
+//! them out.
 //!
-//! Never here: a pod that waits. Without a certificate the pods of files and URLs run all the same.
+//! Never here: a wait by a pod. Without a certificate, pods of files and URLs still run.
 
 pub mod discovery;
 pub mod files;
@@ -31,7 +32,7 @@ use crate::status::task::{Pulses, Task};
 use node::Signed;
 use uses::{Client as OfClient, Serving};
 
-/// What the flags say.
+/// Settings from flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The node's name.
@@ -44,33 +45,33 @@ pub struct Settings {
     pub directory: PathBuf,
     /// `--rotate-certificates`.
     pub renews: bool,
-    /// `--rotate-server-certificates`: there is a server that shows one.
+    /// `--rotate-server-certificates`: there is a server that uses one.
     pub serves: bool,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
 }
 
-/// What the thread is made of.
+/// The parts of the thread.
 pub struct Parts {
     pub settings: Settings,
-    /// The server, with the node's own credentials.
+    /// The client of the server, with the node's own credentials.
     pub client: Client,
     pub clock: System,
-    /// Is told when the node has got its first client certificate.
+    /// Called when the node has got its first client certificate.
     pub came: Box<dyn Fn() + Send>,
 }
 
-/// Handle of the thread. Dropping it ends it; one with a request under way ends after it.
+/// Handle of the thread. Dropping it ends the thread, after a request in progress.
 #[derive(Debug)]
 pub struct Certificates {
     _end: OwnedFd,
 }
 
 impl Certificates {
-    /// Starts the thread `pk-certificate`; `None` where nothing is to be signed or renewed.
+    /// Starts the thread `pk-certificate`; `None` if no certificate has to be signed or renewed.
     ///
     /// # Errors
-    /// It could not be started.
+    /// The thread could not be started.
     pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Option<Certificates>> {
         let Parts { settings, client, clock, came } = parts;
         if settings.bootstrap.is_none() && !settings.renews && !settings.serves {
@@ -92,7 +93,7 @@ impl Certificates {
     }
 }
 
-/// Takes the steps of both certificates until the handle is gone.
+/// Carries out the steps of both certificates until the handle is gone.
 fn run(
     mut client: Signed<OfClient>,
     mut serving: Option<Signed<Serving>>,
@@ -121,7 +122,7 @@ fn run(
     }
 }
 
-/// When a step is to be taken.
+/// When the next step is due.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wake {
     mono: Option<Mono>,

@@ -1,4 +1,4 @@
-//! The steps of one certificate: what is there, who asks for another, and what is done with it when it was signed. It
+//! The steps of one certificate: finding the existing one, requesting another, and storing it once signed. This module
 //! reads and writes files and calls the server.
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,45 +15,45 @@ use crate::base::clock::{Clock as _, Mono, Now, System};
 use crate::base::limits;
 use crate::base::tls::x509::{self, Validity};
 
-/// What differs between the two certificates.
+/// The differences between the two certificates.
 pub(super) trait Use {
     fn kind(&self) -> Kind;
-    /// Where it is kept.
+    /// Its files.
     fn place(&self) -> Place;
-    /// What it is to say now; `None` while that is not known.
+    /// Its required content; `None` while that is unknown.
     fn wanted(&self) -> Option<Wanted>;
-    /// What is there at the start.
+    /// The state at the start.
     fn found(&self) -> Found;
     /// Whether it is renewed in time.
     fn renews(&self) -> bool;
-    /// A pair was put into use.
+    /// Called when a new pair is in use.
     ///
     /// # Errors
-    /// It is not yet, in a sentence that names the file.
+    /// A step failed, in a sentence that names the file.
     fn put(&self) -> Result<(), String>;
-    /// The credentials of who asks, beside the node with its own certificate.
+    /// The bootstrap credentials, if the node's own certificate is not the only way to ask.
     fn bootstrap(&self) -> Option<&Path>;
-    /// When `wanted` is to be looked at again.
+    /// When `wanted` has to be called again.
     fn looks(&self, now: Mono) -> Option<Mono>;
 }
 
-/// What is there at the start.
+/// The state at the start.
 pub(super) enum Found {
-    /// This one, by which the node is known or its server is.
+    /// This certificate.
     Held(Held),
-    /// None that could be used.
+    /// There is no usable certificate.
     Nothing,
-    /// Credentials that are the operator's own affair.
+    /// Credentials that the operator manages.
     Others,
 }
 
-/// What came of a step.
+/// The result of a step.
 enum Came {
     Answered(CertificateNews),
     Signed(Validity),
 }
 
-/// One certificate, and how far its renewal is.
+/// One certificate, and the state of its renewal.
 pub(super) struct Signed<U> {
     of: U,
     place: Place,
@@ -61,11 +61,11 @@ pub(super) struct Signed<U> {
     renewal: Renewal,
     held: Option<Held>,
     has_looked: bool,
-    /// With the bootstrap credentials, while they are needed.
+    /// The server with the bootstrap credentials, while they are needed.
     stranger: Option<Server>,
-    /// The last answer was that who asked is not known, or may not.
+    /// The last answer was that the credentials are unknown, or not allowed to ask.
     was_unknown: bool,
-    /// What was logged last.
+    /// The last logged message.
     told: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl<U: Use> Signed<U> {
         }
     }
 
-    /// Takes one step, and says when the next one is due.
+    /// Carries out one step, and returns when the next one is due.
     pub(super) fn step(&mut self, own: &Server, clock: &System) -> Wake {
         let now = clock.now();
         let wanted = self.of.wanted();
@@ -112,11 +112,11 @@ impl<U: Use> Signed<U> {
         Wake { mono: Some(now.mono), wall: None }
     }
 
-    /// Looks what is in use, at the start and when it does not say what it is to say any more.
+    /// Checks the certificate in use, at the start and when it no longer has the required content.
     fn look(&mut self, wanted: Option<&Wanted>, now: &Now) {
         if !std::mem::replace(&mut self.has_looked, true) {
             match self.of.found() {
-                // The clock may be wrong, so the node tries this one too.
+                // The clock may be wrong, so the node tries this one, too.
                 Found::Held(held) if held.validity.until <= now.wall => {
                     self.held = Some(held);
                     self.renewal.has_none();
@@ -137,7 +137,7 @@ impl<U: Use> Signed<U> {
         }
     }
 
-    /// Asks the server.
+    /// Sends a request to the server.
     fn ask(&mut self, creates: bool, wanted: &Wanted, own: &Server, now: &Now) -> Came {
         let key = match self.place.key() {
             Ok(key) => key,
@@ -155,7 +155,7 @@ impl<U: Use> Signed<U> {
                     let made = server
                         .call(&Request::with(Method::Post, request::PATH, &object), limits::CERTIFICATE_CALL);
                     match made {
-                        // An answer was lost, or an earlier daemon has asked.
+                        // An answer was lost, or an earlier daemon has sent the request.
                         Err(error) if error.is_already_exists() => {
                             return Came::Answered(CertificateNews::Pending);
                         }
@@ -206,7 +206,7 @@ impl<U: Use> Signed<U> {
         }
     }
 
-    /// Puts what was signed into use.
+    /// Puts a signed certificate into use.
     fn put(&mut self, chain: &[u8], wanted: &Wanted, key: &KeyPair, now: &Now) -> Result<Held, Came> {
         let read = match chain.len() > limits::CERTIFICATE_BYTES {
             true => Err("is too large".to_owned()),
@@ -229,8 +229,8 @@ impl<U: Use> Signed<U> {
         Ok(held)
     }
 
-    /// The node itself while it is known by its certificate, and the bearer of the bootstrap credentials else. When one of
-    /// them is not known to the server, the other one is tried.
+    /// Chooses the credentials: the node's own while its certificate is valid, otherwise the bootstrap credentials. If
+    /// the server does not know the chosen ones, the others are tried.
     fn asker(&mut self, own: &Server, now: &Now) -> Server {
         let Some(bootstrap) = self.of.bootstrap() else { return own.clone() };
         let is_known = self.held.as_ref().is_some_and(|held| held.validity.until > now.wall);
@@ -246,7 +246,7 @@ impl<U: Use> Signed<U> {
         Came::Answered(CertificateNews::Failed)
     }
 
-    /// The next request is another one, of another key.
+    /// The next request is a new one, with another key.
     fn refused(&mut self, why: &str) -> Came {
         self.place.drop_key();
         let what = self.kind.words();
@@ -271,7 +271,7 @@ impl<U: Use> Signed<U> {
     }
 }
 
-/// What a certificate does not say, or says otherwise.
+/// The first difference between a certificate and the required content.
 fn differs(held: &Held, wanted: &Wanted) -> Option<String> {
     if held.user != wanted.user() {
         return Some(format!("is of {} and not of {}", held.user, wanted.user()));

@@ -1,9 +1,8 @@
-//! When a certificate is asked for, and when somebody looks whether it was signed. Pure: it says what to do next, and
-//! is told what came of it.
+//! When to request a certificate, and when to check whether it was signed. Pure: it returns the next action, and takes
+//! the result.
 //!
-//! A certificate's end is a moment of the wall clock, so its renewal is one too: the only place here that looks at that
-//! clock. All waits after an answer are on the monotonic one, so that a clock which is wrong or jumps brings no storm of
-//! requests.
+//! A certificate ends at a wall-clock time, so the time of its renewal is one, too: only this module uses that clock.
+//! All waits after an answer use the monotonic clock, so that a wrong or jumping clock causes no flood of requests.
 
 use std::time::Duration;
 
@@ -11,36 +10,36 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::tls::x509::Validity;
 
-/// What to do now.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Make the request at the server.
+    /// Send the request to the server.
     Create,
-    /// See what has become of it.
+    /// Read the state of the request.
     Read,
-    /// Nothing before one of the two has come; without either, nothing.
+    /// Wait until one of the two times; without any, wait for ever.
     Wait { mono: Option<Mono>, wall: Option<Timestamp> },
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateNews {
-    /// The request is there, and nobody has signed it yet.
+    /// The request exists, and is not signed yet.
     Pending,
-    /// There is no such request any more.
+    /// The request does not exist any more.
     Gone,
-    /// Somebody said no.
+    /// The request was denied.
     Refused,
-    /// The server did not answer, or not to this.
+    /// The server did not answer this request.
     Failed,
 }
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Renewal {
-    /// Spreads the nodes of a cluster over time.
+    /// Spreads the requests of a cluster's nodes over time.
     seed: u64,
-    /// When the certificate in use is to be replaced; `None` for never.
+    /// When the certificate in use has to be replaced; `None` for never.
     due: Option<Timestamp>,
     is_asked: bool,
     not_before: Mono,
@@ -48,42 +47,42 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// One that has nothing to renew. `seed` differs from node to node.
+    /// The state without a certificate to renew. `seed` differs from node to node.
     #[must_use]
     pub fn new(seed: u64) -> Renewal {
         Renewal { seed, due: None, is_asked: false, not_before: Mono::default(), wait: Duration::ZERO }
     }
 
-    /// There is no certificate that could be used: one is wanted at once.
+    /// There is no usable certificate: one is requested at once.
     pub fn has_none(&mut self) {
         self.due = Some(Timestamp::UNIX_EPOCH);
     }
 
-    /// This one is in use since earlier; `None` when it is not to be renewed.
+    /// Takes the certificate from before; `None` if it is not to be renewed.
     pub fn has(&mut self, validity: Option<Validity>) {
         self.due = validity.map(|validity| self.moment(validity));
     }
 
-    /// This one was just signed. One whose last third has begun when it comes (a signer that dates certificates back
-    /// and lets them hold a minute) is used for half of what is left of it.
+    /// Takes a newly signed certificate. If it is past its renewal time on arrival (a signer that backdates
+    /// certificates that last a minute), it is used for half of its remaining time.
     pub fn signed(&mut self, validity: Validity, renews: bool, now: &Now) {
         let left = validity.until.as_second().saturating_sub(now.wall.as_second());
         let half = Timestamp::from_second(now.wall.as_second().saturating_add(left / 2)).ok();
         self.due = renews.then(|| half.map_or(self.moment(validity), |half| half.max(self.moment(validity))));
         (self.is_asked, self.wait) = (false, Duration::ZERO);
         let is_past = self.due.is_some_and(|due| due <= now.wall);
-        // By this clock it is at its end already: the clock is wrong, and another one would be no better.
+        // By this clock it has expired already: the clock is wrong, and another certificate would not help.
         let rest = if is_past { limits::CERTIFICATE_REST } else { Duration::ZERO };
         self.not_before = now.mono.after(rest);
     }
 
-    /// Whether a request is under way or due.
+    /// Whether a request is in progress or due.
     #[must_use]
     pub fn is_due(&self, now: &Now) -> bool {
         self.is_asked || self.due.is_some_and(|due| due <= now.wall)
     }
 
-    /// What to do now.
+    /// The next action.
     #[must_use]
     pub fn next(&self, now: &Now) -> Next {
         match self.due {
@@ -97,18 +96,18 @@ impl Renewal {
         }
     }
 
-    /// This came of what was asked.
+    /// Takes the result of an action.
     pub fn told(&mut self, told: CertificateNews, now: &Now) {
         let was_asked = std::mem::replace(&mut self.is_asked, told == CertificateNews::Pending);
         let (first, most) = match told {
             CertificateNews::Pending => (limits::CERTIFICATE_PENDING, limits::CERTIFICATE_PENDING_MAX),
-            // A request that vanished twice in a row is one that somebody clears away.
+            // A request that vanished twice in a row is being deleted by another program.
             CertificateNews::Gone | CertificateNews::Failed => {
                 (limits::CERTIFICATE_AGAIN, limits::CERTIFICATE_AGAIN_MAX)
             }
             CertificateNews::Refused => (limits::CERTIFICATE_REST, limits::CERTIFICATE_REST),
         };
-        // A server that is away takes no request back: it is looked at again.
+        // A server without an answer may still have the request: it is read again.
         self.is_asked |= told == CertificateNews::Failed && was_asked;
         let begins = told == CertificateNews::Pending && !was_asked;
         self.wait = match begins {
@@ -119,7 +118,7 @@ impl Renewal {
         self.not_before = now.mono.after(self.wait.saturating_add(jitter));
     }
 
-    /// When a certificate of this validity is to be replaced.
+    /// When a certificate of this validity has to be replaced.
     fn moment(&self, validity: Validity) -> Timestamp {
         let (from, until) = (validity.from.as_second(), validity.until.as_second());
         let life = u64::try_from(until.saturating_sub(from)).unwrap_or(0);
@@ -132,7 +131,7 @@ impl Renewal {
         Timestamp::from_second(moment).unwrap_or(validity.until)
     }
 
-    /// Between 0 and 1, the same for this process.
+    /// A number from 0 to 1, fixed for this process.
     fn part(&self) -> f64 {
         (self.seed % 1000) as f64 / 1000.0
     }
@@ -151,7 +150,7 @@ mod tests {
     }
 
     const YEAR: i64 = 365 * 86_400;
-    /// A moment in 2026.
+    /// A time in 2026.
     const T: i64 = 1_790_000_000;
 
     #[test]
@@ -167,7 +166,7 @@ mod tests {
                 Next::Wait { mono: None, wall: Some(due) }
             );
             assert_eq!(renewal.next(&now(0, due.as_second())), Next::Create);
-            // A clock that is behind is no reason.
+            // A clock that is behind does not lead to a request.
             assert_eq!(renewal.next(&now(0, 5)), Next::Wait { mono: None, wall: Some(due) });
         }
         let mut renewal = Renewal::new(7);
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_year_of_short_certificates_takes_no_more_requests_than_it_must() {
-        // Signed for an hour and dated back five minutes, as by kube-controller-manager.
+        // Signed for an hour and backdated by five minutes, as by kube-controller-manager.
         let (mut renewal, mut wall, mut mono, mut signed) = (Renewal::new(321), T, 0, 0);
         renewal.has_none();
         while wall < T + 86_400 {
@@ -229,7 +228,7 @@ mod tests {
             }
         }
         assert!((5..=7).contains(&asked), "{asked}");
-        // NTP has put it right.
+        // NTP has corrected the clock.
         assert!(matches!(renewal.next(&now(3600, T + 1)), Next::Wait { mono: None, wall: Some(_) }));
     }
 
@@ -249,7 +248,7 @@ mod tests {
         }
         renewal.told(CertificateNews::Pending, &now(mono, T));
         assert_eq!(renewal.next(&now(mono + 1, T)), Next::Read, "the first look comes soon");
-        // A server that is away meanwhile is asked for the same request.
+        // After a failure of the server, the same request is read again.
         renewal.told(CertificateNews::Failed, &now(mono, T));
         assert_eq!(renewal.next(&now(mono + 60, T)), Next::Read);
         renewal.told(CertificateNews::Gone, &now(mono + 60, T));

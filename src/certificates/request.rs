@@ -1,4 +1,4 @@
-//! Requests for certificates (`certificates.k8s.io/v1`), and what has become of them. Pure but for the key's signature.
+//! Requests for certificates (`certificates.k8s.io/v1`), and their results. Pure, except for the key's signature.
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData as _};
 use serde_json::{Value, json};
@@ -7,15 +7,15 @@ use crate::base::hex;
 use crate::base::logging::one_line;
 use crate::manifest::base64;
 
-/// Where requests are made.
+/// The path of requests.
 pub const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// Who signs, and for what.
+/// The kind of a certificate: its signer and purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What the node shows to the API server.
+    /// Identifies the node to the API server.
     Client,
-    /// What the kubelet's server shows.
+    /// The kubelet's server uses it.
     Serving,
 }
 
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// What the files are called.
+    /// Prefix of the file names.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// What people call it.
+    /// Name for people.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -56,25 +56,25 @@ impl Kind {
     }
 }
 
-/// What a certificate is to say.
+/// The required content of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub kind: Kind,
     /// The node's name.
     pub node: String,
-    /// DNS names and addresses; a client has none.
+    /// DNS names and addresses; none for a client.
     pub names: Vec<String>,
 }
 
 impl Wanted {
-    /// The common name: the user that the API server takes the node for.
+    /// The common name: the node's user at the API server.
     #[must_use]
     pub fn user(&self) -> String {
         format!("system:node:{}", self.node)
     }
 
-    /// The request's name: the same for the same key and wishes, so that a restart or an answer that was lost makes no
-    /// second one.
+    /// The request's name: the same for the same key and content, so that a restart or a lost answer does not create a
+    /// second request.
     #[must_use]
     pub fn name(&self, key: &KeyPair) -> String {
         let mut bytes = key.subject_public_key_info();
@@ -88,10 +88,10 @@ impl Wanted {
         format!("node-csr-{}", digest.get(..40).unwrap_or(&digest))
     }
 
-    /// The object that is posted.
+    /// The object to post.
     ///
     /// # Errors
-    /// No such request can be made; why.
+    /// Why the request cannot be made.
     pub fn object(&self, key: &KeyPair) -> Result<Value, String> {
         let cannot =
             |error: rcgen::Error| format!("no request for a {} can be made: {error}", self.kind.words());
@@ -114,18 +114,18 @@ impl Wanted {
     }
 }
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody has signed it yet.
+    /// Not signed yet.
     Pending,
     /// The chain, PEM.
     Signed(Vec<u8>),
-    /// Why not, as the server says.
+    /// The server's reason.
     Refused(String),
 }
 
-/// The verdict in an object of the server.
+/// The state in an object of the server.
 #[must_use]
 pub fn verdict(object: &Value) -> Verdict {
     let status = object.get("status").unwrap_or(&Value::Null);

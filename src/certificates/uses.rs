@@ -1,4 +1,4 @@
-//! The two certificates: which files they are in, what they say, and what is done with them.
+//! The two certificates: their files, their content, and their use.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::base::clock::Mono;
 use crate::base::{durable, limits, order, regular};
 use crate::network::address;
 
-/// The certificate by which the API server knows the node.
+/// The certificate that identifies the node to the API server.
 pub(super) struct Client {
     settings: Settings,
     came: Box<dyn Fn() + Send>,
@@ -24,7 +24,7 @@ impl Client {
         Client { settings: settings.clone(), came }
     }
 
-    /// The kubeconfig, and the certificate that it shows.
+    /// The kubeconfig, and the certificate in it.
     fn read(&self) -> Result<(Kubeconfig, Option<Held>), String> {
         let path = &self.settings.kubeconfig;
         let bytes = regular::read(path, limits::API_KUBECONFIG).map_err(|error| error.to_string())?;
@@ -71,8 +71,8 @@ impl Use for Client {
         Some(Wanted { kind: Kind::Client, node: self.settings.node.clone(), names: Vec::new() })
     }
 
-    /// As the kubelet's `LoadClientCert`: a kubeconfig with a certificate is used as it is. One that was lost is written
-    /// again beside a pair that is there.
+    /// Like the kubelet's `LoadClientCert`: a kubeconfig with a certificate is used as it is. A lost kubeconfig is
+    /// written again if a pair exists.
     fn found(&self) -> Found {
         match (self.read(), &self.settings.bootstrap) {
             (Ok((config, Some(held))), _) if self.is_current(&config) => Found::Held(held),
@@ -112,7 +112,7 @@ impl Use for Client {
     }
 }
 
-/// The certificate that the kubelet's server shows.
+/// The certificate of the kubelet's server.
 pub(super) struct Serving {
     settings: Settings,
 }
@@ -132,7 +132,8 @@ impl Use for Serving {
         Place::of(Kind::Serving, &self.settings.directory)
     }
 
-    /// As in the node's status: the API server connects to these. The kubelet asks for none without an address either.
+    /// The names as in the node's status, to which the API server connects. Without an address no certificate is
+    /// requested, as with the kubelet.
     fn wanted(&self) -> Option<Wanted> {
         let addresses = address::of_node(&self.settings.node_ips);
         if addresses.is_empty() {

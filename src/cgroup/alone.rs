@@ -1,9 +1,9 @@
-//! One podkeeper of the machine at a time makes, marks or removes a `kubepods`: a cgroup cannot be made with its mark, so
-//! that another one would find it without and take it for a kubelet's, or remove it unused below the feet of one that is
-//! about to use it. The lock is on the directory where cgroups are mounted: podkeepers have no other file in common. It goes
-//! with its process.
+//! A lock by which only one podkeeper of the machine at a time creates, marks or removes a `kubepods`: a cgroup cannot
+//! be created together with its mark, so another podkeeper could find it without a mark and take it for a kubelet's, or
+//! remove it as unused just before it is used. The lock is on the directory where cgroups are mounted: podkeepers have
+//! no other file in common. It ends with its process.
 //!
-//! Never here: a wait that lasts. Whoever may read the directory may lock it, and does so to no podkeeper's harm but a moment.
+//! Never here: a long wait. Any process that may read the directory may lock it, which delays a podkeeper only briefly.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -15,12 +15,12 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use super::tree::Tree;
 use crate::base::limits;
 
-/// Until when nobody is waited for: somebody holds the lock who does not give it back.
+/// The time until which the lock is ignored, because some process holds it and does not release it.
 static HELD_BY_STRANGER: Mutex<Option<Instant>> = Mutex::new(None);
 
 impl Tree {
-    /// Waits until no other podkeeper is at work on a `kubepods`, and keeps others waiting until what it returns is dropped.
-    /// `None` where that cannot be had: then it is as it would be without.
+    /// Waits until no other podkeeper works on a `kubepods`, and locks others out until the result is dropped. `None`
+    /// if the lock is not available: then the work continues without it.
     #[must_use]
     pub fn alone(&self) -> Option<OwnedFd> {
         let first = self.written().into_iter().next()?;
@@ -37,7 +37,7 @@ impl Tree {
                 return Some(at);
             }
             if begun.elapsed() >= patience {
-                // The first word holds: who waits no longer makes it last no longer.
+                // The first time is kept: callers that do not wait must not extend it.
                 let mut held = held();
                 if patience > Duration::ZERO {
                     *held = Instant::now().checked_add(limits::CGROUP_NOT_ALONE);

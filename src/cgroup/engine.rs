@@ -1,5 +1,5 @@
-//! Which processes are the Docker that podkeeper speaks to. A machine may have several: containers run engines of their
-//! own, and any process may call itself so.
+//! Finds the processes of the Docker that podkeeper uses. A machine may have several engines: containers may run their
+//! own, and any process may have that name.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use super::names::container_id;
 
-/// The programs that are Docker.
+/// Docker's programs.
 const SERVER: &str = "dockerd";
 const BELOW: &str = "containerd";
 
-/// Docker's processes, with their programs. `proc` is `/proc`, and `socket` that of the engine: the `dockerd` that
-/// listens there counts, wherever it runs, with the `containerd` that is its child, or with the system's.
+/// Docker's processes, with their programs. `proc` is `/proc`, and `socket` is the engine's: the `dockerd` that listens
+/// there counts, in any cgroup, together with the `containerd` that is its child, or the system's one.
 ///
-/// In another mount namespace than podkeeper's the same path is another file. Where nobody is found so, the name is all
-/// there is, which is nothing but what a process calls itself: one in a namespace of process numbers of its own, or in a
-/// cgroup of a container, does not count (upstream `pkg/kubelet/cm/container_manager_linux.go`,
-/// `EnsureDockerInContainer` and `isProcessRunningInHost`).
+/// In another mount namespace than podkeeper's, the same path is another file. If no process is found this way, only
+/// the name is left, which any process may choose: a process in its own PID namespace, or in a container's cgroup, does
+/// not count (upstream `pkg/kubelet/cm/container_manager_linux.go`, `EnsureDockerInContainer` and
+/// `isProcessRunningInHost`).
 #[must_use]
 pub fn processes(proc: &Path, socket: Option<&Path>) -> Vec<(u32, &'static str)> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
@@ -43,7 +43,7 @@ pub fn processes(proc: &Path, socket: Option<&Path>) -> Vec<(u32, &'static str)>
     found
 }
 
-/// As the links of descriptors have them: the sockets that listen at this path, in the process's network namespace
+/// The sockets that listen at this path in the process's network namespace, in the form of descriptors' links
 /// (proc_pid_net(5), `unix`).
 fn listening(proc: &Path, pid: u32, socket: &Path) -> Vec<String> {
     const ACCEPTS: &str = "00010000";
@@ -78,13 +78,13 @@ fn parent_of(proc: &Path, pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether its namespace of this kind is that of podkeeper.
+/// Whether its namespace of this kind is podkeeper's.
 fn is_same(proc: &Path, pid: u32, kind: &str) -> bool {
     let of = |process: &str| fs::read_link(proc.join(process).join("ns").join(kind)).ok();
     of(&pid.to_string()) == of("self")
 }
 
-/// A part of the name of one of its cgroups is that of a container.
+/// Whether one of its cgroups has a container's name in its path.
 fn is_in_container(proc: &Path, pid: u32) -> bool {
     let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).unwrap_or_default();
     text.lines().any(|line| line.split('/').any(|part| container_id(part).is_some()))
@@ -108,7 +108,7 @@ mod tests {
             fs::write(of.join("cgroup"), format!("0::{cgroup}\n")).unwrap();
         }
 
-        /// It listens at this path.
+        /// A process that listens at this path.
         fn listens(&self, pid: u32, inode: u32, path: &Path) {
             let fds = self.0.join(pid.to_string()).join("fd");
             fs::create_dir_all(&fds).unwrap();
@@ -143,7 +143,7 @@ mod tests {
         machine.process(1, "systemd", 0, "/init.scope");
         machine.process(10, "containerd", 1, "/system.slice/containerd.service");
         machine.process(11, "dockerd", 1, "/system.slice/docker.service");
-        // A second engine beside it, and one in a container, each with a containerd of its own.
+        // A second engine beside it, and one in a container, each with its own containerd.
         machine.process(20, "dockerd", 1, "/second");
         machine.process(21, "containerd", 20, "/second");
         machine.process(30, "dockerd", 5, &container);
@@ -156,7 +156,7 @@ mod tests {
             machine.listens(pid, inode, &at(name));
         }
         symlink("docker.sock", at("link.sock")).unwrap();
-        // systemd has made it, and has it open, too.
+        // systemd has created it, and has it open, too.
         fs::create_dir_all(at("1/fd")).unwrap();
         symlink("socket:[111]", at("1/fd/40")).unwrap();
         for socket in ["docker.sock", "link.sock"] {
@@ -164,7 +164,7 @@ mod tests {
         }
         assert_eq!(machine.of(&at("second.sock")), [20, 21]);
         assert_eq!(machine.of(&at("third.sock")), [30, 31], "podkeeper is in that container, too");
-        // In another mount namespace the same path is another socket: anybody may listen there.
+        // In another mount namespace the same path is another socket, on which any process may listen.
         fs::create_dir_all(at("30/ns")).unwrap();
         symlink("mnt:[4026532001]", at("30/ns/mnt")).unwrap();
         for unknown in ["third.sock", "none.sock"] {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The kernel's own tables.
+    /// The tables of this machine's kernel.
     #[test]
     fn who_listens_is_found() {
         let base = crate::base::testing::scratch("cgroup-engine-listens");

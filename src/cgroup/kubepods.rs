@@ -1,6 +1,6 @@
-//! One `kubepods` and the cgroups below it: made, written, marked and removed, by podkeeper or by systemd.
+//! One `kubepods` and the cgroups below it: created, written, marked and removed, by podkeeper or by systemd.
 //!
-//! Never here: a lock, or a memory of pods. Every operation may take as long as `systemctl` does.
+//! Never here: a lock, or remembered pods. Every operation may take as long as `systemctl`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,7 +20,7 @@ use crate::runtime::resources::cpu_shares;
 /// All classes, the topmost first.
 const CLASSES: [Qos; 3] = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
 
-/// The program that makes and removes cgroups.
+/// The program that creates and removes cgroups.
 #[derive(Debug, Clone)]
 pub(super) enum Manager {
     /// Podkeeper and Docker, as directories.
@@ -35,7 +35,7 @@ pub(super) struct Kubepods {
     pub(super) tree: Tree,
     pub(super) manager: Manager,
     pub(super) naming: Naming,
-    /// `kubepods` did not exist when it was looked for: systemd makes it, with the first container, for this
+    /// `kubepods` did not exist at the last look: systemd will create it, with the first container, for this
     /// podkeeper.
     expected: AtomicBool,
 }
@@ -54,11 +54,11 @@ impl Kubepods {
         [Qos::BestEffort, Qos::Burstable].map(|class| self.naming.class(class))
     }
 
-    /// Makes `kubepods` and the classes where they are missing. Says whether the limits of all pods together hold:
-    /// without them pods run all the same.
+    /// Creates `kubepods` and the classes if they are missing. Returns whether the limits of all pods together are set;
+    /// without them pods run anyway.
     ///
     /// # Errors
-    /// An error of the kernel or of systemd. After a timeout of systemd it is not asked for the rest.
+    /// An error of the kernel or of systemd. After a timeout of systemd the remaining steps are skipped.
     pub(super) fn prepare(&self, settings: &Settings) -> io::Result<Limited> {
         let (tree, top) = (&self.tree, self.naming.top());
         let limited = match &self.manager {
@@ -116,13 +116,13 @@ impl Kubepods {
         }
     }
 
-    /// Whether the classes exist, as far as podkeeper makes them.
+    /// Whether the classes exist, if podkeeper creates them.
     pub(super) fn is_prepared(&self) -> bool {
         self.tree.exists(&self.naming.class(Qos::BestEffort))
     }
 
-    /// Removes `kubepods` and the classes if they are empty and a podkeeper made them. Returns whether they
-    /// are gone.
+    /// Removes `kubepods` and the classes if they are empty and a podkeeper created them. Returns whether
+    /// they are gone.
     pub(super) fn remove_if_unused(&self) -> bool {
         let (tree, top, classes) = (&self.tree, self.naming.top(), self.classes());
         match &self.manager {
@@ -131,8 +131,8 @@ impl Kubepods {
                 let top_unit = Naming::unit(&top);
                 let ours = slices.is_told(&top_unit) && tree.is_idle(&top, &classes);
                 let units = classes.iter().map(|class| Naming::unit(class)).chain([top_unit]);
-                // Docker makes a slice's cgroup in every hierarchy; systemd removes it only from those it
-                // uses.
+                // Docker creates a slice's cgroup in every hierarchy; systemd removes it only from those
+                // that it uses.
                 let gone = ours && slices.stop(&units.collect::<Vec<_>>()).is_ok();
                 if gone {
                     tree.remove_empty(&top, &classes);
@@ -198,19 +198,19 @@ impl Kubepods {
             });
             stopped = slices.stop(&units.collect::<Vec<_>>());
         }
-        // Systemd may have left some of it.
+        // systemd may have left some of them.
         paths.iter().try_for_each(|path| self.tree.remove(path)).and(stopped)
     }
 
-    /// UIDs, as in the names of cgroups, of pods whose cgroup here has this podkeeper's mark.
+    /// UIDs, in the form of cgroup names, of pods whose cgroup here has this podkeeper's mark.
     pub(super) fn ours(&self) -> Vec<String> {
         let names = CLASSES.into_iter().flat_map(|qos| self.tree.ours(&self.naming.class(qos)));
         names.filter_map(|name| self.naming.uid(&name).map(str::to_owned)).collect()
     }
 
-    /// Whether this `kubepods` belongs to another program: a kubelet kills what it does not know in its own.
-    /// A podkeeper's `kubepods` has a mark, or all pods in it have one. Where cgroups cannot be marked, it
-    /// counts as a podkeeper's.
+    /// Whether this `kubepods` belongs to another program: a kubelet kills unknown processes in its own. A
+    /// podkeeper's `kubepods` has a mark, or all pods in it have one. If cgroups cannot be marked, it counts
+    /// as a podkeeper's.
     pub(super) fn is_foreign(&self) -> bool {
         let (tree, top) = (&self.tree, self.naming.top());
         if !tree.exists(&top) {
@@ -229,16 +229,16 @@ impl Kubepods {
         if (!marked.is_empty() && others.is_empty()) || !tree.can_mark(&top) {
             return false;
         }
-        // Another podkeeper may have made it and not marked it yet.
+        // Another podkeeper may have created it and not marked it yet.
         thread::sleep(limits::CGROUP_MARK);
         tree.exists(&top) && !tree.is_marked(&top)
     }
 
-    /// Cgroups of pods in this `kubepods` that another program made and uses, though a podkeeper made `kubepods`: those of
-    /// a kubelet that came later, and kills what it does not know. Each with the number by which the kernel tells it from a
-    /// later one of the same name. A podkeeper marks a pod's cgroup before a container runs in it, so one without a mark
-    /// and without processes is nobody's yet. Where systemd makes slices, those of other podkeepers have no mark before
-    /// their first container runs, and nothing can be told by it.
+    /// Cgroups of pods in this `kubepods` that another program created and uses, although a podkeeper created
+    /// `kubepods`: those of a kubelet that came later, and that kills unknown processes. Each with its inode number,
+    /// which differs for a later cgroup of the same name. A podkeeper marks a pod's cgroup before a container runs in
+    /// it, so one without a mark and without processes does not count yet. If systemd creates the slices, those of
+    /// other podkeepers have no mark before their first container runs, so nothing is returned.
     pub(super) fn strangers(&self) -> BTreeSet<(PathBuf, u64)> {
         if matches!(self.manager, Manager::Slices(_)) || !self.tree.is_marked(&self.naming.top()) {
             return BTreeSet::new();

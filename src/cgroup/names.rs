@@ -8,12 +8,12 @@ use crate::pod::qos::Qos;
 /// The cgroup of all pods.
 const TOP: &str = "kubepods";
 
-/// The program that makes cgroups for Docker.
+/// The program that creates cgroups for Docker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// Docker itself.
     Cgroupfs,
-    /// systemd: cgroups are slices, and only systemd makes or changes them.
+    /// systemd: cgroups are slices, and only systemd creates or changes them.
     Systemd,
 }
 
@@ -58,13 +58,13 @@ impl Naming {
         (root.pop()? == TOP).then_some(Naming { driver: Driver::Systemd, root })
     }
 
-    /// The naming of the `kubepods` that something is below.
+    /// The naming of the `kubepods` above this path.
     #[must_use]
     pub fn of_below(path: &Path) -> Option<Naming> {
         path.ancestors().find_map(Naming::of_top)
     }
 
-    /// The pod's cgroup, when the cgroup of one of its containers is in it.
+    /// The pod's cgroup, if the cgroup of one of its containers is in it.
     #[must_use]
     pub fn pod_of<'a>(container: &'a Path, uid: &str) -> Option<&'a Path> {
         let above = container.parent()?;
@@ -109,7 +109,7 @@ impl Naming {
         }
     }
 
-    /// The UID in the name of a pod's cgroup, as far as it can be read back: systemd's names have `_` for
+    /// The UID in the name of a pod's cgroup, as far as it can be restored: systemd's names have `_` for
     /// `-`.
     #[must_use]
     pub fn uid<'a>(&self, directory: &'a str) -> Option<&'a str> {
@@ -139,7 +139,7 @@ impl Naming {
     fn path(&self, parts: &[String]) -> PathBuf {
         match self.driver {
             Driver::Cgroupfs => parts.iter().collect(),
-            // A slice lies in the slices whose names are its prefixes.
+            // A slice is inside the slices whose names are its prefixes.
             Driver::Systemd => (1..=parts.len()).map(|n| slice(parts.get(..n).unwrap_or(parts))).collect(),
         }
     }
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(naming.pod(qos, "12-ab").to_str(), Some(path));
             assert_eq!(naming.parent(qos, "12-ab"), parent);
             let last = path.rsplit('/').next().unwrap();
-            // The UID as systemd's names have it.
+            // The UID in the form of systemd's names.
             let written = if driver == Driver::Systemd { "12_ab" } else { "12-ab" };
             assert_eq!(naming.uid(last), Some(written), "{last}");
         };

@@ -1,4 +1,4 @@
-//! The cgroups of this node's pods, as workers and the sweep use them.
+//! The cgroups of this node's pods, for workers and the sweep.
 //!
 //! One lock protects the state in memory and the kernel's files of `kubepods`; it is never held during
 //! `systemctl` or a kill. Work on one UID waits only for other work on that UID.
@@ -28,10 +28,10 @@ use crate::runtime::resources::cpu_shares;
 
 /// Mount point of cgroups.
 pub const MOUNT: &str = "/sys/fs/cgroup";
-/// The cgroup below `--cgroup-root` that holds the pods' cgroups where `kubepods` belongs to another program.
+/// The cgroup below `--cgroup-root` that holds the pods' cgroups if `kubepods` belongs to another program.
 pub const OWN_ROOT: &str = "podkeeper";
 
-/// `--cgroups-per-qos` and what belongs to it.
+/// `--cgroups-per-qos` and the related settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `--cgroups-per-qos`.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub milli_cpu: i64,
     /// Limit of all pods together, bytes; `None` when nothing is reserved.
     pub memory: Option<i64>,
-    /// All pods together are held to their share: whether that is so is told.
+    /// The limits of all pods together are enforced, so whether they are set is reported.
     pub is_enforced: bool,
 }
 
@@ -65,14 +65,14 @@ struct Shared {
     limits: Mutex<Limits>,
 }
 
-/// Whether the limits of all pods together hold, as they were written last.
+/// Whether the limits of all pods together were set by the last write.
 #[derive(Debug, Default)]
 struct Limits {
     last: Option<Limited>,
     told: Option<Limited>,
 }
 
-/// The limits of all pods together were written, or why they were not.
+/// Whether the limits of all pods together were written; `Err`: why not.
 pub type Limited = Result<(), String>;
 
 #[derive(Debug, Default)]
@@ -84,22 +84,23 @@ struct Known {
     moved: bool,
     /// Hierarchies of an earlier daemon, or of earlier flags.
     former: Vec<Arc<Kubepods>>,
-    /// Cgroups of pods that another program seems to use here, and since when: see [`Kubepods::strangers`].
+    /// Cgroups of pods that another program seems to use here, with the time of their first sight: see
+    /// [`Kubepods::strangers`].
     strangers: Vec<(PathBuf, u64, Instant)>,
     /// UIDs whose workers need a cgroup, and where it was marked.
     used: Table<String, Option<PathBuf>>,
-    /// UIDs with work under way on their cgroup.
+    /// UIDs with work in progress on their cgroups.
     busy: BTreeSet<String>,
     /// CPU requests of burstable pods by UID: the weight of their class is the sum.
     burstable: Table<String, i64>,
-    /// Whether a thread sets that weight, and whether the weight has changed since it began.
+    /// Whether a thread is setting that weight, and whether the weight has changed since it began.
     weighing: bool,
     weight_changed: bool,
 }
 
 impl Known {
-    /// Whether one of these was there [`limits::CGROUP_STRANGER`] ago. Docker makes a pod's cgroup again, without a mark,
-    /// for a container of another podkeeper that it starts late; that podkeeper ends it at once.
+    /// Whether one of these has existed for [`limits::CGROUP_STRANGER`]. Docker recreates a pod's cgroup, without a
+    /// mark, for a container of another podkeeper that starts late; that podkeeper removes it soon.
     fn has_stayed(&mut self, strangers: BTreeSet<(PathBuf, u64)>, now: Instant) -> bool {
         let before = std::mem::take(&mut self.strangers);
         let since = |(path, number): &(PathBuf, u64)| {
@@ -145,7 +146,7 @@ impl Shared {
         Claim { shared: self, uid: uid.to_owned() }
     }
 
-    /// Claims the UID unless work on it is under way, or a worker needs its cgroup.
+    /// Claims the UID unless work on it is in progress, or a worker needs its cgroup.
     fn claim_unused(&self, uid: &str) -> Option<Claim<'_>> {
         let mut known = self.lock();
         let free = !known.used.contains_key(uid) && known.busy.insert(uid.to_owned());
@@ -171,14 +172,14 @@ impl Cgroups {
         }
     }
 
-    /// Whether it is decided already if pods have cgroups.
+    /// Whether it was decided already if pods have cgroups.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         !self.settings.per_qos || self.shared.lock().decided
     }
 
-    /// Takes Docker's driver and decides, once, whether pods have cgroups: it makes those of the classes
-    /// where podkeeper makes them. A failure is logged, and pods run without cgroups of their own.
+    /// Takes Docker's driver and decides, once, whether pods have cgroups: creates those of the classes
+    /// if that is podkeeper's task. A failure is logged, and pods run without cgroups of their own.
     pub fn decide(&self, driver: &str) {
         if self.is_decided() {
             return;
@@ -232,8 +233,8 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Whether the limits of all pods together hold, when that is not what was told last. Limits that could not be
-    /// written are written again. Calls `systemctl` where systemd makes cgroups.
+    /// Whether the limits of all pods together are set, if this has changed since the last report. Limits that could
+    /// not be written are written again. Calls `systemctl` if systemd manages the cgroups.
     #[must_use]
     pub fn limited(&self) -> Option<Limited> {
         if !self.settings.is_enforced {
@@ -250,7 +251,7 @@ impl Cgroups {
         Some(news)
     }
 
-    /// The hierarchy in which only podkeepers make cgroups.
+    /// The hierarchy that only podkeepers use.
     fn own(&self, kubepods: &Kubepods) -> Kubepods {
         let root = format!("{}/{OWN_ROOT}", self.settings.root);
         kubepods.at(Naming::new(kubepods.naming.driver, &root))
@@ -260,8 +261,8 @@ impl Cgroups {
         self.shared.lock().kubepods.clone()
     }
 
-    /// Whether making or changing this pod's cgroup needs no `systemctl`, no wait for other work on it, and no
-    /// memory reclaimed from it.
+    /// Whether creating or changing this pod's cgroup needs no `systemctl`, no wait for other work on it, and
+    /// no reclaim of its memory.
     #[must_use]
     pub fn makes_at_once(&self, pod: &PodCgroup) -> bool {
         let known = self.shared.lock();
@@ -281,18 +282,18 @@ impl Cgroups {
         ids.take(limits::CGROUP_CONTAINERS).collect()
     }
 
-    /// Makes or changes a pod's cgroup. When another program has taken `kubepods` over, all further cgroups
-    /// are made elsewhere, which the first part of the result says.
+    /// Creates or changes a pod's cgroup. If another program has taken over `kubepods`, all further cgroups
+    /// are created elsewhere; then the first part of the result has a message.
     pub fn ensure(&self, pod: &PodCgroup) -> (Option<String>, Result<(), NoCgroup>) {
         let Some(kubepods) = self.kubepods() else { return (None, Ok(())) };
         let uid = key(&pod.uid);
         let _claim = self.shared.claim(&uid);
-        // From now on the parent cgroups stay.
+        // From now on the parent cgroups are kept.
         let marked = self.shared.lock().used.get_or_default(uid.clone()).clone();
         let path = kubepods.naming.pod(pod.qos, &pod.uid);
         let taken = marked.as_ref() == Some(&path) && !kubepods.tree.is_marked(&path);
         let foreign = || {
-            // The lock: another worker may have made it and not marked it yet.
+            // The lock is needed because another worker may have created it and not marked it yet.
             let mut held = self.shared.lock();
             let _alone = tree_alone(&kubepods);
             kubepods.is_foreign() || held.has_stayed(kubepods.strangers(), Instant::now())
@@ -312,10 +313,10 @@ impl Cgroups {
         }
         match &kubepods.manager {
             Manager::Files => {
-                // The lock: another worker may be making or removing the parents. Kernel directories are
-                // quickly made.
+                // The lock is needed because another worker may be creating or removing the parents. The
+                // kernel creates directories quickly.
                 let _held = self.shared.lock();
-                // And another podkeeper, to which they are unused until this pod's is there.
+                // Another podkeeper must not remove them, either: they count as unused until this pod's cgroup exists.
                 let _alone = tree_alone(kubepods);
                 if !kubepods.is_prepared() {
                     self.prepare(kubepods)?;
@@ -336,7 +337,7 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Removes the cgroup of a pod that has no container any more.
+    /// Removes the cgroup of a pod that has no containers any more.
     ///
     /// # Errors
     /// A process in it cannot be killed, or systemd does not answer.
@@ -346,7 +347,7 @@ impl Cgroups {
         let claim = self.shared.claim(&name);
         let changed = self.weight(&name, None);
         let mut known = self.shared.lock();
-        // A removal by podkeeper does not count as one by another program, whether it succeeds or not.
+        // A removal by podkeeper, successful or not, does not count as one by another program.
         if let Some(marked) = known.used.get_mut(&name) {
             *marked = None;
         }
@@ -362,8 +363,8 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Removes `kubepods` and the classes when no worker needs a cgroup: after the last pod a node is as it
-    /// was before the first. Returns whether they are gone.
+    /// Removes `kubepods` and the classes when no worker needs a cgroup: after the last pod the node is as
+    /// before the first. Returns whether they are gone.
     fn remove_if_unused(&self, kubepods: &Kubepods) -> bool {
         let known = self.shared.lock();
         if !known.used.is_empty() {
@@ -377,7 +378,7 @@ impl Cgroups {
             Manager::Slices(_) => {
                 drop(known);
                 let gone = kubepods.remove_if_unused();
-                // A worker that came meanwhile found the properties set, and they are gone now.
+                // A worker that came meanwhile found the properties set, but they were removed.
                 let wanted = !self.shared.lock().used.is_empty();
                 if gone
                     && wanted
@@ -390,7 +391,7 @@ impl Cgroups {
         }
     }
 
-    /// Takes the CPU request of a burstable pod, or its end. Returns whether it has changed.
+    /// Takes the CPU request of a burstable pod, or the pod's end. Returns whether it has changed.
     fn weight(&self, uid: &str, milli_cpu: Option<i64>) -> bool {
         let all = &mut self.shared.lock().burstable;
         match milli_cpu {
@@ -399,7 +400,7 @@ impl Cgroups {
         }
     }
 
-    /// Sets the weight of burstable pods; a thread that is setting it already sets this one too.
+    /// Sets the weight of burstable pods; a thread that is setting it already sets this value, too.
     fn weigh(&self, kubepods: &Kubepods) {
         let mut known = self.shared.lock();
         known.weight_changed = true;
@@ -416,7 +417,7 @@ impl Cgroups {
     }
 }
 
-/// Where podkeeper makes cgroups itself: see [`Tree::alone`].
+/// The lock, if podkeeper creates cgroups itself: see [`Tree::alone`].
 fn tree_alone(kubepods: &Kubepods) -> Option<OwnedFd> {
     matches!(kubepods.manager, Manager::Files).then(|| kubepods.tree.alone()).flatten()
 }

@@ -1,7 +1,7 @@
 //! One worker's orders for its pod's cgroups, carried out one after the other. Slow orders have a thread that
 //! runs only while there are any: a `systemctl` that hangs, or a kernel that reclaims memory for a lower limit,
-//! delays one pod, and not even that pod's worker. Directories of the kernel are made at once, in the worker's
-//! thread: a thread for each pod that starts would cost more than the directories do, and its stack stays allocated.
+//! delays one pod, but not that pod's worker. Directories of the kernel are created directly, in the worker's
+//! thread: a thread for each starting pod would cost more than the directories, and its stack stays allocated.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::base::limits;
 /// Work on the cgroups of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Make the pod's cgroup, or change it to these values.
+    /// Create the pod's cgroup, or change it to these values.
     Ensure(Box<PodCgroup>),
     /// Remove the cgroup of this UID.
     Remove(String),
@@ -29,7 +29,7 @@ pub enum Report {
         pod: Box<PodCgroup>,
         /// New place of the pods' cgroups and the reason, if the place has changed.
         moved: Option<String>,
-        /// Ids of the containers that have a cgroup in the pod's: they run, whether Docker lists them or not.
+        /// Ids of the containers with a cgroup in the pod's: they run, even if Docker does not list them.
         inside: Vec<String>,
         /// Why the pod does not have it.
         result: Result<(), NoCgroup>,
@@ -43,12 +43,13 @@ pub enum Report {
     },
 }
 
-/// Why a pod does not have its cgroup as ordered.
+/// Why a pod does not have the ordered cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoCgroup {
-    /// The kernel or systemd refused some of it. Docker makes what is missing.
+    /// The kernel or systemd refused a part of it. Docker creates the missing parts.
     Failed(String),
-    /// A pod of another podkeeper runs in it. A container that is made there ends when that pod's cgroup is removed.
+    /// A pod of another podkeeper runs in it. A container that is created there ends when that pod's cgroup is
+    /// removed.
     Taken(String),
 }
 
@@ -144,7 +145,7 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The next order; with none left, the thread counts as ended.
+/// The next order; if there is none, the thread counts as ended.
 fn next(queue: &Mutex<Queue>) -> Option<Order> {
     let mut queue = lock(queue);
     let order = queue.orders.pop_front();

@@ -1,9 +1,9 @@
-//! Resource containers: the cgroups of what is not a pod. podkeeper, Docker and the rest of the system are moved into
-//! those that flags name, and the reserved ones are held to what is reserved (upstream
+//! Resource containers: cgroups for processes outside of pods. podkeeper, Docker and the rest of the system are moved
+//! into those that flags name, and reserved ones are limited to the reserved amounts (upstream
 //! `pkg/kubelet/cm/container_manager_linux.go`).
 //!
-//! A process that systemd keeps in a unit is never moved: systemd puts it back, or kills what it no longer finds. That is
-//! said, with what does the same in systemd's own words.
+//! A process in a unit of systemd is never moved: systemd would put it back, or kill what it no longer finds. Instead,
+//! a log line names systemd's own setting for the same effect.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,16 +24,16 @@ use crate::runtime::resources::cpu_shares;
 /// `oom_score_adj` of Docker's programs (`pkg/kubelet/qos/policy.go`).
 const OOM_DOCKER: &str = "-999";
 
-/// What was done with a reserved cgroup, for an event of the node.
+/// The result for a reserved cgroup, for an event of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
     /// Its limits are set: "kube" or "system", and its name.
     Enforced(&'static str, String),
-    /// They are not: "Kube" or "System", its name and why.
+    /// They could not be set: "Kube" or "System", its name and why.
     Failed(&'static str, String, String),
 }
 
-/// The resource containers of this node. Clones share what was told.
+/// The resource containers of this node. Clones share the record of logged messages.
 #[derive(Debug, Clone)]
 pub struct Resources {
     host: Arc<Host>,
@@ -41,13 +41,13 @@ pub struct Resources {
     system: Allocatable,
     tree: Tree,
     proc: PathBuf,
-    /// systemd runs here.
+    /// Set if systemd runs here.
     slices: Option<Slices>,
     told: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Resources {
-    /// Those of this node, with cgroups mounted at `mount`; `None` when no flag asks for any.
+    /// Resource containers of this node, with cgroups mounted at `mount`; `None` when no flag uses them.
     #[must_use]
     pub fn of(node: &Node, mount: PathBuf) -> Option<Resources> {
         let host = &node.host;
@@ -72,7 +72,7 @@ impl Resources {
         })
     }
 
-    /// Brings everything to its place. What cannot be is logged once. `socket` is Docker's.
+    /// Moves all processes into their cgroups, and sets limits. A failure is logged once. `socket` is Docker's.
     #[must_use]
     pub fn settle(&self, socket: Option<&Path>) -> Vec<Settled> {
         if !self.host.system_cgroups.is_empty() {
@@ -117,7 +117,7 @@ impl Resources {
         }
     }
 
-    /// Moves one process, unless it is there or systemd keeps it.
+    /// Moves one process, unless it is in place or systemd manages it.
     fn place(&self, flag: &str, cgroup: &str, name: &str, pid: u32) {
         let Some(now) = cgroup_of(&self.proc, pid, self.tree.version) else { return };
         if Path::new(&now) == Path::new(cgroup) {
@@ -138,7 +138,7 @@ impl Resources {
         }
     }
 
-    /// Lets the kernel's OOM killer take it last.
+    /// Makes the kernel's OOM killer kill it last.
     fn protect(&self, pid: u32, name: &str) {
         let file = self.proc.join(pid.to_string()).join("oom_score_adj");
         if fs::read_to_string(&file).is_ok_and(|score| score.trim() != OOM_DOCKER)
@@ -148,7 +148,7 @@ impl Resources {
         }
     }
 
-    /// Moves what stands in the topmost cgroup: not the first process, and not the kernel's own.
+    /// Moves the processes in the topmost cgroup, except the first process and the kernel's own.
     fn gather(&self) {
         let cgroup = &self.host.system_cgroups;
         let to = Path::new(cgroup.trim_start_matches('/'));
@@ -159,7 +159,7 @@ impl Resources {
             if pids.is_empty() {
                 return;
             }
-            // One that has ended meanwhile is no trouble.
+            // A process that has ended meanwhile is not an error.
             let gone = rustix::io::Errno::SRCH.raw_os_error();
             let failed = pids.iter().filter_map(|pid| self.tree.enter(to, *pid).err());
             let failed: Vec<io::Error> = failed.filter(|error| error.raw_os_error() != Some(gone)).collect();
@@ -169,7 +169,7 @@ impl Resources {
         }
     }
 
-    /// Sets the weight, and the limit of memory if there is one, of a cgroup that somebody has made.
+    /// Sets the weight, and the memory limit if there is one, of an existing cgroup.
     fn limit(&self, cgroup: &str, milli_cpu: i64, memory: Option<i64>) -> io::Result<()> {
         let (version, shares) = (self.tree.version, cpu_shares(milli_cpu));
         let path = Path::new(cgroup.trim_start_matches('/'));
@@ -188,7 +188,7 @@ impl Resources {
     }
 }
 
-/// The cgroup that a process is in, from the root: that of the memory controller, or the only one. `proc` is `/proc`.
+/// The cgroup of a process, from the root: that of the memory controller, or the only one. `proc` is `/proc`.
 #[must_use]
 pub fn cgroup_of(proc: &Path, pid: u32, version: Version) -> Option<String> {
     let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).ok()?;
@@ -203,7 +203,7 @@ pub fn cgroup_of(proc: &Path, pid: u32, version: Version) -> Option<String> {
     lines.find(is_it).map(|(_, path)| path.to_owned())
 }
 
-/// The unit of systemd that a cgroup is of.
+/// The systemd unit of a cgroup.
 fn unit_of(cgroup: &str) -> Option<&str> {
     cgroup.split('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"))
 }
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// It could escape the limits of its pod, and would be the last one that is killed for want of memory.
+    /// Otherwise it could escape the limits of its pod, and would be killed last when memory is short.
     #[test]
     fn a_container_that_calls_itself_docker_is_left_where_it_is() {
         let machine = Machine::new("resource-false-docker", Version::V2, runtime());

@@ -1,8 +1,8 @@
-//! Cgroups that systemd makes (Docker's driver `systemd`): slices. Their properties are set by `systemctl`,
-//! because values written past systemd are gone with its next `daemon-reload`, and a slice stays, as a unit,
-//! when all in it has ended (cri-o/cri-o#5490).
+//! Cgroups that systemd manages (Docker's driver `systemd`): slices. Their properties are set by
+//! `systemctl`, because values written without systemd are lost with its next `daemon-reload`, and a slice
+//! stays, as a unit, when all its processes have ended (cri-o/cri-o#5490).
 //!
-//! Nothing is remembered: systemd keeps the properties in files until the next boot.
+//! No state is stored: systemd keeps the properties in files until the next boot.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,11 +14,11 @@ use crate::base::limits;
 use crate::base::program;
 use crate::base::regular;
 
-/// Where systemd keeps the properties of `set-property --runtime`.
+/// The directory of properties from `set-property --runtime`.
 const CONTROL: &str = "/run/systemd/system.control";
 /// The program that calls systemd.
 const SYSTEMCTL: &str = "systemctl";
-/// Exists when this machine was booted with systemd (sd_booted(3)).
+/// Exists if this machine was booted with systemd (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
 /// The slices of this machine.
@@ -44,7 +44,7 @@ impl Slices {
         ))
     }
 
-    /// Sets these properties (`Name=value`) of a slice, now or for its start, unless it has them.
+    /// Sets these properties (`Name=value`) of a slice, now or for its start, unless they are set.
     ///
     /// # Errors
     /// An error of `systemctl`; `TimedOut` when it has not ended in time.
@@ -67,7 +67,7 @@ impl Slices {
     /// Stops slices with everything in them, and removes their properties.
     ///
     /// # Errors
-    /// An error of `systemctl`; the properties are removed all the same.
+    /// An error of `systemctl`; the properties are removed anyway.
     pub fn stop(&self, units: &[String]) -> io::Result<()> {
         let directories: Vec<PathBuf> =
             units.iter().map(|unit| self.told(unit)).collect::<io::Result<_>>()?;
@@ -83,8 +83,8 @@ impl Slices {
         stopped
     }
 
-    /// The directory of a unit's properties. A UID comes from a manifest or a label: no name may lead out of
-    /// the directory.
+    /// The directory of a unit's properties. A UID comes from a manifest or a label, so the name must not
+    /// lead out of the directory.
     fn told(&self, unit: &str) -> io::Result<PathBuf> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
         if !unit.ends_with(".slice") || unit.starts_with(['-', '.']) || !unit.chars().all(is_name) {
@@ -104,13 +104,13 @@ fn run(command: Command) -> io::Result<()> {
 
 #[cfg(test)]
 impl Slices {
-    /// With this program and this directory of properties.
+    /// Slices with this program and this directory of properties.
     pub(super) fn of(control: PathBuf, systemctl: PathBuf) -> Slices {
         Slices { control, systemctl }
     }
 }
 
-/// `50-CPUShares.conf` holds the line `CPUShares=614`.
+/// Whether a property is set: `50-CPUShares.conf` has the line `CPUShares=614`.
 fn has(directory: &Path, property: &str) -> bool {
     let Some((name, _)) = property.split_once('=') else { return false };
     let text =
@@ -155,7 +155,7 @@ mod tests {
         check("TasksMax=5", false);
         let slices = Slices::of(control.clone(), SYSTEMCTL.into());
         assert!(slices.is_told("a.slice") && !slices.is_told("b.slice"));
-        // Set already: the program is not called.
+        // The property is set already, so the program is not called.
         slices.set("a.slice", &["CPUShares=61".to_owned(), "CPUQuota=".to_owned()]).unwrap();
         fs::remove_dir_all(control).unwrap();
     }

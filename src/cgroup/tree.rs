@@ -1,4 +1,4 @@
-//! Makes, writes and removes cgroups below one mount point. I/O only: it knows paths, not pods.
+//! Creates, writes and removes cgroups below one mount point. I/O only: it knows paths, not pods.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::base::limits;
 use crate::base::locks;
 use crate::base::order;
 
-/// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
+/// Extended attribute of a pod's cgroup: the root directory of the podkeeper that created it.
 const OWNER: &str = "trusted.podkeeper.root-dir";
 /// Set and removed again to find out whether marks are possible.
 const PROBE: &str = "trusted.podkeeper.probe";
@@ -42,7 +42,7 @@ impl Tree {
         Tree { version: if whole { Version::V2 } else { Version::V1 }, root, owner }
     }
 
-    /// Makes a cgroup with its parents.
+    /// Creates a cgroup with its parents.
     ///
     /// # Errors
     /// The file system is read-only or missing.
@@ -53,7 +53,7 @@ impl Tree {
             return Err(io::Error::new(ErrorKind::NotFound, why));
         }
         for hierarchy in hierarchies {
-            // Another podkeeper may just be removing a parent that was empty.
+            // Another podkeeper may just be removing an empty parent.
             let again = |error: &io::Error| error.kind() == ErrorKind::NotFound;
             match self.make_in(&hierarchy, cgroup) {
                 Err(error) if again(&error) => self.make_in(&hierarchy, cgroup)?,
@@ -84,8 +84,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Lets the cgroups below this one have every available controller. A controller that cannot be delegated
-    /// shows up at the write to its files.
+    /// Enables every available controller for the cgroups below this one. A controller that cannot be
+    /// delegated fails later, when its files are written.
     fn delegate(&self, cgroup: &Path) {
         let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
         let given = fs::read_to_string(cgroup.join("cgroup.subtree_control")).unwrap_or_default();
@@ -103,7 +103,7 @@ impl Tree {
         self.written().first().is_some_and(|hierarchy| hierarchy.join(cgroup).is_dir())
     }
 
-    /// Marks a cgroup as this podkeeper's. Returns whether it could; a cgroup without a mark is never swept.
+    /// Marks a cgroup as this podkeeper's. Returns whether that was possible; a cgroup without a mark is never swept.
     pub fn mark(&self, cgroup: &Path) -> bool {
         self.written().first().is_some_and(|hierarchy| {
             let path = hierarchy.join(cgroup);
@@ -132,16 +132,16 @@ impl Tree {
         first.and_then(|first| owner_of(&first.join(cgroup))).as_deref() == Some(self.owner.as_bytes())
     }
 
-    /// Marks a cgroup as this podkeeper's, unless another one marked it first and uses it: one that runs, or has left
-    /// processes in it. Returns whether it could.
+    /// Marks a cgroup as this podkeeper's, unless another podkeeper has marked it and uses it: it runs, or has left
+    /// processes in it. Returns whether marking was possible.
     ///
     /// # Errors
-    /// The root directory of the other one.
+    /// The root directory of the other podkeeper.
     pub fn claim(&self, cgroup: &Path) -> Result<bool, String> {
         let Some(path) = self.written().into_iter().next().map(|first| first.join(cgroup)) else {
             return Ok(false);
         };
-        // Of two that begin at once, one is told that there is a mark already.
+        // If two start at the same time, one of them finds a mark already.
         match rustix::fs::setxattr(&path, OWNER, self.owner.as_bytes(), XattrFlags::CREATE) {
             Err(Errno::EXIST) => self.other_user(cgroup).map_or_else(|| Ok(self.mark(cgroup)), Err),
             set => Ok(set.is_ok()),
@@ -164,7 +164,7 @@ impl Tree {
         self.written().first().is_some_and(|hierarchy| has_processes(&hierarchy.join(cgroup)))
     }
 
-    /// The kernel's number of a cgroup: one of the same name that is made later has another one.
+    /// The inode number of a cgroup: a later one of the same name has another number.
     #[must_use]
     pub fn number(&self, cgroup: &Path) -> Option<u64> {
         let path = self.written().into_iter().next()?.join(cgroup);
@@ -213,7 +213,7 @@ impl Tree {
     /// Writes files of a cgroup. Files of missing controllers are skipped.
     ///
     /// # Errors
-    /// The first error of the kernel; the other files are written all the same.
+    /// The first error of the kernel; the other files are written anyway.
     pub fn write(&self, cgroup: &Path, files: &[Entry]) -> io::Result<()> {
         let mut first = Ok(());
         for (controller, file, text) in files {
@@ -234,8 +234,8 @@ impl Tree {
         first
     }
 
-    /// Moves a process into a cgroup, which is made where it is missing. In version 2 a cgroup with processes gives no
-    /// controllers on: it gets none to give.
+    /// Moves a process into a cgroup, which is created if missing. In version 2 a cgroup with processes cannot
+    /// delegate controllers, so it gets none to delegate.
     ///
     /// # Errors
     /// An error of the kernel.
@@ -265,7 +265,7 @@ impl Tree {
         order::set(all.lines().filter_map(|line| line.parse().ok())).into_iter().collect()
     }
 
-    /// A cgroup's limit of memory, bytes; none is [`i64::MAX`], and a cgroup that is not there has no answer.
+    /// A cgroup's memory limit, bytes; [`i64::MAX`] without a limit, `None` if the cgroup does not exist.
     #[must_use]
     pub fn memory(&self, cgroup: &Path) -> Option<i64> {
         let (controller, file, _) = memory_file(self.version, 0);
@@ -319,7 +319,7 @@ impl Tree {
         last
     }
 
-    /// Whether a cgroup has no cgroup below it but these classes, and they have none.
+    /// Whether a cgroup has no other cgroups below it than these classes, and they have none.
     #[must_use]
     pub fn is_idle(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
         let Some(first) = self.written().into_iter().next() else { return true };
@@ -327,7 +327,7 @@ impl Tree {
         below(&first.join(cgroup)).all(|each| is_class(&each) && below(&each).next().is_none())
     }
 
-    /// Removes an idle cgroup with its classes, in every hierarchy, where a podkeeper has marked it. Returns
+    /// Removes an idle cgroup with its classes, in every hierarchy, if a podkeeper has marked it. Returns
     /// whether it did. Never kills: the kernel refuses while a process is in it.
     pub fn remove_if_idle(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
         let Some(first) = self.written().into_iter().next() else { return false };
@@ -344,8 +344,8 @@ impl Tree {
             // Without a mount, a missing directory is reported as "read-only".
             all.filter(|path| path.exists()).try_for_each(fs::remove_dir)
         };
-        // The hierarchy with the pods comes first: if it is refused there, the cgroup is in use, and stays
-        // whole.
+        // The hierarchy with the pods comes first: if it is refused there, the cgroup is in use, and is
+        // kept everywhere.
         let first = self.written().first().map_or(Ok(()), trim_in);
         first.is_ok() && self.all().iter().filter(|hierarchy| trim_in(hierarchy).is_err()).count() == 0
     }
@@ -360,7 +360,7 @@ impl Tree {
         names
     }
 
-    /// Mount points that are written to; in version 2 there is one.
+    /// Mount points for writes; in version 2 there is one.
     pub(super) fn written(&self) -> Vec<PathBuf> {
         match self.version {
             Version::V2 => vec![self.root.clone()],
@@ -371,7 +371,7 @@ impl Tree {
         }
     }
 
-    /// Every mount point: Docker makes its cgroups in all of them.
+    /// Every mount point: Docker creates its cgroups in all of them.
     fn all(&self) -> Vec<PathBuf> {
         match self.version {
             Version::V2 => vec![self.root.clone()],

@@ -1,4 +1,4 @@
-//! Values of a pod's cgroup: sums over its containers, in the words of both versions of cgroups (upstream
+//! Values of a pod's cgroup: sums over its containers, in the formats of both versions of cgroups (upstream
 //! `pkg/kubelet/cm/helpers_linux.go`). Pure.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::runtime::resources::{CPU_PERIOD, cpu_quota, cpu_shares};
 /// Version of a cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// A hierarchy for each controller.
+    /// One hierarchy for each controller.
     V1,
     /// One hierarchy for all controllers.
     V2,
@@ -23,9 +23,9 @@ pub enum Version {
 pub struct PodCgroup {
     /// UID of the pod.
     pub uid: String,
-    /// The pod's class, which decides the path.
+    /// The pod's class, which determines the path.
     pub qos: Qos,
-    /// Thousandths of a CPU that the pod requests: its share of its class's weight.
+    /// Thousandths of a CPU that the pod requests: its part of its class's weight.
     pub milli_cpu: i64,
     /// Weight and limits.
     pub values: Values,
@@ -42,7 +42,7 @@ pub struct Values {
     pub memory: Option<i64>,
     /// Processes and threads; `None` for no limit.
     pub pids: Option<i64>,
-    /// Bytes of huge pages, by size in the kernel's words (`2MB`); other sizes are limited to 0.
+    /// Bytes of huge pages, by size in the kernel's format (`2MB`); other sizes are limited to 0.
     pub huge_pages: BTreeMap<String, i64>,
 }
 
@@ -69,8 +69,8 @@ impl PodCgroup {
         PodCgroup { uid: pod.uid.clone(), qos, milli_cpu, values }
     }
 
-    /// Takes the larger of both for each limit: while containers are changed one after the other, the pod has
-    /// room for both.
+    /// Takes the larger value of both for each limit: while containers are changed one after the other, the
+    /// pod has room for both.
     #[must_use]
     pub fn with_room_for(mut self, other: &PodCgroup) -> PodCgroup {
         let more = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.max(b));
@@ -94,7 +94,7 @@ fn kernel_size(size: &str) -> Option<String> {
 pub type Entry = (&'static str, String, String);
 
 impl Values {
-    /// The files, in the order of writing. `sizes`: sizes of huge pages that the kernel knows.
+    /// The files, in the order of writing. `sizes`: sizes of huge pages that the kernel supports.
     #[must_use]
     pub fn files(&self, version: Version, sizes: &[String]) -> Vec<Entry> {
         let limit = |value: Option<i64>| match (value, version) {
@@ -126,10 +126,10 @@ impl Values {
         files
     }
 
-    /// Properties of a slice, for systemd. Huge pages are not among them: those are files there too.
+    /// Properties of a slice, for systemd. Huge pages are not included: they are written to files there, too.
     #[must_use]
     pub fn properties(&self, version: Version) -> Vec<String> {
-        // systemd counts whole percents of a CPU; rounded up, as upstream's runc does.
+        // systemd uses whole percents of a CPU; rounded up, as in upstream's runc.
         let quota = self.cpu_quota.map(|quota| format!("{}%", quota.saturating_add(999) / 1000));
         let pids = self.pids.map_or("infinity".to_owned(), |pids| pids.to_string());
         vec![

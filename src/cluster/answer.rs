@@ -1,4 +1,4 @@
-//! What the API server said to a request, as far as the rooms here tell answers apart. Pure.
+//! The API server's answer to a request, as far as these rooms distinguish answers. Pure.
 
 use serde_json::Value;
 
@@ -7,24 +7,24 @@ use crate::api_client::ApiError;
 /// An answer to one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// Done; the object as it is now, or what a deletion answers.
+    /// Done; the current object, or the answer to a deletion.
     Done(Value),
     /// There is no such object.
     Missing,
-    /// There is one of that name already.
+    /// An object of that name exists already.
     Exists,
-    /// The object has changed since, or is another one than the precondition says.
+    /// The object has changed since, or differs from the precondition.
     Conflict,
-    /// This node may not do that; what the server says.
+    /// This node may not do that; the server's message.
     Forbidden(String),
-    /// The request is wrong in the server's eyes: the same one will not be accepted later.
+    /// The request is invalid: the same request will not be accepted later.
     Refused(String),
-    /// No answer, or the server cannot at the moment.
+    /// No answer, or the server cannot answer at the moment.
     Failed(String),
 }
 
 impl Answer {
-    /// What the client says.
+    /// The answer from the client's result.
     #[must_use]
     pub fn of(result: Result<Value, ApiError>) -> Answer {
         let error = match result {
@@ -37,14 +37,15 @@ impl Answer {
             _ if error.is_already_exists() => Answer::Exists,
             _ if error.is_conflict() => Answer::Conflict,
             _ if error.is_forbidden() => Answer::Forbidden(why),
-            // Wrong credentials may be replaced, a server that is busy will have time, and no 404 is one of a proxy.
+            // Credentials may be replaced, a busy server will have time, and a 404 without an object comes from a
+            // proxy.
             Some(401 | 404 | 408 | 429) | None => Answer::Failed(why),
             Some(400..=499) => Answer::Refused(why),
             Some(_) => Answer::Failed(why),
         }
     }
 
-    /// Why it was not done, for a log.
+    /// Why the request failed, for a log.
     #[must_use]
     pub fn why(&self) -> &str {
         match self {

@@ -1,7 +1,7 @@
-//! What the threads here must look up beside the snapshot: the machine, its addresses, Docker's version and images.
+//! Data that these threads need beside the snapshot: the machine, its addresses, Docker's version and images.
 //!
-//! Never here: a wait for Docker. Images are listed in a thread of their own, `pk-node-images`, which ends with its list:
-//! a Docker that hangs must not make the lease late.
+//! Never here: a wait for Docker, except briefly at the first look. Images are listed in a thread of their own,
+//! `pk-node-images`, which ends with its list: a Docker that hangs must not make the lease late.
 
 use std::net::IpAddr;
 use std::thread;
@@ -32,7 +32,7 @@ pub(super) struct Around {
     looked_at: Option<Mono>,
 }
 
-/// What Docker said.
+/// Docker's latest answers.
 #[derive(Debug, Default)]
 struct Known {
     images: Value,
@@ -54,13 +54,13 @@ impl Around {
         }
     }
 
-    /// The node's addresses, looked up again when the last look is old.
+    /// The node's addresses, read again when they are old.
     pub(super) fn addresses(&mut self, now: Mono) -> &[String] {
         let is_old = self.addresses_at.is_none_or(|at| now.since(at) >= limits::ADDRESSES_AGAIN);
         if is_old {
             self.addresses_at = Some(now);
             let found = address::of_node(&self.node_ips);
-            // A cable that is out does not take the address back: the server would lose the way to this node.
+            // An unplugged cable does not remove the address: the server would lose its way to this node.
             if !found.is_empty() {
                 self.addresses = found;
             }
@@ -68,12 +68,12 @@ impl Around {
         &self.addresses
     }
 
-    /// The machine, its addresses, and its images as they were listed last.
+    /// The machine, its addresses, and its images by the last list.
     pub(super) fn all(&mut self, is_reachable: bool, now: Mono) -> node::object::Around<'_> {
         self.addresses(now);
         let is_old = self.looked_at.is_none_or(|at| now.since(at) >= limits::IMAGES_AGAIN);
         if is_old && is_reachable {
-            // The first time the answer is waited for a little, so that a new node is complete.
+            // The first look waits briefly for the answer, so that a new node is complete.
             let patience = if self.looked_at.is_none() { limits::FIRST_IMAGES } else { Duration::ZERO };
             self.looked_at = Some(now);
             self.look();
@@ -99,7 +99,7 @@ impl Around {
                 _ => None,
             };
             match collector::images(&docker) {
-                // An answer that nobody has taken yet is as good.
+                // If the channel is full, the older answer in it is used.
                 Ok(all) => _ = out.try_send(Known { images: node::images(&all, most), version }),
                 Err(error) => log::debug!("the node's images are not told: {error}"),
             }

@@ -1,10 +1,10 @@
-//! Chance, from a seed: what comes at the same moment on many nodes is spread over time. Pure.
+//! Seeded random numbers that spread requests of many nodes over time. Pure.
 
 use std::time::Duration;
 
 use crate::base::limits;
 
-/// A generator (xorshift) that is good for nothing but spreading.
+/// A generator (xorshift) for spreading only, not for secrets.
 #[derive(Debug, Clone)]
 pub struct Chance(u64);
 
@@ -26,13 +26,13 @@ impl Chance {
         Duration::from_millis(self.below(u64::try_from(of.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// This period, or up to one part in [`limits::HEARTBEAT_JITTER`] longer.
+    /// The period, lengthened by at most one part in [`limits::HEARTBEAT_JITTER`].
     pub fn jitter(&mut self, period: Duration) -> Duration {
         let more = self.part(period / limits::HEARTBEAT_JITTER);
         period.saturating_add(more)
     }
 
-    /// Between half of this period and one and a half.
+    /// A time between half the period and one and a half periods.
     pub fn around(&mut self, period: Duration) -> Duration {
         let more = self.part(period);
         (period / 2).saturating_add(more)

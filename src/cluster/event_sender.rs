@@ -1,4 +1,5 @@
-//! The thread `pk-api-events`: sends what [`super::events`] says, and sleeps while the server has all events.
+//! The thread `pk-api-events`: sends the requests of [`super::events`], and sleeps while the server has all
+//! events.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl EventSender {
         }
     }
 
-    /// Waits until then, or until there are other events. False: the handle is gone.
+    /// Waits until then, or until there are new events. Returns false when the handle is gone.
     fn rest(&self, until: Option<Mono>) -> bool {
         let wait = until.map(|at| at.since(self.clock.now().mono));
         let due = wait.map_or_else(crossbeam_channel::never, after);

@@ -1,5 +1,5 @@
-//! The thread `pk-heartbeat`: registers the node, and keeps its status and its lease. It asks what
-//! [`super::node::heart`] says, and sleeps between.
+//! The thread `pk-heartbeat`: registers the node, and updates its status and its lease. It sends
+//! the requests of [`super::node::heart`], and sleeps in between.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ impl Heartbeat {
             let snapshot = self.shared.snapshot.get();
             let now = self.clock.now();
             if snapshot.node.is_empty() {
-                // The main loop has not said anything yet.
+                // The main loop has published no snapshot yet.
                 if !self.rest(None, &mut heart) {
                     return;
                 }
@@ -72,7 +72,7 @@ impl Heartbeat {
         object::node(&self.settings, snapshot, &around, now.wall)
     }
 
-    /// Waits until then, or until something is told. False: the handle is gone.
+    /// Waits until then, or until there is news. Returns false when the handle is gone.
     fn rest(&self, until: Option<Mono>, heart: &mut Heart) -> bool {
         let wait = until.map(|at| at.since(self.clock.now().mono));
         let due = wait.map_or_else(crossbeam_channel::never, after);

@@ -1,11 +1,11 @@
-//! What goes back to a Kubernetes API server: the node object and its lease, how pods are, mirror pods, events.
+//! Reports to a Kubernetes API server: the node object and its lease, pods' statuses, mirror pods, events.
 //!
-//! [`node`], [`pods`] and [`events`] decide and are pure: each compares what the server has with what is so, and says
-//! the next request. `heartbeat`, `pod_status` and `event_sender` are threads that ask it, with one request under
-//! way each. They look at the latest snapshot when they are told of one, so a server that hangs holds nobody up and
-//! nothing piles up here.
+//! [`node`], [`pods`] and [`events`] decide and are pure: each compares the server's state with the node's, and
+//! returns the next request. `heartbeat`, `pod_status` and `event_sender` are threads that send them, each with one
+//! request at a time. They read the latest snapshot when notified, so a server that hangs delays no other thread, and
+//! nothing is queued.
 //!
-//! Never here: a decision about a pod on this node, or a right that `system:node` has not.
+//! Never here: a decision about a pod on this node, or a request for which `system:node` has no right.
 
 mod answer;
 mod around;
@@ -36,27 +36,27 @@ use crate::runtime::docker::Docker;
 use crate::status::snapshot::{Latest, Snapshot};
 use crate::status::task::{Pulses, Task};
 
-/// What the threads are made of.
+/// The parts of the threads.
 pub struct Parts {
-    /// What flags say.
+    /// Settings from flags.
     pub settings: node::Settings,
-    /// The server.
+    /// The client of the server.
     pub client: Client,
-    /// Its pods of this node.
+    /// The server's pods of this node.
     pub pods: ServerPods,
-    /// Whose images are told.
+    /// The engine whose images are reported.
     pub docker: Docker,
     /// Both clocks.
     pub clock: System,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
-    /// Events that an earlier daemon told.
+    /// Events of an earlier daemon.
     pub earlier: Vec<Arc<Kept>>,
-    /// Takes an event.
+    /// Records an event.
     pub happened: Happened,
 }
 
-/// Where the threads put what happened.
+/// The function by which the threads record events.
 pub type Happened = Arc<dyn Fn(ObjectEvent) + Send + Sync>;
 
 /// Handle of the threads. Dropping it ends them; one with a request under way ends after it.
@@ -68,14 +68,14 @@ pub struct Cluster {
     _stop: Sender<()>,
 }
 
-/// What the threads look at.
+/// State shared by the threads.
 #[derive(Debug, Default)]
 struct Shared {
     snapshot: Latest,
     events: Mutex<Vec<Arc<Kept>>>,
     /// The node's UID, once it is registered.
     uid: Mutex<Option<String>>,
-    /// The control plane had the node as Ready: from then on its status has time.
+    /// The control plane has seen the node as Ready: status updates are no longer urgent.
     was_ready: AtomicBool,
 }
 
@@ -96,7 +96,7 @@ impl Cluster {
     /// A thread could not be started.
     pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Cluster> {
         let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened } = parts;
-        // The sender forgets what nobody keeps any more: until the first event it looks at these.
+        // The sender forgets events that are not kept any more; until the first update it uses these.
         let events = Mutex::new(earlier.clone());
         let shared = Arc::new(Shared { events, ..Shared::default() });
         let (stop, stopped) = bounded(0);
@@ -141,17 +141,17 @@ impl Cluster {
         Ok(Cluster { shared, to_heart, to_pods, to_events, _stop: stop })
     }
 
-    /// This is how it is now. Never blocks.
+    /// Takes the current snapshot. Never blocks.
     pub fn tell(&self, snapshot: Arc<Snapshot>) {
         self.shared.snapshot.tell(snapshot);
-        // A full channel holds the same word.
+        // If the channel is full, the thread is notified already.
         _ = self.to_pods.try_send(());
         if !self.shared.was_ready.load(Ordering::Relaxed) {
             _ = self.to_heart.try_send(());
         }
     }
 
-    /// All events that are kept now. Never blocks.
+    /// Takes all kept events. Never blocks.
     pub fn tell_events(&self, events: Vec<Arc<Kept>>) {
         *self.shared.events.lock().unwrap_or_else(PoisonError::into_inner) = events;
         _ = self.to_events.try_send(());

@@ -1,12 +1,12 @@
 //! Strategic merge patches between two statuses, as JSON. Pure.
 //!
 //! Upstream: `apimachinery/pkg/util/strategicpatch/patch.go`, `CreateTwoWayMergePatch`, and the merge keys in
-//! `k8s.io/api/core/v1/types.go`. Never here: what a status should be.
+//! `k8s.io/api/core/v1/types.go`. Never here: the choice of a status.
 
 use serde_json::{Map, Value, json};
 
-/// The field that tells elements of this list apart; `None`: the list is sent whole. Conditions of pods and nodes, and
-/// addresses of pods: in no status are there lists of these names with another key.
+/// The field that identifies elements of this list; `None`: the list is sent whole. Applies to conditions of pods and
+/// nodes, and to addresses of pods: no status has a list of these names with another key.
 fn merge_key(list: &str) -> Option<&'static str> {
     match list {
         "conditions" => Some("type"),
@@ -15,7 +15,7 @@ fn merge_key(list: &str) -> Option<&'static str> {
     }
 }
 
-/// What makes `new` of `old`; `None` when they are the same. A field that is null counts as absent.
+/// The patch from `old` to `new`; `None` when they are equal. A null field counts as absent.
 #[must_use]
 pub fn diff(old: &Value, new: &Value) -> Option<Value> {
     let none = Map::new();
@@ -50,7 +50,7 @@ pub fn diff(old: &Value, new: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// The changed elements of a list whose elements have this key, and directives for those that are gone.
+/// The changed elements of a list with this key, and directives for the removed ones.
 fn items(old: &[Value], new: &[Value], key: &str) -> Vec<Value> {
     let of = |list: &[Value], wanted: &Value| list.iter().find(|item| item.get(key) == Some(wanted)).cloned();
     let mut out = Vec::new();
@@ -71,7 +71,7 @@ fn items(old: &[Value], new: &[Value], key: &str) -> Vec<Value> {
     out
 }
 
-/// Whether two values are equal, where null, and an empty object of a state that is not known, count as absent.
+/// Whether two values are equal, if null and an empty object of an unknown state count as absent.
 #[must_use]
 pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -88,7 +88,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The server writes these where a client leaves them out.
+/// Values that the server writes when a client leaves them out.
 fn is_nothing(name: &str, value: &Value) -> bool {
     let is_empty = value.as_object().is_some_and(Map::is_empty);
     value.is_null() || is_empty && matches!(name, "lastState" | "resources")

@@ -1,5 +1,5 @@
-//! The thread `pk-pod-status`: statuses of pods, mirror pods, and the ends of deletions. It asks what
-//! [`super::pods::desk`] says, one request after the other, and sleeps while both sides agree.
+//! The thread `pk-pod-status`: statuses of pods, mirror pods, and the ends of deletions. It sends the
+//! requests of [`super::pods::desk`], one after the other, and sleeps while both sides agree.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl PodStatuses {
         }
     }
 
-    /// Waits until then, or until something has changed. False: the handle is gone.
+    /// Waits until then, or until something has changed. Returns false when the handle is gone.
     fn rest(&self, until: Option<Mono>) -> bool {
         let wait = until.map(|at| at.since(self.clock.now().mono));
         let due = wait.map_or_else(crossbeam_channel::never, after);
@@ -79,7 +79,7 @@ impl PodStatuses {
                 recv(self.changed) -> changed => changed.is_ok(),
                 recv(due) -> _ => true,
             };
-            // What comes in a burst is sent once.
+            // Changes in a burst are sent together.
             goes_on
                 && self.stopped.recv_timeout(limits::CLUSTER_COALESCE).is_err_and(|error| error.is_timeout())
         })

@@ -1,5 +1,5 @@
-//! What plugins say: results, errors, versions (containernetworking/cni's `SPEC.md` section 5, `pkg/types`,
-//! `pkg/invoke/raw_exec.go`). Pure; what they say is not believed further than it can be read.
+//! Answers of plugins: results, errors, versions (containernetworking/cni's `SPEC.md` section 5,
+//! `pkg/types`, `pkg/invoke/raw_exec.go`). Pure; answers are not trusted beyond their format.
 
 use std::net::IpAddr;
 
@@ -9,10 +9,10 @@ use super::call::INTERFACE;
 use super::conf::VERSIONS;
 use crate::base::{json, limits};
 
-/// Reads what a plugin said when it attached a pod.
+/// Reads the result of attaching a pod.
 ///
 /// # Errors
-/// It is no result, and why.
+/// The output is not a result, and why.
 pub fn result(stdout: &[u8]) -> Result<Value, String> {
     let said = object(stdout)?;
     match said.get("cniVersion") {
@@ -33,10 +33,10 @@ fn object(stdout: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// The addresses that a result gives the pod's interface: at most one of each family, IPv4 first.
+/// The addresses of the pod's interface in a result: at most one of each family, IPv4 first.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is none, or it is invalid.
 pub fn addresses(result: &Value) -> Result<Vec<String>, String> {
     let mut found: Vec<IpAddr> = Vec::new();
     for (key, old) in [("ip4", true), ("ip6", true), ("ips", false)] {
@@ -57,7 +57,7 @@ pub fn addresses(result: &Value) -> Result<Vec<String>, String> {
     if all.is_empty() { Err("the result has no address of the pod".to_owned()) } else { Ok(all) }
 }
 
-/// An address in CIDR notation.
+/// Parses an address in CIDR notation.
 fn address(value: &Value) -> Result<IpAddr, String> {
     let wrong = || format!("invalid CIDR address: {value}");
     let (ip, bits) = value.as_str().and_then(|text| text.split_once('/')).ok_or_else(wrong)?;
@@ -66,7 +66,8 @@ fn address(value: &Value) -> Result<IpAddr, String> {
     bits.parse::<u8>().ok().filter(|bits| *bits <= most).map(|_| ip).ok_or_else(wrong)
 }
 
-/// An address may be that of an interface of the node (of a bridge, say): the one it names tells.
+/// Whether an address belongs to the pod: it may belong to an interface of the node (for example a bridge),
+/// which its interface index shows.
 fn is_of_pod(ip: &Value, interfaces: Option<&Value>) -> bool {
     let Some(index) = ip.get("interface").and_then(Value::as_u64) else { return true };
     let place = usize::try_from(index).ok();
@@ -78,14 +79,14 @@ fn is_of_pod(ip: &Value, interfaces: Option<&Value>) -> bool {
 /// Why a plugin failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The specification's or the plugin's number; 0 when it gave none.
+    /// The code from the specification or the plugin; 0 if there is none.
     pub code: u64,
-    /// In words.
+    /// The message.
     pub text: String,
 }
 
 impl Failure {
-    /// The plugin does not know the pod: nothing is held for it.
+    /// Whether the plugin does not know the pod: then it holds nothing for it.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.code == UNKNOWN || self.text.contains(GONE)
@@ -94,11 +95,11 @@ impl Failure {
 
 /// Code of a container that the plugin does not know, or that does not exist.
 const UNKNOWN: u64 = 3;
-/// Namespace or interface are gone; dockershim takes it for done (upstream Mirantis/cri-dockerd's
+/// The namespace or the interface is gone; dockershim counts this as done (upstream Mirantis/cri-dockerd's
 /// `core/sandbox_stop.go`).
 const GONE: &str = "no such file or directory";
 
-/// What a plugin that failed says of it. `status`: how it ended.
+/// The failure in a plugin's output. `status`: how it ended.
 #[must_use]
 pub fn failure(stdout: &[u8], stderr: &[u8], status: &str) -> Failure {
     let printed = String::from_utf8_lossy(stderr);
@@ -130,23 +131,23 @@ pub fn failure(stdout: &[u8], stderr: &[u8], status: &str) -> Failure {
     Failure { code: said.get("code").and_then(Value::as_u64).unwrap_or(0), text }
 }
 
-/// As much of it as an event holds, in one line.
+/// The text in one line, shortened to fit into an event.
 fn clean(text: &str) -> String {
     text.chars().take(WORDS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Most characters of a plugin's words in an event.
+/// Most characters of a plugin's text in an event.
 const WORDS: usize = 1024;
 
-/// The versions that a plugin says it knows.
+/// The versions that a plugin supports.
 ///
 /// # Errors
-/// It said no such thing.
+/// The output has none.
 pub fn versions(stdout: &[u8]) -> Result<Vec<String>, String> {
     let said = object(stdout)?;
     match said.get("supportedVersions") {
         Some(Value::Array(all)) => Ok(all.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
-        // As old plugins answer (upstream `pkg/version/plugin.go`).
+        // The answer of old plugins (upstream `pkg/version/plugin.go`).
         _ if said.get("cniVersion").is_some() => Ok(vec!["0.1.0".to_owned()]),
         _ => Err("it names no supportedVersions".to_owned()),
     }

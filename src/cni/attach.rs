@@ -1,4 +1,4 @@
-//! Attaching one sandbox, and taking it off: plugins in their order, and the record on the disk (containernetworking/cni's
+//! Attaching and detaching one sandbox: plugins in their order, and the record on the disk (containernetworking/cni's
 //! `libcni/api.go`; Mirantis/cri-dockerd's `core/sandbox_run.go`, `core/sandbox_stop.go`).
 
 use std::path::Path;
@@ -21,13 +21,13 @@ use crate::network::address;
 /// Why a sandbox is not attached.
 #[derive(Debug, PartialEq)]
 pub(super) enum NotAttached {
-    /// It was, and its namespace does not have the interface any more: it is another one.
+    /// It was attached, but its namespace no longer has the interface: the namespace is a new one.
     Lost,
     Failed(String),
 }
 
 impl Networks {
-    /// Attaches a sandbox, or finds that it is attached. `begins` is called before the first plugin runs.
+    /// Attaches a sandbox, unless it is attached already. `begins` is called before the first plugin runs.
     pub(super) fn attach(
         &self,
         wanted: &Wanted,
@@ -50,14 +50,14 @@ impl Networks {
             Kept::Record(record, _) if record.result.is_some() => {
                 let given = record.result.as_ref().map(answer::addresses);
                 let Some(Ok(given)) = given else { return Err(NotAttached::Lost) };
-                // A pod may change its addresses. Without the interface the namespace is another one.
+                // A pod may change its own addresses. Only if the interface is missing, the namespace is a new one.
                 let is_there = address::has_interface(pid, call::INTERFACE).map_err(unread)?;
                 return if is_there { Ok(given) } else { Err(NotAttached::Lost) };
             }
             Kept::Nothing => {
                 let has = address::of_process(pid).map_err(unread)?;
                 if !has.is_empty() {
-                    // The records were lost: what it has is kept.
+                    // The record was lost: the sandbox keeps its addresses.
                     return Ok(first_of_each_family(has));
                 }
                 begins();
@@ -72,7 +72,7 @@ impl Networks {
         self.add(wanted, pid, is_cancelled).map_err(|why| {
             match self.detach(wanted, is_cancelled) {
                 Ok(()) => failed(why),
-                // Its record stays, and the next try begins with this.
+                // Its record stays, and the next try starts with this cleanup.
                 Err(also) => failed(format!("{why}; failed to clean up: {also}")),
             }
         })
@@ -114,7 +114,7 @@ impl Networks {
         Ok(addresses)
     }
 
-    /// Takes a sandbox off, as it was attached. Nothing to take off is no error.
+    /// Detaches a sandbox, with the settings of its attachment. A sandbox that is not attached is no error.
     pub(super) fn detach(&self, wanted: &Wanted, is_cancelled: &AtomicBool) -> Result<(), String> {
         let (record, path) = match cache::find(&self.dirs.cache_dir, &wanted.sandbox)? {
             Kept::Record(record, path) => (Some(*record), Some(path)),
@@ -122,10 +122,11 @@ impl Networks {
             Kept::Nothing => (None, None),
         };
         if path.is_some() && record.as_ref().is_none_or(|record| record.result.is_none()) {
-            // It was not seen to be attached: what an earlier daemon began would end after this, and leave what it took.
+            // Attaching it may still be in progress: plugins of an earlier daemon would end after the DEL, and leave
+            // their allocations.
             earlier::end_of(&wanted.sandbox, Path::new("/proc"))?;
         }
-        // Without its record as the network is now; plugins that hold nothing for it say nothing.
+        // Without a record the current network is used; plugins that hold nothing for the sandbox succeed.
         let record = record.or_else(|| self.record_of_now(wanted));
         if let Some(record) = &record {
             self.del(wanted, record, is_cancelled)?;
@@ -155,7 +156,7 @@ impl Networks {
     fn del(&self, wanted: &Wanted, record: &Record, is_cancelled: &AtomicBool) -> Result<(), String> {
         let _working = self.work.read().unwrap_or_else(PoisonError::into_inner);
         let _turn = self.enter();
-        // Its process may be another's by now: Docker is asked anew. Without a namespace all else is freed.
+        // Its process id may be reused by now, so Docker is asked again. Without a namespace, everything else is freed.
         let pid = self.process(&wanted.sandbox).ok().flatten();
         let sandbox = sandbox(wanted, pid);
         let allowed = Allowed::of(limits::CNI_DEL, is_cancelled);
@@ -175,7 +176,7 @@ impl Networks {
         Ok(())
     }
 
-    /// Frees all that plugins of this network hold for others than these.
+    /// Frees everything that plugins of this network hold, except for these sandboxes.
     pub(super) fn collect(&self, list: &List, valid: &[(String, String)]) -> Result<(), String> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         let allowed = Allowed::of(limits::CNI_GC, &NEVER);
@@ -214,7 +215,7 @@ fn sandbox(wanted: &Wanted, pid: Option<u32>) -> Sandbox {
     }
 }
 
-/// As upstream begins it.
+/// The beginning of upstream's message.
 fn set_up_failed(wanted: &Wanted) -> String {
     let Wanted { sandbox, key, .. } = wanted;
     let (name, namespace) = (&key.name, &key.namespace);

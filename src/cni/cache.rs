@@ -1,6 +1,6 @@
-//! The records of attached pods on the disk: `<cache dir>/results/<network>-<sandbox>-eth0`, where libcni has them too.
+//! The records of attached pods on the disk: `<cache dir>/results/<network>-<sandbox>-eth0`, as with libcni.
 //!
-//! Never here: touching a file whose name is not one of a record.
+//! Never here: changing a file whose name is not that of a record.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::call::INTERFACE;
 use super::record::{Record, suffix};
 use crate::base::{durable, limits, order, regular};
 
-/// What the disk has of a sandbox.
+/// A sandbox's record on the disk.
 #[derive(Debug, PartialEq)]
 pub enum Kept {
     Nothing,
@@ -24,7 +24,7 @@ pub fn directory(cache_dir: &Path) -> PathBuf {
     cache_dir.join("results")
 }
 
-/// Looks for the record of this sandbox, whatever its network.
+/// Finds the record of this sandbox, on any network.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -39,7 +39,7 @@ pub fn find(cache_dir: &Path, sandbox: &str) -> Result<Kept, String> {
     })
 }
 
-/// All records that can be read, of every runtime.
+/// All readable records, of every runtime.
 #[must_use]
 pub fn all(cache_dir: &Path) -> Vec<(Record, PathBuf)> {
     let names = names(cache_dir).unwrap_or_default();
@@ -51,7 +51,7 @@ pub fn all(cache_dir: &Path) -> Vec<(Record, PathBuf)> {
     paths.filter_map(read).collect()
 }
 
-/// Sandboxes and interfaces on this network, of every runtime; `None` when a record of it cannot be read.
+/// Sandboxes and interfaces on this network, of every runtime; `None` when a record of the network cannot be read.
 #[must_use]
 pub fn attached(cache_dir: &Path, network: &str) -> Option<Vec<(String, String)>> {
     let files = names(cache_dir).ok()?;
@@ -80,14 +80,14 @@ fn names(cache_dir: &Path) -> Result<Vec<String>, String> {
 /// Writes a record; it is on the disk when this returns.
 ///
 /// # Errors
-/// Why not.
+/// The reason.
 pub fn write(cache_dir: &Path, record: &Record) -> Result<(), String> {
     let dir = directory(cache_dir);
     let path = dir.join(record.file_name());
     let write = || {
         std::fs::create_dir_all(cache_dir)?;
         durable::make_directory(&dir)?;
-        // A name may hold dots: the file beside it is named after the sandbox, of which there is one.
+        // A network's name may have dots: the temporary file is named after the sandbox, which is unique.
         durable::write_by(&path, &dir.join(format!(".{}.tmp", record.sandbox)), &record.encode())
     };
     write().map_err(|error| format!("{}: {error}", path.display()))
@@ -96,7 +96,7 @@ pub fn write(cache_dir: &Path, record: &Record) -> Result<(), String> {
 /// Removes a record.
 ///
 /// # Errors
-/// Why not.
+/// The reason.
 pub fn remove(path: &Path) -> Result<(), String> {
     durable::remove(path).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -126,7 +126,7 @@ mod tests {
     fn records_are_found_by_sandbox() {
         let dir = scratch("cni-cache");
         assert_eq!(find(&dir, "a"), Ok(Kept::Nothing));
-        // Networks with a dot in their names do not share a file while it is written.
+        // Networks with a dot in their names do not share a temporary file.
         let (one, two) = (record("net.one", "a"), record("net.two", "b"));
         for record in [&one, &two, &one] {
             write(&dir, record).unwrap();
@@ -139,7 +139,7 @@ mod tests {
         remove(&path).unwrap();
         remove(&path).unwrap();
         assert_eq!(find(&dir, "a"), Ok(Kept::Nothing));
-        // One that says it is another's.
+        // A record that names another sandbox.
         std::fs::write(directory(&dir).join("net.two-c-eth0"), record("net.two", "b").encode()).unwrap();
         assert!(matches!(find(&dir, "c"), Ok(Kept::Damaged(_))));
         std::fs::remove_dir_all(&dir).unwrap();

@@ -1,4 +1,4 @@
-//! What one run of a plugin is given: its environment and its standard input (containernetworking/cni's `SPEC.md`
+//! The input of one run of a plugin: its environment and its standard input (containernetworking/cni's `SPEC.md`
 //! sections 2 and 3, `libcni/api.go`). Pure.
 
 use serde_json::{Map, Value, json};
@@ -9,21 +9,21 @@ use crate::pod::PodKey;
 /// The interface in the pod.
 pub const INTERFACE: &str = "eth0";
 
-/// What a plugin is to do.
+/// The command for a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Attach a pod.
     Add,
-    /// Take a pod off.
+    /// Detach a pod.
     Del,
-    /// Free what is held for pods that are gone.
+    /// Free allocations of pods that are gone.
     Gc,
-    /// Tell its versions.
+    /// Report the supported versions.
     Version,
 }
 
 impl Command {
-    /// As the plugin reads it.
+    /// The command's name for plugins.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Command {
 pub struct Sandbox {
     /// Docker's id.
     pub id: String,
-    /// Path of its network namespace; empty when it has none any more.
+    /// Path of its network namespace; empty if it no longer has one.
     pub netns: String,
     /// Its pod.
     pub key: PodKey,
@@ -48,8 +48,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// The pairs of `CNI_ARGS`, as the kubelet's runtimes name them. `IgnoreUnknown` comes first: a plugin that does
-    /// not know one of the others would fail.
+    /// The pairs of `CNI_ARGS`, with the names that the kubelet's runtimes use. `IgnoreUnknown` comes first: otherwise
+    /// a plugin that does not know one of the others would fail.
     #[must_use]
     pub fn arguments(&self) -> Vec<[String; 2]> {
         let pair = |key: &str, value: &str| [key.to_owned(), value.to_owned()];
@@ -63,7 +63,8 @@ impl Sandbox {
     }
 }
 
-/// The environment beside podkeeper's own. `arguments`: those of [`Sandbox::arguments`] when it was attached.
+/// The environment in addition to podkeeper's own. `arguments`: the result of [`Sandbox::arguments`] when the sandbox
+/// was attached.
 #[must_use]
 pub fn environment(
     command: Command,
@@ -84,8 +85,8 @@ pub fn environment(
     all
 }
 
-/// Standard input of a plugin that attaches or takes off. `capabilities`: all that the runtime has to say, of which the
-/// plugin gets what it declares. `previous`: the result before it.
+/// Standard input of a plugin that attaches or detaches. `capabilities`: all of the runtime's settings, of which the
+/// plugin gets those that it declares. `previous`: the result of the plugin before it.
 #[must_use]
 pub fn input(
     list: &List,
@@ -105,7 +106,7 @@ pub fn input(
     Value::Object(conf).to_string().into_bytes()
 }
 
-/// Standard input of a plugin that collects: all else that it holds is free. `valid`: sandboxes that are attached.
+/// Standard input of a plugin that collects: everything for other sandboxes is freed. `valid`: the attached sandboxes.
 #[must_use]
 pub fn input_of_gc(list: &List, plugin: &Plugin, valid: &[(String, String)]) -> Vec<u8> {
     let mut conf = begin(list, plugin);
@@ -115,14 +116,14 @@ pub fn input_of_gc(list: &List, plugin: &Plugin, valid: &[(String, String)]) -> 
     Value::Object(conf).to_string().into_bytes()
 }
 
-/// Standard input of a plugin that is asked for its versions.
+/// Standard input of a plugin for the version command.
 pub const INPUT_OF_VERSION: &[u8] = br#"{"cniVersion":"1.0.0"}"#;
 
 fn begin(list: &List, plugin: &Plugin) -> Map<String, Value> {
     let mut conf = plugin.conf.clone();
     conf.insert("name".to_owned(), list.name.clone().into());
     conf.insert("cniVersion".to_owned(), list.version.into());
-    // The runtime alone says these.
+    // Only the runtime may set these keys.
     for key in ["prevResult", "runtimeConfig"] {
         conf.remove(key);
     }

@@ -1,16 +1,16 @@
-//! A network's configuration as the operator's file has it (containernetworking/cni's `libcni/conf.go`, `SPEC.md`
+//! The network configuration in the operator's file (containernetworking/cni's `libcni/conf.go`, `SPEC.md`
 //! section 1). Pure.
 //!
-//! Never here: what a plugin's own keys mean; they are handed on as they are.
+//! Never here: the meaning of a plugin's own keys; they are passed on unchanged.
 
 use serde_json::{Map, Value, json};
 
 use crate::base::{json as texts, limits};
 
-/// Versions of the specification whose configurations and results are understood, the oldest first.
+/// Supported versions of the specification, the oldest first.
 pub const VERSIONS: &[&str] = &["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
-/// A network: plugins that are run one after the other.
+/// A network: plugins that run one after the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct List {
     /// Name of the network; a plain file name.
@@ -19,9 +19,9 @@ pub struct List {
     pub version: &'static str,
     /// At least one.
     pub plugins: Vec<Plugin>,
-    /// Nothing is to be collected in this network.
+    /// The network opts out of collecting.
     pub disable_gc: bool,
-    /// The whole as a list, JSON.
+    /// The whole configuration as a list, JSON.
     pub text: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl List {
 }
 
 impl Plugin {
-    /// It takes this setting of the runtime.
+    /// Whether the plugin declares this capability.
     #[must_use]
     pub fn has(&self, capability: &str) -> bool {
         let declared = self.conf.get("capabilities").and_then(|all| all.get(capability));
@@ -55,10 +55,10 @@ fn place(version: &str) -> Option<usize> {
     VERSIONS.iter().position(|known| *known == version)
 }
 
-/// Reads a file of the configuration directory; `is_list` by its name.
+/// Parses a file of the configuration directory; `is_list` depends on its name.
 ///
 /// # Errors
-/// What is wrong with it, for the operator.
+/// The mistake, for the operator.
 pub fn parse(text: &[u8], is_list: bool) -> Result<List, String> {
     let what = if is_list { "configuration list" } else { "configuration" };
     let all = object(text).map_err(|why| format!("error parsing {what}: {why}"))?;
@@ -129,7 +129,7 @@ fn plugin((index, conf): (usize, &Value)) -> Result<Plugin, String> {
     }
 }
 
-/// The version that counts: the newest known of `cniVersions`, else `cniVersion`.
+/// The version in force: the newest known one of `cniVersions`, else `cniVersion`.
 fn version(all: &Map<String, Value>) -> Result<&'static str, String> {
     let several: Vec<&str> = match all.get("cniVersions") {
         None => Vec::new(),
@@ -147,7 +147,7 @@ fn version(all: &Map<String, Value>) -> Result<&'static str, String> {
     })
 }
 
-/// A flag, which may also be written as text, as upstream reads it.
+/// A flag, which may also be written as a string, as with upstream.
 fn flag(all: &Map<String, Value>, key: &str) -> Result<bool, String> {
     match all.get(key) {
         None => Ok(false),
@@ -158,14 +158,14 @@ fn flag(all: &Map<String, Value>, key: &str) -> Result<bool, String> {
     }
 }
 
-/// A plain file name: nothing that leads out of a directory (upstream `pkg/utils/utils.go`).
+/// Whether the text is a plain file name that cannot lead out of a directory (upstream `pkg/utils/utils.go`).
 fn is_name(text: &str) -> bool {
     text.len() <= NAME
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
-/// Longest name, bytes: with an id it is part of a file name.
+/// Longest name, bytes: together with an id it is part of a file name.
 const NAME: usize = 128;
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
         assert!(portmap.has("portMappings") && !portmap.has("bandwidth") && !bridge.has("portMappings"));
         let one = parse(br#"{"cniVersion": "0.3.1", "name": "n", "type": "ptp", "x": 1}"#, false).unwrap();
         assert_eq!((one.name.as_str(), one.version, one.plugins.len()), ("n", "0.3.1", 1));
-        // What is kept of it is a list, and reads as the same network.
+        // The stored text is a list, and parses to the same network.
         assert_eq!(parse(&one.text, true).unwrap().plugins, one.plugins);
     }
 

@@ -1,5 +1,6 @@
-//! The directory of network configurations, and those of plugins. Each is read anew whenever a pod is attached: an
-//! installer may have changed them (Mirantis/cri-dockerd's `network/cni/cni.go`, `getDefaultCNINetwork`).
+//! The directories of network configurations and of plugins. Both are read again whenever a pod is attached,
+//! because an installer may have changed them (Mirantis/cri-dockerd's `network/cni/cni.go`,
+//! `getDefaultCNINetwork`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub struct Network {
     pub list: List,
     /// Name and content of its file.
     file: (String, Vec<u8>),
-    /// Its plugins as they were when they told their versions.
+    /// Its plugins' files when they reported their versions.
     programs: Vec<Stamp>,
 }
 
@@ -31,17 +32,17 @@ impl Network {
     }
 }
 
-/// A program's file, as it shows when it changes.
+/// Attributes of a program's file, at least one of which changes with the file.
 type Stamp = (PathBuf, u64, u64, Option<std::time::SystemTime>);
 
 /// Why there is no network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoNetwork(pub String);
 
-/// The first valid network of the directory; `known` when it is as it was.
+/// The first valid network of the directory; `known` if it is unchanged.
 ///
 /// # Errors
-/// There is none, and why not.
+/// There is no valid network, and why.
 pub fn look(dirs: &Cni, known: Option<&Arc<Network>>) -> Result<Arc<Network>, NoNetwork> {
     let dir = dirs.conf_dir.display();
     let names = match names(&dirs.conf_dir) {
@@ -104,10 +105,10 @@ fn stamps(dirs: &Cni, list: &List) -> Result<Vec<Stamp>, String> {
     Ok(stamps)
 }
 
-/// The program of a plugin, in the first directory that has it.
+/// The program of a plugin, from the first directory that contains it.
 ///
 /// # Errors
-/// None has.
+/// No directory contains it.
 pub fn program(dirs: &Cni, kind: &str) -> Result<PathBuf, String> {
     let mut places = dirs.bin_dirs.iter().map(|dir| dir.join(kind));
     places
@@ -115,7 +116,7 @@ pub fn program(dirs: &Cni, kind: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("failed to find plugin {kind:?} in path {}", bin_path(dirs)))
 }
 
-/// As plugins read it.
+/// The plugin directories in the form for plugins.
 #[must_use]
 pub fn bin_path(dirs: &Cni) -> String {
     let words: Vec<String> = dirs.bin_dirs.iter().map(|dir| dir.display().to_string()).collect();

@@ -1,6 +1,6 @@
-//! Plugins that an earlier daemon began and did not see end: they run on when it is killed.
+//! Plugins that an earlier daemon started and that still run: they survive when it is killed.
 //!
-//! Never here: ending a process that does not say in its own environment that it attaches this sandbox.
+//! Never here: killing a process whose environment does not show that it attaches this sandbox.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,11 +10,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::base::{limits, regular};
 
-/// Ends all that still attaches this sandbox: a plugin that ended after the DEL would leave what nobody frees. A plugin's
-/// environment tells its sandbox, and what it starts inherits that. `procs`: `/proc`.
+/// Kills all processes that still attach this sandbox: a plugin that ended after the DEL would leave allocations that
+/// are never freed. A plugin's environment names its sandbox, and its child processes inherit it. `procs`: `/proc`.
 ///
 /// # Errors
-/// Some of it runs on.
+/// Some of the processes still run.
 pub(super) fn end_of(sandbox: &str, procs: &Path) -> Result<(), String> {
     let until = Instant::now().checked_add(limits::CNI_END);
     loop {
@@ -51,14 +51,14 @@ fn of(sandbox: &str, procs: &Path) -> Vec<i32> {
 
 fn attaches(pid: i32, sandbox: &str, procs: &Path) -> bool {
     let of_it: PathBuf = procs.join(pid.to_string());
-    // What has ended and was not waited for has no environment.
+    // A zombie has no environment.
     let environment =
         regular::read_start(&of_it.join("environ"), limits::CNI_ENVIRONMENT).unwrap_or_default();
     let has = |wanted: &str| environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes());
     has("CNI_COMMAND=ADD") && has(&format!("CNI_CONTAINERID={sandbox}"))
 }
 
-/// The descriptor stays this process's, whoever has its number later.
+/// Kills through a descriptor, which stays with this process even if its id is reused.
 fn end(pid: i32, sandbox: &str, procs: &Path) {
     let Some(pid) = Pid::from_raw(pid) else { return };
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn plugin(command: &str, sandbox: &str) -> Child {
-        // With a child of its own, as an IPAM plugin.
+        // The plugin has a child process, such as an IPAM plugin.
         let mut plugin = Command::new("sh");
         plugin.args(["-c", "sleep 30 & echo; wait"]).stdout(Stdio::piped());
         plugin.env("CNI_COMMAND", command).env("CNI_CONTAINERID", sandbox).spawn().unwrap()
@@ -88,7 +88,7 @@ mod tests {
         end_of(&own, procs).unwrap();
         let mut all = [("ADD", &own), ("DEL", &own), ("ADD", &longer)].map(|(word, id)| plugin(word, id));
         for child in &mut all {
-            // It has begun.
+            // It has started.
             let mut line = [0; 1];
             std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         }

@@ -1,14 +1,14 @@
-//! Pods on networks that plugins make (CNI, `--network-plugin=cni`), as the kubelet's Docker shim did it: a sandbox is
-//! made without a network, plugins attach it once it runs, and take it off before it ends. `conf`, `call`, `answer`,
-//! `record` and `wanted` are pure: configurations, what a plugin is given, what it says, what is kept of it, what a pod
-//! asks for. `directory`, `cache` and `run` touch files and run plugins, `attach` puts them together for one sandbox,
-//! `orders` has the thread of one pod, and `networks` what all share.
+//! Pods on networks of plugins (CNI, `--network-plugin=cni`), as in the kubelet's Docker shim: a sandbox is made
+//! without a network, plugins attach it once it runs, and detach it before it ends. `conf`, `call`, `answer`, `record`
+//! and `wanted` are pure: configurations, a plugin's input, its output, the stored record, a pod's requests.
+//! `directory`, `cache` and `run` touch files and run plugins, `attach` combines them for one sandbox, `orders` has the
+//! thread of one pod, and `networks` the parts that all pods share.
 //!
-//! What must not happen: a plugin that hangs holds up another pod, or its own pod's end; an attached sandbox goes without
-//! a DEL. So a record is on the disk before the first plugin runs, and goes after the DEL worked; a sandbox is not removed
-//! before; what a daemon that was killed left behind is taken off by the next one (`sweep`), and plugins of its that still
-//! attach a sandbox are ended before (`earlier`). The sandbox's own label
-//! says that it is one of these: when the flag changes, those that run stay as they are.
+//! Two things must not happen: a plugin that hangs delays another pod, or its own pod's end; an attached sandbox is
+//! removed without a DEL. So a record is on the disk before the first plugin runs, and is removed after the DEL
+//! succeeded; a sandbox is not removed before; sandboxes of a killed daemon are detached by the next one (`sweep`),
+//! after its plugins that still run were killed (`earlier`). A label of the sandbox shows that it uses plugins: when
+//! the flag changes, running sandboxes stay as they are.
 //!
 //! CHECK is never run, as upstream: portmap's fails on pods without IPv6.
 
@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 
 use crate::pod::PodKey;
 
-/// A sandbox, and what its pod asks of the network.
+/// A sandbox, and the network settings of its pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// Docker's id of the sandbox.
@@ -47,21 +47,21 @@ pub struct Wanted {
 /// Work on the network of a sandbox.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
-    /// Attach it, unless that was done; it runs.
+    /// Attach it, unless it is attached; it runs.
     Attach(Box<Wanted>),
-    /// Take it off; it may be gone.
+    /// Detach it; it may be gone.
     Detach(Box<Wanted>),
 }
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// It is not attached yet: plugins run now.
+    /// Attaching has begun: plugins run now.
     Attaching { sandbox: String },
     /// Its addresses, or why it has none.
     Attached { sandbox: String, result: Result<Vec<String>, String> },
-    /// It was attached, and is not any more: somebody started it again, say.
+    /// It was attached, and is not any more, for example because it was restarted by hand.
     Lost { sandbox: String },
-    /// It is taken off, or why not.
+    /// It is detached, or why not.
     Detached { sandbox: String, result: Result<(), String> },
 }

@@ -1,4 +1,4 @@
-//! What all pods share: the network in force, whether there is one, and how many plugins run at once.
+//! Parts that all pods share: the network in force, whether there is one, and the bound of running plugins.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -21,19 +21,19 @@ pub struct Networks {
     state: Mutex<State>,
     turns: Mutex<usize>,
     turn: Condvar,
-    /// Held for reading while a pod is attached or taken off, for writing while plugins collect.
+    /// Locked for reading while a pod is attached or detached, for writing while plugins collect.
     pub(super) work: RwLock<()>,
-    /// Ends the thread that looks for a network.
+    /// Ends the thread that waits for a network.
     _looks: Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The network in force: it stays when its file goes, as upstream.
+    /// The network in force: it stays even if its file is removed, as upstream.
     network: Option<Arc<Network>>,
-    /// Why there is none; `None` before the first look.
+    /// Why there is no network; `None` before the first look.
     missing: Option<String>,
-    /// Sandboxes with orders of this daemon: no sweep touches them.
+    /// Sandboxes with orders of this daemon: a sweep skips them.
     live: BTreeSet<String>,
 }
 
@@ -41,18 +41,18 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
     Yes,
-    /// Not looked yet.
+    /// Not known yet.
     Unknown,
-    /// Why not.
+    /// They cannot, and why.
     No(String),
 }
 
-/// Receives whether the network is ready; `Some`: why it is not. False: nobody hears it any more.
+/// Receives whether the network is ready; `Some`: why it is not. Returns false when the receiver is gone.
 pub type Tell = Box<dyn Fn(Option<String>) -> bool + Send>;
 
 impl Networks {
-    /// Where plugins are on, a thread looks for a network until there is one. `dirs`: also of use when they are off,
-    /// for pods of an earlier flag.
+    /// Creates the networks; if plugins are enabled, a thread looks for a network until there is one. `dirs` are
+    /// used even when plugins are disabled, for pods of an earlier flag.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -82,7 +82,7 @@ impl Networks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether pods can be attached, as far as was looked.
+    /// Whether pods can be attached, by the last look.
     #[must_use]
     pub fn ready(&self) -> Ready {
         let state = self.lock();
@@ -93,10 +93,10 @@ impl Networks {
         }
     }
 
-    /// The network in force, as its file is now.
+    /// The network in force, after reading its file again.
     ///
     /// # Errors
-    /// There is none, and there was none.
+    /// There is no network, and there was none before.
     pub(super) fn network(&self) -> Result<Arc<Network>, String> {
         let known = self.lock().network.clone();
         let looked = directory::look(&self.dirs, known.as_ref());
@@ -128,17 +128,17 @@ impl Networks {
         }
     }
 
-    /// This sandbox has orders.
+    /// Marks that this sandbox has orders.
     pub(super) fn is_live(&self, sandbox: &str) {
         self.lock().live.insert(sandbox.to_owned());
     }
 
-    /// Nothing is held for this sandbox any more.
+    /// Forgets this sandbox: nothing is held for it any more.
     pub(super) fn is_over(&self, sandbox: &str) {
         self.lock().live.remove(sandbox);
     }
 
-    /// No order of this daemon is about this sandbox.
+    /// Whether no order of this daemon is about this sandbox.
     pub(super) fn is_stranger(&self, sandbox: &str) -> bool {
         !self.lock().live.contains(sandbox)
     }
@@ -146,7 +146,7 @@ impl Networks {
     /// The first process of a container; `None` when it does not run.
     ///
     /// # Errors
-    /// Docker's.
+    /// Errors of Docker.
     pub(super) fn process(&self, id: &str) -> Result<Option<u32>, DockerError> {
         match self.docker.call(&Call::Process { id: id.to_owned() }) {
             Ok(Reply::Process(pid)) => Ok(pid),
@@ -155,7 +155,7 @@ impl Networks {
         }
     }
 
-    /// Docker says that there is no such container.
+    /// Whether Docker reports that there is no such container.
     pub(super) fn is_gone(&self, id: &str) -> Result<bool, DockerError> {
         match self.process(id) {
             Ok(_) => Ok(false),
@@ -164,7 +164,7 @@ impl Networks {
         }
     }
 
-    /// Waits for a turn, but not long: plugins of other pods may hang.
+    /// Waits for a turn, for a bounded time, because plugins of other pods may hang.
     pub(super) fn enter(&self) -> Turn<'_> {
         let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |turns: &mut usize| *turns >= limits::CNI_AT_ONCE;

@@ -1,5 +1,5 @@
-//! One worker's orders, carried out one after the other by a thread that lives as long as there are any. An order to take
-//! a sandbox off ends the plugins that are attaching it.
+//! One worker's orders, carried out one after the other by a thread that lives as long as there are any. An order to
+//! detach a sandbox kills the plugins that are attaching it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::networks::Networks;
 use super::{Order, Report};
 use crate::base::limits;
 
-/// Receives what became of orders, from any thread.
+/// Receives the results of orders, from any thread.
 pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// One worker's handle.
@@ -25,7 +25,7 @@ pub struct PodNetworks {
 struct Queue {
     orders: VecDeque<Order>,
     runs: bool,
-    /// The sandbox that is being attached, and how that is ended.
+    /// The sandbox that is being attached, and the switch that cancels this.
     attaching: Option<(String, Arc<AtomicBool>)>,
 }
 
@@ -42,7 +42,7 @@ impl PodNetworks {
         PodNetworks { networks: Arc::clone(networks), tell, queue: Arc::default() }
     }
 
-    /// Carries out an order after those before it, and reports what became of it.
+    /// Carries out an order after earlier ones, and reports its result.
     pub fn order(&self, order: Order) {
         let mut queue = lock(&self.queue);
         match &order {
@@ -82,7 +82,7 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The next order; with none left, the thread counts as ended.
+/// The next order; if there is none, the thread counts as ended.
 fn next(queue: &Mutex<Queue>) -> Option<(Order, Arc<AtomicBool>)> {
     let mut queue = lock(queue);
     let order = queue.orders.pop_front();

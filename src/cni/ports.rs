@@ -1,6 +1,6 @@
-//! Host ports of a pod that something on this node has already: a plugin that maps them by rules of the firewall would take
-//! them from it, those on loopback as well (the kubelet's `pkg/kubelet/dockershim/network/hostport/hostport_manager.go`
-//! opened each for this reason).
+//! Host ports of a pod that are in use on this node: a plugin that maps ports with firewall rules would take them away,
+//! even those on loopback (the kubelet's `pkg/kubelet/dockershim/network/hostport/hostport_manager.go` opened each port
+//! for this reason).
 //!
 //! Never here: a port that stays open.
 
@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
 use serde_json::{Map, Value};
 
-/// Fails where one of the host ports of [`super::wanted::capabilities`] is in use on this node.
+/// Fails if one of the host ports of [`super::wanted::capabilities`] is in use on this node.
 ///
 /// # Errors
-/// Which, as the kubelet says it.
+/// The port, in the kubelet's words.
 pub(super) fn check(capabilities: &Map<String, Value>) -> Result<(), String> {
     let all = capabilities.get("portMappings").and_then(Value::as_array);
     all.into_iter().flatten().try_for_each(|mapping| {
@@ -30,7 +30,7 @@ pub(super) fn check(capabilities: &Map<String, Value>) -> Result<(), String> {
     })
 }
 
-/// All addresses, where none is named.
+/// The address, or all addresses if none is given.
 fn addresses(host: &str) -> Vec<IpAddr> {
     match host.parse() {
         Ok(ip) => vec![ip],
@@ -38,7 +38,7 @@ fn addresses(host: &str) -> Vec<IpAddr> {
     }
 }
 
-/// Any other failure is the plugin's to tell: an address that the node has not, say.
+/// Whether a port is in use. Other errors, for example an address that the node does not have, are left to the plugin.
 fn is_used(protocol: &str, at: SocketAddr) -> bool {
     let opened: io::Result<()> = match protocol {
         "tcp" => TcpListener::bind(at).map(drop),

@@ -1,6 +1,6 @@
-//! What is kept on the disk of an attached pod, in libcni's format (containernetworking/cni's `libcni/api.go`,
-//! `cachedInfo`): its configuration and its result are needed to take the pod off, also after a restart of podkeeper and
-//! after a reboot. Pure; what was stored is not believed further than it can be read.
+//! The stored record of an attached pod, in libcni's format (containernetworking/cni's `libcni/api.go`, `cachedInfo`):
+//! its configuration and its result are needed to detach the pod, even after a restart of podkeeper or a reboot. Pure;
+//! stored data are not trusted beyond their format.
 
 use serde_json::{Map, Value, json};
 
@@ -10,30 +10,30 @@ use crate::base::{json as texts, limits};
 use crate::manifest::base64;
 
 const KIND: &str = "cniCacheV1";
-/// libcni ignores this key. A record without it, or of another root directory, is another runtime's.
+/// libcni ignores this key. A record without it, or with another root directory, belongs to another runtime.
 const OWNER: &str = "podkeeperRootDir";
 
-/// One record. It is written before the first plugin runs, then without a result; so what a daemon that was killed left
-/// behind is taken off all the same.
+/// One record. It is written before the first plugin runs, then without a result; so sandboxes of a killed daemon can
+/// be detached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Id of the sandbox.
     pub sandbox: String,
-    /// The network as it was then.
+    /// The network when the pod was attached.
     pub list: List,
     /// Path of the network namespace.
     pub netns: String,
     /// `CNI_ARGS`.
     pub arguments: Vec<[String; 2]>,
-    /// What the plugins were told of the pod.
+    /// The capabilities passed to the plugins.
     pub capabilities: Map<String, Value>,
-    /// What the last plugin said; `None` while the pod is being attached.
+    /// The last plugin's result; `None` while the pod is being attached.
     pub result: Option<Value>,
-    /// Root directory of the podkeeper that wrote it; `None`: another runtime did.
+    /// Root directory of the podkeeper that wrote it; `None` if another runtime did.
     pub root_dir: Option<String>,
 }
 
-/// The end of each record's file name.
+/// The end of a record's file name.
 #[must_use]
 pub fn suffix(sandbox: &str) -> String {
     format!("-{sandbox}-{INTERFACE}")
@@ -66,7 +66,7 @@ impl Record {
         all.to_string().into_bytes()
     }
 
-    /// Reads the content of a file; `None` when it is damaged, or none of ours or libcni's.
+    /// Parses the content of a file; `None` when it is damaged, or in neither podkeeper's nor libcni's format.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         if bytes.len() > limits::CNI_RECORD || texts::values(bytes) > limits::CNI_VALUES.saturating_mul(2) {
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(Record::decode(&begun.encode()), Some(begun));
     }
 
-    /// As containerd's libcni 1.1 wrote it.
+    /// A record that containerd's libcni 1.1 wrote.
     #[test]
     fn libcni_s_own_records_are_read() {
         let config = base64::encode(br#"{"name":"n","plugins":[{"type":"ptp"}]}"#);

@@ -1,6 +1,6 @@
 //! Runs one plugin to its end, with a deadline and bounded output.
 //!
-//! Never here: a shell; a wait that only the plugin ends; a decision on what it said.
+//! Never here: a shell; a wait that only the plugin ends; the meaning of its output.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -21,33 +21,33 @@ use crate::base::{limits, program, wait};
 #[derive(Debug)]
 pub struct Ended {
     pub is_success: bool,
-    /// How it ended, in words.
+    /// How it ended, as text.
     pub status: String,
-    /// All that it said.
+    /// Its complete standard output.
     pub stdout: Vec<u8>,
-    /// The beginning of what it complained of.
+    /// The beginning of its standard error.
     pub stderr: Vec<u8>,
 }
 
-/// Until when a plugin may run.
+/// How long a plugin may run.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed<'a> {
     pub until: Instant,
-    /// What `until` was made of, for the error.
+    /// The duration behind `until`, for the error.
     pub within: Duration,
-    /// Set when nobody wants its result any more.
+    /// Set when the result is not needed any more.
     pub is_cancelled: &'a AtomicBool,
 }
 
 impl<'a> Allowed<'a> {
-    /// So long from now on.
+    /// The time from now on.
     #[must_use]
     pub fn of(within: Duration, is_cancelled: &'a AtomicBool) -> Allowed<'a> {
         let now = Instant::now();
         Allowed { until: now.checked_add(within).unwrap_or(now), within, is_cancelled }
     }
 
-    /// Why it may not go on.
+    /// Why the plugin must stop.
     fn ends(&self) -> Option<String> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Some("it was ended: the pod is being stopped".to_owned());
@@ -58,10 +58,10 @@ impl<'a> Allowed<'a> {
     }
 }
 
-/// Runs the program with these variables beside podkeeper's own.
+/// Runs the program with these variables in addition to podkeeper's own.
 ///
 /// # Errors
-/// It cannot be run, was killed, or said too much.
+/// The plugin cannot be run, was killed, or has too much output.
 pub fn run(
     program: &Path,
     variables: &[(&'static str, String)],
@@ -97,13 +97,13 @@ fn spawn(
         command.env_remove(name);
     }
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    // What it starts (an IPAM plugin) is killed with it.
+    // Its child processes (an IPAM plugin) are killed with it.
     command.process_group(0);
     let mut tries = 1;
     loop {
         match command.spawn() {
             Ok(child) => return Ok(child),
-            // An installer is just writing it, as upstream's `pkg/invoke/raw_exec.go` knows.
+            // An installer is just writing the file, as handled in upstream's `pkg/invoke/raw_exec.go`.
             Err(error)
                 if error.kind() == io::ErrorKind::ExecutableFileBusy
                     && tries < limits::CNI_BUSY_TRIES
@@ -117,7 +117,7 @@ fn spawn(
     }
 }
 
-/// A process that the kernel does not let go is not waited for.
+/// Kills a process; a process that the kernel cannot end is not waited for.
 fn kill(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         _ = kill_process_group(group, Signal::KILL);
@@ -127,7 +127,7 @@ fn kill(child: &mut Child) {
     _ = child.try_wait();
 }
 
-/// Its exit, once it closed what it says.
+/// Its exit status, after it has closed its outputs.
 fn end(child: &mut Child, allowed: Allowed<'_>) -> Result<ExitStatus, String> {
     let mut wait = Duration::from_millis(1);
     loop {
@@ -145,14 +145,15 @@ fn end(child: &mut Child, allowed: Allowed<'_>) -> Result<ExitStatus, String> {
     }
 }
 
-/// What was heard so far.
+/// The output so far.
 #[derive(Default)]
 struct Said {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
-/// Gives it its input and hears it out: until it closed both outputs, or ended, whatever it left running holds open.
+/// Writes the input and reads the outputs until the plugin has closed both or has ended, regardless of child
+/// processes that hold them open.
 fn talk(child: &mut Child, input: &[u8], allowed: Allowed<'_>) -> Result<Said, String> {
     let text = |error: io::Error| error.to_string();
     let mut stdin = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
@@ -169,7 +170,7 @@ fn talk(child: &mut Child, input: &[u8], allowed: Allowed<'_>) -> Result<Said, S
         }
         let has_ended = child.try_wait().map_err(text)?.is_some();
         if let Some(pipe) = &mut stdin {
-            // A plugin that does not read its input says what it has to say all the same.
+            // A plugin that does not read its input may still have output.
             match pipe.write(left) {
                 Ok(count) => left = left.get(count..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -197,11 +198,11 @@ fn talk(child: &mut Child, input: &[u8], allowed: Allowed<'_>) -> Result<Said, S
     Ok(said)
 }
 
-/// Takes what is there. True: no more comes.
+/// Reads the available output. Returns true at the end.
 fn hear(pipe: &mut Option<File>, into: &mut Vec<u8>) -> io::Result<bool> {
     let Some(pipe) = pipe else { return Ok(false) };
     let mut some = [0; 4096];
-    // So much at a time: a plugin that talks without end is noticed.
+    // A bounded amount at a time, so that endless output is noticed.
     for _ in 0..TURN {
         match pipe.read(&mut some) {
             Ok(0) => return Ok(true),
@@ -214,10 +215,10 @@ fn hear(pipe: &mut Option<File>, into: &mut Vec<u8>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Reads of 4 KiB before the other pipes have their turn.
+/// Reads of 4 KiB before the other pipes are served.
 const TURN: usize = 16;
 
-/// Waits for any of the pipes, but not long: it is looked whether the plugin is still wanted.
+/// Waits for any of the pipes, for a bounded time, to check whether the plugin is still wanted.
 fn rest(pipes: [&Option<File>; 3], allowed: Allowed<'_>) {
     let [stdin, stdout, stderr] = pipes;
     let mut set: Vec<PollFd<'_>> = Vec::with_capacity(3);
@@ -263,7 +264,7 @@ mod tests {
         let large = vec![b'x'; limits::CNI_OUTPUT];
         let ended = run_for("large", "cat", &large, PATIENCE).unwrap();
         assert_eq!(ended.stdout, large);
-        // It reads nothing.
+        // It does not read its input.
         let ended = run_for("deaf", "exec <&-; echo ok", &large, PATIENCE).unwrap();
         assert!(ended.is_success && ended.stdout == b"ok\n");
         assert!(
@@ -279,7 +280,7 @@ mod tests {
         assert!(why.contains("did not end within"), "{why}");
         let why = run_for("endless", "cat /dev/zero", b"", PATIENCE).unwrap_err();
         assert!(why.contains("says more than"), "{why}");
-        // What it left running holds its output open.
+        // A child process that is left holds its output open.
         assert!(run_for("leaves", "sleep 5 & echo ok", b"", PATIENCE).unwrap().is_success);
         let cancelled = AtomicBool::new(true);
         let why =

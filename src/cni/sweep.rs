@@ -1,5 +1,6 @@
-//! What earlier daemons left attached of sandboxes that are gone: somebody removed them, or a power cut took Docker's
-//! own files. Only podkeeper's own records count; those of other runtimes in the same directory are left alone.
+//! Attachments that earlier daemons left for sandboxes that are gone: the sandboxes were removed by hand, or a power
+//! cut destroyed Docker's own files. Only podkeeper's own records are used; those of other runtimes in the same
+//! directory are left alone.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -12,8 +13,8 @@ use crate::base::limits;
 use crate::pod::PodKey;
 
 impl Networks {
-    /// Takes off all sandboxes that Docker does not have any more, then has plugins collect where their version can.
-    /// What fails is tried again for a while, and at the next start.
+    /// Detaches all sandboxes that Docker no longer has, then makes plugins collect if their version supports it.
+    /// Failures are retried for a while, and at the next start.
     pub fn sweep(&self) {
         let mut wait = limits::CNI_RETRY_MIN;
         for attempt in 1..=limits::SWEEP_TRIES {
@@ -57,7 +58,7 @@ impl Networks {
         Ok(())
     }
 
-    /// Only where all that the network holds is known, and nothing is being attached.
+    /// Collects only if all attachments of the network are known, and no pod is being attached.
     fn collect_what_is_left(&self) {
         if !self.dirs.is_on {
             return;

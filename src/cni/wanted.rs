@@ -1,4 +1,4 @@
-//! What a pod asks of its network: host ports and bandwidth, as the plugins' runtime settings say them
+//! A pod's requests to its network: host ports and bandwidth, in the form of the plugins' runtime settings
 //! (Mirantis/cri-dockerd's `network/cni/cni.go`, kubernetes' `pkg/util/bandwidth/utils.go`,
 //! containernetworking/cni's `CONVENTIONS.md`). Pure.
 
@@ -7,21 +7,21 @@ use serde_json::{Map, Value, json};
 use crate::base::quantity;
 use crate::pod::{ContainerKind, DesiredPod};
 
-/// Annotations with the bandwidth of a pod, bits each second, each with the names of its rate and its burst.
+/// Annotations with the bandwidth of a pod, bits per second, each with the names of its rate and its burst.
 const BANDWIDTH: [(&str, &str, &str); 2] = [
     ("kubernetes.io/ingress-bandwidth", "ingressRate", "ingressBurst"),
     ("kubernetes.io/egress-bandwidth", "egressRate", "egressBurst"),
 ];
-/// Bits that may pass at once; the largest number that the plugin takes.
+/// Size of a burst in bits: the largest number that the plugin accepts.
 const BURST: i64 = 2_147_483_647;
-/// Smallest and largest bandwidth, bits each second.
+/// Smallest and largest bandwidth, bits per second.
 const LEAST: i64 = 1_000;
 const MOST: i64 = 1_000_000_000_000_000;
 
-/// All that the runtime has to say of a pod, by capability.
+/// All runtime settings of a pod, by capability.
 ///
 /// # Errors
-/// The pod's annotations are wrong; the kubelet's sentence.
+/// The pod's annotations are invalid; in the kubelet's words.
 pub fn capabilities(pod: &DesiredPod) -> Result<Map<String, Value>, String> {
     let mut all = Map::new();
     all.insert("portMappings".to_owned(), Value::Array(port_mappings(pod)));
@@ -33,7 +33,7 @@ pub fn capabilities(pod: &DesiredPod) -> Result<Map<String, Value>, String> {
     Ok(all)
 }
 
-/// Host ports of regular containers and sidecars, which live as long as the pod.
+/// Host ports of regular containers and of sidecars, which run as long as the pod.
 fn port_mappings(pod: &DesiredPod) -> Vec<Value> {
     let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init);
     let mut all = Vec::new();

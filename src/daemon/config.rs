@@ -28,7 +28,7 @@ use crate::source::signature::Verifier;
 use crate::source::store;
 use crate::worker::pulls::Pace;
 
-/// Who the pods of [`Source::Api`] come from.
+/// The API server that pods of [`Source::Api`] come from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApiSource {
     /// The API server of a cluster.
@@ -56,9 +56,9 @@ pub struct Config {
     pub sync_frequency: Duration,
     /// `--runonce`.
     pub runs_once: bool,
-    /// What pods of each source may do and see: `--source-policy` over the flags for all sources.
+    /// The rights of each source's pods: `--source-policy` over the flags for all sources.
     pub policy: Arc<Policies>,
-    /// Where images come from, and when they go.
+    /// Where images come from, and when they are removed.
     pub images: Images,
     /// `--pod-logs-dir`: absolute and normalized, and not `/`.
     pub pod_logs_dir: PathBuf,
@@ -70,15 +70,15 @@ pub struct Config {
     /// `--docker-network`, `--docker-network-cidr`, `--cluster-dns`, `--cluster-domain`, `--resolv-conf`,
     /// `--node-ip`.
     pub network: NetworkConfig,
-    /// What this node has and gives to pods, `--kube-reserved`, `--max-pods`, `--device` and their like.
+    /// Resources that this node has and gives to pods: `--kube-reserved`, `--max-pods`, `--device` and similar flags.
     pub node: Arc<Node>,
-    /// `--register-node` and what else an API server is told of this node; `None` without one.
+    /// `--register-node` and the other settings for reporting this node to an API server; `None` without an API server.
     pub cluster: Option<cluster::node::Settings>,
     /// `--bootstrap-kubeconfig`, `--rotate-certificates`, `--rotate-server-certificates`; `None` without an API server.
     pub certificates: Option<certificates::Settings>,
-    /// `--eviction-hard`, `--eviction-soft` and all that belongs to them.
+    /// `--eviction-hard`, `--eviction-soft` and the other flags about eviction.
     pub eviction: threshold::Settings,
-    /// `--port`, `--read-only-port`, `--healthz-port` and all that belongs to them.
+    /// `--port`, `--read-only-port`, `--healthz-port` and the other flags of these servers.
     pub server: server::Settings,
     /// `--api-address`; `None` when there is no API.
     pub api: Option<api::Settings>,
@@ -91,17 +91,17 @@ pub struct Sources {
     pub manifest_path: Option<PathBuf>,
     /// `--file-check-frequency`.
     pub file_check_frequency: Duration,
-    /// `--manifest-url` and all that belongs to it.
+    /// `--manifest-url` and the flags that belong to it.
     pub manifest_url: Option<http::Settings>,
-    /// `--kubeconfig` and all that belongs to it, or `--api-address`.
+    /// `--kubeconfig` and the flags that belong to it, or `--api-address`.
     pub api: Option<ApiSource>,
-    /// Keys of `--manifest-verify-key`; `None` when no manifest has to be signed.
+    /// Keys of `--manifest-verify-key`; `None` when manifests need no signature.
     pub verifier: Option<Arc<Verifier>>,
     /// `--last-good-key-file`, absolute; `None` for the one below the root directory.
     pub last_good_key_file: Option<PathBuf>,
 }
 
-/// Where images come from, and when they go.
+/// Where images come from, and when they are removed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Images {
     /// `--pod-infra-container-image`; `None` for the built-in one.
@@ -127,7 +127,7 @@ impl Config {
         file.into_iter().chain(http).chain(api).collect()
     }
 
-    /// The same, where the policies of sources know which others there are.
+    /// The same configuration, with the declared sources written into the policies.
     #[must_use]
     pub fn settled(mut self) -> Config {
         self.policy = Arc::new(Policies::clone(&self.policy).settled(&self.declared()));

@@ -1,5 +1,5 @@
-//! What the event thread does after each list of containers, before the main loop hears of it: another Docker may
-//! answer now, with another version, and without what podkeeper had put into it.
+//! The work of the event thread after each list of containers, before the main loop gets the list: a different Docker
+//! may answer now, with another version and without the changes that podkeeper had made to it.
 //!
 //! Never here: a decision about a pod.
 
@@ -23,21 +23,21 @@ use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
 use crate::worker::pulls::Pulls;
 
-/// All that is to be done; see the module.
+/// The parts that this work needs; see the module.
 pub(super) struct Connected {
     pub(super) docker: Docker,
     pub(super) run_dir: FileWatch,
-    /// Whether this Docker can make mounts read-only with all that is below.
+    /// Whether this Docker can mount a directory and all mounts below it read-only.
     pub(super) recursive_mounts: Arc<AtomicBool>,
     pub(super) network: Arc<PodNetwork>,
     pub(super) cgroups: Cgroups,
     pub(super) docker_root: EngineRoot,
-    /// Pulls, if the sandbox image is podkeeper's own and must be loaded.
+    /// Pulls, if podkeeper has its own sandbox image and must load it.
     pub(super) sandbox_image: Option<Pulls>,
     pub(super) preload: Option<Preload>,
     /// Remembers which images are used.
     pub(super) garbage: Arc<Collector>,
-    /// The cgroups of what is no pod, if podkeeper looks after them.
+    /// The cgroups of processes outside of pods, if podkeeper manages them.
     pub(super) resources: Option<Resources>,
     pub(super) events: Sender<Event>,
 }
@@ -55,7 +55,7 @@ impl Listener for Connected {
         if let Some(preload) = &self.preload {
             preload.connected();
         }
-        // Docker may be another process now.
+        // Another Docker process may answer now.
         if let Some(limited) = self.cgroups.limited() {
             let top = self.cgroups.parents.get().map(|naming| naming.top().display().to_string());
             let failed = limited.err().map(|why| (format!("/{}", top.unwrap_or_default()), why));
@@ -85,14 +85,14 @@ impl Listener for Connected {
 }
 
 impl Connected {
-    /// An event of the node.
+    /// Sends an event of the node to the main loop.
     fn tell(&self, words: Words) {
-        // Without a main loop nobody is told.
+        // Without a main loop the event is dropped.
         _ = self.events.send(Event::Node(News::Node(words)));
     }
 
-    /// Docker's driver decides how the pods' cgroups are named, and where its files lie says which disk they fill. Without
-    /// an answer the next list asks again.
+    /// Asks Docker for its cgroup driver, which decides the names of the pods' cgroups, and for its root directory,
+    /// which tells the disk that it fills. Without an answer, the next list asks again.
     fn ask_about_the_engine(&self) {
         if self.cgroups.is_decided() && !self.docker_root.is_due() {
             return;

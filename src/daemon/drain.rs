@@ -18,11 +18,12 @@ const NAME: &str = "drained";
 /// The node is to have no running pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drain {
-    /// When the drain was asked for: tells one drain from another.
+    /// When the drain was requested; identifies the drain.
     pub since: Timestamp,
     /// Upper bound of each pod's grace, in seconds; `None`: each pod has its own.
     pub grace: Option<u32>,
-    /// Seconds after which the machine goes on to go down, whatever still runs; `None`: it waits.
+    /// Seconds after which the machine's shutdown continues, even if pods still run; `None`: the shutdown
+    /// waits.
     pub within: Option<u32>,
     /// Boot id with which the drain ends; `None`: only `podkeeper resume` ends it.
     pub boot: Option<String>,

@@ -1,5 +1,5 @@
-//! Where Docker's files are. Another engine may answer after each connection, with another root directory, so each is
-//! asked anew; until it has answered, what the last one said holds.
+//! Where Docker's files are. After each connection another engine with another root directory may answer, so
+//! podkeeper asks again; until the engine answers, the last known directory stays in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ pub(super) struct EngineRoot(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     root: Option<PathBuf>,
-    /// The engine that answers now has said it.
+    /// The engine that answers now has told its root directory.
     is_asked: bool,
 }
 
 impl EngineRoot {
-    /// `None` while no engine has said it.
+    /// `None` until an engine has told it.
     pub(super) fn get(&self) -> Option<PathBuf> {
         self.known().root.clone()
     }
@@ -26,7 +26,7 @@ impl EngineRoot {
         !self.known().is_asked
     }
 
-    /// The engine has said it. What is no absolute path is not believed.
+    /// Stores the directory that the engine told. A path that is not absolute is ignored.
     pub(super) fn tell(&self, root: &str) {
         let mut known = self.known();
         known.is_asked = true;
@@ -35,7 +35,7 @@ impl EngineRoot {
         }
     }
 
-    /// The engine went away.
+    /// The connection to the engine is lost.
     pub(super) fn lost(&self) {
         self.known().is_asked = false;
     }

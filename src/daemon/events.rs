@@ -1,6 +1,6 @@
 //! Docker's event stream (docker-archive/classicswarm#2309): subscribe, then list; list again after each
-//! reconnect, and every `--sync-frequency` as a safety net, less often while neither an event nor a list tells anything
-//! new. An event is only a hint to look at one container.
+//! reconnect, and every `--sync-frequency` as a safety net, less often while neither events nor lists show a change. An
+//! event is only a hint to look at one container.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -18,15 +18,15 @@ use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
 use crate::runtime::{Call, ContainerSummary, DockerError, labels};
 
-/// Who else hears what the thread is told.
+/// Another receiver of the thread's events and lists.
 pub trait Listener: Send + 'static {
-    /// After each successful list, before it is sent.
+    /// Called after each successful list, before the list is sent.
     fn connected(&self);
-    /// After the stream ended: another engine may be the next to answer.
+    /// Called when the stream has ended: another engine may answer next.
     fn lost(&self);
-    /// The list.
+    /// Called with the list.
     fn listed(&self, containers: &[ContainerSummary]);
-    /// An event of a container that is made of this image.
+    /// Called for each event of a container, with its image.
     fn image(&self, image: &str);
 }
 
@@ -38,7 +38,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the thread `pk-events`. `joins` is called in it first.
+    /// Starts the thread `pk-events`. The thread calls `joins` first.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -113,7 +113,7 @@ impl Body {
             };
             let digest = digest(&containers);
             let quiet = !std::mem::take(&mut told) && before.replace(digest) == Some(digest);
-            // First: the receiver of the list relies on what `connected` does.
+            // First, because the receiver of the list relies on the work of `connected`.
             listener.connected();
             listener.listed(&containers);
             self.tell(RuntimeEvent::Listed { containers, version: self.docker.version() })?;
@@ -136,8 +136,8 @@ impl Body {
                             self.tell(RuntimeEvent::Changed { key, hint })?;
                         }
                     }
-                    // An event that could not be read: some container changed, and only a list tells which
-                    // one.
+                    // An event could not be read: some container has changed, and only a list can show
+                    // which one.
                     EventNext::Unread => {
                         told = true;
                         relist = relist.min(limits::UNREAD_LIST);
@@ -154,7 +154,7 @@ impl Body {
     }
 }
 
-/// What tells one list from another: which containers there are, and how they are.
+/// A hash of the list's containers and their states, to tell one list from another.
 fn digest(containers: &[ContainerSummary]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for container in containers {
@@ -163,7 +163,7 @@ fn digest(containers: &[ContainerSummary]) -> u64 {
     hasher.finish()
 }
 
-/// Docker's own word beside the labels in an event: what the container is made of.
+/// The key under which Docker puts a container's image beside the labels in an event.
 const IMAGE: &str = "image";
 
 /// The pod that an event is about, and what to look at. `None`: the event does not matter.

@@ -1,5 +1,5 @@
-//! Kills for want of memory, as the kernel tells them (`/dev/kmsg`): of a container, whose end then has its reason even
-//! where Docker has missed it, and of other processes, which an operator should know of.
+//! Out-of-memory kills from the kernel's log (`/dev/kmsg`): of containers, whose status then has the right reason even
+//! when Docker has missed the kill, and of other processes, which are reported to the operator.
 //!
 //! Never here: a decision about a pod.
 
@@ -28,8 +28,8 @@ pub(super) struct KernelLog {
 }
 
 impl KernelLog {
-    /// Starts the thread `pk-kmsg`, which reads what the kernel says from now on. `None` where the log cannot be read:
-    /// containers are killed all the same, and Docker tells of most.
+    /// Starts the thread `pk-kmsg`, which reads the kernel's log from now on. Returns `None` if the log cannot be read:
+    /// the daemon works without it, and Docker reports most kills.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -55,7 +55,7 @@ impl KernelLog {
     }
 }
 
-/// Until the handle is gone, the main loop is gone, or the log cannot be read any more.
+/// Reads until the handle is gone, the main loop is gone, or the log cannot be read any more.
 fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
     let mut told = Pace::default();
     loop {
@@ -67,13 +67,13 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
             Ok(ready) if ready.first().is_none_or(|flags| !flags.is_empty()) => return,
             Ok(_) => {}
             Err(error) => {
-                // `poll` has no memory; podkeeper asks again in a moment.
+                // `poll` failed for lack of memory; podkeeper tries again in a moment.
                 log::warn!("waiting for what the kernel says failed: {error}; tried again in a moment");
                 thread::sleep(limits::WAIT_AGAIN);
                 continue;
             }
         }
-        // One record with each read, and a look at the handle before the next: the kernel may have much to say.
+        // Reads one record at a time and checks the handle in between: the kernel may write many records.
         let mut record = [0_u8; limits::KERNEL_RECORD];
         match log.read(&mut record) {
             Ok(0) => return,
@@ -87,7 +87,7 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
                 }
             }
             Err(error) => match Errno::from_io_error(&error) {
-                // There is none, or some were overwritten before they were read.
+                // There is no record, or some were overwritten before they were read.
                 Some(Errno::AGAIN | Errno::PIPE | Errno::INTR) => {}
                 _ => {
                     log::warn!("the kernel's log cannot be read any more: {error}");
@@ -98,8 +98,8 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
     }
 }
 
-/// At most [`limits::OOM_KILLS`] kills in each [`limits::OOM_WINDOW`] are told: a container can have the kernel kill
-/// children of it as fast as it makes them.
+/// Reports at most [`limits::OOM_KILLS`] kills in each [`limits::OOM_WINDOW`]: a container can make the kernel kill its
+/// child processes as fast as it creates them.
 #[derive(Debug, Default)]
 struct Pace {
     begun: Option<Instant>,
@@ -117,12 +117,12 @@ impl Pace {
 }
 
 /// A kill in one record: `6,339,5140900,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,
-/// pid=7,uid=0` (`mm/oom_kill.c`, `dump_oom_summary`). A program may have any name, so the last `pid=` counts, and the
-/// first `task_memcg=`. What a program wrote into the log is not the kernel's.
+/// pid=7,uid=0` (`mm/oom_kill.c`, `dump_oom_summary`). A program may have any name, so the last `pid=` and the first
+/// `task_memcg=` are used. Records that programs wrote into the log are ignored.
 #[must_use]
 pub fn parse(record: &str) -> Option<OutOfMemory> {
     let (head, text) = record.lines().next()?.split_once(';')?;
-    // The facility stands above the three bits of the priority, and the kernel's is 0.
+    // The facility is above the three bits of the priority; the kernel's facility is 0.
     let priority: u32 = head.split(',').next()?.parse().ok()?;
     let text = text.strip_prefix("oom-kill:constraint=").filter(|_| priority < 8)?;
     let (constraint, rest) = text.split_once(",task_memcg=")?;

@@ -32,16 +32,16 @@ use crate::status::task::{Pulses, Task};
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
-/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running, or with `--runonce` until all pods run; then
-/// that is reported. `restore` makes the run directory and its lock anew when they were removed; `settings` reads the
-/// settings anew at SIGHUP.
+/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running; with `--runonce` until all pods run, and
+/// returns the report. `restore` recreates the run directory and its lock if they were removed; `settings` reads the
+/// settings again at SIGHUP.
 ///
 /// # Errors
 /// A thread could not be started.
 pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<Option<Report>, RunError> {
     let signals = signals::catch(&config.root_dir, settings).map_err(cannot("signals cannot be handled"))?;
-    // The kernel gives a signal to the first thread of the process, and no other one hears of it while that one waits
-    // for a disk: so the first thread does nothing but wait.
+    // The kernel delivers a signal to the first thread of the process, and no other thread gets it while that thread
+    // waits for a disk: so the first thread only waits.
     let main = move || run_main_thread(config, signals, restore);
     let main = thread::Builder::new().name("main".to_owned()).spawn(main);
     let main = main.map_err(cannot("the main thread could not be started"))?;
@@ -57,7 +57,7 @@ fn run_main_thread(
     if let Err(error) = sys::protect_from_oom_killer() {
         log::debug!("this process's oom_score_adj stays as it is: {error}");
     }
-    // A Docker in memory has no node.
+    // The in-memory Docker has no node.
     if config.docker != Endpoint::Fake {
         kernel::set_up(Path::new(kernel::SETTINGS), config.node.host.protect_kernel_defaults)
             .map_err(RunError::Kernel)?;
@@ -70,7 +70,7 @@ fn run_main_thread(
         Ok(earlier) => turn.restore_events(earlier),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
-    // What is not there, or cannot be read, costs nothing but a pod's wait.
+    // A missing or unreadable file only costs the waiting time of evicted pods.
     if let Ok(earlier) = file::read(&config.run_dir) {
         turn.restore_evictions(earlier.file.evictions);
     }
@@ -85,9 +85,10 @@ fn run_main_thread(
     Ok(main.run())
 }
 
-/// The marker of a drained node. A disk that is dead keeps neither SIGTERM nor the command line from being answered.
+/// The marker of a drained node. A dead disk must not block SIGTERM or the command line.
 enum Marker {
-    /// It is not read yet, so no pod is started or stopped. That the disk does not answer is told when this comes.
+    /// The marker is not read yet, so no pod is started or stopped. The receiver gets a message when the disk does not
+    /// answer in time.
     Awaited(Receiver<Instant>),
     Known,
 }
@@ -103,8 +104,8 @@ enum Message {
 }
 
 /// Waits for one message. Signals have priority, then what is due: a flood of events must delay neither, and both are
-/// few. Events come in the order in which they were sent. Whoever floods waits behind the others: the queue is bounded,
-/// and a thread that cannot send has one event waiting, like any other.
+/// few. Events come in the order in which they were sent. A thread that floods the queue does not displace the others:
+/// the queue is bounded, and each thread that waits to send has one event waiting.
 fn next(signals: &Receiver<Signal>, due: &Receiver<Instant>, events: &Receiver<Event>) -> Message {
     pulse::waits(|| {
         select_biased! {
@@ -119,15 +120,15 @@ struct MainLoop {
     turn: Turn,
     workers: Table<PodKey, Worker>,
     signals: Receiver<Signal>,
-    // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the end.
+    // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the daemon's end.
     events: Receiver<Event>,
     actors: Actors,
     marker: Marker,
-    /// `--runonce`: since when it runs.
+    /// `--runonce`: the time of the start.
     once: Option<Mono>,
 }
 
-/// The threads that send live as long as this one.
+/// The sending threads live as long as this one.
 fn closed() -> ControlFlow<()> {
     log::error!("no thread tells the main loop anything: podkeeper ends; the pods go on running");
     ControlFlow::Break(())
@@ -140,11 +141,11 @@ impl MainLoop {
         ControlFlow::Break(())
     }
 
-    /// Returns what `--runonce` has come to; `None` when a signal has ended it.
+    /// Returns the report of `--runonce`; `None` when a signal has ended the loop.
     fn run(&mut self) -> Option<Report> {
         let mut unpublished = 0;
         loop {
-            // Many events in a row become one published state, but not for ever.
+            // Many events in a row are published as one state, up to a bound.
             let is_due = self.events.is_empty() || unpublished >= limits::EVENT_QUEUE;
             let now = self.now();
             if is_due && matches!(self.marker, Marker::Known) {
@@ -163,7 +164,7 @@ impl MainLoop {
         }
     }
 
-    /// The loop looks at the clock before it waits and after that; all that it decides is told the time.
+    /// The loop reads the clock before and after each wait; all decisions use that time.
     fn now(&self) -> Now {
         self.actors.tools.clock.now()
     }
@@ -228,8 +229,8 @@ impl MainLoop {
         self.tell(Event::Reloaded(reload), now);
     }
 
-    /// Lets the turn decide, and carries out its effects. One that fails is an event, handled after the others; that
-    /// comes to an end, for the turn lets time pass before it tries again.
+    /// Lets the turn decide, and carries out its effects. A failed effect is an event, handled after the others; this
+    /// ends, because the turn waits before it tries again.
     fn tell(&mut self, event: Event, now: &Now) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -239,7 +240,7 @@ impl MainLoop {
         }
     }
 
-    /// Returns what the turn must hear of it.
+    /// Returns the event for the turn when the effect has failed.
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Spawn { key, found } => match Worker::spawn(&key, found, self.actors.tools.clone()) {
@@ -257,8 +258,8 @@ impl MainLoop {
         None
     }
 
-    /// Puts something into a worker's mailbox. There is no worker when its thread could not be started: the turn
-    /// tells the next one everything.
+    /// Puts something into a worker's mailbox. If the worker's thread could not be started there is no mailbox: the
+    /// turn sends everything to the next worker.
     fn put(&self, key: &PodKey, what: impl FnOnce(&mut Slot)) {
         if let Some(worker) = self.workers.get(key) {
             worker.mailbox().put(what);
@@ -303,7 +304,7 @@ mod tests {
     use super::*;
     use crate::daemon::turn::tests::rig;
 
-    /// Every part of a daemon, on the Docker in memory.
+    /// Every part of a daemon, with the in-memory Docker.
     #[test]
     fn a_manifest_becomes_a_pod_that_runs_and_a_signal_ends_the_loop() {
         let dir = crate::base::testing::scratch("main-loop");
@@ -327,7 +328,7 @@ mod tests {
         let turn = Turn::new(Arc::clone(&config));
         let marker = Marker::Awaited(after(Duration::ZERO));
         let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once: None };
-        // Much later than any machine needs; the loop would wait for ever.
+        // Much later than any machine needs; without it a broken loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();
         let watches = thread::spawn(move || {
@@ -335,7 +336,7 @@ mod tests {
                 watchdog.send(Signal::End(0)).unwrap();
             }
         });
-        // The sources tell already what they hold; a disk that hangs.
+        // The sources have sent their sets already; the disk of the marker hangs.
         for expected in ["ask", "late"] {
             if expected == "ask" {
                 signal.send(Signal::Ask).unwrap();

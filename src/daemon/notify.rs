@@ -1,7 +1,7 @@
-//! What the service manager is told of this service (`sd_notify(3)`): one datagram each, to the socket that systemd names
-//! in the environment. Without such a socket nothing is sent.
+//! Messages to the service manager about this service (`sd_notify(3)`): one datagram each, to the socket that systemd
+//! names in the environment. Without such a socket nothing is sent.
 //!
-//! Never here: a decision about what to tell, and when.
+//! Never here: a decision about the message or its time.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use crate::base::limits;
 use crate::base::program::NOTIFY;
 
-/// The way to the service manager. Clones share it.
+/// The connection to the service manager. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notifier {
     line: Option<Arc<Line>>,
-    /// How often the manager wants to hear that the service is well, at least; `None`: it does not ask.
+    /// The longest time between two signs of life that the manager accepts; `None`: it does not ask for them.
     pub(super) watchdog: Option<Duration>,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Notifier {
 struct Line {
     socket: UnixDatagram,
     to: SocketAddr,
-    /// That it does not work was told.
+    /// A failure was logged already.
     complained: AtomicBool,
 }
 
 impl Notifier {
-    /// What the environment of this process says.
+    /// Reads the environment of this process.
     pub(super) fn of_environment() -> Notifier {
         Notifier::new(|name| std::env::var_os(name), std::process::id())
     }
@@ -50,18 +50,18 @@ impl Notifier {
             }
         };
         let number = |text: OsString| text.to_str()?.parse::<u64>().ok();
-        // The variables are inherited: they may be of the process that started this one.
+        // The variables are inherited: they may be meant for the parent process.
         let ours = of.is_none_or(|of| number(of) == Some(pid.into()));
         let period = period.filter(|_| ours).and_then(number).filter(|micros| *micros > 0);
         Notifier { line: Some(Arc::new(line)), watchdog: period.map(Duration::from_micros) }
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a service manager.
     pub(super) fn listens(&self) -> bool {
         self.line.is_some()
     }
 
-    /// Tells it, or loses it: a manager that does not read holds nobody up for longer than
+    /// Sends the text, or drops it: a manager that does not read delays the caller by at most
     /// [`limits::NOTIFY_PATIENCE`].
     pub(super) fn send(&self, text: &str) {
         let Some(line) = &self.line else { return };

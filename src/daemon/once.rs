@@ -1,7 +1,7 @@
-//! `--runonce`: the pods of the first sets are run, and podkeeper ends when all of them run (the kubelet's
+//! `--runonce`: podkeeper starts the pods of the first sets, and ends when all of them run (the kubelet's
 //! `pkg/kubelet/runonce.go`). Pure.
 //!
-//! Never here: an end. What runs goes on running.
+//! Never here: stopping a pod. Running pods go on running.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use crate::base::limits;
 use crate::pod::problem::Severity;
 use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 
-/// How it went.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What became of each pod and of each source that failed, for an operator.
+    /// The state of each pod and of each source that failed, for an operator.
     pub lines: Vec<String>,
-    /// Everything runs.
+    /// All pods run.
     pub is_good: bool,
 }
 
-/// What a pod has become.
+/// The state of a pod.
 enum Became {
     Started,
     Failed(String),
-    /// It has not come so far, and why.
+    /// The pod does not run yet, and why.
     NotYet(String),
 }
 
-/// How it went, when that is known or `waited` is long enough; `None` to wait on.
+/// The result, once it is known or `waited` is long enough; `None` to wait on.
 #[must_use]
 pub fn report(snapshot: &Snapshot, waited: Duration) -> Option<Report> {
     if waited < limits::RUN_ONCE_REST {
@@ -87,7 +87,7 @@ pub fn report(snapshot: &Snapshot, waited: Duration) -> Option<Report> {
     Some(report)
 }
 
-/// When something is to be decided that nothing else wakes anybody for, after `waited`.
+/// When the report has to be tried again without an event, after `waited`.
 #[must_use]
 pub fn due(waited: Duration) -> Duration {
     let next = [limits::RUN_ONCE_REST, limits::RUN_ONCE_SETS, limits::RUN_ONCE_PODS]
@@ -96,7 +96,7 @@ pub fn due(waited: Duration) -> Duration {
     next.unwrap_or(waited).saturating_sub(waited)
 }
 
-/// A pod is started when all of its containers run, or it has come to its end well.
+/// A pod is started when all of its containers run, or it has ended successfully.
 fn became(view: &PodView) -> Became {
     let status = &view.status;
     let all = status.container_statuses.as_deref().unwrap_or_default();
@@ -192,7 +192,7 @@ mod tests {
              ImagePullBackOff: no image"
         );
         check(&snapshot(true, vec![waits()]), 1023, Some((false, &late)));
-        // A pod that the main loop has not come to yet.
+        // A pod that the main loop has not handled yet.
         let mut fewer = snapshot(true, vec![view(json!({"phase": "Succeeded"}))]);
         fewer.sources[0].pods = 2;
         check(&fewer, 1, None);

@@ -1,30 +1,30 @@
-//! Settings that are read anew while the daemon runs (SIGHUP). Pure: `cli/` reads them, knows of each flag whether its
-//! value can change under a running daemon, and the main loop puts them in force.
+//! Settings that are read again while the daemon runs (SIGHUP). Pure: `cli/` reads them and knows for each flag
+//! whether its value can change in a running daemon; the main loop applies them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::daemon::config::Config;
 
-/// What reading the settings anew came to, when they are others than those in force.
+/// The result of reading the settings again, when they differ from those in force.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reload {
-    /// They can be read.
+    /// The settings can be read.
     Read {
-        /// Those in force from now on: as they are written now, as far as they can change.
+        /// The settings in force from now on: the new values of all flags that can change.
         config: Arc<Config>,
-        /// How much is logged from now on; `None` when that is as before.
+        /// The new log level; `None` when it is unchanged.
         verbosity: Option<u8>,
-        /// Names of flags whose values are in force from now on.
+        /// Names of flags whose new values are in force from now on.
         now: Vec<&'static str>,
-        /// Names of flags that have other values when the daemon is started anew.
+        /// Names of flags whose new values need a restart of the daemon.
         later: Vec<&'static str>,
     },
-    /// They cannot, for this reason: nothing changes.
+    /// The settings cannot be read, for this reason: nothing changes.
     Refused(String),
 }
 
-/// Reads the settings anew; `None` when they are those in force.
+/// Reads the settings again; `None` when they are the ones in force.
 pub struct Reader(pub Box<dyn FnMut() -> Option<Reload> + Send>);
 
 impl fmt::Debug for Reader {

@@ -1,5 +1,5 @@
-//! Signals, handled apart from the main thread and from every disk: SIGTERM ends the daemon even when both
-//! hang.
+//! Signal handling, separate from the main thread and from every disk: SIGTERM ends the daemon even when
+//! both hang.
 //!
 //! Never here: reading a file in the thread that catches signals.
 
@@ -18,17 +18,17 @@ use crate::daemon::reload::{Reader, Reload};
 /// The request of a signal.
 #[derive(Debug, PartialEq)]
 pub enum Signal {
-    /// Look at the sources again. Holds the marker of a drained node as it is now.
+    /// Look at the sources again. Holds the current marker of a drained node.
     Rescan(Option<Drain>),
-    /// The settings were read anew, and are others than those in force.
+    /// The settings were read again, and differ from those in force.
     Reloaded(Box<Reload>),
-    /// Whether the main thread still works.
+    /// Asks whether the main thread still works.
     Ask,
     /// SIGTERM or SIGINT.
     End(i32),
 }
 
-/// Catches signals from now on. The first [`Signal::Rescan`] comes by itself: how the marker is at the beginning.
+/// Catches signals from now on. A first [`Signal::Rescan`] comes by itself, with the marker at the start.
 ///
 /// # Errors
 /// A thread could not be started, or a handler could not be set.
@@ -37,7 +37,7 @@ pub fn catch(root_dir: &Path, mut settings: Reader) -> io::Result<Receiver<Signa
     let (out, signals) = bounded(limits::SIGNAL_QUEUE);
     let root_dir = root_dir.to_owned();
     let rescan = rescans(move || drain::read(&root_dir), move || (settings.0)(), out.clone())?;
-    // The channel is new.
+    // The channel is new, so it has room.
     let _room = rescan.try_send(());
     thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
@@ -45,7 +45,7 @@ pub fn catch(root_dir: &Path, mut settings: Reader) -> io::Result<Receiver<Signa
                 match signal {
                     // A full channel holds the same request.
                     SIGHUP => _ = rescan.try_send(()),
-                    // When the channel is full, the main thread answers nothing, or is about to answer.
+                    // When the channel is full, the main thread hangs, or is about to answer.
                     SIGURG => match out.try_send(Signal::Ask) {
                         Err(TrySendError::Disconnected(_)) => return,
                         Ok(()) | Err(TrySendError::Full(_)) => {}
@@ -85,8 +85,8 @@ fn rescans(
     Ok(ask)
 }
 
-/// Tells the main thread to end, and ends the process when it has not done so in time: a dead file system must
-/// not keep a daemon alive that was told to end. The pods go on running.
+/// Tells the main thread to end, and ends the process if it does not end in time: a dead file system must not
+/// keep the daemon alive. The pods go on running.
 fn end(out: &Sender<Signal>, signal: i32) {
     let latest = Instant::now() + limits::END_PATIENCE;
     _ = out.send_deadline(Signal::End(signal), latest);
@@ -113,8 +113,8 @@ mod tests {
         let ask = rescans(read, || None, out).unwrap();
         ask.try_send(()).unwrap();
         begun.recv().unwrap();
-        // The thread hangs now. One more request is kept, for the marker may change meanwhile; further ones
-        // are refused.
+        // The thread hangs now. One more request is kept, because the marker may change meanwhile; further
+        // ones are refused.
         ask.try_send(()).unwrap();
         assert!(ask.try_send(()).is_err());
         assert!(signals.is_empty());

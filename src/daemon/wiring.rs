@@ -1,4 +1,4 @@
-//! How the daemon's actors are made and started, one function each, and the parts they share.
+//! Creation and start of the daemon's actors, one function each, and their shared parts.
 //!
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
@@ -72,9 +72,9 @@ pub(super) struct Actors {
     _kernel_log: Option<KernelLog>,
     _servers: Option<Servers>,
     _store: Option<Reading>,
-    /// Where the API is told what is new, when there is one.
+    /// Where the API gets new content, if there is an API.
     pub(super) told: Option<ApiBoard>,
-    /// What goes back to an API server.
+    /// Reports to an API server.
     pub(super) cluster: Option<Cluster>,
     sources: Sources,
     preload: Option<Preload>,
@@ -86,7 +86,7 @@ pub(super) struct Actors {
     pub(super) tools: Tools,
 }
 
-/// The parts that most actors are made of.
+/// The parts that most actors use.
 struct Parts<'a> {
     config: &'a Arc<Config>,
     root_dir: String,
@@ -184,7 +184,7 @@ pub(super) fn start(
 impl Actors {
     /// Makes every actor look again at the operator's files.
     pub(super) fn rescan(&self) {
-        // First: a worker that is told to retry must find the pulls reset.
+        // First, because a worker that is told to retry must find the pulls reset.
         self.tools.pulls.ask_all_again();
         self.sources.rescan();
         if let Some(preload) = &self.preload {
@@ -192,7 +192,7 @@ impl Actors {
         }
     }
 
-    /// Removes the files of earlier pods, in a thread of its own: a disk may hold it up.
+    /// Removes the files of earlier pods, in a thread of its own, because a disk may block.
     pub(super) fn sweep(&self, keep: InUse) {
         let (files, logs) = (self.tools.termination.clone(), Arc::clone(&self.tools.logs));
         let (cgroups, volumes) = (self.tools.cgroups.clone(), self.tools.volumes.clone());
@@ -226,7 +226,7 @@ impl<'a> Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// A Docker in memory has no processes that the kernel could kill.
+    /// The in-memory Docker has no processes that the kernel could kill.
     fn kernel_log(&self) -> Result<Option<KernelLog>, RunError> {
         match self.config.docker {
             Endpoint::Fake => Ok(None),
@@ -278,7 +278,7 @@ impl Parts<'_> {
         let node = &self.config.node;
         let is_enforced = node.host.enforces(Enforce::Pods);
         let settings = cgroup::node::Settings {
-            // A Docker in memory has no processes.
+            // The in-memory Docker has no processes.
             per_qos: node.cgroups_per_qos && self.config.docker != Endpoint::Fake,
             root: node.cgroup_root.clone(),
             milli_cpu: node.allocatable.milli_cpu,
@@ -382,7 +382,7 @@ impl Parts<'_> {
     fn volumes(&self) -> Result<Volumes, RunError> {
         let config = self.config;
         let out = self.events.clone();
-        // Without a main loop the trouble is not reported.
+        // Without a main loop the problem is not reported.
         let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
         let claims = Arc::new(Claims::new(config.root_dir.clone(), config.declared(), tell));
         Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;

@@ -1,6 +1,6 @@
-//! The cases: a field, a value, and what the pod has besides (fields with their values). `c.` stands for
-//! `spec.containers[*].`, and such a case holds for a sidecar too. A value that begins with `!` is one that
-//! must be refused: of a field with but one good value that is its effect.
+//! The cases: a field, a value, and the rest of the pod (fields with their values). `c.` stands for
+//! `spec.containers[*].`, and such a case holds for a sidecar too. A value that begins with `!` must be
+//! refused: for a field with only one good value, that is its effect.
 
 /// Field, value, base.
 pub(super) struct Case(pub &'static str, pub &'static str, pub &'static str);
@@ -9,7 +9,7 @@ const fn case(field: &'static str, value: &'static str) -> Case {
     Case(field, value, "")
 }
 
-/// What pods here may refer to.
+/// Objects that pods here may refer to.
 pub(super) const OBJECTS: &str = "\
 {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: '1', b: '2'}}
 ---
@@ -26,7 +26,7 @@ pub(super) const OBJECTS: &str = "\
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}
 ";
 
-/// Cases of containers that sidecars do not have.
+/// Cases of containers that do not apply to sidecars.
 pub(super) const NOT_OF_SIDECARS: &[&str] = &[
     "c.restartPolicy",
     "c.restartPolicyRules[*].action",
@@ -34,7 +34,7 @@ pub(super) const NOT_OF_SIDECARS: &[&str] = &[
     "c.restartPolicyRules[*].exitCodes.values",
 ];
 
-/// A hook that is a `tcpSocket` fails, whatever host and port it gives: so it is upstream.
+/// A `tcpSocket` hook always fails, whatever its host and port, as upstream.
 pub(super) const WITHOUT_MEANING: &[&str] = &[
     "spec.containers[*].lifecycle.postStart.tcpSocket.host",
     "spec.containers[*].lifecycle.postStart.tcpSocket.port",
@@ -45,7 +45,7 @@ pub(super) const WITHOUT_MEANING: &[&str] = &[
 pub(super) const PROBES: &[&str] = &["livenessProbe", "readinessProbe", "startupProbe"];
 pub(super) const HOOKS: &[&str] = &["postStart", "preStop"];
 
-/// Of each probe, which stands for `$`.
+/// Cases of each probe, whose path replaces `$`.
 #[rustfmt::skip]
 pub(super) const PROBE: &[Case] = &[
     Case("c.$.exec.command", "[b]", "{c.$.exec.command: [a]}"),
@@ -67,7 +67,7 @@ pub(super) const PROBE: &[Case] = &[
     Case("c.$.failureThreshold", "7", "{c.$.exec.command: [a]}"),
 ];
 
-/// Of each hook.
+/// Cases of each hook.
 #[rustfmt::skip]
 pub(super) const HOOK: &[Case] = &[
     Case("c.lifecycle.$.exec.command", "[b]", "{c.lifecycle.$.exec.command: [a]}"),

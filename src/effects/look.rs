@@ -1,5 +1,5 @@
-//! Everything that can be seen of a manifest: what is wrong with it, the life of its pod, its files, what the
-//! node says of it beside others, what the policy says.
+//! All visible effects of a manifest: its problems, the life of its pod, its files, the node's decisions about it
+//! beside other pods, the policy's decisions.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -28,19 +28,19 @@ use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{PodVolumes, Settings, Volumes};
 use crate::volumes::{Order, Report, SetUp, helper, mounts};
 
-/// The node of all this.
+/// Name of the node.
 const NODE: &str = "node";
 
-/// What was seen.
+/// The effects of one manifest.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Errors of the manifest.
     pub errors: Vec<String>,
     /// Warnings, with their fields.
     pub warnings: Vec<(String, String)>,
-    /// What all the rest is seen of; `None` when no pod came of the manifest.
+    /// The input of all other effects; `None` when the manifest gives no pod.
     of: Option<Of>,
-    /// The rest by [`PARTS`], each looked at when it is first asked for.
+    /// The other effects by [`PARTS`], each computed when it is first needed.
     facts: [OnceLock<Vec<String>>; PARTS.len()],
 }
 
@@ -52,7 +52,7 @@ struct Of {
     objects: Arc<Objects>,
 }
 
-/// Where facts come from, what is quick to see first: where one of them differs, the others need not be looked at.
+/// Sources of facts, the fastest first: if one of them differs, the others need not be computed.
 const PARTS: [fn(&Of) -> Vec<String>; 4] = [
     at_once,
     |of| story(&of.pod, &of.objects, &of.resized),
@@ -91,7 +91,7 @@ impl Seen {
         };
         facts.get_or_init(|| {
             let mut facts = part(of);
-            // That it is kept beside the pod, as any annotation is, is nothing that it does.
+            // An annotation is always kept beside the pod; this is not an effect of its own.
             for (key, value) in of.pod.metadata.annotations.iter().flatten() {
                 let kept = format!("\"annotation.{key}\":{},", json!(value));
                 facts.iter_mut().for_each(|fact| *fact = fact.replace(&kept, ""));
@@ -100,13 +100,13 @@ impl Seen {
         })
     }
 
-    /// The first part in which they differ: its facts in either.
+    /// The first part in which they differ: its facts in both.
     pub(super) fn difference<'s>(&'s self, other: &'s Seen) -> Option<(&'s [String], &'s [String])> {
         (0..PARTS.len()).map(|at| (self.part(at), other.part(at))).find(|(own, others)| own != others)
     }
 }
 
-/// What is seen without anything that goes on.
+/// Facts without any process over time.
 fn at_once(of: &Of) -> Vec<String> {
     let containers = of.pod.containers().map(|(kind, container)| format!("{kind:?} {}", container.name));
     let mut facts: Vec<String> = containers.collect();
@@ -118,7 +118,7 @@ fn at_once(of: &Of) -> Vec<String> {
     facts
 }
 
-/// The same pod, whose containers are given half of what sizes they give.
+/// The same pod, with all sizes of its containers halved.
 fn resized(manifest: &Value) -> Value {
     let mut manifest = manifest.clone();
     for list in ["/spec/containers", "/spec/initContainers"] {
@@ -137,7 +137,7 @@ fn resized(manifest: &Value) -> Value {
     manifest
 }
 
-/// Sets the volumes up in a directory of the test's own and tells what is there then.
+/// Sets the volumes up in a directory of the test, and lists the resulting files.
 fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     if layout::volumes(pod).is_empty() {
         return Vec::new();
@@ -152,7 +152,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
     let base = crate::base::testing::scratch(&format!("effects-{thread}"));
     let own = fs::canonicalize(&base).unwrap();
-    // A claim that holds something already.
+    // A claim that has content already.
     let claim = base.join("local-storage/default/c");
     fs::create_dir_all(claim.join("old")).unwrap();
     std::os::unix::fs::chown(&claim, None, Some(2000)).unwrap();
@@ -185,7 +185,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     facts.into_iter().map(|fact| fact.replace(&own, "ROOT").replace(&base, "ROOT")).collect()
 }
 
-/// Every file below a directory: mode, owner, content. Times in names are taken out.
+/// Every file below a directory: mode, owner, content. Times in names are left out.
 fn tree(at: &Path, facts: &mut Vec<String>) {
     let mut entries: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
@@ -207,7 +207,7 @@ fn tree(at: &Path, facts: &mut Vec<String>) {
     }
 }
 
-/// What a node with labels, a device and two other pods, one of which wants the same host port, does.
+/// The decisions of a node with labels, a device and two other pods, one of which wants the same host port.
 fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
     let mut config = crate::daemon::turn::tests::rig::config();
     config.node_name = NODE.into();

@@ -1,9 +1,9 @@
-//! The one list of fields ([`crate::manifest::support`]) held against what the program does: each field is set
-//! in a small pod, and either something that can be seen is another, or nothing at all. The man page and
-//! `explain` are made of that list, so they say what was seen here. Never in the daemon.
+//! Compares the list of fields ([`crate::manifest::support`]) with the program: each field is set in a small
+//! pod, which must change a visible effect, or nothing at all. The man page and `explain` are generated from
+//! that list, so this checks them, too. For tests only.
 //!
-//! The identity that is made of what was written is left out: every pod here gives its UID. (Any edit, of an
-//! ignored field too, makes another pod of one that does not.)
+//! The identity that is derived from the manifest's text is left out: every pod here has a UID. (Without a UID,
+//! any edit, even of an ignored field, makes another pod.)
 
 mod cases;
 mod look;
@@ -20,7 +20,7 @@ use crate::pod::object::{Objects, testing::snapshot};
 use cases::{CASES, Case, HOOK, HOOKS, OBJECTS, PROBE, PROBES};
 use look::{Seen, look};
 
-/// Of these only one can be given: to set one is to take the others away.
+/// Of these fields only one may be given: setting one removes the others.
 const UNIONS: &[&[&str]] = &[
     &["exec", "httpGet", "tcpSocket", "grpc", "sleep"],
     &["value", "valueFrom"],
@@ -34,7 +34,8 @@ fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// Sets what a field's path names, in the first of each list. A last part with a `*` takes the entries of a map.
+/// Sets the field at a path, in the first element of each list. A last part with a `*` takes the entries of a
+/// map.
 fn set(pod: &mut Value, path: &str, value: Value) {
     let free_key = [".limits.", ".requests.", ".annotations."]
         .iter()
@@ -76,7 +77,7 @@ fn set(pod: &mut Value, path: &str, value: Value) {
     }
 }
 
-/// A pod with what a case needs. `c` in a path is the container that the case is about.
+/// A pod with the fields that a case needs. `c` in a path is the container of the case.
 fn pod(base: &str, init: bool) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u-1"},
         "spec": {"containers": [{"name": "app", "image": "busybox"}]}});
@@ -85,7 +86,7 @@ fn pod(base: &str, init: bool) -> Value {
         set(&mut pod, "spec.initContainers", json!([sidecar]));
     }
     let base = yaml(if base.is_empty() { "{}" } else { base });
-    // The pod as a whole before the container in it.
+    // Fields of the pod are set before fields of the container.
     let (of_container, of_pod): (Vec<_>, Vec<_>) =
         base.as_object().unwrap().iter().partition(|(path, _)| path.starts_with("c."));
     for (path, value) in of_pod.into_iter().chain(of_container) {
@@ -94,7 +95,7 @@ fn pod(base: &str, init: bool) -> Value {
     pod
 }
 
-/// The path in full, in the list that is meant.
+/// The full path, in the right list of containers.
 fn place(path: &str, init: bool) -> String {
     let list = if init { "spec.initContainers[*]." } else { "spec.containers[*]." };
     match path.strip_prefix("c.") {
@@ -103,7 +104,7 @@ fn place(path: &str, init: bool) -> String {
     }
 }
 
-/// Looks of all threads, each pod once.
+/// The results of all threads, one for each pod.
 #[derive(Default)]
 struct Looks(Mutex<BTreeMap<String, Arc<OnceLock<Seen>>>>);
 
@@ -115,7 +116,7 @@ impl Looks {
     }
 }
 
-/// Every case, those of probes and hooks for each of them.
+/// All cases, including those of probes and hooks for each kind.
 fn cases() -> Vec<(String, String, String)> {
     let owned = |case: &Case| (case.0.to_owned(), case.1.to_owned(), case.2.to_owned());
     let mut all: Vec<_> = CASES.iter().map(owned).collect();
@@ -130,7 +131,7 @@ fn cases() -> Vec<(String, String, String)> {
     all
 }
 
-/// What the list says of a field, by the first of its parents that is not carried out.
+/// The list's entry for a field: that of its first parent that is not carried out.
 fn said(field: &str) -> Support {
     // The name of a resource has dots.
     if let Some(row) = support::table().iter().find(|row| row.field == field) {
@@ -143,7 +144,7 @@ fn said(field: &str) -> Support {
     no.or(rows.last()).map_or(Support::Supported, |row| row.support)
 }
 
-/// What is wrong with what the list says of one field.
+/// The mistake in the list's entry for one field.
 fn wrong(looks: &Looks, (field, value, base): &(String, String, String), init: bool) -> Option<String> {
     let objects = snapshot(OBJECTS);
     let plain = pod(base, init);
@@ -174,12 +175,12 @@ fn wrong(looks: &Looks, (field, value, base): &(String, String, String), init: b
                 }
             }
         }
-        // Validation may say no before the list does, in the kubelet's words.
+        // Validation may refuse it before the list does, in the kubelet's words.
         Support::Refused(_) => after.errors.is_empty().then(|| "is not refused".to_owned()),
     }
 }
 
-/// Whether a case is about volumes, which are set up for it: only root may mount them and give them away.
+/// Whether a case is about volumes, which are set up for it: only root may mount them and change their owners.
 fn has_volumes((field, _, base): &(String, String, String)) -> bool {
     field.contains("spec.volumes") || base.contains("spec.volumes")
 }
@@ -195,7 +196,7 @@ fn every_field_of_volumes_does_what_the_list_says() {
     check(has_volumes);
 }
 
-/// Tries these cases, on all cores.
+/// Tries the selected cases, on all cores.
 fn check(is_tried: impl Fn(&(String, String, String)) -> bool) {
     let cases: Vec<_> = cases().into_iter().filter(is_tried).collect();
     assert!(!cases.is_empty());
@@ -219,7 +220,7 @@ fn check(is_tried: impl Fn(&(String, String, String)) -> bool) {
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), cases.len(), found.join("\n"));
 }
 
-/// Every row of the list, and every single field of the API that is carried out, has its case.
+/// Every row of the list, and every supported field of the API, has a case.
 #[test]
 fn no_field_is_without_a_case() {
     let mut covered: BTreeSet<String> = BTreeSet::new();

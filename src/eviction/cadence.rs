@@ -2,8 +2,8 @@
 //!
 //! The next look comes before a threshold would be crossed if the signal fell twice as fast as it was seen to fall
 //! lately, and at least so fast that all there is would be gone in [`limits::EVICTION_WORST`]; never earlier than the
-//! kubelet's ten seconds, and never later than two minutes. So a node that is far from its thresholds looks each
-//! other minute, and a signal within a thirtieth of its capacity of one is looked at as the kubelet does.
+//! kubelet's ten seconds, and never later than two minutes. So a node that is far from its thresholds is looked at
+//! every two minutes, and a signal within a thirtieth of its capacity from a threshold as often as by the kubelet.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::base::table::Table;
 
-/// How fast signals were seen to fall.
+/// How fast signals were falling.
 #[derive(Debug, Default)]
 pub struct Falls {
     last: Option<(Observations, Mono)>,
-    /// Units in a second.
+    /// Units per second.
     speed: Table<Signal, u64>,
 }
 
 impl Falls {
-    /// The node was looked at.
+    /// Takes the figures of a look.
     pub fn see(&mut self, found: &Observations, now: Mono) {
         if let Some((last, at)) = &self.last {
             let seconds = now.since(*at).as_secs().max(1);
             for (signal, seen) in found {
                 let before = last.get(signal).map_or(seen.available, |last| last.available);
                 let fall = before.saturating_sub(seen.available) / seconds;
-                // A burst is forgotten after some looks.
+                // The effect of a burst fades over some looks.
                 let speed = self.speed.get_or_default(*signal);
                 *speed = fall.max(*speed / 2);
             }
@@ -89,17 +89,18 @@ mod tests {
         assert_eq!(rest(&[(0, 600)]), 30);
         assert_eq!(rest(&[(0, 400)]), 10);
         assert_eq!(rest(&[(0, 100)]), 10);
-        // What falls fast is looked at sooner: twice 20 in a second, 1200 above the threshold.
+        // A fast fall shortens the interval: twice 20 per second, 1200 above the threshold.
         assert_eq!(rest(&[(0, 2700), (60, 1500)]), 30);
-        // And is forgotten.
+        // The fall is forgotten.
         assert_eq!(rest(&[(0, 2700), (60, 1500), (90, 1500), (120, 1500)]), 120);
-        // A clock that stands still, and a signal that rises.
+        // A clock that does not advance, and a signal that rises.
         assert_eq!(rest(&[(5, 100), (5, 3000)]), 120);
         assert_eq!(Falls::default().rest(&[threshold()], &Observations::new()).as_secs(), 120);
     }
 
     proptest! {
-        /// Whatever falls no faster than was said is seen before it has crossed its threshold, or ten seconds later.
+        /// A signal that falls no faster than assumed is seen before it crosses its threshold, or at most ten seconds
+        /// later.
         #[test]
         fn a_threshold_is_not_crossed_between_two_looks(start in 300_u64..3000, speed in 0_u64..10) {
             let rest = Falls::default().rest(&[threshold()], &at(start)).as_secs();

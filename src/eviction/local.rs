@@ -1,9 +1,9 @@
 //! Limits of local storage that pods set themselves: `sizeLimit` of emptyDir volumes on disk, `limits.ephemeral-storage`
-//! of containers, and the sum of these (upstream `pkg/kubelet/eviction/eviction_manager.go`, `localStorageEviction`). And
-//! sizes of claims, where a source is held to a level of Pod Security.
+//! of containers, and the sum of these (upstream `pkg/kubelet/eviction/eviction_manager.go`, `localStorageEviction`).
+//! Also sizes of claims, where the source is restricted to a level of Pod Security.
 //!
-//! Other than upstream the sum holds only where every container has a limit: a container without one was promised
-//! nothing less than the disk. A writable layer counts wherever Docker's directory is.
+//! Unlike upstream, the sum is a limit only if every container has a limit: a container without one may use the disk
+//! without a bound. A writable layer counts, wherever Docker's directory is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,18 +19,18 @@ use crate::volumes::claim_size;
 
 const RESOURCE: &str = "ephemeral-storage";
 
-/// What has to be counted of a pod.
+/// The parts of a pod that have to be counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Names of volumes.
     pub volumes: BTreeSet<String>,
     /// Names of containers: their writable layers and logs.
     pub containers: BTreeSet<String>,
-    /// Those of containers that somebody has added to the running pod count, too: there is a limit of all together.
+    /// Whether containers that were added to the running pod count, too: there is a limit for the sum.
     pub added: bool,
     /// Claims whose size is a limit, by name, with their sizes in bytes.
     pub claims: BTreeMap<String, u64>,
-    /// What all claims of its source may hold together, where it writes to one and that has a bound.
+    /// The bound for all claims of the pod's source together, if the pod writes to a claim and there is a bound.
     pub together: Option<Most>,
 }
 
@@ -41,7 +41,7 @@ pub struct Used {
     pub volumes: BTreeMap<String, u64>,
     /// Containers: writable layer and logs.
     pub containers: BTreeMap<String, u64>,
-    /// What containers write and no single one is charged with.
+    /// Files that containers write outside of any container's own directories.
     pub files: u64,
     /// Claims, with their sizes.
     pub claims: BTreeMap<String, Claimed>,
@@ -49,7 +49,7 @@ pub struct Used {
     pub together: Option<Together>,
 }
 
-/// What all claims of a source hold.
+/// Usage of all claims of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Together {
     /// All of them.
@@ -60,25 +60,26 @@ pub struct Together {
     pub is_fullest: bool,
 }
 
-/// What a claim holds.
+/// Usage of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claimed {
     /// Bytes that were counted.
     pub used: u64,
-    /// Bytes that it may hold.
+    /// Upper bound, bytes.
     pub size: u64,
 }
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Within all limits. The part of the limit that is nearest to being full, in percent, and the bytes left there.
+    /// Within all limits. `percent`: usage of the limit that is nearest to being full; `left`: the fewest bytes below a
+    /// limit.
     Within { percent: u64, left: u64 },
     /// A limit is exceeded: the kubelet's message.
     Over(String),
 }
 
-/// What is to be counted for a pod's limits; `None` for a pod without any.
+/// The parts that have to be counted for a pod's limits; `None` for a pod without limits.
 #[must_use]
 pub fn wanted(pod: &DesiredPod) -> Option<Wanted> {
     let limited = disk_volumes(pod).filter(|volume| size_limit(volume).is_some());
@@ -96,7 +97,7 @@ pub fn wanted(pod: &DesiredPod) -> Option<Wanted> {
     (!wanted.volumes.is_empty() || !wanted.containers.is_empty()).then_some(wanted)
 }
 
-/// Compares what a pod uses with its limits. What was not counted uses nothing.
+/// Compares a pod's usage with its limits. Parts that were not counted count as zero.
 #[must_use]
 pub fn verdict(pod: &DesiredPod, used: &Used) -> Verdict {
     let (mut percent, mut left) = (0, u64::MAX);
@@ -150,8 +151,8 @@ pub fn verdict(pod: &DesiredPod, used: &Used) -> Verdict {
     Verdict::Within { percent, left }
 }
 
-/// How long until the next look: ten seconds near a limit as the kubelet always, two minutes far from it, and before the
-/// limit is reached at the pace since the look before.
+/// How long until the next look: ten seconds near a limit, as always with the kubelet, two minutes far from it, and
+/// less if the growth since the last look would reach the limit earlier.
 #[must_use]
 pub fn pause(percent: u64, left: u64, grown: u64, since: Duration) -> Duration {
     let by_distance = match percent {
@@ -159,13 +160,13 @@ pub fn pause(percent: u64, left: u64, grown: u64, since: Duration) -> Duration {
         50..75 => limits::LIMITS_BETWEEN,
         _ => limits::LIMITS_FAR,
     };
-    // Half of the time in which it would be full.
+    // Half of the time until the limit is reached.
     let seconds = since.as_secs().saturating_mul(left).checked_div(grown.saturating_mul(2));
     let by_pace = seconds.map_or(by_distance, Duration::from_secs).max(limits::LIMITS_NEAR);
     by_distance.min(by_pace)
 }
 
-/// Volumes that take room on the node's disk and go with the pod.
+/// Volumes on the node's disk that are removed with the pod.
 fn disk_volumes(pod: &DesiredPod) -> impl Iterator<Item = &Volume> {
     layout::volumes(pod).iter().filter(|volume| Kind::of(volume).is_on_disk())
 }

@@ -1,9 +1,9 @@
-//! The manager: figures and the time go in, what to do comes out (`pkg/kubelet/eviction/eviction_manager.go`,
+//! The manager: takes figures and the time, returns an action (`pkg/kubelet/eviction/eviction_manager.go`,
 //! `synchronize`).
 //!
-//! One thing is done at a time: garbage is collected, or one pod goes and its end is awaited. A shortage of disk has
-//! garbage collected before a pod goes; a pod that had to go leaves new garbage, which is collected before the next. While
-//! a disk gets emptier no pod goes for it.
+//! It does one thing at a time: it has garbage collected, or evicts one pod and waits for its end. When a disk is
+//! short, garbage is collected before a pod is evicted; an evicted pod leaves new garbage, which is collected before
+//! the next eviction. While a disk gets emptier, no pod is evicted for it.
 
 mod ending;
 mod settling;
@@ -26,49 +26,49 @@ use crate::base::{limits, order};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::PodKey;
 
-/// How much is left of what a signal watches.
+/// The amount of a signal's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observation {
-    /// What is left.
+    /// The amount left.
     pub available: u64,
-    /// What there is in all.
+    /// The total amount.
     pub capacity: u64,
 }
 
-/// What one look at the node has found. A signal that cannot be told is missing: nothing is decided by it.
+/// Figures from one look at the node. A signal that could not be read is missing, and no decision is based on it.
 pub type Observations = Table<Signal, Observation>;
 
-/// What has to be done now.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Nothing.
     Nothing,
-    /// Have all garbage collected, and tell when it was.
+    /// Have all garbage collected, and report the end.
     Collect(Threshold),
-    /// Have counted what pods have on disks, which may take long, and tell when it was.
+    /// Have the usage of pods on disks counted, which may take long, and report the end.
     Measure(Threshold),
-    /// Rank the pods, for one has to go.
+    /// Rank the pods: one has to be evicted.
     Evict(Threshold),
-    /// Find out whether Docker answers, which may take long, and tell: a pod that was told to go has not gone.
+    /// Find out whether Docker answers, which may take long, and report it: an evicted pod still runs.
     Ask,
 }
 
 /// A look's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looked {
-    /// What the node is short of.
+    /// The resources that the node is short of.
     pub pressures: Pressures,
-    /// What has to be done.
+    /// The next action.
     pub act: Act,
 }
 
-/// Whether it is known what pods have on disks. What was counted serves the next look and no later one.
+/// Whether the usage of pods on disks is known. A count is used for the next look and for no later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measured {
     No,
-    /// It is being counted.
+    /// The count is in progress.
     Begun,
-    /// For this signal.
+    /// The count for this signal is done.
     For(Signal),
 }
 
@@ -76,41 +76,41 @@ enum Measured {
 #[derive(Debug)]
 pub struct Manager {
     settings: Settings,
-    /// Docker's root directory is on another file system than podkeeper's.
+    /// Docker's root directory is on a different file system than podkeeper's.
     dedicated: bool,
     /// Since when each threshold is met, by its place in the settings.
     met: Table<usize, Mono>,
-    /// Those whose grace is over: they stay met until the minimum was reclaimed, too.
+    /// Thresholds whose grace period is over: they stay met until the minimum reclaim is reached, too.
     acting: Vec<usize>,
-    /// So little is left of a disk that no pod is admitted.
+    /// So little of a disk is left that no pod is admitted.
     is_out_of_disk: bool,
     /// When the node was last seen short of something.
     short: Table<Pressure, Mono>,
-    /// Since when garbage is being collected.
+    /// When the current collection of garbage began.
     collecting: Option<Mono>,
-    /// What pods have on disks.
+    /// State of the count of pods' disk usage.
     measured: Measured,
-    /// When the last count of that began.
+    /// When the last count began.
     counted: Mono,
-    /// When garbage was last done in vain; forgotten when there is new garbage.
+    /// When garbage was last collected without ending the shortage; reset when there is new garbage.
     collected: Option<Mono>,
-    /// How often in a row it was done in vain.
+    /// Number of such collections in a row.
     in_vain: u32,
-    /// Nothing is done about disks before: what is garbage, or what pods have there, could not be found out.
+    /// No action about disks before this time: garbage, or the usage of pods, could not be determined.
     rests_until: Mono,
-    /// Signals about which no pod could do anything when it was last asked, and until when nothing is done about those
-    /// of disks. Others come before them, so that a shortage that nobody can end hides no other.
+    /// Signals for which no pod could be evicted when last tried, and the time before which nothing is tried again for
+    /// disks. Other signals come first, so that a shortage without a remedy hides no other.
     stuck: Table<Signal, Mono>,
-    /// UIDs of pods that did not end as ordered: others go before them.
+    /// UIDs of pods that did not end when ordered: others are evicted before them.
     stubborn: BTreeSet<String>,
-    /// The pod that was told to go.
+    /// The pod that is being evicted.
     ending: Option<Ending>,
     /// Whether disks still get emptier.
     settling: Settling,
 }
 
 impl Manager {
-    /// A manager that has seen nothing yet.
+    /// The state before the first look.
     #[must_use]
     pub fn new(settings: Settings) -> Manager {
         Manager {
@@ -139,12 +139,12 @@ impl Manager {
         &self.settings.thresholds
     }
 
-    /// Whether Docker's root directory is on another file system than podkeeper's.
+    /// Sets whether Docker's root directory is on a different file system than podkeeper's.
     pub fn set_dedicated(&mut self, dedicated: bool) {
         self.dedicated = dedicated;
     }
 
-    /// The node was looked at. `is_gone` tells whether nothing of a pod runs any more.
+    /// Takes the figures of a look. `is_gone` tells whether nothing of a pod runs any more.
     pub fn look(
         &mut self,
         found: &Observations,
@@ -186,7 +186,7 @@ impl Manager {
         }
     }
 
-    /// Thresholds that something has to be done about.
+    /// Thresholds that require action.
     fn acting(&self) -> impl Iterator<Item = &Threshold> {
         self.acting.iter().filter_map(|at| self.settings.thresholds.get(*at))
     }
@@ -210,7 +210,7 @@ impl Manager {
             self.ending = None;
             self.settling.begin(now);
         }
-        // Memory before all else, for there the kernel kills next; hard ones before soft ones.
+        // Memory first, because otherwise the kernel kills processes; hard thresholds before soft ones.
         let urgency = |threshold: &Threshold| {
             let signal = threshold.signal;
             let is_stuck = self.stuck.contains_key(&signal);
@@ -223,11 +223,11 @@ impl Manager {
             let is_busy = is_busy || self.measured == Measured::Begun;
             let rests = self.stuck.get(&threshold.signal).is_some_and(|until| now < *until);
             if threshold.signal.is_of_disk() && (is_busy || rests || now < self.rests_until) {
-                // Something else may be short, too.
+                // Another resource may be short, too.
                 continue;
             }
             if threshold.signal.is_of_disk() && self.settling.end_time(now) {
-                // What has become garbage meanwhile goes before a pod.
+                // New garbage is collected before a pod is evicted.
                 self.collected = None;
             }
             let again = doubled(limits::COLLECT_AGAIN, self.in_vain, limits::COLLECT_AGAIN_MAX);
@@ -251,7 +251,7 @@ impl Manager {
         Act::Nothing
     }
 
-    /// Images and dead containers lie on this file system.
+    /// Whether images and dead containers lie on the file system of this signal.
     #[must_use]
     pub fn garbage_helps(&self, signal: Signal) -> bool {
         match signal {
@@ -261,31 +261,31 @@ impl Manager {
         }
     }
 
-    /// All garbage is being collected only now: another run was not over.
+    /// The collection of all garbage begins only now, because another run had to end first.
     pub fn collects(&mut self, now: Mono) {
         self.collecting = Some(now);
     }
 
-    /// All garbage was collected. The next look tells whether it was enough.
+    /// The collection of all garbage has ended. The next look shows whether it was enough.
     pub fn collected(&mut self, now: Mono) {
         self.collecting = None;
         self.collected = Some(now);
     }
 
-    /// What is garbage could not be found out, for Docker does not answer, or a source has not spoken: that is no reason
-    /// for a pod to go. It is tried again after `rest`.
+    /// Garbage could not be determined, because Docker does not answer or a source has not reported: that is no reason
+    /// to evict a pod. The next try is after `rest`.
     pub fn not_collected(&mut self, now: Mono, rest: Duration) {
         self.collecting = None;
         self.rests_until = now.after(rest);
     }
 
-    /// What pods have on disks was counted for this signal. The next look tells whether one has to go.
+    /// The usage of pods on disks was counted for this signal. The next look shows whether one has to be evicted.
     pub fn measured(&mut self, signal: Signal) {
         self.measured = Measured::For(signal);
     }
 
-    /// An earlier daemon has told pods to go, and what they leave may not be free yet: whether that is to be awaited, which
-    /// it is once.
+    /// An earlier daemon has evicted pods, and their resources may not be free yet. Returns true once: the caller waits
+    /// for that.
     pub fn awaits_earlier(&mut self, now: Mono) -> bool {
         let is_new = self.settling.is_new();
         if is_new {
@@ -294,8 +294,8 @@ impl Manager {
         is_new
     }
 
-    /// A pod was told to go for another reason than this one's: its end is awaited, once. False: it has been, or that of
-    /// another one is.
+    /// A pod was evicted for another reason: waits for its end, once. Returns false if that was done already, or if the
+    /// end of another pod is awaited.
     pub fn awaits(&mut self, key: &PodKey, uid: &str, now: Mono) -> bool {
         if self.ending.is_some() || self.stubborn.contains(uid) {
             return false;
@@ -305,42 +305,42 @@ impl Manager {
         true
     }
 
-    /// It is to be counted at the next look.
+    /// The usage is counted at the next look.
     pub fn counts_later(&mut self) {
         self.measured = Measured::No;
     }
 
-    /// Docker was asked, and has answered or not.
+    /// Takes whether Docker has answered.
     pub fn asked(&mut self, answers: bool, now: Mono) {
         self.ending.iter_mut().for_each(|ending| ending.told(answers, now));
     }
 
-    /// A pod that was told to go has not gone, and Docker, which would stop it, is silent.
+    /// Whether an evicted pod still runs because Docker, which has to stop it, does not answer.
     #[must_use]
     pub fn waits_for_docker(&self) -> bool {
         self.ending.as_ref().is_some_and(Ending::waits_for_docker)
     }
 
-    /// It could not be counted, for Docker does not answer, and could not stop a pod either.
+    /// The count failed because Docker does not answer; Docker could not stop a pod either.
     pub fn not_measured(&mut self, now: Mono) {
         self.measured = Measured::No;
         self.rests_until = now.after(limits::COLLECT_AGAIN);
     }
 
-    /// Garbage was last collected so long ago that there may be new one, which goes before a pod.
+    /// Whether the last collection is so old that there may be new garbage, which is collected before a pod is evicted.
     fn may_be_garbage(&self, signal: Signal) -> bool {
         let is_old = |at| self.counted.since(at) >= limits::COLLECT_FRESH;
         self.garbage_helps(signal) && self.collecting.is_none() && self.collected.is_some_and(is_old)
     }
 
-    /// No pod could do anything about this signal when it was last asked, and the shortage lasts.
+    /// Whether no pod could be evicted for this signal when last tried, and the shortage lasts.
     #[must_use]
     pub fn is_stuck(&self, signal: Signal) -> bool {
         self.stuck.contains_key(&signal)
     }
 
-    /// The pod that goes, of all of which something runs; `None` when there is none that may go, and when garbage has to
-    /// be collected first, at the next look.
+    /// Chooses the pod to evict among running pods; `None` when no pod may be evicted, or when garbage has to be
+    /// collected first, at the next look.
     pub fn choose(
         &mut self,
         threshold: &Threshold,
@@ -358,7 +358,7 @@ impl Manager {
         let worth = worth::least(threshold, *seen, &pods);
         let first = worth::first(&pods, worth, |pod| !pod.is_critical() && !is_stubborn(pod));
         let Some(at) = first.or_else(|| worth::first(&pods, worth, |pod| !pod.is_critical())) else {
-            // At the start nothing is known of pods yet.
+            // At the start, the pods are not known yet.
             let rest = if pods.is_empty() { Duration::ZERO } else { limits::COLLECT_AGAIN };
             self.stuck.insert(threshold.signal, now.after(rest));
             return None;
@@ -371,7 +371,7 @@ impl Manager {
         self.stuck.remove(&threshold.signal);
         let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
         self.settling.forget();
-        // Its containers are garbage soon.
+        // Its containers will soon be garbage.
         self.collected = None;
         self.ending = Some(Ending::new(pod.key.clone(), pod.uid.clone(), now));
         let mut message = message(resource, &pod, threshold.value.of(seen.capacity), seen.available);
@@ -381,7 +381,7 @@ impl Manager {
         Some(Eviction { key: pod.key, uid: pod.uid, grace, message, of_the_node: true })
     }
 
-    /// What the node counts as short of.
+    /// The resources that the node is short of.
     fn pressures(&self, now: Mono) -> Pressures {
         let period = self.settings.pressure_transition_period;
         let is_short = |pressure: &Pressure| {
@@ -394,8 +394,8 @@ impl Manager {
         order::set(Pressure::ALL.into_iter().filter(is_short))
     }
 
-    /// How long until the node has to be looked at again, of which all of this is watched: see [`super::cadence`].
-    /// `None`: never.
+    /// How long until the node has to be looked at again, if `watched` are the watched thresholds: see
+    /// [`super::cadence`]. `None`: never.
     #[must_use]
     pub fn rest(
         &self,
@@ -418,7 +418,7 @@ impl Manager {
     }
 }
 
-/// What a pod is told that goes though next to nothing is known of what it uses.
+/// Addition to the message of a pod that is evicted with almost no known usage.
 fn behind(pod: &Candidate) -> String {
     let source = pod.source;
     format!(
@@ -427,7 +427,7 @@ fn behind(pod: &Candidate) -> String {
     )
 }
 
-/// `with_reclaim`: the minimum that is to be reclaimed counts, too.
+/// `with_reclaim`: whether the minimum reclaim is added to the threshold.
 fn is_met(threshold: &Threshold, found: &Observations, with_reclaim: bool) -> bool {
     found.get(&threshold.signal).is_some_and(|seen| {
         let reclaim = threshold.reclaim.filter(|_| with_reclaim).map_or(0, |amount| amount.of(seen.capacity));

@@ -1,5 +1,6 @@
-//! What happens when the node runs short of memory, disk or process numbers: which thresholds are met, what is
-//! reclaimed first, which pod goes (upstream `pkg/kubelet/eviction`). Pure: figures and the time go in, orders come out.
+//! Eviction: what happens when the node runs short of memory, disk or process numbers: which thresholds are met, what
+//! is reclaimed first, which pod is evicted (upstream `pkg/kubelet/eviction`). Pure: takes figures and the time,
+//! returns orders.
 //!
 //! Never here: reading a figure, calling Docker, stopping a pod, the wall clock.
 
@@ -14,12 +15,12 @@ use crate::node::pressure::Pressures;
 use crate::pod::PodKey;
 use crate::recorder::Words;
 
-/// What the keeper tells the main loop.
+/// Messages from the keeper to the main loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
-    /// What the node is short of, when that has changed.
+    /// The resources that the node is short of, when they have changed.
     Pressures(Pressures),
-    /// A pod has to go.
+    /// A pod has to be evicted.
     Evict(Eviction),
     /// Something happened on the node.
     Node(Words),
@@ -30,12 +31,12 @@ pub enum News {
 pub struct Eviction {
     /// The pod.
     pub key: PodKey,
-    /// Its UID: another pod of the name is not meant.
+    /// Its UID: the order is not for another pod of this name.
     pub uid: String,
-    /// Seconds of grace; the pod's own is the most it gets.
+    /// Grace period in seconds; the pod's own is used if it is shorter.
     pub grace: u32,
     /// The kubelet's message, for status and event.
     pub message: String,
-    /// Whether the node is short of something; else the pod is over a limit of its own.
+    /// Whether the node is short of a resource; otherwise the pod is over its own limit.
     pub of_the_node: bool,
 }

@@ -1,5 +1,5 @@
-//! Which pod goes first, and what is said to it (`pkg/kubelet/eviction/helpers.go`, `rankMemoryPressure` and its like,
-//! `evictionMessage`).
+//! The order in which pods are evicted, and their messages (`pkg/kubelet/eviction/helpers.go`, `rankMemoryPressure`
+//! and similar functions, `evictionMessage`).
 
 use std::cmp::Ordering;
 
@@ -8,61 +8,61 @@ use crate::base::order;
 use crate::pod::priority::SYSTEM_CRITICAL;
 use crate::pod::{PodKey, Source};
 
-/// What one container uses of the resource that is short.
+/// Usage of one container of the resource that is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerUse {
     /// Its name.
     pub name: String,
-    /// What it uses.
+    /// Usage.
     pub used: u64,
-    /// What it asked for.
+    /// Request.
     pub request: u64,
 }
 
-/// A pod of which something runs, with what it uses of the resource that is short.
+/// A running pod, with its usage of the resource that is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The pod.
     pub key: PodKey,
     /// Its UID.
     pub uid: String,
-    /// Where it comes from.
+    /// Source of the pod.
     pub source: Source,
     /// Its priority.
     pub priority: i32,
-    /// What all of it uses; `None` when nobody can tell.
+    /// Usage of the whole pod; `None` when it is unknown.
     pub used: Option<u64>,
-    /// It has more than could be counted.
+    /// The pod has more than could be counted.
     pub is_cut: bool,
-    /// Of it, images that only its source has here.
+    /// Part of `used`: images that only the pod's source has here.
     pub images: u64,
-    /// Its source stands behind others: it goes before their pods, whatever each is known to use.
+    /// Its source has `evict-first`: it is evicted before pods of other sources, whatever their known usage.
     pub goes_first: bool,
-    /// What its request counts as.
+    /// The part of its request that counts.
     pub request: u64,
-    /// What all of it asked for, which is more where its source may not have so much.
+    /// The sum of its requests, which is larger than `request` if its source may not request so much.
     pub asked: u64,
-    /// What the pod asked for itself, beside its containers.
+    /// The request of the pod itself, in addition to its containers'.
     pub own_request: Option<u64>,
     /// Its containers, in the order of its manifest.
     pub containers: Vec<ContainerUse>,
 }
 
 impl Candidate {
-    /// The node cannot do without it. Unlike the kubelet, podkeeper takes no pod for that because it is of a file or a
-    /// URL: here all are.
+    /// Whether the pod is critical for the node. Unlike the kubelet, podkeeper does not treat pods of files or URLs as
+    /// critical: on this node all pods come from them.
     #[must_use]
     pub fn is_critical(&self) -> bool {
         self.priority >= SYSTEM_CRITICAL
     }
 
     fn order(&self, other: &Candidate, resource: Resource) -> Ordering {
-        // What is true comes first.
+        // True sorts first.
         let first = |a: bool, b: bool| b.cmp(&a);
         first(self.goes_first, other.goes_first).then_with(|| self.order_of_alike(other, resource))
     }
 
-    /// Of pods whose sources stand alike.
+    /// The order of two pods whose sources have the same rank.
     fn order_of_alike(&self, other: &Candidate, resource: Resource) -> Ordering {
         let first = |a: bool, b: bool| b.cmp(&a);
         let (Some(a), Some(b)) = (self.used, other.used) else {
@@ -85,23 +85,24 @@ impl Candidate {
     }
 }
 
-/// Sorts the pods: who goes first stands first. Equals stand by name, so that the same figures choose the same pod.
+/// Sorts the pods: the first to be evicted comes first. Ties are sorted by name, so that the same figures choose the
+/// same pod.
 pub fn rank(resource: Resource, pods: &mut [Candidate]) {
     order::sort_by(pods, |a, b| a.order(b, resource).then_with(|| (&a.key, &a.uid).cmp(&(&b.key, &b.uid))));
 }
 
-/// Which parts of what a pod has on disks lie on the file system of a signal.
+/// The parts of a pod's disk usage that lie on the file system of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Writable layers and logs, which are Docker's.
+    /// Writable layers and logs, in Docker's directory.
     pub of_docker: bool,
     /// Volumes below the root directory.
     pub volumes: bool,
 }
 
 impl Counted {
-    /// `dedicated`: Docker's root directory is on another file system than podkeeper's. Unlike with the kubelet, logs
-    /// count where Docker writes them.
+    /// `dedicated`: Docker's root directory is on a different file system than podkeeper's. Unlike with the kubelet,
+    /// logs count where Docker writes them.
     #[must_use]
     pub fn of(signal: Signal, dedicated: bool) -> Counted {
         match signal {
@@ -114,7 +115,7 @@ impl Counted {
     }
 }
 
-/// What the evicted pod is told. `threshold` and `available` as amounts of the signal.
+/// Message for the evicted pod. `threshold` and `available` as amounts of the signal.
 #[must_use]
 pub fn message(resource: Resource, pod: &Candidate, threshold: u64, available: u64) -> String {
     let text = |amount| resource.text(amount);
@@ -123,7 +124,7 @@ pub fn message(resource: Resource, pod: &Candidate, threshold: u64, available: u
         text(threshold),
         text(available)
     );
-    // What could not be counted is not told as a number.
+    // A usage that could not be counted whole is not shown as a number.
     if pod.is_cut {
         message.push_str(&format!("What pod {} has of it could not be counted whole. ", pod.key.name));
     } else if let (Some(request), Some(used)) = (pod.own_request, pod.used) {

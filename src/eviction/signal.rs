@@ -1,16 +1,16 @@
-//! Eviction signals: what is watched (`pkg/kubelet/eviction/api/types.go`), and what follows from each
-//! (`pkg/kubelet/eviction/helpers.go`).
+//! Eviction signals: the watched resources (`pkg/kubelet/eviction/api/types.go`), and the effects of
+//! each (`pkg/kubelet/eviction/helpers.go`).
 
 use std::fmt;
 
 use crate::node::pressure::Pressure;
 
-/// One thing that can run short. The order is that of messages and of equally urgent thresholds.
+/// One resource that can run short. The order is used in messages and among equally urgent thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
-    /// Memory of the node that no working set has, bytes.
+    /// Bytes of the node's memory outside of every working set.
     Memory,
-    /// The same of the cgroup of all pods, below its limit. No flag sets it: it is derived.
+    /// The same for the cgroup of all pods, below its limit. No flag sets it; it is derived.
     AllocatableMemory,
     /// Bytes of the file system of the root directory.
     NodeFs,
@@ -24,7 +24,7 @@ pub enum Signal {
     Pid,
 }
 
-/// What a signal is the shortage of, as messages call it.
+/// The resource of a signal, as messages call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Bytes of memory.
@@ -37,11 +37,11 @@ pub enum Resource {
     Pids,
 }
 
-/// Signals of the kubelet that say here what another one says, too: Docker keeps writable layers beside images.
+/// Signals of the kubelet that are the same as others here, because Docker keeps writable layers beside images.
 const DERIVED: &[&str] = &["containerfs.available", "containerfs.inodesFree"];
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Signal; 7] = [
         Signal::Memory,
         Signal::AllocatableMemory,
@@ -66,7 +66,7 @@ impl Signal {
         }
     }
 
-    /// The signal that is called so. `Ok(None)`: one of the kubelet's that is derived from others, and is not set.
+    /// The signal of this name. `Ok(None)`: a derived signal of the kubelet that cannot be set.
     ///
     /// # Errors
     /// The kubelet's sentence.
@@ -78,7 +78,7 @@ impl Signal {
         found.map(Some).ok_or_else(|| format!("unsupported eviction signal {name}"))
     }
 
-    /// What there is too little of.
+    /// The resource that runs short.
     #[must_use]
     pub fn resource(self) -> Resource {
         match self {
@@ -89,7 +89,7 @@ impl Signal {
         }
     }
 
-    /// Whether it is of bytes or inodes of a file system.
+    /// Whether the signal is of bytes or inodes of a file system.
     #[must_use]
     pub fn is_of_disk(self) -> bool {
         matches!(self.resource(), Resource::Storage | Resource::Inodes)
@@ -130,7 +130,7 @@ impl Resource {
         }
     }
 
-    /// An amount as the kubelet writes it: memory and disk in powers of 1024, what is counted in powers of 1000.
+    /// An amount in the kubelet's format: memory and disk in powers of 1024, counts in powers of 1000.
     #[must_use]
     pub fn text(self, amount: u64) -> String {
         let (step, suffixes) = match self {

@@ -1,4 +1,4 @@
-//! Thresholds: at which amount of a signal something has to be done, and how they are written
+//! Thresholds: the amount of a signal at which podkeeper has to act, and their syntax
 //! (`pkg/kubelet/eviction/helpers.go`, `ParseThresholdConfig`).
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::pod::allocatable::Allocatable;
 /// An amount of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// So many bytes, inodes or processes.
+    /// A number of bytes, inodes or processes.
     Units(u64),
     /// A part of the capacity, thousandths of a percent.
     Part(u32),
 }
 
 impl Amount {
-    /// The amount, when there are `capacity` in all.
+    /// The amount for a total of `capacity`.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         match self {
@@ -33,31 +33,31 @@ impl Amount {
 /// When to evict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
-    /// What is watched.
+    /// The watched signal.
     pub signal: Signal,
-    /// It is met while less than this is there.
+    /// The threshold is met while less than this is available.
     pub value: Amount,
-    /// How long it must have been met; none for a hard threshold.
+    /// How long it must have been met; zero for a hard threshold.
     pub grace: Duration,
-    /// Once met, it stays so until this much more than `value` is there.
+    /// Once met, it stays met until this much more than `value` is available.
     pub reclaim: Option<Amount>,
 }
 
 impl Threshold {
-    /// Pods have no say in how long they may take.
+    /// Whether pods have no influence on their grace period.
     #[must_use]
     pub fn is_hard(&self) -> bool {
         self.grace.is_zero()
     }
 }
 
-/// What is said of signals, by signal.
+/// Amounts by signal.
 pub type Amounts = Table<Signal, Amount>;
 
-/// What is decided by flags, as given.
+/// Values of the flags, as given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `--eviction-hard`; `None` for the kubelet's default, of which nothing is left once anything is given.
+    /// `--eviction-hard`; `None` for the kubelet's default, which is dropped entirely if any value is given.
     pub hard: Option<Amounts>,
     /// `--eviction-soft`.
     pub soft: Amounts,
@@ -69,26 +69,26 @@ pub struct Options {
     pub pressure_transition_period: Duration,
     /// `--eviction-max-pod-grace-period`, seconds; negative: the pod's own.
     pub max_pod_grace: i64,
-    /// `--low-diskspace-threshold-mb`, MiB; 0 for none.
+    /// `--low-diskspace-threshold-mb`, MiB; 0 for off.
     pub low_disk_space: u32,
 }
 
-/// What is decided by flags, together.
+/// Settings from all flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// By order of signals, hard ones first.
+    /// In the order of signals, hard ones first.
     pub thresholds: Vec<Threshold>,
-    /// The node is told to be short of something for so long after it was last seen so.
+    /// How long the node is still reported short after it was last seen short.
     pub pressure_transition_period: Duration,
-    /// Most seconds that a pod gets at a soft threshold.
+    /// Longest grace period in seconds at a soft threshold.
     pub max_pod_grace: u32,
-    /// While less than so many bytes of the root directory's file system, or of Docker's, are left, no pod is admitted;
-    /// 0 for always.
+    /// While less than this many bytes of the file system of the root directory, or of Docker's, are left, no pod is
+    /// admitted; 0 to always admit.
     pub low_disk_space: u64,
 }
 
 impl Settings {
-    /// Nothing is watched, and no pod is evicted.
+    /// Settings with which nothing is watched and no pod is evicted.
     #[must_use]
     pub fn none() -> Settings {
         Settings {
@@ -109,7 +109,7 @@ impl Settings {
     }
 }
 
-/// What is left of the node's memory and disk when pods are evicted at once (upstream
+/// The node's memory and disk at which pods are evicted at once (upstream
 /// `pkg/kubelet/cm/node_container_manager_linux.go`, `hardEvictionReservation`).
 #[must_use]
 pub fn evicted_below(thresholds: &[Threshold], capacity: Allocatable) -> Allocatable {
@@ -135,13 +135,13 @@ const HARD: &[(Signal, Amount)] = &[
 ];
 
 impl Options {
-    /// Soft thresholds have a time for which they must have been met.
+    /// The first soft threshold without a grace period.
     #[must_use]
     pub fn without_grace(&self) -> Option<Signal> {
         self.soft.keys().copied().find(|signal| !self.soft_grace.contains_key(signal))
     }
 
-    /// What the flags say together.
+    /// Settings from the flags.
     ///
     /// # Errors
     /// The kubelet's sentence about a soft threshold without its grace period.
@@ -163,7 +163,7 @@ impl Options {
             let grace = self.soft_grace.get(signal).copied().unwrap_or_default();
             thresholds.push(threshold(*signal, *value, grace));
         }
-        // Where the cgroup of all pods has a limit of its own, it is watched like the node.
+        // If the cgroup of all pods has its own limit, it is watched like the node.
         if let Some(value) = hard.get(&Signal::Memory)
             && !hard.contains_key(&Signal::AllocatableMemory)
         {
@@ -173,28 +173,28 @@ impl Options {
         Ok(Settings {
             thresholds,
             pressure_transition_period: self.pressure_transition_period,
-            // Negative: the pod's own, which is the most it ever gets.
+            // Negative: the pod's own grace period, which is always the upper bound.
             max_pod_grace: u32::try_from(self.max_pod_grace).unwrap_or(u32::MAX),
             low_disk_space: u64::from(self.low_disk_space) << 20,
         })
     }
 }
 
-/// What is wrong with a soft threshold.
+/// The error of a soft threshold without a grace period.
 #[must_use]
 pub fn no_grace(signal: Signal) -> String {
     format!("grace period must be specified for the soft eviction threshold {signal}")
 }
 
-/// `SIGNAL<AMOUNT,...` of `--eviction-hard` and `--eviction-soft`, into `amounts`.
+/// Parses `SIGNAL<AMOUNT,...` of `--eviction-hard` and `--eviction-soft` into `amounts`.
 ///
 /// # Errors
-/// The kubelet's words about the first part that is wrong.
+/// The kubelet's words about the first wrong part.
 pub fn thresholds(text: &str, amounts: &mut Amounts) -> Result<(), String> {
     for (name, text) in pairs(text, '<')? {
         let signal = Signal::parse(name)?;
         if matches!(text, "0%" | "100%") {
-            // The kubelet takes it for none at all.
+            // The kubelet treats this as no threshold.
             signal.map(|signal| amounts.remove(&signal));
             continue;
         }
@@ -220,10 +220,10 @@ pub fn thresholds(text: &str, amounts: &mut Amounts) -> Result<(), String> {
     Ok(())
 }
 
-/// `SIGNAL=AMOUNT,...` of `--eviction-minimum-reclaim`, into `amounts`.
+/// Parses `SIGNAL=AMOUNT,...` of `--eviction-minimum-reclaim` into `amounts`.
 ///
 /// # Errors
-/// The kubelet's words about the first part that is wrong.
+/// The kubelet's words about the first wrong part.
 pub fn reclaims(text: &str, amounts: &mut Amounts) -> Result<(), String> {
     for (name, text) in pairs(text, '=')? {
         let signal = Signal::parse(name)?;
@@ -246,10 +246,10 @@ pub fn reclaims(text: &str, amounts: &mut Amounts) -> Result<(), String> {
     Ok(())
 }
 
-/// `SIGNAL=DURATION,...` of `--eviction-soft-grace-period`, into `periods`.
+/// Parses `SIGNAL=DURATION,...` of `--eviction-soft-grace-period` into `periods`.
 ///
 /// # Errors
-/// The kubelet's words about the first part that is wrong.
+/// The kubelet's words about the first wrong part.
 pub fn grace_periods(text: &str, periods: &mut Table<Signal, Duration>) -> Result<(), String> {
     for (name, text) in pairs(text, '=')? {
         let signal = Signal::parse(name)?;
@@ -262,7 +262,7 @@ pub fn grace_periods(text: &str, periods: &mut Table<Signal, Duration>) -> Resul
     Ok(())
 }
 
-/// `KEY<VALUE,KEY<VALUE`, each part without spaces around it.
+/// Parses `KEY<VALUE,KEY<VALUE`, each part without spaces around it.
 fn pairs<'a>(text: &'a str, between: char) -> Result<Vec<(&'a str, &'a str)>, String> {
     let parts = text.split(',').filter(|part| !part.trim().is_empty());
     let pair = |part: &'a str| part.split_once(between).map(|(key, value)| (key.trim(), value.trim()));
@@ -270,7 +270,7 @@ fn pairs<'a>(text: &'a str, between: char) -> Result<Vec<(&'a str, &'a str)>, St
     parts.map(|part| pair(part).ok_or_else(|| malformed(part))).collect()
 }
 
-/// Thousandths of a percent.
+/// Parses a percentage into thousandths of a percent.
 fn percent(number: &str) -> Result<i64, String> {
     let plain = number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+'));
     let value = if plain { quantity::milli(number).ok() } else { None };

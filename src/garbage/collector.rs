@@ -1,8 +1,8 @@
-//! Carries out what is decided about garbage: asks Docker what is there, and sends the removals that [`run`] decides on.
-//! It blocks for as long as Docker needs, so it has a thread of its own, which nobody waits for when the daemon ends:
-//! a run that was cut off left nothing half done, for Docker removes an image whole or not.
+//! Carries out decisions about garbage: asks Docker for its containers and images, and sends the removals that [`run`]
+//! decides on. It blocks while Docker works, so it has a thread of its own. The daemon's end does not wait for that
+//! thread: a run that is cut off leaves no half-removed image, because Docker removes an image whole or not at all.
 //!
-//! Never here: force, or a decision.
+//! Never here: forced removal, or a decision.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,21 +28,21 @@ use crate::status::snapshot::Latest;
 /// Full names, or ids, of preloaded images; `None` while they are not known.
 pub type Preloaded = Box<dyn Fn() -> Option<BTreeSet<String>> + Send + Sync>;
 
-/// What a collector is made of.
+/// The parts of a collector.
 pub struct Settings {
     /// The engine.
     pub docker: Docker,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// This boot of the machine.
     pub boot: Boot,
-    /// The daemon's root directory: its containers bear it, and the records lie there.
+    /// The daemon's root directory: its containers have it as a label, and the records lie in it.
     pub root_dir: PathBuf,
     /// The policy.
     pub policy: Policy,
     /// Image of the pods' sandboxes.
     pub sandbox: String,
-    /// What was preloaded.
+    /// Preloaded images.
     pub preloaded: Preloaded,
     /// The pods.
     pub pods: Latest,
@@ -57,13 +57,13 @@ pub struct Collector {
     is_unwritten: AtomicBool,
 }
 
-/// Whether somebody writes the file. The latest state is written, however many changes came meanwhile.
+/// Whether a thread is writing the file. The latest state is written, however many changes came meanwhile.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Writing {
     #[default]
     No,
     Yes,
-    /// And has to do so once more.
+    /// A thread is writing, and has to write once more.
     Again,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// Nothing is asked or removed yet. Reads what an earlier daemon has noted.
+    /// Creates the collector from the records of an earlier daemon. Sends no call yet.
     #[must_use]
     pub fn new(settings: Settings) -> Collector {
         let mut records = records::read(&settings.root_dir, &settings.boot.id);
@@ -94,7 +94,8 @@ impl Collector {
         &self.settings.policy
     }
 
-    /// The daemon's own containers, listed for another purpose: their images are in use. Never blocks on a disk.
+    /// Takes a list of the daemon's own containers that was made for another purpose: their images are in use. Never
+    /// blocks on a disk.
     pub fn saw(self: &Arc<Collector>, containers: &[ContainerSummary]) {
         let moment = self.moment();
         let mut records = self.records();
@@ -112,7 +113,7 @@ impl Collector {
         }
     }
 
-    /// An event of one of the daemon's containers, which is made of this image.
+    /// Takes an event of one of the daemon's containers, with its image.
     pub fn heard(&self, image: &str) {
         self.records().note_name(image);
     }
@@ -142,8 +143,8 @@ impl Collector {
         report
     }
 
-    /// What images take that only pods of sources behind others have here, by UID; nothing, where Docker does not tell.
-    /// It waits for Docker.
+    /// The sizes of images that only pods of sources behind others have here (see [`shares`]), by UID; empty if Docker
+    /// does not answer. Waits for Docker.
     #[must_use]
     pub fn shares(&self) -> Shares {
         let settings = &self.settings;
@@ -165,7 +166,7 @@ impl Collector {
         }
     }
 
-    /// Whether who asks is to write; else somebody does so already, and will once more.
+    /// Whether the caller has to write; otherwise another thread is writing, and will write once more.
     fn begins_to_write(&self) -> bool {
         let mut writing = self.writing();
         let begins = *writing == Writing::No;
@@ -173,7 +174,7 @@ impl Collector {
         begins
     }
 
-    /// Writes until the latest state is written. What could not be written is tried again with the next list or run.
+    /// Writes until the latest state is written. A failed write is repeated with the next list or run.
     fn write(&self) {
         loop {
             let records = self.records().take_unwritten();
@@ -210,7 +211,7 @@ impl Collector {
     }
 }
 
-/// What an operator knows an image by.
+/// The name of an image for an operator.
 #[must_use]
 pub fn name(image: &ImageSummary) -> String {
     image.tags.first().or(image.digests.first()).cloned().unwrap_or_else(|| short_ids(&image.id))
@@ -219,32 +220,32 @@ pub fn name(image: &ImageSummary) -> String {
 /// All images.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn images(docker: &Docker) -> Result<Vec<ImageSummary>, DockerError> {
     run::images(docker.call(&Call::ImageList))
 }
 
-/// All containers of the engine, whoever made them.
+/// All containers of the engine, podkeeper's and others.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn containers(docker: &Docker) -> Result<Vec<ContainerSummary>, DockerError> {
     run::containers(docker.call(&Call::List { labels: Vec::new() }))
 }
 
-/// Removes a dead container. One that is gone already is no error.
+/// Removes a dead container. A container that is gone already is no error.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn remove_container(docker: &Docker, id: &str) -> Result<(), DockerError> {
     run::is_container_removed(docker.call(&Call::Remove { id: id.to_owned(), force: false }))
 }
 
-/// Removes an image; false when it was gone already, or may not go any more: a pod may come that names it, so `may_go` is
-/// asked before each call.
+/// Removes an image; returns false when it was gone already, or may no longer be removed: a pod may come that names it,
+/// so `may_go` is called before each call.
 ///
 /// # Errors
-/// Docker's; a container is made of it by now.
+/// Errors of Docker; a container of the image exists by now.
 pub fn remove_image(
     docker: &Docker,
     image: &ImageSummary,
@@ -261,7 +262,7 @@ pub fn remove_image(
     }
 }
 
-/// Removing an image may take longer than other calls.
+/// Sends a call; removing an image may take longer than other calls.
 fn ask(docker: &Docker, call: &Call) -> Result<Reply, DockerError> {
     match call {
         Call::ImageRemove { .. } => docker.begin(call).within(limits::IMAGE_REMOVE).wait(),

@@ -1,12 +1,11 @@
-//! Dead containers that nothing needs: those of pods that nobody wants any more. A worker removes the containers of
-//! its pod itself, and keeps of each the last one that died for its logs, its restart count and its exit code; what is
-//! left here is what no worker has got around to. Pure.
+//! Dead containers of pods that no source wants any more. A worker removes the containers of its own pod, and keeps
+//! the last dead instance of each for its logs, restart count and exit code; the containers here are those that no
+//! worker has removed yet. Pure.
 
 use super::wants::Wants;
 use crate::runtime::{ContainerSummary, DockerState, labels};
 
-/// The dead containers of this root directory whose pods nobody wants. None, before every source has said what it
-/// wants.
+/// The dead containers of this root directory whose pods no source wants. None, before every source has reported.
 pub fn unneeded<'a>(
     containers: &'a [ContainerSummary],
     root_dir: &str,
@@ -15,7 +14,7 @@ pub fn unneeded<'a>(
     containers.iter().filter(move |container| is_unneeded(container, root_dir, wants))
 }
 
-/// Whether it is one of these.
+/// Whether the container is one of these.
 #[must_use]
 pub fn is_unneeded(container: &ContainerSummary, root_dir: &str, wants: &Wants) -> bool {
     let label = |name| container.labels.get(name).map(String::as_str);

@@ -1,8 +1,8 @@
-//! Which images go, and in which order (upstream `pkg/kubelet/images/image_gc_manager.go`). Pure.
+//! Which images are removed, and in which order (upstream `pkg/kubelet/images/image_gc_manager.go`). Pure.
 //!
-//! An image stays while a container of anybody is made of it, in whatever state; while a pod that is wanted names it,
-//! for a node without a network could not get it again; while it is pinned, was preloaded or is the sandbox's; and
-//! while it is younger than the minimum age. Of the others, the one that was unused for longest goes first.
+//! An image stays while any container of it exists, in any state and of any owner; while a wanted pod names it, because
+//! a node without a network could not pull it again; while it is pinned, preloaded or the sandbox image; and while it
+//! is younger than the minimum age. Of the other images, the one that was unused for longest is removed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,27 +20,27 @@ use crate::runtime::{ContainerSummary, ImageSummary, labels};
 /// When images are collected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Percent of the file system of images; from here on images are removed. 100 for never.
+    /// Disk usage in percent of the file system of images at which images are removed. 100 for never.
     pub high: u8,
-    /// Percent down to which images are removed.
+    /// Disk usage in percent down to which images are removed.
     pub low: u8,
-    /// No image goes that was first seen later than so long ago.
+    /// An image that was first seen more recently than this is not removed.
     pub min_age: Duration,
-    /// An image goes that was unused for longer; zero for never.
+    /// An image that was unused for longer than this is removed; zero for never.
     pub max_age: Duration,
     /// Images that stay.
     pub pinned: Vec<Pin>,
 }
 
 impl Default for Policy {
-    /// The kubelet's.
+    /// The kubelet's defaults.
     fn default() -> Policy {
         let (min_age, max_age) = (Duration::from_secs(120), Duration::ZERO);
         Policy { high: 85, low: 80, min_age, max_age, pinned: Vec::new() }
     }
 }
 
-/// Images that stay whatever uses them.
+/// Images that stay even when unused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fixed {
     /// The sandbox's image.
@@ -52,19 +52,19 @@ pub struct Fixed {
 /// Why an image stays.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
-    /// A container is made of it: a pod, or a container that is not podkeeper's.
+    /// A container of it exists: a pod, or the name of a container that is not podkeeper's.
     Used(String),
-    /// A pod that is wanted names it.
+    /// A wanted pod names it.
     Wanted(String),
-    /// Pods' sandboxes are made of it.
+    /// It is the image of pods' sandboxes.
     Sandbox,
     /// An archive of the preload directory brought it.
     Preloaded,
     /// `--pinned-images` names it.
     Pinned,
-    /// It was first seen later than so long ago.
+    /// It was first seen more recently than this.
     Young(Duration),
-    /// Not every source has said yet which pods it wants.
+    /// Some source has not reported yet.
     Unheard,
 }
 
@@ -82,40 +82,40 @@ impl fmt::Display for Kept {
     }
 }
 
-/// An image and what becomes of it.
+/// An image and the decision about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// The image.
     pub image: ImageSummary,
-    /// Why it stays; `None`: it may go.
+    /// Why it stays; `None`: it may be removed.
     pub kept: Option<Kept>,
-    /// What is known of it.
+    /// The image's record.
     pub record: Option<Record>,
 }
 
-/// Who an image is judged by.
+/// The rules and data by which images are judged.
 #[derive(Debug)]
 pub struct Judge<'a> {
     /// The policy.
     pub policy: &'a Policy,
     /// Images that stay.
     pub fixed: &'a Fixed,
-    /// What pods want.
+    /// Images that pods want.
     pub wants: &'a Wants,
-    /// What is known of images.
+    /// Records of images.
     pub records: &'a Records,
-    /// Uptime of the machine; `None`: youth does not count.
+    /// Uptime of the machine; `None`: the minimum age is ignored.
     pub now: Option<Moment>,
 }
 
 impl Judge<'_> {
-    /// Judges images by all containers of the engine. Those that may go stand in the order in which they go, then come
-    /// those that stay.
+    /// Judges images by all containers of the engine. Images that may be removed come first, in the order of removal,
+    /// then those that stay.
     #[must_use]
     pub fn all(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
         let users = users(containers);
         let mut all: Vec<Judged> = images.into_iter().map(|image| self.one(image, &users)).collect();
-        // What is not known was never used, and came last.
+        // An image without a record was never used, and counts as seen last.
         let known = |it: &Judged| it.record.map_or((0, u64::MAX), |r| (r.used, r.first));
         let rank = |it: &Judged| (it.kept.is_some(), known(it), it.image.id.clone());
         order::sort_by(&mut all, |a, b| rank(a).cmp(&rank(b)));
@@ -153,7 +153,8 @@ impl Judge<'_> {
     }
 }
 
-/// All full names of an image, and its id. What Podman has built is `localhost/NAME`, and is meant by `NAME` alone, too.
+/// All full names of an image, and its id. An image that Podman has built is `localhost/NAME`; a reference to `NAME`
+/// alone means it, too.
 #[must_use]
 pub fn full_names(image: &ImageSummary) -> BTreeSet<String> {
     let names = image.tags.iter().chain(&image.digests);
@@ -162,7 +163,7 @@ pub fn full_names(image: &ImageSummary) -> BTreeSet<String> {
 }
 
 impl Judged {
-    /// Whether nothing used it for longer than this, if it is not zero.
+    /// Whether the image was unused for longer than this, if it is not zero.
     #[must_use]
     pub fn is_older(&self, max_age: Duration, now: Moment) -> bool {
         let unused = |record: Record| now.up.saturating_sub(record.unused_up);
@@ -170,7 +171,7 @@ impl Judged {
     }
 }
 
-/// The container of each image that is named: a running one before a dead one, ours before others.
+/// One container of each image by name: a running one before a dead one, podkeeper's before others.
 fn users(containers: &[ContainerSummary]) -> BTreeMap<&str, String> {
     let mut users: BTreeMap<&str, String> = BTreeMap::new();
     for container in containers {

@@ -1,8 +1,8 @@
 //! Which images `--pinned-images` names. Pure.
 //!
 //! An entry without `*` is a reference as a manifest has it, with the same defaults (`busybox` is
-//! `docker.io/library/busybox:latest`), or an image's id. In any other, each `*` stands for any characters, `/` and
-//! `:` too, and the whole must fit a name of the image in full or as Docker prints it.
+//! `docker.io/library/busybox:latest`), or an image's id. In any other entry, each `*` stands for any characters,
+//! including `/` and `:`, and the whole must match a name of the image in full or as Docker prints it.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::image::reference::{Reference, normal};
 pub enum Pin {
     /// The full reference, or an id.
     Name(String),
-    /// What stands between the `*`.
+    /// The texts between the `*`.
     Glob(Vec<String>),
 }
 
@@ -22,7 +22,7 @@ impl Pin {
     /// Reads one entry.
     ///
     /// # Errors
-    /// Why it fits no image.
+    /// Why the entry matches no image.
     pub fn parse(text: &str) -> Result<Pin, String> {
         if text.len() > limits::PIN {
             return Err(format!("an entry has more than {} characters", limits::PIN));
@@ -40,7 +40,7 @@ impl Pin {
         Reference::parse(text).map(|it| Pin::Name(it.normal())).map_err(|why| format!("{text:?}: {why}"))
     }
 
-    /// Whether an image with this id and these tags and digests is meant.
+    /// Whether the entry matches an image with this id and these tags and digests.
     #[must_use]
     pub fn fits<'a>(&self, id: &str, names: impl IntoIterator<Item = &'a String>) -> bool {
         match self {
@@ -53,7 +53,7 @@ impl Pin {
 }
 
 impl fmt::Display for Pin {
-    /// As [`Pin::parse`] reads it.
+    /// In the form that [`Pin::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Pin::Name(name) => f.write_str(name),
@@ -62,7 +62,7 @@ impl fmt::Display for Pin {
     }
 }
 
-/// An image's id, whole.
+/// Whether the text is a complete image id.
 fn is_id(text: &str) -> bool {
     text.strip_prefix("sha256:")
         .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))

@@ -1,12 +1,12 @@
-//! When each image was first seen and last used, as numbers of a counter that only grows: what is ordered by it is
-//! never ordered by a clock that jumps. Ages are uptimes of one boot of the machine; after another boot they begin
-//! anew. Wall time is printed only. Pure, but for [`read`] and [`Records::write`].
+//! When each image was first seen and last used, as numbers of a counter that only grows: so the order never depends
+//! on a clock that jumps. Ages are uptimes of one boot of the machine; after a reboot they begin again. Wall time is
+//! for printing only. Pure, except [`read`] and [`Records::write`].
 //!
-//! The file lies in the root directory, not in the run directory: which image was unused for longest must outlive a
-//! boot, for a node is switched off often, and short of room seldom. It is written only when an image begins or
-//! ceases to be used, comes or goes; that costs less than what Docker itself writes for the container or the image.
-//! Uses are noted when Docker's list of containers is made anyway, and by the names in its events; a container of
-//! others counts when images are collected.
+//! The file lies in the root directory, not in the run directory: the order of use must outlive a boot, because a
+//! node may be rebooted much more often than it runs short of space. It is written only when an image starts or stops
+//! being used, appears or disappears; that costs less than Docker's own writes for the container or the image. Uses
+//! are noted when Docker's containers are listed anyway, and from names in its events; containers of other owners
+//! count when images are collected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,10 +30,10 @@ const FORMAT: &str = "podkeeper-images-seen-1";
 /// Name of the file when it is damaged.
 const DAMAGED: &str = "images-seen.damaged";
 
-/// In place of an id: what is not of one image. No image has it.
+/// The key of the entry that is not about an image. No image has this id.
 const BOOT: &str = "boot";
 
-/// One reading of the clocks that records are made of.
+/// One reading of the clocks that records use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Uptime of the machine.
@@ -42,20 +42,20 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// What is known of one image.
+/// The record of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Number of the moment in which it was first seen.
+    /// Counter when the image was first seen.
     pub first: u64,
-    /// Number of the last moment in which it was used; 0 for never.
+    /// Counter when the image was last used; 0 for never.
     pub used: u64,
-    /// A container of it was there when it was looked last.
+    /// A container of it existed at the last look.
     pub in_use: bool,
-    /// Uptime when it was first seen.
+    /// Uptime when the image was first seen.
     pub seen_up: Duration,
-    /// Uptime when it was seen to be unused; when it was first seen, if it was never used.
+    /// Uptime when the image was seen to be unused; when it was first seen, if it was never used.
     pub unused_up: Duration,
-    /// Wall time of that, in seconds.
+    /// Wall time of `unused_up`, in seconds.
     pub unused_wall: i64,
 }
 
@@ -64,28 +64,28 @@ pub struct Record {
 pub struct Records {
     /// The kernel's id of the boot to which uptimes belong.
     boot: String,
-    /// The last number that was given out.
+    /// The last number of the counter.
     last: u64,
     images: BTreeMap<String, Record>,
     /// The sandbox's image.
     sandbox: String,
     /// `--pinned-images`.
     pinned: Vec<String>,
-    /// Names in events of containers, that no list of images has told the ids of.
+    /// Names in events of containers that are not matched to ids by a list of images yet.
     named: BTreeMap<String, u64>,
-    /// Ids of images that only containers of others were made of when it was looked last.
+    /// Ids of images whose only containers belong to other owners, at the last look.
     others: BTreeSet<String>,
     changed: bool,
 }
 
 impl Records {
-    /// What is known of an image by its id.
+    /// The record of an image by its id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Record> {
         self.images.get(id)
     }
 
-    /// Images that the daemon keeps whatever uses them: for those who look at the file while it does not run.
+    /// Sets the images that the daemon always keeps, for readers of the file while the daemon does not run.
     pub fn set_fixed(&mut self, sandbox: &str, pinned: Vec<String>) {
         if self.sandbox != sandbox || self.pinned != pinned {
             (self.sandbox, self.pinned) = (sandbox.to_owned(), pinned);
@@ -93,13 +93,13 @@ impl Records {
         }
     }
 
-    /// See [`Records::set_fixed`]; empty when no daemon has said it.
+    /// See [`Records::set_fixed`]; empty when no daemon has set them.
     #[must_use]
     pub fn fixed(&self) -> (&str, &[String]) {
         (&self.sandbox, &self.pinned)
     }
 
-    /// A list of all of the daemon's containers: what they are made of is in use, and nothing else is.
+    /// Takes a list of all of the daemon's containers: exactly their images are in use.
     pub fn note_containers(&mut self, containers: &[ContainerSummary], now: Moment) {
         let used = order::set(containers.iter().map(|c| c.image_id.as_str()).filter(|id| !id.is_empty()));
         let number = self.last.saturating_add(1);
@@ -123,7 +123,7 @@ impl Records {
         self.ticked(changed, number);
     }
 
-    /// An event of a container with this image: it may be gone before the next list.
+    /// Takes the image of an event of a container, which may be gone before the next list.
     pub fn note_name(&mut self, image: &str) {
         let name = normal(image);
         if self.named.len() < limits::IMAGE_RECORDS || self.named.contains_key(&name) {
@@ -132,7 +132,7 @@ impl Records {
         }
     }
 
-    /// A list of all images, after one of all containers.
+    /// Takes a list of all images, after a list of all containers.
     pub fn note_images(&mut self, images: &[ImageSummary], now: Moment) {
         let number = self.last.saturating_add(1);
         let mut changed = false;
@@ -158,7 +158,7 @@ impl Records {
         self.ticked(changed, number);
     }
 
-    /// Images that containers of others are made of, seen in passing. That one is still in use is no reason to write.
+    /// Takes the images of containers of other owners. An image that is still in use does not cause a write.
     pub fn note_others<'a>(&mut self, ids: impl Iterator<Item = &'a str>, now: Moment) {
         let number = self.last.saturating_add(1);
         let mut others = BTreeSet::new();
@@ -184,19 +184,19 @@ impl Records {
         }
     }
 
-    /// Whether there is anything to write.
+    /// Whether there are changes to write.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// What is to be written now.
+    /// Takes the state to be written now.
     pub fn take_unwritten(&mut self) -> Records {
         self.changed = false;
         self.clone()
     }
 
-    /// That could not be written, and is still to be.
+    /// The write has failed, so the state is still to be written.
     pub fn not_written(&mut self) {
         self.changed = true;
     }
@@ -204,12 +204,12 @@ impl Records {
     /// Writes the file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn write(&self, root_dir: &Path) -> io::Result<()> {
         checked::write(&root_dir.join(FILE), FORMAT, self.entries())
     }
 
-    /// What the file says.
+    /// The content of the file.
     #[must_use]
     pub fn entries(&self) -> Entries {
         let mut entries = Entries::new();
@@ -226,10 +226,10 @@ impl Records {
         entries
     }
 
-    /// What the entries of the file say. The uptimes of another boot mean nothing: ages begin anew.
+    /// Reads records from the entries of the file. Uptimes of another boot are dropped: ages begin again.
     ///
     /// # Errors
-    /// Why it is none of podkeeper's.
+    /// Why the entries are not podkeeper's.
     pub fn parse(mut entries: Entries, boot: &str) -> Result<Records, &'static str> {
         const FORM: &str = "an entry of it has another form";
         let Some(head) = entries.remove(BOOT) else {
@@ -269,8 +269,8 @@ fn fresh(number: u64, now: Moment) -> Record {
     Record { first: number, used: 0, in_use: false, seen_up: now.up, unused_up: now.up, unused_wall }
 }
 
-/// Reads the file of an earlier daemon. One that is damaged is set aside: images then are as if they were first seen
-/// now, which spares them for a while, and no other harm is done.
+/// Reads the file of an earlier daemon. A damaged file is renamed: images then count as first seen now, which only
+/// keeps them longer.
 #[must_use]
 pub fn read(root_dir: &Path, boot: &str) -> Records {
     let path = root_dir.join(FILE);
@@ -288,7 +288,7 @@ pub fn read(root_dir: &Path, boot: &str) -> Records {
     })
 }
 
-/// As [`read`], for who may not touch the file.
+/// Like [`read`], for callers that may not change the file.
 ///
 /// # Errors
 /// The reason, for the operator.

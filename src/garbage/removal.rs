@@ -1,8 +1,8 @@
 //! The removal of one image, call by call. Pure.
 //!
-//! By its id, which means no other image by the time that Docker hears of it, and which Docker refuses while a container
-//! is made of it. Only of one that has several names these are taken away one by one: Docker does not look for
-//! containers before the last, so they are looked for here.
+//! An image is removed by its id, which identifies it even if its names have moved, and which Docker refuses to remove
+//! while a container of it exists. Only if it has several names, they are removed one by one: Docker checks for
+//! containers only at the last name, so they are checked here.
 
 use crate::runtime::{Call, DockerError, ImageSummary, RefusalKind, Reply};
 
@@ -15,32 +15,33 @@ pub struct Removal {
 
 #[derive(Debug, Clone)]
 enum Stage {
-    /// All of it.
+    /// Remove the whole image.
     Whole,
-    /// Who is made of it by now?
+    /// List the containers made from it.
     Users,
-    /// Is this name still its own? Those that follow, the next one last.
+    /// Check whether this name still belongs to the image. The second field has the names that follow, the next one
+    /// last.
     Inspect(String, Vec<String>),
-    /// The name goes.
+    /// Remove this name.
     Name(String, Vec<String>),
-    /// With its last name it is gone.
+    /// Remove the image, with its last name.
     Last,
 }
 
 impl Removal {
-    /// Nothing is asked yet.
+    /// A removal before its first call.
     #[must_use]
     pub fn new(image: ImageSummary) -> Removal {
         Removal { image, stage: Stage::Whole }
     }
 
-    /// What is removed.
+    /// The image that is being removed.
     #[must_use]
     pub fn image(&self) -> &ImageSummary {
         &self.image
     }
 
-    /// The call that Docker has to answer now.
+    /// The call to send to Docker now.
     #[must_use]
     pub fn call(&self) -> Call {
         match &self.stage {
@@ -51,10 +52,10 @@ impl Removal {
         }
     }
 
-    /// Docker's answer. `None`: another call follows; else whether the image was there until now.
+    /// Takes Docker's answer. Returns `None` if another call follows; otherwise whether the image existed until now.
     ///
     /// # Errors
-    /// Docker's; a container is made of it by now.
+    /// Errors of Docker; a container of the image exists by now.
     pub fn answer(&mut self, answer: Result<Reply, DockerError>) -> Option<Result<bool, DockerError>> {
         self.go_on(answer).transpose()
     }
@@ -73,7 +74,7 @@ impl Removal {
                 }
                 after(names())
             }
-            // It may be another image's by now.
+            // The name may belong to another image by now.
             (Stage::Inspect(name, left), Ok(Reply::Image(detail))) if detail.id == self.image.id => {
                 Stage::Name(std::mem::take(name), std::mem::take(left))
             }
@@ -99,7 +100,7 @@ fn after(mut names: Vec<String>) -> Stage {
     }
 }
 
-/// False when it was gone already.
+/// Returns false if the image was gone already.
 fn is_removed(answer: Result<Reply, DockerError>) -> Result<bool, DockerError> {
     match answer {
         Ok(_) => Ok(true),

@@ -1,7 +1,7 @@
-//! One run of the collector, call by call: what is known and Docker's answers go in, the next call comes out. The
+//! One run of the collector, call by call: takes the current data and Docker's answers, returns the next call. The
 //! collector sends the calls, and the simulation does the same to its engine. Pure.
 //!
-//! A failure ends no run: the next image may go, unless Docker does not answer at all.
+//! A failure does not end the run: the next image may be removable, unless Docker does not answer at all.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::base::limits;
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, RefusalKind, Reply, labels};
 
-/// What is known at one moment, beside Docker's answers.
+/// Data of one moment, apart from Docker's answers.
 pub struct View<'a> {
     /// The policy.
     pub policy: &'a Policy,
     /// Image of the pods' sandboxes.
     pub sandbox: &'a str,
-    /// The daemon's root directory: its containers bear it.
+    /// The daemon's root directory, which its containers have as a label.
     pub root_dir: &'a str,
     /// Full names, or ids, of preloaded images; `None` while they are not known.
     pub preloaded: &'a dyn Fn() -> Option<BTreeSet<String>>,
-    /// What pods want.
+    /// Images and pods that are wanted.
     pub wants: Wants,
     /// The time.
     pub moment: Moment,
@@ -36,56 +36,57 @@ pub struct View<'a> {
 #[derive(Debug)]
 pub struct Run {
     order: Order,
-    /// Uptime.
+    /// Uptime at the start.
     began: Duration,
     stage: Stage,
     report: Report,
-    /// Removals that got no answer; of images, in a row.
+    /// Removals without an answer; for images, in a row.
     timeouts: u32,
     gives_way: bool,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Which containers are dead?
+    /// List the containers.
     Containers,
-    /// They go, the last one first.
+    /// Remove these dead containers, the last one first.
     Dead(Vec<ContainerSummary>),
-    /// Which images are there? In this order: what is pulled and used in between is not in the list of images.
+    /// List the images. This comes before the list of containers: an image that is pulled and used in between is not in
+    /// the list of images.
     Images,
-    /// Which containers are made of them?
+    /// List the containers made from these images.
     Users(Vec<ImageSummary>),
-    /// Those that may go, the next one first; and the one that goes.
+    /// Images that may be removed, the next one first; and the current removal.
     Unused(VecDeque<Judged>, Option<Removal>),
     Over,
 }
 
 impl Run {
-    /// Nothing is asked yet.
+    /// A run before its first call.
     #[must_use]
     pub fn new(order: Order, now: Moment) -> Run {
         let stage = if order == Order::All { Stage::Containers } else { Stage::Images };
         Run { order, began: now.up, stage, report: Report::default(), timeouts: 0, gives_way: false }
     }
 
-    /// Another run is more urgent: no further removal begins.
+    /// Starts no further removal, because another run is more urgent.
     pub fn give_way(&mut self) {
         self.gives_way = true;
     }
 
-    /// What it has done.
+    /// The result of the run.
     #[must_use]
     pub fn report(self) -> Report {
         self.report
     }
 
-    /// The call that Docker has to answer now; `None` when the run is over.
+    /// The call to send to Docker now; `None` when the run is over.
     pub fn next(&mut self, view: &View<'_>) -> Option<Call> {
         let is_late = view.moment.up.saturating_sub(self.began) >= limits::GARBAGE_RUN;
         loop {
             match &mut self.stage {
                 Stage::Containers | Stage::Users(_) => return Some(Call::List { labels: Vec::new() }),
-                // Images go too, and pods wait for both.
+                // Images must be removed, too, and pods wait for both.
                 Stage::Dead(left) => {
                     let is_over = is_late || self.timeouts >= limits::GARBAGE_TIMEOUTS;
                     let Some(dead) = left.last().filter(|_| !is_over) else {
@@ -95,15 +96,16 @@ impl Run {
                     if dead::is_unneeded(dead, view.root_dir, &view.wants) {
                         return Some(Call::Remove { id: dead.id.clone(), force: false });
                     }
-                    // Its pod has come back since.
+                    // Its pod is wanted again.
                     left.pop();
                 }
                 Stage::Images => return Some(Call::ImageList),
-                // It may have hundreds of names, each with calls of its own: a pod may have come meanwhile that names it.
+                // The image may have hundreds of names, each with its own calls: a pod that names it may have come
+                // meanwhile.
                 Stage::Unused(left, Some(removal)) if is_wanted(removal.image(), view) => {
                     self.stage = Stage::Unused(std::mem::take(left), None);
                 }
-                // What is left of its names stays for another run.
+                // Its remaining names stay for another run.
                 Stage::Unused(_, Some(_)) if self.gives_way => self.stage = Stage::Over,
                 Stage::Unused(_, Some(_)) if is_late => self.is_late(),
                 Stage::Unused(_, Some(removal)) => return Some(removal.call()),
@@ -131,7 +133,7 @@ impl Run {
         }
     }
 
-    /// Docker's answer. What was seen is noted. Returns a line for the operator.
+    /// Takes Docker's answer, and notes the listed images and containers. Returns a line for the operator.
     pub fn answer(
         &mut self,
         answer: Result<Reply, DockerError>,
@@ -183,7 +185,7 @@ impl Run {
                     return line;
                 }
             },
-            // Nothing was asked.
+            // There was no call.
             Stage::Unused(left, None) => self.stage = Stage::Unused(left, None),
             Stage::Over => {}
         }
@@ -195,7 +197,7 @@ impl Run {
         self.stage = Stage::Over;
     }
 
-    /// Docker does not tell what is there.
+    /// Docker does not list its containers or images.
     fn is_blind(&mut self, error: &DockerError) {
         self.report.blind = true;
         self.report.errors.push(error.to_string());
@@ -223,7 +225,7 @@ impl Run {
         self.stage = Stage::Unused(unused.collect(), None);
     }
 
-    /// Whether another image may go, and a line for the operator.
+    /// Returns whether to remove another image, and a line for the operator.
     fn removed(&mut self, image: &ImageSummary, result: Result<bool, DockerError>) -> (bool, Option<String>) {
         let name = name(image);
         match result {
@@ -238,7 +240,7 @@ impl Run {
                 let is_silent = matches!(error, DockerError::Timeout(_));
                 self.timeouts = if is_silent { self.timeouts.saturating_add(1) } else { 0 };
                 self.report.errors.push(format!("image {name}: {error}"));
-                // The next one may work, unless Docker does not.
+                // The next removal may work, unless Docker itself does not.
                 let is_away = matches!(error, DockerError::Unreachable(_));
                 (self.timeouts < limits::GARBAGE_TIMEOUTS && !is_away, None)
             }
@@ -256,7 +258,7 @@ fn is_due(order: Order, report: &Report, judged: &Judged, view: &View<'_>) -> bo
     due && !is_wanted(&judged.image, view)
 }
 
-/// A pod that names it may have come since the images were judged.
+/// Whether a pod that names the image has come since the images were judged.
 fn is_wanted(image: &ImageSummary, view: &View<'_>) -> bool {
     !view.wants.heard || view.wants.of(&image.id, &full_names(image)).is_some()
 }
@@ -270,26 +272,26 @@ fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut 
     records.note_others(containers.iter().map(|c| c.image_id.as_str()), view.moment);
 }
 
-/// What Docker has told of its images.
+/// The images in Docker's answer.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn images(answer: Result<Reply, DockerError>) -> Result<Vec<ImageSummary>, DockerError> {
     answer?.images()
 }
 
-/// What Docker has told of its containers.
+/// The containers in Docker's answer.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn containers(answer: Result<Reply, DockerError>) -> Result<Vec<ContainerSummary>, DockerError> {
     answer?.containers()
 }
 
-/// What became of the removal of a dead container. One that is gone already is no error.
+/// The result of removing a dead container. A container that is gone already is no error.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn is_container_removed(answer: Result<Reply, DockerError>) -> Result<(), DockerError> {
     match answer {
         Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! When images are collected, and what is said of it (upstream `image_gc_manager.go`, `kubelet.go`
+//! When images are collected, and the events about it (upstream `image_gc_manager.go`, `kubelet.go`
 //! `StartGarbageCollection`). Pure.
 
 use super::images::Policy;
@@ -11,14 +11,14 @@ use crate::runtime::progress::bytes;
 /// The file system of images, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Disk {
-    /// All of it.
+    /// Total size.
     pub capacity: u64,
-    /// What is free for those who are not root.
+    /// Free space for processes that are not root.
     pub available: u64,
 }
 
 impl Disk {
-    /// Percent of it that is used, as the kubelet counts; `None` when it has no size.
+    /// Used space in percent, as the kubelet counts; `None` when the disk has no size.
     #[must_use]
     pub fn percent(self) -> Option<u8> {
         let free = u128::from(self.available.min(self.capacity)).saturating_mul(100);
@@ -26,7 +26,7 @@ impl Disk {
         u8::try_from(100u128.saturating_sub(free)).ok()
     }
 
-    /// Bytes to free so that only `low` percent of it are used.
+    /// Bytes to free so that at most `low` percent of the disk are used.
     #[must_use]
     pub fn to_free(self, low: u8) -> u64 {
         let free = u128::from(self.capacity).saturating_mul(u128::from(100u8.saturating_sub(low))) / 100;
@@ -35,22 +35,21 @@ impl Disk {
     }
 }
 
-/// Remembers when it was looked last, when room was made last, and whether that failed.
+/// Remembers the last look, the last run that freed space, and whether that failed.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
     looked: Option<Mono>,
     freed: Option<Mono>,
     failed: bool,
-    /// Nothing is due before: the last run could not know what may go.
+    /// Nothing is due before this time: the last run could not find out which images may be removed.
     rests_until: Mono,
-    /// It was told that the disk has no size.
+    /// An event has reported that the disk has no size.
     no_size: bool,
 }
 
 impl Schedule {
-    /// What is due now. At first, it is looked which images there are: their age counts from then on. Later that is
-    /// done only with a maximum age, or when the disk is so full that images may have to go soon; nothing at all, while
-    /// it has room.
+    /// The order that is due now. The first look records which images exist: their age counts from then on. Later looks
+    /// happen only with a maximum age, or when the disk is so full that images may have to be removed soon.
     ///
     /// # Errors
     /// An event of the node: the disk has no size.
@@ -79,15 +78,15 @@ impl Schedule {
         Ok(None)
     }
 
-    /// When something is due though the disk does not fill up.
+    /// When an order is due even if the disk does not fill up.
     #[must_use]
     pub fn next(&self, policy: &Policy) -> Option<Mono> {
         let looked = self.looked.filter(|_| !policy.max_age.is_zero())?;
         Some(looked.after(limits::IMAGE_GC_PERIOD))
     }
 
-    /// Events of the node about a run that is over. `disk`: as it was before. A run that could not know what may go is
-    /// made up for, after a while: the next look may come at once.
+    /// Returns events of the node about a finished run. `disk`: the disk before the run. A run that could not find out
+    /// which images may be removed is repeated after a while; the next look may come at once.
     pub fn told(&mut self, order: Order, disk: Disk, report: &Report, now: Mono) -> Vec<Words> {
         let mut told = Vec::new();
         if report.blind || report.unheard {
@@ -126,7 +125,7 @@ impl Schedule {
                 ),
             ));
         }
-        // As upstream, a first failure is not told: the next run may do better.
+        // As upstream, a first failure is not reported: the next run may succeed.
         let before = std::mem::replace(&mut self.failed, why.is_some());
         told.extend(why.filter(|_| before).map(|why| warning("ImageGCFailed", why)));
         told
@@ -224,7 +223,7 @@ mod tests {
         );
     }
 
-    /// `TestGarbageCollectNotEnoughFreed`; the kubelet tells of a failure only when it is not the first.
+    /// `TestGarbageCollectNotEnoughFreed`; the kubelet reports a failure only when it is not the first.
     #[test]
     fn what_could_not_be_freed_is_told() {
         let mut schedule = Schedule::default();

@@ -1,5 +1,6 @@
-//! What images take that only pods of sources behind others have here. An image is nobody's file, and stays while a pod names
-//! it: a source that names large ones would fill the disk, and others would go for it. Pure.
+//! Sizes of images that only pods of sources behind others use here: sources with a stricter Pod Security level than
+//! another source of the node. An image is no pod's file, and stays while a pod names it: a source that names large
+//! images would fill the disk, and other sources' pods would be evicted for it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +12,17 @@ use crate::pod::is_final;
 use crate::runtime::{ContainerSummary, ImageSummary, labels};
 use crate::status::snapshot::Snapshot;
 
-/// What images take, bytes.
+/// Sizes of images, bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// By UID, what would go with the pod.
+    /// Bytes that would be freed with each pod, by UID.
     pub pods: BTreeMap<String, u64>,
-    /// What only pods have that have ended, whose containers keep it: no pod's end gives it back.
+    /// Bytes of images that only ended pods use, whose containers keep the images: no eviction frees them.
     pub ended: u64,
 }
 
-/// Of each image that would go with its pods, the part of one of them. Layers count that other
-/// images may have, too, for Docker does not tell them apart.
+/// Divides the size of each image that could be removed with its pods among them. Layers that are shared with other
+/// images count in full, because Docker does not tell them apart.
 #[must_use]
 pub fn of_pods(
     snapshot: &Snapshot,
@@ -71,7 +72,7 @@ pub fn of_pods(
                 own.push(view.pod.uid.clone());
             }
         }
-        // A container that is left is of no pod that is known.
+        // A remaining container belongs to no known pod.
         if is_anothers || !left.is_empty() {
             continue;
         }
@@ -88,7 +89,7 @@ pub fn of_pods(
     shares
 }
 
-/// It stays whatever pods do.
+/// Whether the image stays, whatever the pods use.
 fn is_fixed(image: &ImageSummary, names: &BTreeSet<String>, fixed: &Fixed, policy: &Policy) -> bool {
     let written = image.tags.iter().chain(&image.digests);
     names.contains(&normal(&fixed.sandbox))
@@ -96,7 +97,7 @@ fn is_fixed(image: &ImageSummary, names: &BTreeSet<String>, fixed: &Fixed, polic
         || policy.pinned.iter().any(|pin| pin.fits(&image.id, written.clone().chain(names)))
 }
 
-/// `namespace/name` of the pod that a container is made for.
+/// `namespace/name` of the pod of a container.
 fn pod_of(container: &ContainerSummary) -> Option<String> {
     let label = |name| container.labels.get(name).filter(|_| container.labels.contains_key(labels::ROOT_DIR));
     Some(format!("{}/{}", label(labels::POD_NAMESPACE)?, label(labels::POD_NAME)?))
@@ -113,7 +114,7 @@ mod tests {
     use crate::status::file::tests::snapshot;
     use crate::status::snapshot::PodView;
 
-    /// A pod with a large image filled the disk, was found to use nothing, and others went.
+    /// Regression: a pod with a large image filled the disk, counted as using nothing, and other pods were evicted.
     #[test]
     fn an_image_that_only_a_source_behind_others_has_counts_for_its_pods() {
         let mut node = snapshot();
@@ -153,7 +154,7 @@ mod tests {
         };
         assert_eq!(of(&node, &[]), ["also 50", "hog 50"]);
         assert_eq!(of(&node, &[container("stranger", "sha256:1")]), Vec::<String>::new(), "it would stay");
-        // What one that has ended keeps by its container is no reason for another one to go.
+        // An image that the container of an ended pod keeps is no reason to evict another pod.
         let mut ended = container("hog", "sha256:1");
         let labels =
             [(labels::ROOT_DIR, "/r"), (labels::POD_NAMESPACE, "default"), (labels::POD_NAME, "hog")];
@@ -163,7 +164,7 @@ mod tests {
         let shares = |node: &Snapshot| of_pods(node, &images, &[ended.clone()], (&fixed, &policy));
         assert_eq!(shares(&past), Shares { ended: 100, pods: BTreeMap::new() });
         assert_eq!(shares(&node).ended, 0);
-        // What was refused keeps no image on a disk that is short.
+        // Refused pods keep no image on a disk that is short.
         let wants = Wants::of_snapshot(&node);
         let names = |at: usize| full_names(&images[at]);
         assert!(wants.of("sha256:3", &names(2)).is_none() && wants.gives_up(&names(2)));

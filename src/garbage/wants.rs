@@ -1,5 +1,5 @@
-//! What the manifests in force want of images: whatever a pod that is wanted names is kept, though its containers are
-//! gone, ended or not made yet. Pure.
+//! The images that the manifests in force need: each image that a wanted pod names is kept, even when its containers
+//! are gone, ended or not created yet. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +9,25 @@ use crate::image::reference::normal;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile};
 
-/// What pods want.
+/// Images and pods that are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// By full reference (or id as it is written): a pod that names it.
+    /// By full reference (or id as written): one pod that names the image.
     pub(super) images: BTreeMap<String, String>,
-    /// The same of pods that were refused or evicted, of sources behind others: with a disk that is short they are what
-    /// others are not to go for.
+    /// Images of refused or evicted pods whose source is behind another one: when the disk is short, other pods must
+    /// not be evicted for them.
     pub(super) given_up: BTreeSet<String>,
     /// Pods that are wanted or being stopped, `namespace/name`.
     pub pods: BTreeSet<String>,
-    /// Every source has said what it wants, or its last word was restored. Before that nobody knows what a pod wants, and
-    /// no image goes.
+    /// Whether every source has reported, or its last content was restored. Before that the wanted images are unknown,
+    /// and no image is removed.
     pub heard: bool,
-    /// A source has said nothing yet, not even that it cannot be read: it is soon known more.
+    /// Whether some source has not reported at all yet, not even a failure: more will be known soon.
     pub is_awaited: bool,
 }
 
 impl Wants {
-    /// Of the daemon's own view.
+    /// Wants by the daemon's own snapshot.
     #[must_use]
     pub fn of_snapshot(snapshot: &Snapshot) -> Wants {
         let mut wants = Wants::of_sources(&snapshot.sources);
@@ -42,7 +42,7 @@ impl Wants {
         wants
     }
 
-    /// Of what a daemon wrote last.
+    /// Wants by the status file of a daemon.
     #[must_use]
     pub fn of_file(file: &StatusFile) -> Wants {
         let mut wants = Wants::of_sources(&file.sources);
@@ -62,8 +62,9 @@ impl Wants {
         wants
     }
 
-    /// A daemon has a source: without one it has not told anything yet. What a source wants that cannot be read, and of
-    /// which nothing is stored, is not known: its containers may run on, and their images must be there for a restart.
+    /// A daemon has at least one source: an empty list means that it has not reported yet. If a source cannot be read
+    /// and has no stored content, its wants are unknown: its containers may run on, and their images must stay for a
+    /// restart.
     fn of_sources(sources: &[SourceView]) -> Wants {
         Wants {
             heard: !sources.is_empty() && sources.iter().all(SourceView::has_said),
@@ -92,7 +93,7 @@ impl Wants {
         self.given_up.extend(images(spec).map(normal));
     }
 
-    /// Only pods that were given up name an image with one of these full names: its age keeps it no longer.
+    /// Whether only pods that were given up name an image with one of these full names: its age does not protect it.
     #[must_use]
     pub fn gives_up(&self, names: &BTreeSet<String>) -> bool {
         names.iter().any(|name| self.given_up.contains(name))
@@ -106,7 +107,7 @@ impl Wants {
         let by_id = || {
             let prefix = |name: &str| {
                 let name = name.strip_prefix("sha256:").unwrap_or(name);
-                // A name without a registry is written out in full.
+                // The stored name has the default registry added.
                 let name = name.strip_prefix("docker.io/library/").unwrap_or(name);
                 let name = name.strip_prefix("sha256:").unwrap_or(name);
                 let name = name.strip_suffix(":latest").unwrap_or(name);
@@ -126,15 +127,15 @@ fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
     plain.chain(ephemeral.filter_map(|container| container.image.as_deref()))
 }
 
-/// Its source is behind another one.
+/// Whether the pod's source is restricted to a stricter Pod Security level than another one.
 pub(super) fn is_behind(snapshot: &Snapshot, view: &PodView) -> bool {
     snapshot.policies.get(view.pod.source.as_str()).is_some_and(|told| told.behind)
 }
 
 const FAILED: &str = "Failed";
 
-/// Digits of the shortest beginning of an id that keeps an image: as many as `docker images` prints. Of shorter ones a
-/// manifest could name all there are.
+/// Fewest digits of the beginning of an id that keep an image: as many as `docker images` prints. With fewer digits a
+/// manifest could name all images.
 const SHORTEST: usize = 12;
 
 #[cfg(test)]
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// A URL of 1 MiB had room for the first four digits of most images, none of which was ever collected.
+    /// Regression: a URL of 1 MiB had room for the first four digits of most images, so that none was collected.
     #[test]
     fn a_few_digits_want_no_image() {
         let id = format!("sha256:{}", "ab12".repeat(16));
@@ -191,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Podman calls so what it has built here, and takes the name alone for it.
+    /// Podman uses this name for an image that it has built, and accepts the name alone for it.
     #[test]
     fn what_podman_has_built_is_wanted_by_its_name_alone() {
         let image =
@@ -220,7 +221,7 @@ mod tests {
         check(&[], false, true);
         check(&[view(true, false, None), view(false, true, Some("404"))], true, false);
         check(&[view(true, false, None), view(false, false, None)], false, true);
-        // It may have wanted anything, and may never be read again.
+        // The source may have wanted any image, and may never be readable again.
         check(&[view(true, false, None), view(false, false, Some("404"))], false, false);
         check(&[view(false, false, None), view(false, false, Some("404"))], false, true);
     }

@@ -1,5 +1,5 @@
-//! An image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd, which only
-//! newer Docker versions unpack, is unpacked here.
+//! Reads an image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd,
+//! which only newer Docker versions unpack, is unpacked here.
 
 use std::error::Error;
 use std::fs::Metadata;
@@ -26,7 +26,7 @@ type Stream = Box<dyn Read + Send>;
 /// An open archive.
 pub struct Archive {
     bytes: Bytes,
-    /// The first error of reading, in words for the operator.
+    /// The first error of reading, as text for the operator.
     trouble: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Archive {
     /// Opens a file and checks its first bytes.
     ///
     /// # Errors
-    /// It is not a file, is empty, or is not an archive; in words for the operator.
+    /// It is not a file, is empty, or is not an archive; as text for the operator.
     pub fn open(path: &Path) -> Result<(Archive, Metadata), String> {
         let file = regular::open(path).map_err(|e| e.to_string())?;
         let meta = file.metadata().map_err(|e| e.to_string())?;
@@ -49,7 +49,7 @@ impl Archive {
     /// Makes an archive of a stream; its first bytes are read and checked.
     ///
     /// # Errors
-    /// Those of [`Archive::open`].
+    /// Errors of [`Archive::open`].
     pub fn of(mut input: Stream) -> Result<Archive, String> {
         let mut head = Vec::with_capacity(BLOCK);
         let block = u64::try_from(BLOCK).unwrap_or(u64::MAX);
@@ -63,7 +63,7 @@ impl Archive {
         Ok(Archive { bytes, trouble: None })
     }
 
-    /// Why reading ended early; then the file has the error, not Docker.
+    /// Why reading ended early; then the file is at fault, not Docker.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
@@ -109,12 +109,12 @@ fn kind(head: &[u8]) -> Result<Kind, String> {
     Err("it is no image archive (tar, alone or packed by gzip or zstd)".to_owned())
 }
 
-/// A frame that zstd's programs may put first, for their own purposes.
+/// Whether this is a frame that zstd programs may add for their own purposes.
 fn is_skippable(head: &[u8]) -> bool {
     matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }
 
-/// Whether the header's checksum is right.
+/// Whether the header's checksum is correct.
 fn is_tar_header(head: &[u8]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let (Some(block), Some(field)) = (head.get(..BLOCK), head.get(SUM)) else { return false };
@@ -138,7 +138,7 @@ impl Zstd {
         Zstd { packed: BufReader::with_capacity(limits::LOAD_CHUNK, file), frame, inside: false }
     }
 
-    /// Goes to the next frame; false at the end of the file.
+    /// Goes to the next frame; returns false at the end of the file.
     fn next_frame(&mut self) -> io::Result<bool> {
         loop {
             if io::BufRead::fill_buf(&mut self.packed)?.is_empty() {
@@ -164,7 +164,8 @@ impl Zstd {
     }
 }
 
-/// An error of the disk or the pipe is told as it is. What else the decoder says are its own inner values.
+/// Converts a decoder's error. An error of the disk or the pipe is kept; other errors would show the
+/// decoder's internals.
 fn damaged(error: &FrameDecoderError) -> io::Error {
     let mut cause: Option<&dyn Error> = Some(error);
     while let Some(inner) = cause {
@@ -283,7 +284,7 @@ mod tests {
         let both = [&one[..], b"\x50\x2a\x4d\x18\x03\0\0\0xyz", &one].concat();
         fs::write(&packed, both).unwrap();
         assert!(read(&packed) == Ok([&plain[..], &plain].concat()));
-        // Through a pipe as well.
+        // The same through a pipe.
         let mut bytes = Vec::new();
         Archive::of(Box::new(fs::File::open(&packed).unwrap())).unwrap().read_to_end(&mut bytes).unwrap();
         assert!(bytes == [&plain[..], &plain].concat());
@@ -292,7 +293,7 @@ mod tests {
             let why = read(&packed).unwrap_err();
             assert_eq!(why, "its zstd data are damaged or cut off", "{cut}");
         }
-        // A disk that fails is no damaged archive, wherever it fails.
+        // A failing disk does not mean a damaged archive, wherever it fails.
         for good in [5, 100, one.len() / 2, one.len() - 1] {
             let fails = Fails(Cursor::new(one.get(..good).unwrap().to_vec()));
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Docker's configuration files and pull secrets, and which of their credentials fit an image, as in the
+//! Docker's configuration files and pull secrets, and which of their credentials match an image, as in the
 //! kubelet's keyring (`pkg/credentialprovider`). Pure.
 //!
 //! No credential can be printed: `Debug` shows only registries, and no error repeats a value.
@@ -72,7 +72,7 @@ impl DockerConfig {
     /// Reads a file or a secret's value.
     ///
     /// # Errors
-    /// It is not a JSON object; the message has the place and no value.
+    /// The text is not a JSON object; the message has the position and no value.
     pub fn parse(bytes: &[u8], format: Format) -> Result<DockerConfig, String> {
         let value: Value = serde_json::from_slice(bytes).map_err(|e| format!("it is not JSON: {e}"))?;
         let top = value.as_object().ok_or("it is not a JSON object")?;
@@ -156,7 +156,7 @@ fn key_of(server: &str) -> String {
 const HUB_KEY: &str = "index.docker.io";
 
 /// The credentials for `image`, in the order in which they are tried: most specific first. Those of Docker
-/// Hub's old name count when no other fits. At most [`limits::PULL_CREDENTIALS`].
+/// Hub's old name are used if no other matches. At most [`limits::PULL_CREDENTIALS`].
 #[must_use]
 pub fn lookup<'a>(
     image: &str,
@@ -166,7 +166,7 @@ pub fn lookup<'a>(
     let repository = reference.repository();
     let all = || configs.clone().into_iter().flat_map(|config| &config.entries);
     let mut found: Vec<&(String, Credential)> = all().filter(|(key, _)| fits(key, &repository)).collect();
-    // Reverse text order: of two paths the longer one comes first, and a wildcard last.
+    // Reverse text order: of two paths the longer one comes first, and a wildcard comes last.
     order::sort_by(&mut found, |(a, _), (b, _)| b.cmp(a));
     if found.is_empty() && repository.starts_with("docker.io/") {
         found = all().filter(|(key, _)| key == HUB_KEY).collect();
@@ -180,7 +180,7 @@ pub fn lookup<'a>(
     out
 }
 
-/// Whether the port is the same, each part of the host fits, and the key's path is a prefix of the path.
+/// Whether the port is equal, each part of the host matches, and the key's path is a prefix of the path.
 fn fits(key: &str, repository: &str) -> bool {
     let (key_host, key_path) = key.split_once('/').unwrap_or((key, ""));
     let (host, path) = repository.split_once('/').unwrap_or((repository, ""));

@@ -13,7 +13,7 @@ pub fn explain(image: &str, why: &str) -> (Reason, String) {
     if why.contains("invalid reference format") {
         return (Reason::InvalidImageName, invalid_name(image, why));
     }
-    // Answers, through Docker, of a registry that is down behind its proxy.
+    // Docker's text for answers of a proxy whose registry is down.
     let down = ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Time"];
     if down.iter().any(|text| why.contains(text)) {
         let message = format!("image pull failed for {image} because the registry is unavailable: {why}");
@@ -28,8 +28,8 @@ pub fn invalid_name(image: &str, why: &str) -> String {
     format!("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}")
 }
 
-/// Whether the registry itself refused: an older copy must not be used instead, and another credential may
-/// work. All other errors mean that it could not be asked (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
+/// Whether the registry itself refused: then an older copy must not be used instead, and another credential
+/// may work. All other errors mean that it could not be asked (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
 #[must_use]
 pub fn is_answer(error: &DockerError) -> bool {
     const ANSWERS: [&str; 7] = [
@@ -44,7 +44,7 @@ pub fn is_answer(error: &DockerError) -> bool {
     match error {
         DockerError::Refused(refusal) => {
             let message = refusal.message.to_ascii_lowercase();
-            // "server misbehaving ... not found" and the like come from a resolver, not a registry.
+            // "server misbehaving ... not found" and similar texts come from a resolver, not a registry.
             let network = ["dial tcp", "lookup ", "no route", "timeout", "connection refused"];
             let asked = !network.iter().any(|n| message.contains(n));
             refusal.kind == RefusalKind::BadRequest || (asked && ANSWERS.iter().any(|a| message.contains(a)))
@@ -53,7 +53,7 @@ pub fn is_answer(error: &DockerError) -> bool {
     }
 }
 
-/// Joins the messages of several tries: each once, in brackets when there are several.
+/// Joins the messages of several tries: each once, in brackets if there are several.
 #[must_use]
 pub fn join(mut messages: Vec<String>) -> String {
     let mut seen = std::collections::BTreeSet::new();

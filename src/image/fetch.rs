@@ -1,5 +1,5 @@
-//! One pull, with each credential that fits until one works: the same for the daemon and for the command
-//! line.
+//! One pull, with each matching credential until one works; the same code for the daemon and for the
+//! command line.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::runtime::pull::Patience;
 pub enum PullError {
     /// More pulls than the node's rate allows; the registry was not asked.
     OverRate,
-    /// It could not be noted whose secret brought it; the registry was not asked.
+    /// The secret that would bring it could not be recorded; the registry was not asked.
     NotNoted,
     /// The registry was asked, with every credential, and refused.
     Answered(String),
@@ -28,13 +28,13 @@ pub enum PullError {
     Silent(String),
 }
 
-/// What shows that the registry gives an image for these credentials.
+/// The evidence that the registry gives an image for these credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
-    /// That the pull works.
+    /// A successful pull.
     Pull,
-    /// That the registry is asked after the pull, too: a pull by digest of what is here works without its registry
-    /// (Docker's `distribution/manifest.go` looks into the local store first).
+    /// An additional request to the registry after the pull: a pull by digest of a local image succeeds without
+    /// its registry (Docker's `distribution/manifest.go` looks into the local store first).
     Asked,
 }
 
@@ -63,13 +63,13 @@ impl From<DockerError> for PullError {
     }
 }
 
-/// Pulls `image`: with the pod's own credentials that fit (`secrets`), then with the node's, one after the
-/// other; without any when none fits. A registry that cannot be asked is not asked again with the next one.
+/// Pulls `image`: with the pod's own matching credentials (`secrets`), then with the node's, one after the other;
+/// without any if none matches. A registry that cannot be reached is not tried again with the next one.
 ///
 /// Returns the kind of credential that the registry accepted.
 ///
 /// # Errors
-/// All messages of the registry together, or why it could not be asked.
+/// All messages of the registry together, or why it could not be reached.
 pub fn pull<'a>(
     docker: &Docker,
     image: &str,

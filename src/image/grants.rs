@@ -1,4 +1,4 @@
-//! Whose credentials brought which image: an image that was pulled with the secrets of one pod is not given
+//! Which credentials brought each image: an image that was pulled with the secrets of one pod is not given
 //! to a pod without such a secret, until the registry has accepted that pod's credentials. This is the
 //! kubelet's `imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages` (kubernetes/enhancements,
 //! KEP 2535; `pkg/kubelet/images/pullmanager`): any pod may use an image that podkeeper did not pull itself,
@@ -43,25 +43,25 @@ struct Grant {
     keys: BTreeSet<String>,
 }
 
-/// A pull with a pod's secrets is under way: it ends with [`Grants::failed`] or [`Grants::pulled`].
+/// A pull with a pod's secrets in progress: it ends with [`Grants::failed`] or [`Grants::pulled`].
 #[derive(Debug)]
 #[must_use]
 pub struct Begun(());
 
-/// In place of a name: the record was lost, and any image without an entry may need credentials.
+/// Used in place of a name: the record was lost, and any image without an entry may need credentials.
 const ANY: &str = "*";
 
-/// What is known of all images, by full reference. Each pod may hold one of another time: they share what is the same.
+/// The record of all images, by full reference. Pods may hold records of different times: unchanged entries are shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known(BTreeMap<Arc<str>, Arc<Grant>>);
 
 impl Known {
-    /// The record was lost: it is unknown which images came with secrets.
+    /// The state after the record was lost: it is unknown which images came with secrets.
     fn lost() -> Known {
         Known(BTreeMap::from([(ANY.into(), Arc::default())]))
     }
 
-    /// Whether a pod may use the local image of this name. `shown`: its own credentials that fit.
+    /// Whether a pod may use the local image of this name. `shown`: its own matching credentials.
     #[must_use]
     pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
         let mut all = self.meant(image).peekable();
@@ -69,7 +69,7 @@ impl Known {
             || all.any(|grant| grant.shared || shown.iter().any(|c| grant.keys.contains(&key(c))))
     }
 
-    /// Whether a pod without credentials may not use it, so that a pod's secrets must be looked up.
+    /// Whether a pod without credentials may not use it, so that the pod's secrets must be looked up.
     #[must_use]
     pub fn needs_credentials(&self, image: &str) -> bool {
         !self.allows(image, &[])
@@ -101,23 +101,23 @@ impl Known {
     }
 }
 
-/// The node's record. See the module. A question never waits for the disk: pods ask before each start.
+/// The node's record. See the module. Queries never wait for the disk, because pods ask before each start.
 #[derive(Default)]
 pub struct Grants {
     /// `None`: the record is not stored.
     path: Option<PathBuf>,
     /// Held only to read or replace the pointer.
     known: Mutex<Arc<Known>>,
-    /// Held by whoever changes the record, until the file says it, too.
+    /// Held by the thread that changes the record, until the file is updated, too.
     changes: Mutex<OnDisk>,
-    /// Images that are being pulled with a pod's secrets, once for each pull.
+    /// Images that are being pulled with a pod's secrets, one entry for each pull.
     begun: Mutex<Vec<String>>,
 }
 
-/// What is known of the file.
+/// State of the file on disk.
 #[derive(Debug, Default)]
 struct OnDisk {
-    /// It could not be read, and may be good: it is not written before it was.
+    /// It could not be read, and may be intact: it is not written before it was read.
     is_unread: bool,
 }
 
@@ -128,7 +128,7 @@ impl fmt::Debug for Grants {
 }
 
 impl Grants {
-    /// Opens the record below this root directory. When the file is damaged it is unknown which images came
+    /// Opens the record below this root directory. If the file is damaged, it is unknown which images came
     /// with secrets: the registry is asked again for all images on the node, until the file is removed.
     #[must_use]
     pub fn open(root: &Path) -> Grants {
@@ -151,26 +151,26 @@ impl Grants {
         }
     }
 
-    /// As [`Known::allows`], now.
+    /// See [`Known::allows`].
     #[must_use]
     pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
         self.known().allows(image, shown)
     }
 
-    /// As [`Known::needs_credentials`], now.
+    /// See [`Known::needs_credentials`].
     #[must_use]
     pub fn needs_credentials(&self, image: &str) -> bool {
         self.known().needs_credentials(image)
     }
 
-    /// As [`Known::is_unknown`], now.
+    /// See [`Known::is_unknown`].
     #[must_use]
     pub fn is_unknown(&self, image: &str) -> bool {
         self.known().is_unknown(image)
     }
 
-    /// An image is here that came from no registry, so without a secret: it is everybody's, if nothing was noted of it
-    /// by now. A pull with a secret may have begun since it was looked at.
+    /// A local image came from no registry, and so without a secret: every pod may use it, unless an entry was recorded
+    /// meanwhile. Returns whether this is so; a pull with a secret may have begun since the image was inspected.
     pub fn loaded(&self, image: &str, id: &str) -> bool {
         self.change(|known| {
             let is_unknown = known.is_unknown(image);
@@ -182,21 +182,21 @@ impl Grants {
         })
     }
 
-    /// The record is lost, as [`Grants::open`] finds it.
+    /// Loses the record, as in [`Grants::open`].
     #[cfg(test)]
     pub(crate) fn lose(&self) {
         self.replace(Known::lost());
     }
 
-    /// A pull with a pod's secrets starts: if the daemon dies before its end, no pod may use the image
-    /// unasked.
+    /// A pull with a pod's secrets starts: if the daemon dies before its end, a pod may use the image
+    /// only after asking the registry.
     pub fn begin(&self, image: &str) -> Begun {
         self.begun().push(reference::normal(image));
         self.change(|known| _ = known.0.entry(reference::normal(image).into()).or_default());
         Begun(())
     }
 
-    /// A pull that has begun failed: an image that was there before keeps its record, and so does one that another pull
+    /// A pull that has begun failed: an image that existed before keeps its record, and so does one that another pull
     /// may be bringing.
     pub fn failed(&self, image: &str, begun: Begun) {
         self.change(|known| {
@@ -209,7 +209,7 @@ impl Grants {
         });
     }
 
-    /// Takes one pull of this image out of those under way; whether there are others.
+    /// Removes one pull of this image from those in progress; returns whether there are others.
     fn ends(&self, name: &str, _: &Begun) -> bool {
         let mut all = self.begun();
         if let Some(at) = all.iter().position(|one| one == name) {
@@ -222,7 +222,7 @@ impl Grants {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pull brought the image with this id. `begun`: where it had begun with a pod's secrets.
+    /// The pull brought the image with this id. `begun`: set if it was pulled with a pod's secrets.
     pub fn pulled(&self, image: &str, id: &str, with: &With, begun: Option<Begun>) {
         if let Some(begun) = begun {
             self.ends(&reference::normal(image), &begun);
@@ -251,8 +251,8 @@ impl Grants {
         });
     }
 
-    /// Whether a pull of this image with a pod's secrets can be noted. Sources `behind` others have half of the room: with
-    /// many names of one small image they would have all of it.
+    /// Whether a pull of this image with a pod's secrets can be recorded. Sources `behind` others have half of the
+    /// room: otherwise they could fill all of it with many names of one small image.
     #[must_use]
     pub fn has_room(&self, image: &str, behind: bool) -> bool {
         let known = self.known();
@@ -260,21 +260,21 @@ impl Grants {
         known.0.len() < most || known.0.contains_key(&*reference::normal(image))
     }
 
-    /// Forgets images that are not here any more, nor under way: who wants one pulls it with credentials of his own.
-    /// `is_here` is asked with a full name and an id.
+    /// Forgets images that are neither on the node nor being pulled: pods have to pull them again with their own
+    /// credentials. `is_here` is called with a full name and an id.
     pub fn forget_gone(&self, is_here: impl Fn(&str, &str) -> bool) {
         let under_way = self.begun().clone();
         self.change(|known| {
             known.0.retain(|image, grant| {
-                // Without an id a pull has begun that an earlier daemon has not seen the end of.
+                // Without an id, an earlier daemon began a pull and did not see its end.
                 let may_come = grant.id.is_empty() || under_way.iter().any(|one| **one == **image);
                 &**image == ANY || may_come || is_here(image, &grant.id)
             });
         });
     }
 
-    /// Returns what `change` returns, once the file says it, too. A disk that hangs holds up other changes, and no
-    /// question.
+    /// Applies `change`, and returns its result once the file is updated, too. A disk that hangs delays other changes,
+    /// but no query.
     fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
         let mut on_disk = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         self.read_again(&mut on_disk);
@@ -285,7 +285,8 @@ impl Grants {
             return said;
         }
         if known.0.len() > limits::GRANTS.saturating_add(limits::GRANTS_UNDER_WAY) {
-            // Nobody is to get what cannot be noted: without an entry an image needs credentials from now on.
+            // An image that cannot be recorded must not be given to any pod: from now on an image without an entry
+            // needs credentials.
             log::error!(
                 "more than {} images are recorded as pulled with secrets of pods: the registry is asked about each \
                  image that is not recorded; remove images, stop podkeeper, and remove {FILE} of its root directory",
@@ -324,7 +325,7 @@ impl Grants {
         }
     }
 
-    /// What is known now; it does not change any more.
+    /// The current record, which does not change any more.
     #[must_use]
     pub fn known(&self) -> Arc<Known> {
         Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
@@ -350,14 +351,14 @@ fn entries(known: &Known) -> Entries {
     images
 }
 
-/// What a file holds; else why not, and whether it may be good all the same.
+/// The content of a file; otherwise the reason, and whether the file may still be intact.
 fn look(path: &Path) -> Result<Known, (String, bool)> {
     let images = checked::look(path, limits::GRANTS_BYTES, FORMAT)?;
     parse(&images).map_err(|why| (why, false))
 }
 
-/// The record of a file that could not be read at first, and what was noted without it. Where one of them says more than the
-/// other of who may use an image, fewer may.
+/// Combines the record of a file that could not be read at first with the entries made without it. If they differ about
+/// an image, the stricter one is used.
 fn merged(mut stored: Known, noted: &Known) -> Known {
     for (image, note) in noted.0.iter().filter(|(image, _)| &***image != ANY) {
         match stored.0.get_mut(image) {

@@ -1,7 +1,7 @@
-//! The node's own credentials: Docker's configuration files in the kubelet's places
-//! (`pkg/credentialprovider`). A file is read again when it changed, and its errors are logged once.
+//! The node's own credentials: Docker's configuration files in the kubelet's locations
+//! (`pkg/credentialprovider`). A file is read again when it has changed, and its errors are logged once.
 //!
-//! The working directory is not among them, unlike the kubelet's: a file there may be anyone's.
+//! Unlike with the kubelet, the working directory is not one of them: a file there may belong to any user.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use super::credentials::{DockerConfig, Format};
 use crate::base::limits;
 use crate::base::regular;
 
-/// The node's credentials. Cheap while no file changes: one `stat` for each place.
+/// The node's credentials. Cheap while no file changes: one `stat` for each location.
 #[derive(Debug)]
 pub struct NodeKeys {
     places: Vec<(PathBuf, Format)>,
@@ -43,7 +43,7 @@ impl Identity {
 }
 
 impl NodeKeys {
-    /// The kubelet's places: `config.json` in the root directory, `$HOME/.docker` and `/.docker`; then
+    /// The kubelet's locations: `config.json` in the root directory, `$HOME/.docker` and `/.docker`; then
     /// `.dockercfg` in the root directory, `$HOME` and `/`.
     #[must_use]
     pub fn new(root_dir: &Path, home: Option<&Path>) -> NodeKeys {

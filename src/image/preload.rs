@@ -1,5 +1,5 @@
 //! Images without a registry (k3s-io/k3s#8781): archives of a directory are loaded into Docker, each when its
-//! name, size or time changed, in a thread of low priority; pods whose images exist start meanwhile.
+//! name, size or time has changed, in a thread of low priority; pods whose images exist start meanwhile.
 //!
 //! The directory may be missing, which is no error, and a directory that cannot be read does not count as
 //! empty. A bad archive is logged once and does not stop the others. The list of loaded archives survives a
@@ -34,11 +34,11 @@ use crate::runtime::{Call, DockerError, RefusalKind};
 /// Name of the file in the root directory that lists the loaded archives.
 pub const MEMORY: &str = "preloaded";
 
-/// Receives the full names of images that came; returns false when the receiver is gone.
+/// Receives the full names of loaded images; returns false when the receiver is gone.
 pub type Sink = Box<dyn Fn(Vec<String>) -> bool + Send>;
 
 enum Command {
-    /// SIGHUP: look now, also at bad archives.
+    /// SIGHUP: look now, including bad archives.
     Look,
     /// Docker answers (again).
     Connected,
@@ -52,12 +52,12 @@ enum Command {
 #[derive(Clone, Debug)]
 pub struct Preload {
     commands: Sender<Command>,
-    /// Full names of all images of archives in the directory; `None` before the memory is read.
+    /// Full names of all images of archives in the directory; `None` before the list was read.
     brought: Arc<Mutex<Option<BTreeSet<String>>>>,
 }
 
 impl Preload {
-    /// Starts the thread: looks at `dir` every `frequency`, and keeps its memory in `root_dir`.
+    /// Starts the thread: looks at `dir` every `frequency`, and keeps its list in `root_dir`.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -86,7 +86,7 @@ impl Preload {
             retry: None,
         };
         let run = move || {
-            // For this thread alone. Without the permission it loads at full speed.
+            // For this thread only. Without the permission it loads at full speed.
             _ = rustix::process::setpriority_process(None, limits::PRELOAD_NICE);
             body.run(&asked);
         };
@@ -94,7 +94,7 @@ impl Preload {
         Ok(Preload { commands, brought })
     }
 
-    /// Has the directory looked at now, bad archives too. Never blocks.
+    /// Makes the thread look at the directory now, including bad archives. Never blocks.
     pub fn rescan(&self) {
         self.tell(Command::Look);
     }
@@ -104,7 +104,8 @@ impl Preload {
         self.tell(Command::Connected);
     }
 
-    /// A pod wants this image and Docker may not have it: the directory is looked at. Never blocks.
+    /// A pod wants this image and Docker may not have it: makes the thread look at the directory. Never
+    /// blocks.
     pub fn missing(&self, image: &str) {
         let image = normal(image);
         let known = self.brought().is_some_and(|brought| brought.contains(&image));
@@ -119,7 +120,7 @@ impl Preload {
 
     fn tell(&self, command: Command) {
         match self.commands.try_send(command) {
-            // With a full queue it looks anyway.
+            // If the queue is full, the thread will look anyway.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }
@@ -194,7 +195,7 @@ impl Body {
         }
     }
 
-    /// Looks at the directory once, and loads what must be loaded. Returns the time to the next look.
+    /// Looks at the directory once, and loads archives if needed. Returns the time until the next look.
     fn look(&mut self) -> Result<Duration, Over> {
         let now = self.clock.now();
         if let Some((at, _)) = self.retry
@@ -228,7 +229,7 @@ impl Body {
                         log::warn!("image archive {name}: {error}; podkeeper tries again");
                     }
                     failed = true;
-                    // The next one may work, unless Docker cannot be reached.
+                    // The next archive may work, unless Docker cannot be reached.
                     if matches!(error, DockerError::Unreachable(_)) {
                         break;
                     }
@@ -300,7 +301,7 @@ impl Body {
         let result = self.docker.load(&mut archive, &Wait::at_most(limits::PRELOAD_PROGRESS));
         let trouble = archive.trouble().map(str::to_owned);
         drop(archive);
-        // Written to or replaced meanwhile: the result is not that of the present file.
+        // The file was written to or replaced meanwhile: the result is not that of the current file.
         if path.metadata().ok().map(|meta| stamp_of(&meta)) != Some(stamp) {
             return Ok(Outcome::Unsettled);
         }
@@ -386,7 +387,7 @@ fn stamp_of(meta: &fs::Metadata) -> Stamp {
     Stamp { size: meta.size(), mtime: (meta.mtime(), meta.mtime_nsec()) }
 }
 
-/// Whether it changed a moment ago by the wall clock, which sets the file system's times: it may change
+/// Whether the file changed a moment ago by the wall clock, which sets the file system's times: it may change
 /// again. A clock that jumps costs one more look, or one failed load that is repeated.
 fn is_young(stamp: Stamp, now: &Now) -> bool {
     let settle = i64::try_from(limits::PRELOAD_SETTLE.as_secs()).unwrap_or(i64::MAX);

@@ -11,11 +11,11 @@ use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
 pub struct PullSecrets {
     /// In the pod's order.
     pub configs: Vec<Arc<DockerConfig>>,
-    /// Unusable secrets, in words; with names and without values.
+    /// Unusable secrets, as text; with names and without values.
     pub problems: Vec<String>,
 }
 
-/// Looks a pod's secrets up. A missing or damaged one stops no pull, as upstream.
+/// Looks up a pod's secrets. A missing or damaged one does not stop a pull, as upstream.
 #[must_use]
 pub fn of_pod(pod: &DesiredPod, objects: &Objects) -> PullSecrets {
     let mut found = PullSecrets::default();

@@ -1,13 +1,13 @@
 //! A token bucket that limits how many pulls may start. Pure.
 //!
-//! As with the kubelet, a pull over the limit fails at once instead of waiting, and is tried again after its
-//! back-off. A check for a newer version of a local image waits for a token.
+//! As with the kubelet, a pull over the limit fails immediately instead of waiting, and is tried again after
+//! its back-off. A check for a newer version of a local image waits for a token.
 
 use std::time::Duration;
 
 use crate::base::clock::Mono;
 
-/// Tokens come at a rate, up to a burst.
+/// Tokens are added at a rate, up to a burst.
 #[derive(Debug)]
 pub struct Bucket {
     /// Per second; 0 for no limit.
@@ -34,7 +34,7 @@ impl Bucket {
         }
         let passed = now.since(self.at);
         let came = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).saturating_mul(u64::from(self.rate));
-        // A rest of less than a millisecond counts next time.
+        // The remainder below a millisecond counts next time.
         self.at = self.at.after(Duration::from_millis(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)));
         let full = u64::from(self.burst).saturating_mul(TOKEN);
         self.left = self.left.saturating_add(came).min(full);
@@ -47,7 +47,7 @@ impl Bucket {
         }
     }
 
-    /// Time from the last [`Bucket::take`] to the next token; `None` when none ever comes.
+    /// Time from the last [`Bucket::take`] to the next token; `None` if there will be none.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         let missing = TOKEN.saturating_sub(self.left);

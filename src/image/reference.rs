@@ -20,7 +20,7 @@ impl<'a> Reference<'a> {
     /// Reads `busybox`, `registry:5000/team/app:1`, `app@sha256:…`.
     ///
     /// # Errors
-    /// Docker's words for why it is not a reference.
+    /// Docker's message about the mistake.
     pub fn parse(text: &'a str) -> Result<Reference<'a>, String> {
         if is_hex(text, 64) {
             return Err(format!(
@@ -70,7 +70,7 @@ impl<'a> Reference<'a> {
         self.domain.unwrap_or(HUB)
     }
 
-    /// The full name of the image: equal references have equal text. With a digest, the tag does not count.
+    /// The full name of the image: equal references have equal text. With a digest, the tag is ignored.
     #[must_use]
     pub fn normal(&self) -> String {
         match (self.digest, self.tag) {

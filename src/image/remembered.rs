@@ -1,5 +1,5 @@
-//! The list of loaded archives, so that a boot does not load them again: a small file, written whole and only
-//! when the list changed. A damaged file counts as none.
+//! The list of loaded archives, so that a boot does not load them again: a small file, written atomically and
+//! only when the list has changed. A damaged file counts as missing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::base::checked::{self, Entries};
 use crate::base::limits;
 
-/// Files with equal stamps count as equal.
+/// The attributes by which a changed file is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Bytes.
@@ -24,11 +24,11 @@ pub struct Stamp {
 pub struct Loaded {
     /// Stamp of the file at that time.
     pub stamp: Stamp,
-    /// Names (or ids) of its images, as Docker gave them.
+    /// Names (or ids) of its images, as reported by Docker.
     pub images: Vec<String>,
 }
 
-/// By file name.
+/// Loaded archives by file name.
 pub type Memory = BTreeMap<String, Loaded>;
 
 /// First word of the file; another version has another word.
@@ -62,7 +62,7 @@ fn parse(files: &Entries) -> Result<Memory, String> {
 /// Reads the file; a missing one is an empty list.
 ///
 /// # Errors
-/// In words for the operator: it cannot be read, or is damaged.
+/// The file cannot be read, or is damaged; as text for the operator.
 pub fn read(path: &Path) -> Result<Memory, String> {
     parse(&checked::read(path, limits::PRELOAD_MEMORY_BYTES, FORMAT)?)
 }
@@ -70,7 +70,7 @@ pub fn read(path: &Path) -> Result<Memory, String> {
 /// Writes the file.
 ///
 /// # Errors
-/// Those of [`checked::write`].
+/// Errors of [`checked::write`].
 pub fn write(path: &Path, memory: &Memory) -> io::Result<()> {
     checked::write(path, FORMAT, entries(memory))
 }

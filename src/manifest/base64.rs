@@ -48,7 +48,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// These bytes as text, padded.
+/// Encodes the bytes, with padding.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
     for group in bytes.chunks(3) {

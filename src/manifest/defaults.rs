@@ -5,13 +5,13 @@ use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, HTTPGetAction, PodSpec, Probe, ResourceRequirements, Volume,
 };
 
-/// Fills in the fields that the manifest leaves out.
+/// Sets the fields that the manifest leaves out.
 pub(crate) fn apply(spec: &mut PodSpec) {
     set(&mut spec.dns_policy, "ClusterFirst");
     set(&mut spec.restart_policy, "Always");
     let grace =
         spec.termination_grace_period_seconds.get_or_insert(crate::base::limits::GRACE_DEFAULT.into());
-    // As upstream, a negative one becomes the shortest.
+    // As upstream, a negative one becomes the shortest possible.
     if *grace < 0 {
         *grace = 1;
     }

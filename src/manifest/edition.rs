@@ -1,7 +1,7 @@
 //! The version of signed content and the names in it: the words of its trusted comment, and its pods and
-//! objects. Pure. [`Record`] is the highest edition seen of each name.
+//! objects. Pure. [`Record`] has the highest seen edition of each name.
 //!
-//! Content that is not verified must never get here.
+//! Never here: content that is not verified.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ pub enum Edition {
     /// The comment has neither.
     #[default]
     Unnumbered,
-    /// `timestamp:N`, which minisign writes by default: seconds since the epoch.
+    /// `timestamp:N`, which minisign adds by default: seconds since the epoch.
     Timestamp(u64),
     /// `version:N`.
     Version(u64),
@@ -34,7 +34,8 @@ pub enum Edition {
 
 impl Edition {
     /// The edition in a signed comment: words separated by spaces or tabs, as minisign writes them. A
-    /// `timestamp:` that is not a number, or one of several, is ignored: the word is not podkeeper's alone.
+    /// `timestamp:` that is not a number, or one of several, is ignored, because other programs may use the
+    /// word.
     ///
     /// # Errors
     /// Several versions, or one that is not a number below 2^64.
@@ -69,8 +70,8 @@ impl Edition {
         edition.ok_or_else(|| "must be N, version:N or timestamp:N, with a number below 2^64".to_owned())
     }
 
-    /// True when one edition means one content: a signer uses each version once, but may sign twice within a
-    /// second.
+    /// Whether an edition identifies its content: a signer uses each version once, but may sign twice within
+    /// a second.
     fn is_exact(self) -> bool {
         matches!(self, Edition::Version(_))
     }
@@ -91,7 +92,7 @@ fn number(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// Signed content, as the record needs it.
+/// Signed content, in the form for the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// Its version.

@@ -1,23 +1,23 @@
-//! The fields of the API's types, with their meanings: a table of text. Asking the types themselves, by a deserializer of
-//! one's own, would put the code of all of them into the program a second time. Pure.
+//! The fields of the API's types, with their meanings: a table of text. Reading them from the types themselves, with a
+//! custom deserializer, would compile the code of all types into the program a second time. Pure.
 
 use super::path::{Path, Step};
 
-/// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test holds it against the API.
+/// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test compares it with the API.
 pub(crate) const TYPES: &str = include_str!("fields.txt");
-/// A type that stands for another one in a path.
+/// A type that is read as another one in a path.
 const ALSO: &[(&str, &str)] = &[("EphemeralContainer", "Container")];
 
 /// One field of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
-    /// With `[]` or `map[string]` before it.
+    /// The type's name, with `[]` or `map[string]` before it if needed.
     pub(crate) kind: &'static str,
     pub(crate) meaning: &'static str,
 }
 
-/// The fields of a type, if it is told of.
+/// The fields of a type, if the table has it.
 pub(crate) fn of(kind: &str) -> impl Iterator<Item = Field> + use<> {
     let bare = kind.trim_start_matches("[]");
     let kind = ALSO.iter().find(|(from, _)| *from == bare).map_or(bare, |(_, to)| to).to_owned();
@@ -30,13 +30,13 @@ pub(crate) fn of(kind: &str) -> impl Iterator<Item = Field> + use<> {
     })
 }
 
-/// The names of the fields that stand at a path of a pod; none where the pod has no type with fields.
+/// The names of the fields at a path of a pod; none if there is no type with fields.
 pub(crate) fn at(path: &Path<'_>) -> Vec<&'static str> {
     let kind = kind_at(path).filter(|kind| is_one(kind));
     kind.map(|kind| of(kind).map(|field| field.name).collect()).unwrap_or_default()
 }
 
-/// Only the elements of a list have fields.
+/// Whether this is a single value: only the elements of a list have fields.
 fn is_one(kind: &str) -> bool {
     !kind.starts_with("[]")
 }

@@ -1,9 +1,9 @@
 //! Identities that stay the same across versions of podkeeper: container hashes and the UIDs of static pods.
 //!
 //! Changing one byte of the hashed text restarts every container of every node on upgrade
-//! (kubernetes/kubernetes#63814), so the serialisations are written down, versioned, and pinned by golden
-//! files. A value that a default or a new field could change must not enter. Never `std::hash`: its output is
-//! not stable across releases.
+//! (kubernetes/kubernetes#63814), so the serializations are documented, versioned, and pinned by golden
+//! files. A value that a default or a new field could change must not be part of it. Never `std::hash`: its
+//! output is not stable across releases.
 
 use crate::pod::qos::Qos;
 
@@ -39,7 +39,7 @@ pub fn pod_uid(canonical_json: &str, node: Option<&str>, place: &str) -> String 
     }
 }
 
-/// Hash of a pod that does not change when containers are resized, serialisation version 1: FNV-1a 128 over
+/// Hash of a pod that does not change when containers are resized, serialization version 1: FNV-1a 128 over
 /// the pod as written, without the cpu and memory sizes of its containers, then `qos:` and its class. A limit
 /// that is added or removed changes the shape, and so does another class: Docker cannot remove a limit, and
 /// the kubelet refuses a change of class.

@@ -1,5 +1,5 @@
-//! Bytes of a manifest -> pods, local objects and problems. Pure: no file is read here, and no name is looked
-//! up.
+//! Decodes the bytes of a manifest into pods, local objects and problems. Pure: no file is read here, and no
+//! name is looked up.
 //!
 //! [`decode`] is the daemon's only entry: syntax, types, defaults, validation, static-pod rules (upstream
 //! `pkg/kubelet/config/common.go`). [`inspect`] does the same for commands that only show a manifest. A file
@@ -87,10 +87,10 @@ pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
     read(bytes, context, Rules::OfDaemon, |file| file.finish())
 }
 
-/// The data of one YAML document.
+/// The content of one YAML document.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are not a single YAML document.
 pub fn yaml_value(bytes: &[u8]) -> Result<serde_json::Value, String> {
     let documents = yaml::text(bytes).and_then(yaml::documents).map_err(|error| error.message)?;
     match documents.as_slice() {
@@ -104,8 +104,8 @@ pub fn yaml_value(bytes: &[u8]) -> Result<serde_json::Value, String> {
 pub enum Rules {
     /// Everything for which the daemon would refuse it.
     OfDaemon,
-    /// Only bad syntax, kinds and types. Fields that podkeeper does not support, that static pods may not
-    /// have, or that the API's validation refuses give warnings.
+    /// Only bad syntax, kinds and types. Unsupported fields, fields that static pods may not have, and fields
+    /// that the API's validation refuses give warnings.
     OfSyntax,
 }
 
@@ -163,7 +163,7 @@ fn html(text: &str, error: yaml::SyntaxError) -> yaml::SyntaxError {
     error
 }
 
-/// Kinds that users often put beside a pod.
+/// Kinds that users often put into the same file as a pod.
 const OTHER_KINDS: &[&str] = &[
     "CronJob",
     "DaemonSet",
@@ -212,7 +212,7 @@ impl<'n> File<'n> {
         if !matches!(node.data, tree::Data::Map(_)) {
             let found = match node.as_str() {
                 Some(text) if text.starts_with('<') => "HTML or XML".to_owned(),
-                // The text is not repeated: it may be part of a Secret that was cut in two.
+                // The text is not repeated: it may be part of a cut-off Secret.
                 _ => node.kind().to_owned(),
             };
             return self.error(
@@ -222,7 +222,7 @@ impl<'n> File<'n> {
         }
         let Some(version) = self.word(node, "apiVersion", implied.map(|i| i.0)) else { return };
         let Some(kind) = self.word(node, "kind", implied.map(|i| i.1)) else { return };
-        // `/v1` is version v1 of the group without a name.
+        // `/v1` is version v1 of the group with the empty name.
         let version = version.strip_prefix('/').unwrap_or(version);
         match (version, kind) {
             ("v1", "Pod") => self.pod(node),
@@ -257,7 +257,7 @@ impl<'n> File<'n> {
         }
     }
 
-    /// `apiVersion` or `kind`. Reports a missing one.
+    /// Reads `apiVersion` or `kind`. Reports a missing one.
     fn word(&mut self, node: &'n Node, key: &str, implied: Option<&'n str>) -> Option<&'n str> {
         // Upstream accepts the keys of these two words, and only these, in any case.
         let any_case = || node.entries().iter().find(|entry| entry.key.eq_ignore_ascii_case(key));
@@ -336,7 +336,7 @@ impl<'n> File<'n> {
         self.objects.extend(object.filter(|_| good).map(Arc::new));
     }
 
-    /// Takes the problems over; returns whether there was no error.
+    /// Adds the report's problems; returns whether there was no error.
     fn report(&mut self, report: Report<'_>) -> bool {
         let mut good = true;
         for problem in report.into_problems() {
@@ -368,7 +368,7 @@ impl<'n> File<'n> {
     }
 }
 
-/// Keeps errors first when there are too many problems, so that warnings cannot hide one.
+/// Keeps errors first if there are too many problems, so that warnings cannot hide one.
 fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> {
     problems.extend(warnings);
     let is_full = problems.len() >= limits::PROBLEMS_PER_FILE;
@@ -389,7 +389,7 @@ fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> 
 
 /// One pod, if its types fit; further problems are in the report.
 fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<'_>) -> Option<DesiredPod> {
-    // A value of the wrong type is left out, so that it does not hide other problems.
+    // A value of the wrong type is dropped, so that it does not hide other problems.
     let mut metadata: ObjectMeta = types::field("metadata", report);
     let mut spec: PodSpec = types::field("spec", report);
     let status = Path::ROOT;
@@ -424,7 +424,7 @@ fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>
     let root = Path::ROOT;
     for entry in report.root().entries() {
         let path = root.field(&entry.key);
-        // A value that cannot be written as JSON was not read from it either.
+        // A value that cannot be written as JSON was not read from it, either.
         let typed = match entry.key.as_str() {
             "metadata" => serde_json::to_value(metadata),
             "spec" => serde_json::to_value(spec),

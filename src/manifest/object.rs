@@ -1,9 +1,9 @@
-//! Trees -> ConfigMaps, Secrets and claims, as the API server validates them
+//! Decodes trees into ConfigMaps, Secrets and claims, and validates them like the API server
 //! (`pkg/apis/core/validation/validation.go`: ValidateConfigMap, ValidateSecret,
 //! ValidatePersistentVolumeClaim).
 //!
-//! Read from the tree by hand: the API's types for them would make the binary much larger. A problem names
-//! only the kind of a value, never the value: it may be a secret.
+//! The tree is read by hand, because the API's types for these objects would make the binary much larger.
+//! A problem names only the kind of a value, never the value: it may be a secret.
 
 mod claim;
 mod data;
@@ -25,7 +25,7 @@ pub(crate) fn kind(word: &str) -> Option<ObjectKind> {
     [ConfigMap, Secret, PersistentVolumeClaim].into_iter().find(|kind| kind.as_str() == word)
 }
 
-/// One object, if its types fit; further problems are in the report.
+/// Decodes one object, if its types fit; further problems are in the report.
 pub(crate) fn object(
     kind: ObjectKind,
     origin: Origin,
@@ -72,7 +72,7 @@ fn unknown_fields(kind: ObjectKind, metadata: &ObjectMeta, report: &mut Report<'
         match entry.key.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => {
-                // A value that cannot be written as JSON was not read from it either.
+                // A value that cannot be written as JSON was not read from it, either.
                 if let Ok(typed) = serde_json::to_value(metadata) {
                     unknown::check(&entry.value, &typed, &path, report);
                 }
@@ -95,7 +95,7 @@ fn flag(path: &Path<'_>, report: &mut Report<'_>) -> bool {
     }
 }
 
-/// A text; absent or null is the empty one.
+/// A text; absent or null is the empty text.
 fn text<'n>(path: &Path<'_>, report: &mut Report<'n>) -> &'n str {
     match report.written(path).map(|node| &node.data) {
         None | Some(Data::Null) => "",

@@ -46,7 +46,7 @@ impl<'a> Path<'a> {
     pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Key(key) }
     }
-    /// The child `name` of a map: `[name]` where the user chooses the keys, `.name` elsewhere.
+    /// The child `name` of a map: `[name]` if the user chooses the keys, `.name` otherwise.
     pub(crate) fn child(&'a self, name: &'a str) -> Path<'a> {
         const FREE: [&str; 7] =
             ["labels", "annotations", "nodeSelector", "limits", "requests", "matchLabels", "overhead"];
@@ -74,7 +74,7 @@ impl fmt::Display for Path<'_> {
         }
         match self.step {
             Step::Root => Ok(()),
-            // An unknown one is the user's, and may be as long as the file.
+            // An unknown field comes from the user, and may be as long as the file.
             Step::Field(name) if first => f.write_str(&shorten(name)),
             Step::Field(name) => write!(f, ".{}", shorten(name)),
             Step::Index(i) => write!(f, "[{i}]"),
@@ -92,7 +92,7 @@ pub(crate) struct Report<'a> {
     pub(crate) room: usize,
     /// Errors from this index on become warnings.
     downgraded: Option<usize>,
-    /// Fields with a value of the wrong type: they are left out of validation.
+    /// Fields with a value of the wrong type, which are left out of validation.
     type_errors: Vec<String>,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
@@ -143,8 +143,8 @@ impl<'a> Report<'a> {
         !self.type_errors.is_empty()
     }
 
-    /// True for a problem that exists only because a field was left out: one of that field, above or below
-    /// it, or of a name that was not found.
+    /// Whether a problem exists only because a field was left out: it is about that field, above or below it, or
+    /// about a name that was not found.
     fn is_consequence(&self, path: &Path<'_>, message: &str) -> bool {
         if self.type_errors.is_empty() {
             return false;
@@ -154,7 +154,7 @@ impl<'a> Report<'a> {
             || self.type_errors.iter().any(|m| is_within(m, &path) || is_within(&path, m))
     }
 
-    /// Adds a warning: the pod is accepted; this part has no effect.
+    /// Adds a warning: the pod is accepted, but this part has no effect.
     pub(crate) fn warning(&mut self, path: &Path<'_>, message: impl Into<String>) {
         let message = message.into();
         if self.warnings.len() < limits::PROBLEMS_PER_FILE && !self.is_consequence(path, &message) {
@@ -277,7 +277,8 @@ pub(crate) fn written_name(node: &Node) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// An unknown field of 900 KB stood whole in the status file, the log and the memory, once for each problem.
+    /// Regression: an unknown field of 900 KB was repeated in the status file, the log and the memory, once for
+    /// each problem.
     #[test]
     fn a_path_is_short_whatever_its_fields_are_called() {
         let long = "x".repeat(1 << 20);

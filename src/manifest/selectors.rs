@@ -1,13 +1,13 @@
-//! Selectors as kubectl writes them: `-l app=web,tier in (a, b)` and `--field-selector status.phase!=Running`. Upstream:
+//! Selectors in kubectl's syntax: `-l app=web,tier in (a, b)` and `--field-selector status.phase!=Running`. Upstream:
 //! `apimachinery/pkg/labels/selector.go`, `apimachinery/pkg/fields/selector.go`. Pure.
 //!
-//! Never here: which fields an object has; selectors of manifests, which are in `validate/selector`.
+//! Never here: the fields of an object; selectors in manifests, which are in `validate/selector`.
 
 use std::collections::BTreeMap;
 
 use super::validate::names;
 
-/// What the labels of an object must be. Without a requirement everything is selected.
+/// Conditions on the labels of an object. Without conditions every object is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<Requirement>);
 
@@ -47,7 +47,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Splits a text into tokens: at blanks, and around signs.
+/// Splits a text into tokens: at spaces, and around signs.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let is_sign = |c: char| matches!(c, '!' | '(' | ')' | ',' | '=' | '>' | '<');
     let (mut rest, mut found) = (text.trim_start(), Vec::new());
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.tokens.next_if(|token| *token == Token::Sign(sign)).is_some()
     }
 
-    /// The text of a word; empty where a sign or the end follows, as upstream reads `a=`.
+    /// The text of a word; empty if a sign or the end follows, as upstream reads `a=`.
     fn value(&mut self) -> &'a str {
         match self.tokens.peek() {
             Some(Token::Word(text)) => {
@@ -156,10 +156,10 @@ impl<'a> Reader<'a> {
 }
 
 impl LabelSelector {
-    /// Reads a selector; an empty text selects everything.
+    /// Parses a selector; an empty text selects everything.
     ///
     /// # Errors
-    /// What is wrong with it, in the API server's words.
+    /// The mistake, in the API server's words.
     pub fn parse(text: &str) -> Result<LabelSelector, String> {
         let mut reader = Reader { tokens: tokens(text).into_iter().peekable() };
         let mut all = Vec::new();
@@ -177,13 +177,13 @@ impl LabelSelector {
         }
     }
 
-    /// Everything is selected.
+    /// Whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The labels are what is selected.
+    /// Whether the labels are selected.
     #[must_use]
     pub fn matches(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
         self.0.iter().all(|each| {
@@ -201,7 +201,7 @@ impl LabelSelector {
     }
 }
 
-/// What fields of an object must be. Without a requirement everything is selected.
+/// Conditions on the fields of an object. Without conditions every object is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldRequirement>);
 
@@ -209,15 +209,15 @@ pub struct FieldSelector(Vec<FieldRequirement>);
 struct FieldRequirement {
     field: String,
     value: String,
-    /// `=` and `==`, not `!=`.
+    /// True for `=` and `==`, false for `!=`.
     equal: bool,
 }
 
 impl FieldSelector {
-    /// Reads a selector; an empty text selects everything.
+    /// Parses a selector; an empty text selects everything.
     ///
     /// # Errors
-    /// What is wrong with it, in the API server's words.
+    /// The mistake, in the API server's words.
     pub fn parse(text: &str) -> Result<FieldSelector, String> {
         let terms = unescaped_commas(text).into_iter().filter(|term| !term.is_empty());
         let all = terms.map(|term| {
@@ -234,18 +234,18 @@ impl FieldSelector {
         all.collect::<Result<_, _>>().map(FieldSelector)
     }
 
-    /// Everything is selected.
+    /// Whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The fields that are asked about, each as often as it is.
+    /// The fields in the conditions, with repetitions.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|each| each.field.as_str())
     }
 
-    /// The fields are what is selected. `value` tells what a field is; an unset one is empty.
+    /// Whether the fields are selected. `value` returns the value of a field; an unset one is empty.
     #[must_use]
     pub fn matches<'v>(&self, value: impl Fn(&str) -> &'v str) -> bool {
         self.0.iter().all(|each| (value(&each.field) == each.value) == each.equal)
@@ -266,7 +266,7 @@ fn unescaped_commas(text: &str) -> Vec<&str> {
     terms
 }
 
-/// `\\`, `\,` and `\=` as what they stand for; `None` for another escape, or for a sign that must be escaped.
+/// Resolves `\\`, `\,` and `\=`; `None` for another escape, or for a sign that must be escaped.
 fn unescape(text: &str) -> Option<String> {
     let (mut out, mut rest) = (String::new(), text.chars());
     while let Some(c) = rest.next() {
@@ -288,7 +288,7 @@ mod tests {
         pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// Rows of `TestSelectorMatches` and `TestSetMatches` of `labels/selector_test.go`, and what `-l` is used for.
+    /// Rows of `TestSelectorMatches` and `TestSetMatches` of `labels/selector_test.go`, and common uses of `-l`.
     #[test]
     fn labels_are_selected_as_upstream_selects_them() {
         let table = [

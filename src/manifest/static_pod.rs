@@ -26,7 +26,7 @@ pub(crate) struct Hashes {
     pub shape: Option<String>,
 }
 
-/// Turns metadata and spec, as written and defaulted, into the static pod's. `report` is at the pod.
+/// Changes metadata and spec, as written and defaulted, into those of a static pod. `report` is at the pod.
 pub(crate) fn apply(
     meta: &mut ObjectMeta,
     spec: &mut PodSpec,
@@ -37,15 +37,15 @@ pub(crate) fn apply(
     let metadata = root.field("metadata");
     match meta.name.as_deref().unwrap_or_default() {
         "" => report.error(&metadata.field("name"), required("name is needed for the pod")),
-        // The API's names are the pods' own.
+        // The API's names need no suffix.
         _ if context.source == Source::Api => {}
         name => meta.name = Some(format!("{name}-{}", context.node_name.to_ascii_lowercase())),
     }
     if meta.namespace.as_deref().unwrap_or_default().is_empty() {
         meta.namespace = Some("default".to_owned());
     }
-    // Hashes the text as written, not as decoded: a default or field that a later version adds changes no
-    // identity (kubernetes/kubernetes#63814).
+    // Hashes the text as written, not as decoded: a default or field of a later version changes no identity
+    // (kubernetes/kubernetes#63814).
     let canonical = tree::canonical(report.root());
     let written = hash::fnv1a_128_hex(&[&canonical]);
     let given = meta.uid.take().filter(|uid| !uid.is_empty());
@@ -56,12 +56,12 @@ pub(crate) fn apply(
         hash::pod_uid(&canonical, host, context.path)
     });
     meta.uid = Some(uid.clone());
-    // The kubelet overwrites another node's name and runs the pod. Here it stays, and admission refuses the
-    // pod with reason NodeName: a manifest that names another node is not meant for this one.
+    // The kubelet overwrites another node's name and runs the pod. Here the name stays, and admission
+    // refuses the pod with reason NodeName: a manifest that names another node is not meant for this one.
     if spec.node_name.as_deref().unwrap_or_default().is_empty() {
         spec.node_name = Some(context.node_name.to_owned());
     }
-    // It is another cluster's, or invented.
+    // The creation time is another cluster's, or made up.
     meta.creation_timestamp = None;
     let annotations = meta.annotations.get_or_insert_default();
     let own = [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED];

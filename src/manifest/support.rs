@@ -2,7 +2,7 @@
 //! it. The man page and `explain` are made from [`table`], and the tests in `effects/` check each row against
 //! the program's behaviour.
 //!
-//! A field is `Supported`, or `Ignored` (running without it cannot hurt: a warning), or `Refused` (running
+//! A field is `Supported`, or `Ignored` (running without it does no harm: a warning), or `Refused` (running
 //! the pod without it would be unsafe or wrong: an error). Only fields in the manifest are reported, never
 //! defaults.
 
@@ -27,7 +27,7 @@ pub enum Support {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// Path from the pod; `[*]` stands for any index. `spec.containers[*]` stands for
-    /// `spec.initContainers[*]` too. A last part ending in `*` stands for any key that begins like it.
+    /// `spec.initContainers[*]`, too. A last part that ends in `*` stands for any key with that beginning.
     pub field: &'static str,
     /// The support for this field.
     pub support: Support,
@@ -88,14 +88,13 @@ pub(crate) fn pattern(path: &Path<'_>) -> String {
     text
 }
 
-/// Reports fields of the manifest that are ignored or refused. A field that has an error already is not
-/// reported twice.
+/// Reports fields of the manifest that are ignored or refused. A field with an error is not reported twice.
 pub(crate) fn check(report: &mut Report<'_>) {
     let root = report.root();
     walk(root, &Path::ROOT, report);
 }
 
-/// As [`check`], for the metadata of a local object: the rows are a pod's.
+/// Like [`check`], for the metadata of a local object; the rows are those of a pod.
 pub(crate) fn check_metadata(report: &mut Report<'_>) {
     let root = Path::ROOT;
     let path = root.field("metadata");
@@ -158,7 +157,7 @@ fn has_parts(row: &Row) -> bool {
     TABLE.iter().any(below)
 }
 
-/// True for a value that requests something.
+/// Whether the value requests something.
 fn asks(node: &Node, row: &Row) -> bool {
     match &node.data {
         Data::Null => false,

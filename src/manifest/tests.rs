@@ -118,7 +118,7 @@ fn bad_files_give_clear_errors() {
     golden(&tests_dir().join("corpus/bad.golden"), &all);
 }
 
-/// No problem of a Secret repeats one of its values, whatever the problem is.
+/// No problem of a Secret repeats one of its values, for any kind of problem.
 #[test]
 fn k12396_no_problem_repeats_a_secret() {
     let secret =
@@ -167,7 +167,7 @@ fn k12396_no_problem_repeats_a_secret() {
             assert!(!format!("{problem:?}").contains("hunter2"), "{value:?}: {problem}");
         }
     }
-    // Numbers and booleans are not strings, and are not repeated either.
+    // Numbers and booleans are not strings, and are not repeated, either.
     for value in ["31337.25", "31337", "0x7a69"] {
         let decoded = read(&format!("{secret}{value}\n"));
         assert_eq!(
@@ -188,7 +188,7 @@ fn a_file_past_the_size_limit_is_refused() {
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels: {app: web}\nspec:\n  containers:\n  - name: main\n    image: busybox:1.36\n    command: [sh, -c, 'sleep 1']\n    env:\n    - name: A\n      value: \"1\"\n    ports:\n    - containerPort: 80\n";
 
-/// A file that is being written never means that no pods are wanted (kontena/pharos-cluster#252).
+/// A partly written file never means that no pods are wanted (kontena/pharos-cluster#252).
 #[test]
 fn k252_half_written_file_is_no_empty_wish() {
     for end in 0..=POD.len() {
@@ -307,7 +307,7 @@ fn annotations_of_bandwidth_are_said_to_do_nothing() {
     }
 }
 
-/// A flood of warnings hides no error.
+/// Many warnings do not hide an error.
 #[test]
 fn warnings_do_not_hide_errors() {
     let mut text = POD.replace("kind: Pod\n", "kind: Pod\nzzz: 1\n");
@@ -397,7 +397,7 @@ fn sizes_are_no_part_of_a_pods_shape() {
     }
     for (image, other) in [
         ("i:2", "{requests: {cpu: 1}, limits: {memory: 64Mi}}"),
-        // A limit comes, another resource, and another class of service.
+        // A limit is added, another resource changes, and the class of service changes.
         ("i:1", "{requests: {cpu: 1}, limits: {cpu: 2, memory: 64Mi}}"),
         ("i:1", "{requests: {cpu: 1}, limits: {memory: 64Mi, ephemeral-storage: 1Gi}}"),
         ("i:1", "{requests: {cpu: 1}}"),

@@ -1,6 +1,6 @@
 //! The tree of a manifest's text: JSON's kinds of data, each with its place in the text.
 //!
-//! Not here: parsing text (`yaml.rs`), knowledge of Kubernetes types.
+//! Never here: parsing text (`yaml.rs`), Kubernetes types.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(crate) struct Node {
     pub data: Data,
 }
 
-/// JSON's kinds of data. A map keeps the order it was written in and has no key twice.
+/// JSON's kinds of data. A map keeps the written order and has no duplicate keys.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Data {
     Null,
@@ -34,7 +34,7 @@ pub(crate) enum Data {
 }
 
 impl fmt::Debug for Data {
-    /// Without the values: they may be a Secret's.
+    /// Without the values, which may be a Secret's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Data::Null => f.write_str("Null"),
@@ -103,7 +103,7 @@ impl Node {
         self.data == Data::Null
     }
 
-    /// The kind of data, in words.
+    /// The kind of data, as text.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.data {
             Data::Null => "null",
@@ -115,7 +115,7 @@ impl Node {
         }
     }
 
-    /// The same data without the places.
+    /// The same data without places.
     pub(crate) fn to_value(&self) -> Value {
         match &self.data {
             Data::Null => Value::Null,

@@ -1,9 +1,9 @@
-//! Trees -> the API's typed objects; values of the wrong type, by field.
+//! Decodes trees into the API's typed objects, and reports values of the wrong type, by field.
 //!
-//! Typed objects are made only by [`json::read`], so that one copy of k8s-openapi's code is in the
-//! binary. serde stops at the first wrong type and does not tell its field. As every field of these types may
-//! be absent, the wrong ones are found by decoding each part of the tree by itself, and only when there is
-//! one.
+//! Typed objects are only created by [`json::read`], so that one copy of k8s-openapi's code is in the binary.
+//! serde stops at the first wrong type and does not report its field. Every field of these types may be
+//! absent, so the wrong ones are found by decoding each part of the tree separately; this happens only if
+//! there is one.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ use super::tree::{Data, Node};
 use crate::base::{json, limits};
 
 /// Decodes the field `name` of the pod; absent or null counts as empty. Values of the wrong type are reported
-/// and left out.
+/// and dropped.
 pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Report<'_>) -> T {
     let path = Path::ROOT;
     let path = path.field(name);
@@ -33,7 +33,7 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     let fits = |value: Value| json::read::<T>(&value).map(drop).map_err(|e| e.to_string());
     let rest = fitting(node, &path, &fits, report).and_then(|rest| json::read(&rest).ok());
     if rest.is_none() {
-        // All parts fit but the whole does not: no type of the API is like that.
+        // All parts fit but the whole does not: no type of the API is like this.
         report.type_error(&path, "does not fit its type");
     }
     rest.unwrap_or_default()
@@ -65,7 +65,7 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
         report.warning(path, format!("is null, and read as {value}"));
         return Some(value);
     }
-    // When even an empty value does not fit, the whole is of the wrong type, not its parts.
+    // If even an empty value does not fit, the whole value has the wrong type, not its parts.
     let empty = match &node.data {
         Data::Map(_) => fits(Value::Object(Map::new())),
         Data::List(_) => fits(Value::Array(Vec::new())),
@@ -85,7 +85,7 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
         return Some(Value::Object(map));
     }
     let only = |value: Value| fits(Value::Array(vec![value]));
-    // Later items keep their index when one does not fit.
+    // Later items keep their indexes if one does not fit.
     let empty = [Value::Object(Map::new()), Value::String(String::new()), Value::from(0)];
     let stand_in = || empty.iter().find(|value| only((*value).clone()).is_ok()).cloned();
     let items = node.items().iter().enumerate();
@@ -93,14 +93,14 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
     Some(Value::Array(items.collect()))
 }
 
-/// Go's value of a null item or map value: zero, the empty text, an empty object. A quantity accepts texts
+/// Go's value for a null item or map value: zero, the empty text, an empty object. A quantity accepts texts
 /// and numbers, and is zero.
 fn zero(fits: Fits<'_>) -> Option<Value> {
     let empty = [Value::from(0), Value::from(""), Value::Object(Map::new()), Value::Array(Vec::new())];
     empty.into_iter().find(|value| fits(value.clone()).is_ok())
 }
 
-/// serde's message in words for the operator.
+/// serde's message as text for the operator.
 fn describe(node: &Node, message: &str) -> String {
     let found = match &node.data {
         Data::String(text) => format!("the string {}", quoted(text)),

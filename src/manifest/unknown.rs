@@ -1,5 +1,5 @@
-//! Fields the API does not have: found by comparing the manifest with the typed object made of it, which
-//! lacks them.
+//! Fields that the API does not have: found by comparing the manifest with the typed object, which lacks
+//! them.
 
 use serde_json::Value;
 
@@ -29,13 +29,13 @@ pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut
     }
 }
 
-/// Warns of one unknown key, with the nearest known name when there is one.
+/// Warns of one unknown key, with the most similar known name if there is one.
 pub(crate) fn unknown(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
     let names = path.parent().map(fields::at).unwrap_or_default();
     unknown_among(key, names.into_iter(), path, report);
 }
 
-/// As [`unknown`], with the known names.
+/// Like [`unknown`], with the given known names.
 pub(crate) fn unknown_among(
     key: &str,
     names: impl Iterator<Item = &'static str>,
@@ -45,7 +45,7 @@ pub(crate) fn unknown_among(
     unknown_thing("field", key, names, path, report);
 }
 
-/// As [`unknown_among`], for an annotation with podkeeper's prefix.
+/// Like [`unknown_among`], for an annotation with podkeeper's prefix.
 pub(crate) fn unknown_annotation(
     key: &str,
     names: &[&'static str],

@@ -1,8 +1,8 @@
-//! YAML text -> one [`Node`] tree per document. JSON is read in the same way: it is YAML.
+//! Parses YAML text into one [`Node`] tree per document. JSON is YAML, and is parsed in the same way.
 //!
-//! The parser gives events; this composes them, because no existing reader has all three of: a place for
-//! every field, kubectl's meaning of plain scalars, and bounds on depth, documents and the expansion of
-//! aliases. Duplicate keys are refused. Kubernetes types do not belong here.
+//! The parser returns events; this module builds trees from them, because no existing reader has all three
+//! of: a place for every field, kubectl's meaning of plain scalars, and bounds on depth, documents and the
+//! expansion of aliases. Duplicate keys are refused. Never here: Kubernetes types.
 
 use std::collections::{HashMap, HashSet};
 
@@ -114,9 +114,9 @@ struct Composer<'t> {
     parser: Parser<'t, StrInput<'t>>,
     text: &'t str,
     anchors: HashMap<usize, Node>,
-    /// Number of nodes that may still be made.
+    /// Number of nodes that may still be created.
     nodes: usize,
-    /// Number of scalar bytes that may still be made.
+    /// Number of scalar bytes that may still be created.
     scalars: usize,
 }
 
@@ -128,21 +128,21 @@ impl<'t> Composer<'t> {
                 let at = (count(e.marker().line()), count(e.marker().col()).saturating_add(1));
                 syntax_error(at, self.explain(at.0, &e.info()))
             }
-            // The parser ends with StreamEnd; this covers one that does not.
+            // The parser ends with StreamEnd; this handles one that does not.
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
 
     /// The parser's message, with its most common cause.
     fn explain(&self, line: u32, info: &str) -> String {
-        // The parser has its own bound on nesting.
+        // The parser has its own bound for nesting.
         if info == "recursion limit exceeded" {
             return too_deep();
         }
         let info = shorten(info);
         let line = usize::try_from(line).unwrap_or_default();
         let tab = |text: &str| text.trim_start_matches(' ').starts_with('\t');
-        // The parser may report it on the line after.
+        // The parser may report it on the next line.
         let near = self.text.lines().skip(line.saturating_sub(2)).take(2);
         if near.into_iter().any(tab) {
             return format!("{info} (a tab indents a line here; YAML takes only spaces)");
@@ -252,7 +252,8 @@ impl<'t> Composer<'t> {
         Ok(entries)
     }
 
-    /// Remembers a node that has an anchor. The copy counts too: a chain of nested anchors is also a bomb.
+    /// Remembers a node that has an anchor. The copy counts, too: a chain of nested anchors is also a
+    /// bomb.
     fn anchored(&mut self, anchor: usize, node: Node) -> Result<Node> {
         if anchor != 0 {
             let (nodes, scalars, _) = measure(&node);
@@ -263,7 +264,7 @@ impl<'t> Composer<'t> {
     }
 }
 
-/// `<<: *base`: missing keys come from the merged map; of several maps the first one wins.
+/// `<<: *base`: missing keys come from the merged map; of several maps the first one is used.
 fn merge_into(entries: &mut Vec<Entry>, from: Node) -> Result<()> {
     let at = from.at;
     let maps = match from.data {

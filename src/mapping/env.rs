@@ -1,6 +1,6 @@
 //! The environment of a container, and `$(VAR)` references in it, in its command and its arguments. Pure. An
-//! unknown reference is not an error: it stays as written. A missing local object is one, and the container
-//! waits for it.
+//! unknown reference is not an error: it stays as written. A missing local object is an error, and the
+//! container waits for it.
 //!
 //! Upstream: `third_party/forked/golang/expansion/expand.go`, `pkg/kubelet/kubelet_pods.go`
 //! (`makeEnvironmentVariables`), `pkg/kubelet/container/helpers.go` (`ExpandContainerCommandAndArgs`).
@@ -19,10 +19,10 @@ use crate::base::order;
 use crate::pod::downward::{self, Facts};
 use crate::pod::object::{Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES};
 
-/// Environment, command and arguments of a container, references replaced.
+/// Environment, command and arguments of a container, with references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Expanded {
-    /// `NAME=value`, in the order of each name's first appearance; of equal names the last value counts.
+    /// `NAME=value`, in the order of each name's first appearance; for equal names the last value is used.
     pub env: Vec<String>,
     /// `command`, absent when absent or empty.
     pub command: Option<Vec<String>>,
@@ -39,11 +39,11 @@ impl fmt::Debug for Expanded {
     }
 }
 
-/// Expands `envFrom`, then `env`, as the kubelet's makeEnvironmentVariables does: of equal names the later
-/// one wins, and a variable sees only those before it. Command and arguments see them all. `namespace` is the
-/// pod's; without `facts`, variables from fields are left out.
+/// Expands `envFrom`, then `env`, like the kubelet's makeEnvironmentVariables: of equal names the later one
+/// is used, and a variable can refer only to those before it. Command and arguments can refer to all of them.
+/// `namespace` is the pod's; without `facts`, variables from fields are left out.
 ///
-/// `envFrom` takes any key as a name: since upstream relaxed its rule (KEP-4369) every key that the API
+/// `envFrom` accepts any key as a name: since upstream relaxed its rule (KEP-4369) every key that the API
 /// allows is a valid name, so no key is skipped.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub fn expand(
     Ok(Expanded { env: known.entries(), command, args, cut: budget.cut })
 }
 
-/// Which Services of its namespace a container's environment does not tell of, and why.
+/// The Services of its namespace that a container's environment leaves out, and why.
 #[must_use]
 pub fn services_left_out(container: &Container, namespace: &str, objects: &Objects) -> Option<String> {
     let name = &container.env_from.as_ref()?.first()?.config_map_ref.as_ref()?.name;
@@ -105,7 +105,7 @@ pub fn services_left_out(container: &Container, namespace: &str, objects: &Objec
     }
 }
 
-/// Whether the environment contains the addresses of the pod, and those of the node.
+/// Whether the environment contains the addresses of the pod, and of the node.
 #[must_use]
 pub fn tells_addresses(container: &Container) -> (bool, bool) {
     let fields = container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()?.field_ref.as_ref());
@@ -142,12 +142,12 @@ struct Lookup<'a> {
     namespace: &'a str,
     objects: &'a Objects,
     facts: Option<&'a Facts<'a>>,
-    /// Bytes that further values may take.
+    /// Bytes left for further values.
     left: usize,
 }
 
 impl<'a> Lookup<'a> {
-    /// `None`: the object is missing and optional.
+    /// `None` if the object is missing and optional.
     fn object(
         &self,
         kind: ObjectKind,
@@ -161,7 +161,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The value that `valueFrom` names. `None`: it is missing and optional.
+    /// The value for `valueFrom`. `None` if it is missing and optional.
     fn value(
         &mut self,
         from: &EnvVarSource,
@@ -196,8 +196,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The value as a variable, or an error without the value. The kubelet passes an unfit value on and the
-    /// runtime refuses it, perhaps with the value in its message.
+    /// The value as a variable, or an error without the value. The kubelet passes an invalid value on, and
+    /// the runtime refuses it, perhaps with the value in its message.
     fn variable(&mut self, object: &LocalObject, key: &str, value: &[u8]) -> Result<String, String> {
         let unfit =
             |why| Err(format!("key {key} in {} cannot be an environment variable: {why}", object.key));
@@ -255,7 +255,8 @@ impl Budget {
     }
 }
 
-/// `$(NAME)` with the value of a variable. One that is not known, or not within the budget, stays as it is.
+/// Replaces `$(NAME)` by the value of the variable. An unknown variable, or one over the budget, stays as it
+/// is.
 fn substitute(text: &str, known: &Known<'_>, budget: &mut Budget) -> String {
     references(text, |name, out| match known.get(name) {
         Some(value) if budget.take(value, out.len()) => out.push_str(value),
@@ -267,11 +268,12 @@ fn substitute(text: &str, known: &Known<'_>, budget: &mut Budget) -> String {
     })
 }
 
-/// The text, with what `put` appends for each `$(NAME)`, and `$` for `$$`. An open `$(` and a lone `$` stay.
+/// The text, with what `put` appends for each `$(NAME)`, and `$` for `$$`. An unclosed `$(` and a lone `$`
+/// stay.
 pub(super) fn references<'a>(text: &'a str, mut put: impl FnMut(&'a str, &mut String)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Once no `)` is left, further `$(` are not searched: text with many open `$(` stays linear.
+    // Once no `)` is left, further `$(` are not searched: a text with many unclosed `$(` takes linear time.
     let mut closable = true;
     while let Some((before, after)) = rest.split_once('$') {
         out.push_str(before);

@@ -1,4 +1,4 @@
-//! An ephemeral container as a Docker body: created by `podkeeper debug`, and recognised by the daemon by its
+//! An ephemeral container as a Docker body: created by `podkeeper debug`, and recognized by the daemon by its
 //! labels. Pure.
 
 use std::collections::BTreeMap;
@@ -36,11 +36,11 @@ pub struct Ephemeral<'a> {
 /// The bounds of a pod's containers, as inspected on its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The pod's cgroup; empty where pods have none.
+    /// The pod's cgroup; empty if pods have none.
     pub cgroup_parent: String,
     /// Process limit of each container; `None` for no limit.
     pub pids_limit: Option<i64>,
-    /// Where their output goes.
+    /// Destination of their output.
     pub log_driver: LogDriver,
 }
 
@@ -61,11 +61,11 @@ pub fn as_container(added: &EphemeralContainer) -> Container {
     }
 }
 
-/// What is kept of its output, where it is kept in files.
+/// How much of its output is kept, for drivers with files.
 const LOGS: LogSettings =
     LogSettings { driver: LogDriver::JsonFile, max_bytes: Some(1024 * 1024), max_files: 5 };
 
-/// Labels of the sandbox that all containers of its pod carry.
+/// Labels of the sandbox that all containers of its pod have.
 const OF_POD: &[&str] = &[
     labels::POD_NAME,
     labels::POD_NAMESPACE,

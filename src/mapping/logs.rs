@@ -1,30 +1,29 @@
-//! Where Docker puts the output of containers: the log driver and its options. Pure.
+//! Docker's settings for the output of containers: the log driver and its options. Pure.
 
 use crate::base::order;
 use crate::pod::PodKey;
 use crate::runtime::{LogConfig, labels};
 
-/// Docker's log drivers that podkeeper gives to containers. Others send the output away from the node, and are not of
-/// its own.
+/// Docker's log drivers that podkeeper supports. Others send the output away from the node, or come from plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogDriver {
     /// A file of JSON lines, which log collectors read.
     #[default]
     JsonFile,
-    /// Files in a form of Docker's own, which take less room; only Docker reads them.
+    /// Files in Docker's own format, which take less space; only Docker reads them.
     Local,
     /// The journal of systemd, which may be in memory.
     Journald,
-    /// Nothing is kept.
+    /// The output is dropped.
     None,
 }
 
 impl LogDriver {
-    /// All of them.
+    /// All drivers.
     pub const ALL: [LogDriver; 4] =
         [LogDriver::JsonFile, LogDriver::Local, LogDriver::Journald, LogDriver::None];
 
-    /// Docker's word.
+    /// Docker's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,8 +41,8 @@ impl LogDriver {
     }
 }
 
-/// What becomes of a container's output, and how much of it is kept. A container keeps the settings it was created
-/// with: a change of them restarts nothing.
+/// Where a container's output is stored, and how much of it is kept. A container keeps the settings it was created
+/// with: changing them restarts no container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSettings {
     /// The driver is always named, because the engine's default may be one whose logs cannot be read back.
@@ -63,7 +62,7 @@ impl LogSettings {
             (LogDriver::JsonFile | LogDriver::Local, Some(bytes)) => {
                 vec![("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
             }
-            // An entry of the journal bears the tag as its SYSLOG_IDENTIFIER, and each label as a field.
+            // An entry in the journal has the tag as its SYSLOG_IDENTIFIER, and each label as a field.
             (LogDriver::Journald, _) => {
                 let fields = [labels::POD_NAMESPACE, labels::POD_NAME, labels::CONTAINER_NAME];
                 vec![("labels", fields.join(",")), ("tag", format!("{pod}/{container}"))]

@@ -1,10 +1,10 @@
-//! A desired pod -> the bodies of Docker's create calls (cri-dockerd's `core/sandbox_run.go`,
+//! Maps a desired pod to the bodies of Docker's create calls (cri-dockerd's `core/sandbox_run.go`,
 //! `core/container_create.go`). Pure: no image is looked up, no container is created, and the mapping cannot
-//! fail. Fields that cannot be mapped were refused or reported by `manifest/`; a field that is not named here
-//! is not set, so that Docker's default applies.
+//! fail. Fields that cannot be mapped were refused or reported by `manifest/`; a field that is not mentioned
+//! here is not set, so that Docker's default applies.
 //!
-//! Hostname, ports and resolver settings go on the sandbox only: on a container that joins its network they
-//! make the create fail.
+//! Hostname, ports and resolver settings belong to the sandbox only: on a container that joins its network
+//! they make the create fail.
 
 pub mod env;
 pub mod ephemeral;
@@ -52,12 +52,12 @@ pub struct MapConfig {
     pub infra_image: String,
     /// Memory of the node, bytes.
     pub node_memory: i64,
-    /// What Docker does with the output of containers.
+    /// Settings for the output of containers.
     pub logs: LogSettings,
     pub node_name: String,
     /// The node's network.
     pub network: NetworkConfig,
-    /// What pods of each source may do; here: which paths of the host they may mount.
+    /// The policy of each source's pods; here: the host paths that they may mount.
     pub policies: Arc<Policies>,
 }
 
@@ -72,7 +72,8 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
         },
         security_opt: vec!["no-new-privileges".into()],
         privileged: pod.containers().any(|(_, c)| privileged(c)),
-        // Its writable layer would be nobody's: what a container that shares its processes writes there is in no limit.
+        // Its writable layer would count for no container: a container that shares its processes could write there
+        // without a limit.
         readonly_rootfs: true,
         log_config: Some(config.logs.config(&pod.key, labels::SANDBOX_NAME)),
         runtime: runtimes::written(pod).unwrap_or_default().to_owned(),
@@ -92,19 +93,19 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
     Create { name: names::sandbox(&pod.key, &pod.uid, attempt), body: Box::new(body), needs }
 }
 
-/// The input that is determined before the create of one container.
+/// The input that is prepared before the create of one container.
 #[derive(Debug)]
 pub struct Ready<'a> {
     /// From [`crate::mapping::env::expand`].
     pub expanded: Expanded,
-    /// The pod's addresses, as far as they are known.
+    /// The known addresses of the pod.
     pub ips: &'a [String],
     /// From [`mounts::of`].
     pub mounts: Mounts,
 }
 
 /// The create call of one container that joins the sandbox; `None` when the pod has no container at that
-/// place.
+/// index.
 #[must_use]
 pub fn container(
     pod: &DesiredPod,
@@ -138,7 +139,7 @@ pub fn container(
     let termination_mount = termination_path.zip(shown).map(|(source, shown)| {
         Mount::bind(source.to_string_lossy().into_owned(), termination::target(shown))
     });
-    // A volume mounted at that very path takes precedence.
+    // A volume mounted at the same path takes precedence.
     let termination_mount =
         termination_mount.filter(|own| !mounts.mounts.iter().any(|mount| mount.target == own.target));
     let termination_file = termination_mount.is_some().then_some(termination_file);
@@ -175,7 +176,7 @@ pub fn container(
     Some(Create { name, body: Box::new(body), needs })
 }
 
-/// The word for a kind in label [`labels::KIND`].
+/// The name of a kind in label [`labels::KIND`].
 #[must_use]
 pub fn kind_word(kind: ContainerKind) -> &'static str {
     match kind {
@@ -198,7 +199,7 @@ fn privileged(container: &Container) -> bool {
     container.security_context.as_ref().is_some_and(|context| flag(context.privileged))
 }
 
-/// The namespaces of a container that joins a sandbox; with `target`, it sees the processes of this container.
+/// The namespaces of a container that joins a sandbox; with `target`, it shares that container's process namespace.
 fn joined(pod: &DesiredPod, sandbox: &str, target: Option<&str>) -> Namespaces {
     let joined = format!("container:{sandbox}");
     let pid_mode = match target {
@@ -215,16 +216,16 @@ fn joined(pod: &DesiredPod, sandbox: &str, target: Option<&str>) -> Namespaces {
     }
 }
 
-/// The image's own health check would wake the node for a result that podkeeper does not use.
+/// Disables the image's own health check, which would wake the node for a result that podkeeper does not use.
 fn no_healthcheck() -> Healthcheck {
     Healthcheck { test: vec!["NONE".into()] }
 }
 
-/// The pod's own labels and annotations as far as there is room, overridden by ours. Docker sends all labels
-/// of a container with each of its events and in every list, so long ones are left out.
+/// The pod's own labels and annotations, as far as there is room, overridden by podkeeper's. Docker sends
+/// all labels of a container with each of its events and in every list, so long ones are left out.
 fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMap<String, String> {
     let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
-    // For these keys only the annotations count, which podkeeper writes.
+    // For these keys only the annotations are used, which podkeeper writes.
     let theirs =
         theirs.filter(|(key, _)| ![labels::ASSIGNED_DEVICES, labels::RUNTIME].contains(&key.as_str()));
     let notes = pod.metadata.annotations.iter().flatten();
@@ -308,7 +309,7 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
     }
 }
 
-/// Writes every label that is read back, empty where there is no value: otherwise Docker would take the
+/// Writes every label that is read back, empty if it has no value: otherwise Docker would use the
 /// image's label. So a label that is read back never comes from an image.
 fn seal(all: &mut BTreeMap<String, String>) {
     for key in labels::OURS {
@@ -316,8 +317,8 @@ fn seal(all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Adds a value whose length the manifest chooses, unless it is too long. Without it, an orphaned container
-/// stops without its preStop hook.
+/// Adds a value whose length the manifest determines, unless it is too long. Without it, an orphaned
+/// container stops without its preStop hook.
 fn put_short(all: &mut BTreeMap<String, String>, key: &str, value: String) {
     if value.len() <= limits::LABEL_OURS {
         put(all, key, value);

@@ -68,7 +68,7 @@ fn options(mount: &VolumeMount, read_only: bool) -> Option<BindOptions> {
     let recursive = mount.recursive_read_only.as_deref();
     let options = BindOptions {
         propagation,
-        // `IfPossible` sets neither: newer versions of Docker do it by default where they can.
+        // `IfPossible` sets neither: newer versions of Docker do it by default if they can.
         read_only_force_recursive: read_only && recursive == Some("Enabled"),
         read_only_non_recursive: read_only && !matches!(recursive, Some("Enabled" | "IfPossible")),
     };
@@ -94,7 +94,7 @@ fn sub_path(mount: &VolumeMount, env: &[String]) -> Result<Option<String>, Strin
     Ok(Some(path))
 }
 
-/// `$(NAME)` with the value of the environment; an unknown name is an error here.
+/// Replaces `$(NAME)` by the value in the environment; an unknown name is an error here.
 fn expand(text: &str, env: &[String]) -> Result<String, String> {
     let mut missing = Vec::new();
     let out = references(text, |name, out| {

@@ -1,5 +1,5 @@
-//! A container to be created: the body for Docker, and the things that must exist on the node before it is
-//! sent. Plain data: the worker's thread provides them.
+//! A container to be created: the body for Docker, and the prerequisites on the node. Plain data: the
+//! worker's thread provides them.
 
 use crate::network::Wanted;
 use crate::runtime::CreateBody;
@@ -17,10 +17,10 @@ pub struct Create {
     pub needs: Needs,
 }
 
-/// Prerequisites of a create on the node. They are not sent.
+/// Prerequisites of a create on the node. They are not sent to Docker.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Needs {
-    /// Termination file to create; when that fails its mount is left out.
+    /// Termination file to create; if that fails, its mount is left out.
     pub termination_file: Option<LogFile>,
     /// Resolver settings and hosts file.
     pub network: Option<Wanted>,

@@ -63,7 +63,7 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
     };
     body.networking_config = network.map(|network| endpoint(network, pod, config, node));
     body.hostname = host_name(pod, config).filter(|_| own);
-    // A plugin has them: Docker would take them, to no effect.
+    // A plugin maps the ports: Docker would accept them, without effect.
     let bindings = if by_plugins { BTreeMap::new() } else { port_bindings(pod) };
     if by_plugins {
         body.labels.insert(labels::NETWORK.to_owned(), labels::NETWORK_CNI.to_owned());
@@ -95,8 +95,8 @@ pub(super) fn container(
     }
 }
 
-/// The pod's hosts file, with these addresses. A name that is withheld is another pod's, and must not lead to this one
-/// here either.
+/// The pod's hosts file, with these addresses. A withheld name belongs to another pod, and must not resolve to this
+/// pod here either.
 #[must_use]
 pub fn hosts_file(pod: &DesiredPod, ips: &[String], config: &NetworkConfig) -> hosts::HostsFile {
     let (host, domain) = host_and_domain(pod, config);
@@ -107,9 +107,9 @@ pub fn hosts_file(pod: &DesiredPod, ips: &[String], config: &NetworkConfig) -> h
     hosts::file(pod, ips, &host, &domain)
 }
 
-/// The host name of a sandbox with its own network. On a user-defined network Docker answers with it, too: one
-/// that is withheld gives way to the pod's full name, that to the same with the namespace, and that to Docker's
-/// choice, the container's short id.
+/// The host name of a sandbox with its own network. On a user-defined network Docker resolves this name, too: a
+/// withheld name is replaced by the pod's full name, that by the same with the namespace, and that by Docker's choice,
+/// the container's short id.
 fn host_name(pod: &DesiredPod, config: &NetworkConfig) -> Option<String> {
     // When the name is too long, the sandbox is not created.
     let wanted = kernel_name(pod, config).unwrap_or_else(|_| pod.hostname());
@@ -119,7 +119,7 @@ fn host_name(pod: &DesiredPod, config: &NetworkConfig) -> Option<String> {
     std::iter::once(wanted).chain(others).find(|name| !is_withheld(pod, name))
 }
 
-/// The spelling in which names are compared: Docker's resolver ignores the case.
+/// The form in which names are compared: Docker's resolver ignores case.
 #[must_use]
 pub fn folded(name: &str) -> String {
     name.to_ascii_lowercase()
@@ -129,7 +129,7 @@ fn is_withheld(pod: &DesiredPod, name: &str) -> bool {
     pod.withheld.contains(&folded(name))
 }
 
-/// The pod on a Docker network, with the names that it gets there.
+/// The pod's endpoint on a Docker network, with its names there.
 fn endpoint(
     network: &DockerNetwork,
     pod: &DesiredPod,
@@ -138,17 +138,16 @@ fn endpoint(
 ) -> NetworkingConfig {
     let host = pod.hostname();
     let own = [written_name(&pod.key, pod.source, node), pod.key.name.as_str(), host.as_str()];
-    // A name with a dot that stands alone is like that of a machine elsewhere, `google.com`, and would hide it from
-    // every pod on the network. With the namespace behind it, it is one of ours.
+    // A single name with a dot looks like an external host name, such as `google.com`, and would hide that host from
+    // every pod on the network. With the namespace appended, it is one of ours.
     let is_foreign = |name: &str| name.contains('.') && own.contains(&name);
     let mut aliases = names(pod, config, node);
     aliases.retain(|name| !is_withheld(pod, name) && !is_foreign(name));
     NetworkingConfig { endpoints_config: order::map([(network.name.clone(), Endpoint { aliases })]) }
 }
 
-/// The names that a pod of its own network asks for on a Docker network, its host name among them, each once:
-/// its name in the manifest, its name on the node and its host name, each also with the namespace, and the names
-/// that a cluster's DNS would have.
+/// The names that a pod with its own network requests on a Docker network, each once: its name in the manifest, its
+/// name on the node and its host name, each also with the namespace, and the names that a cluster's DNS would have.
 #[must_use]
 pub fn names(pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Vec<String> {
     let (host, domain) = host_and_domain(pod, config);
@@ -166,7 +165,7 @@ pub fn names(pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Vec<String
     aliases
 }
 
-/// Those of [`names`] that follow from the identity and the source alone.
+/// The part of [`names`] that follows from the identity and the source alone.
 #[must_use]
 pub fn names_of_key(key: &PodKey, source: Source, node: &str) -> Vec<String> {
     let (written, full) = (written_name(key, source, node), key.name.as_str());
@@ -184,8 +183,8 @@ fn written_name<'a>(key: &'a PodKey, source: Source, node: &str) -> &'a str {
     short.filter(|name| source != Source::Api && !name.is_empty()).unwrap_or(name)
 }
 
-/// Host ports of regular containers and sidecars, which live as long as the pod. Empty with host network,
-/// where a container's port is the host's already.
+/// Host ports of regular containers and of sidecars, which run as long as the pod. Empty with host
+/// network, where a container's port is the host's port already.
 fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
     let mut found: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
     if pod.host_network() {
@@ -206,7 +205,7 @@ fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
     found
 }
 
-/// `80/tcp`; a protocol that Docker does not know becomes tcp.
+/// `80/tcp`; a protocol that Docker does not support becomes tcp.
 fn port_key(port: &ContainerPort) -> String {
     let protocol = match port.protocol.as_deref() {
         Some("UDP") => "udp",
@@ -310,7 +309,7 @@ mod tests {
         );
     }
 
-    /// Docker 20.10 answers with a container's host name as with an alias, whatever its case.
+    /// Docker 20.10 resolves a container's host name like an alias, regardless of case.
     #[test]
     fn a_withheld_name_is_neither_an_alias_nor_the_host_name() {
         let of = |spec: &str, withheld: &[&str]| {

@@ -1,7 +1,7 @@
-//! A container from Docker -> [`Owned`], or `None` when it is foreign. Pure.
+//! Reads a container from Docker as [`Owned`]; `None` when it is foreign. Pure.
 //!
-//! Only our labels decide, and the Docker name where a label of ours is damaged: fields of the create body
-//! that inspect echoes are not believed (invariant 4), because engines and kernels alter them.
+//! Only podkeeper's labels decide, and the Docker name if one of them is damaged: fields of the create body in
+//! an inspect are not trusted (invariant 4), because engines and kernels alter them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, names};
 
 /// Reads an entry of the container list. A list has no times, addresses or failed starts; only
-/// [`from_detail`] knows them.
+/// [`from_detail`] has them.
 #[must_use]
 pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned> {
     let ours = ParsedLabels::read(&summary.labels, &summary.name, root_dir)?;
@@ -57,8 +57,8 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     let host_network = ours.host_network.unwrap_or(detail.host_config.network_mode == "host");
     let ips = if host_network || ours.is_by_plugins() { Vec::new() } else { detail.ips.clone() };
     let link = match detail.networks {
-        // Docker notes the time of a start when it is over. After its own end it finds a process that runs, and
-        // not what it had prepared for it.
+        // Docker records the time of a start when it is complete. After its own restart it finds a running
+        // process, but not the data that it had prepared for it.
         _ if detail.start_unfinished => Link::Unfinished,
         _ if host_network || ours.is_by_plugins() => Link::Untold,
         _ if !ips.is_empty() => Link::Up,
@@ -116,7 +116,7 @@ fn exit_code(status: &str) -> Option<i64> {
     rest.split_once(')')?.0.parse().ok()
 }
 
-/// The values of our labels, completed from the Docker name.
+/// The values of podkeeper's labels, completed from the Docker name.
 struct ParsedLabels<'a> {
     key: PodKey,
     uid: &'a str,
@@ -129,8 +129,8 @@ struct ParsedLabels<'a> {
 }
 
 impl<'a> ParsedLabels<'a> {
-    /// `None` for a container of another root directory or without our labels, and when neither label nor
-    /// name tells what it is: then leaving it alone is the only safe thing.
+    /// `None` for a container of another root directory or without podkeeper's labels, and when neither label
+    /// nor name identifies it: then it is safest to leave it alone.
     fn read(
         all: &'a BTreeMap<String, String>,
         docker_name: &'a str,
@@ -164,12 +164,12 @@ impl<'a> ParsedLabels<'a> {
         })
     }
 
-    /// Of a sandbox: Docker does not know its network.
+    /// For a sandbox: whether Docker does not manage its network.
     fn is_by_plugins(&self) -> bool {
         self.labels.get(labels::NETWORK).is_some_and(|network| network == labels::NETWORK_CNI)
     }
 
-    /// Of a sandbox.
+    /// The deadline of a sandbox.
     fn deadline(&self) -> Option<Box<Deadline>> {
         let since = self.labels.get(labels::ACTIVE_SINCE).and_then(|text| {
             let (boot, up) = text.split_once('/').filter(|(boot, _)| !boot.is_empty())?;
@@ -199,7 +199,8 @@ impl<'a> ParsedLabels<'a> {
             };
             Role::Sandbox { host_network, ips, link, kept }
         } else {
-            // A damaged kind counts as regular: such a container stops first, and no other one waits for it.
+            // A damaged kind counts as regular: such a container stops first, and no other container waits for
+            // it.
             let (kind, index) = text(labels::KIND).and_then(kind).unwrap_or((ContainerKind::Regular, 0));
             Role::Container {
                 name: self.container.into(),

@@ -1,9 +1,9 @@
-//! securityContext -> Docker's fields. Pure: a seccomp profile of the node is only named; the code that sends
-//! the create reads it.
+//! Maps securityContext to Docker's fields. Pure: a seccomp profile of the node is only named; the code that
+//! sends the create reads it.
 //!
 //! Upstream: `pkg/securitycontext/util.go`, `pkg/kubelet/kuberuntime/security_context.go`, cri-dockerd's
-//! `core/security_context.go`. A container that asks for no seccomp profile keeps Docker's default one, where
-//! the kubelet would run it unconfined: an omitted field must not weaken a container.
+//! `core/security_context.go`. A container without a seccomp profile keeps Docker's default one, while the
+//! kubelet would run it unconfined: an omitted field must not weaken a container.
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Capabilities, Container, PodSecurityContext, SELinuxOptions, SeccompProfile,
@@ -58,7 +58,7 @@ impl<'a> Effective<'a> {
     }
 }
 
-/// The user a container runs as.
+/// The user that a container runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum User {
     /// Docker's `User`; `None`: the image's user.
@@ -157,8 +157,8 @@ pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) -> 
     seccomp_profile
 }
 
-/// Sets the sandbox's security fields: user and groups (files it makes in shared namespaces belong to them),
-/// SELinux labels, and all sysctls, because they belong to its namespaces.
+/// Sets the sandbox's security fields: user and groups (files that it creates in shared namespaces belong to
+/// them), SELinux labels, and all sysctls, because they belong to its namespaces.
 pub fn apply_sandbox(body: &mut CreateBody, pod: &DesiredPod) {
     let Some(context) = &pod.spec.security_context else { return };
     if let Some(user) = context.run_as_user {
@@ -203,7 +203,7 @@ fn app_armor<'a>(
     })
 }
 
-/// True when the pod has a profile that only a kernel with AppArmor can enforce.
+/// Whether the pod has a profile that only a kernel with AppArmor can enforce.
 #[must_use]
 pub fn needs_app_armor(pod: &DesiredPod) -> bool {
     pod.containers().any(|(_, container)| {

@@ -50,7 +50,7 @@ pub(crate) fn config() -> MapConfig {
     }
 }
 
-/// The same as [`super::container`], of a pod that needs no local object.
+/// Like [`super::container`], for a pod that needs no local object.
 pub(crate) fn container(
     pod: &DesiredPod,
     at: StartRef,
@@ -107,7 +107,7 @@ fn objects(input: &Path) -> Objects {
     decoded.objects.into_iter().map(|object| (object.key.clone(), object)).collect()
 }
 
-/// Places of all containers, as the plan would name them.
+/// The indexes of all containers, as the plan would give them.
 fn places(pod: &DesiredPod) -> Vec<StartRef> {
     let init = pod.init_containers().iter().enumerate();
     let init = init.map(|(index, c)| StartRef { kind: init_kind(c), index });
@@ -120,7 +120,7 @@ fn golden_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/docker")
 }
 
-/// Every `<case>.pod.json` gives `<case>.docker.json`: name and body of the sandbox (attempt 2) and of
+/// Every `<case>.pod.json` maps to `<case>.docker.json`: name and body of the sandbox (attempt 2) and of
 /// each container (attempt 3).
 #[test]
 fn golden() {
@@ -188,7 +188,7 @@ fn our_labels_win_whatever_the_user_wrote() {
     let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
     pod.metadata.labels = Some(stolen(""));
     pod.metadata.annotations = Some(stolen(labels::ANNOTATION));
-    // Labels made of annotations: podkeeper itself writes these now.
+    // Labels from annotations: podkeeper itself writes these now.
     for own in [devices::ASSIGNED, CONFIG_SEEN] {
         pod.metadata.annotations.as_mut().unwrap().remove(own);
     }

@@ -9,7 +9,7 @@ use crate::manifest::static_pod::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFI
 use crate::merge::Op;
 use crate::pod::{DesiredPod, Source};
 
-/// Annotations that the agent writes; they are not part of what the user means. `config.hash` is, and counts.
+/// Annotations that the agent writes; they are not part of the user's intent. `config.hash` is part of it.
 const LOCAL: [&str; 3] = [CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR];
 
 /// The change of a pod whose UID stays: `None` when no reader needs to know. Both pods are annotated.
@@ -22,7 +22,7 @@ pub fn outcome(old: &DesiredPod, new: &DesiredPod) -> Option<Op> {
     (moved || old.status != new.status).then_some(Op::Reconcile)
 }
 
-/// Whether the two differ in what the kubelet calls "meaningful". `None` and empty maps are equal.
+/// Whether the two differ in fields that the kubelet calls "meaningful". `None` and empty maps are equal.
 fn means_other(old: &DesiredPod, new: &DesiredPod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.deletion_timestamp != b.deletion_timestamp
@@ -36,12 +36,12 @@ fn meant(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&Strin
     all.into_iter().flatten().filter(|(key, _)| !LOCAL.contains(&key.as_str()))
 }
 
-/// What a source may have for its pods, whatever their manifests say.
+/// The bounds of a source for its pods, which override their manifests.
 #[derive(Debug, Clone, Copy)]
 pub struct Most {
     /// The highest priority.
     pub priority: i32,
-    /// The longest grace, seconds.
+    /// The longest grace period, seconds.
     pub grace: u32,
 }
 
@@ -57,9 +57,9 @@ impl Most {
     }
 }
 
-/// The pod as the other rooms see it: owned by `source`, with its local annotations and its UID, which is an
-/// older one when the pod moved here. `old` is the stored version with the same UID: its first-seen time (and
-/// mirror hash) stay.
+/// The pod in the form for other rooms: owned by `source`, with its local annotations and its UID, which is
+/// an older one if the pod moved here. `old` is the stored version with the same UID: its first-seen time
+/// (and mirror hash) are kept.
 pub fn annotate(
     raw: &DesiredPod,
     uid: &str,

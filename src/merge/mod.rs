@@ -1,11 +1,11 @@
-//! One set for each source -> one map of wanted pods, and typed changes (upstream
+//! Merges one set for each source into one map of wanted pods, and typed changes (upstream
 //! `pkg/kubelet/config/config.go`). Pure.
 //!
 //! Identity is namespace/name across all sources: of several pods that claim one name, one holds it and the
 //! others wait, remembered from their source's last set. Only a source's own full set removes its pods
 //! (invariant 2).
 //!
-//! Never here: reading anything, starting anything, wall-clock order.
+//! Never here: reading, starting, wall-clock order.
 
 mod compare;
 mod names;
@@ -44,8 +44,8 @@ pub enum Op {
     Remove,
     /// The meaning is the same: only the status, the source or the file changed.
     Reconcile,
-    /// From the last good store, before the source itself has answered: handled like Add, but does not make
-    /// the source ready.
+    /// From the store of last good versions, before the source itself has answered: handled like Add, but
+    /// does not make the source ready.
     Restore,
 }
 
@@ -79,9 +79,9 @@ struct Known {
     ready: bool,
     /// Whether it has sent a set, restored ones included.
     spoke: bool,
-    /// Pods that it wants, losers included, in order of origin.
+    /// Pods that it wants, including those without their name, in order of origin.
     claims: Vec<Arc<DesiredPod>>,
-    /// Its local objects, losers included, in order of origin.
+    /// Its local objects, including those without their name, in order of origin.
     objects: Vec<Arc<LocalObject>>,
     /// [`PodSet::broken`].
     broken: BTreeSet<String>,
@@ -111,7 +111,7 @@ pub struct Merge {
     objects: Arc<Scopes>,
     /// Pods that ran when the daemon started, for names without a holder.
     running: Table<PodKey, Running>,
-    /// Of these only the highest priorities that count: what a pod may be has been judged before.
+    /// Only the highest priorities of these are used; other rules were checked before.
     policies: Arc<Policies>,
 }
 
@@ -125,7 +125,7 @@ impl Merge {
         Merge { sources, holders, objects: Arc::default(), running, policies: Arc::default() }
     }
 
-    /// The same where sources may have only such priorities.
+    /// The same merge, with the bounds of these policies.
     #[must_use]
     pub fn under(self, policies: Arc<Policies>) -> Merge {
         Merge { policies, ..self }
@@ -138,8 +138,8 @@ impl Merge {
         known.into_iter().any(|claim| !set.pods.iter().any(|pod| pod.key == claim.key))
     }
 
-    /// Takes the complete set of one source. Returns the changes in delivery order: Remove, Add, Update,
-    /// Delete, Reconcile.
+    /// Takes the complete set of one source. Returns the changes in order of delivery: Remove, Add,
+    /// Update, Delete, Reconcile.
     ///
     /// A name that moves to another UID is a Remove and an Add. `seen` is only shown.
     pub fn full(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
@@ -151,8 +151,8 @@ impl Merge {
         Self::tell(diff, Op::Add)
     }
 
-    /// Takes the set that the last good store held for a source: `Restore`, and the source stays not ready.
-    /// Does nothing when the source has already sent a full set.
+    /// Takes a source's set from the store of last good versions: `Restore`, and the source stays not
+    /// ready. Does nothing when the source has already sent a full set.
     pub fn restore(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
         let Some(known) = self.sources.get_mut(&source).filter(|k| !k.ready) else { return Vec::new() };
         known.take(source, set, &self.holders, &self.objects);
@@ -161,15 +161,15 @@ impl Merge {
         Self::tell(diff, Op::Restore)
     }
 
-    /// Takes the pods that run (from Docker's labels, at the start). Of two claims of one name in one source,
-    /// the running pod keeps the name, and a pod that moved between sources is recognised. A name may move
+    /// Takes the running pods (from Docker's labels, at the start). Of two claims of one name in one source,
+    /// the running pod keeps the name, and a pod that moved between sources is recognized. A name may move
     /// from one claim to another.
     pub fn running(&mut self, found: &Table<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
         self.running.clone_from(found);
         Self::tell(self.resolve(seen), Op::Add)
     }
 
-    /// The same as its source says it, whatever that source may have.
+    /// The pod as its source wrote it, without the source's bounds.
     #[must_use]
     pub fn as_written(&self, key: &PodKey) -> Option<&DesiredPod> {
         self.holders.get(key).map(|holder| &*holder.raw)
@@ -204,7 +204,7 @@ impl Merge {
         self.sources.values().all(|k| k.ready)
     }
 
-    /// How many pods and objects a source holds, losers included.
+    /// Number of pods and objects of a source, including those without their name.
     #[must_use]
     pub fn claims(&self, source: Source) -> usize {
         self.sources.get(&source).map_or(0, |k| k.claims.len().saturating_add(k.objects.len()))
@@ -219,14 +219,14 @@ impl Merge {
         })
     }
 
-    /// Whether this path of a source cannot be read well ([`PodSet::broken`]).
+    /// Whether this path of a source cannot be read properly ([`PodSet::broken`]).
     #[must_use]
     pub fn is_broken(&self, source: Source, path: &str) -> bool {
         self.sources.get(&source).is_some_and(|k| k.broken.contains(path))
     }
 
-    /// Whether a pod that was made from this path of a source may still be wanted by what cannot be read now: the path
-    /// itself, or something of unknown name beside it.
+    /// Whether a pod from this path of a source may still be wanted by content that cannot be read now: the path
+    /// itself, or a file of unknown name beside it.
     #[must_use]
     pub fn may_be_wanted(&self, source: Source, path: &str) -> bool {
         let is_below =
@@ -234,9 +234,9 @@ impl Merge {
         self.is_broken(source, path) || self.sources.get(&source).filter(is_below).is_some()
     }
 
-    /// Problems of pods or objects with the same name: the losers, and which one holds the name. Also one UID
-    /// under several names, changes of immutable objects, and sources that want more than they may have. At
-    /// most [`limits::PROBLEMS_PER_SOURCE`].
+    /// Problems of pods or objects with the same name: the ones without the name, and the holder. Also the
+    /// same UID under several names, changes of immutable objects, and sources that want more than their
+    /// bounds. At most [`limits::PROBLEMS_PER_SOURCE`].
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let crowded = self.sources.values().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects));
@@ -244,7 +244,8 @@ impl Merge {
         found.extend(names::problems(claims(&self.sources), &self.holders));
         found.extend(objects::problems(object_claims(&self.sources), &self.objects));
         if found.len() > limits::PROBLEMS_PER_SOURCE {
-            // A warning of the holder comes with each pod that is ignored: no pod is ignored untold for its sake.
+            // Each ignored pod causes a warning for the holder, too; such warnings must not displace the error of an
+            // ignored pod.
             order::sort_by_key(&mut found, |problem| problem.severity);
         }
         found.truncate(limits::PROBLEMS_PER_SOURCE);
@@ -257,7 +258,7 @@ impl Merge {
         }
     }
 
-    /// Chooses the holder of every name from the last sets of all sources, and compares with before.
+    /// Chooses the holder of every name from the last sets of all sources, and compares with the previous holders.
     fn resolve(&mut self, seen: Timestamp) -> Diff {
         let mut diff = Diff::default();
         let silent: Vec<Source> = self.sources.iter().filter(|(_, k)| !k.spoke).map(|(s, _)| *s).collect();
@@ -272,7 +273,7 @@ impl Merge {
         for (key, claim) in winners {
             let raw = Arc::clone(claim.pod);
             let uid = names::uid(claim, self.holders.get(key), self.running.get(key)).to_owned();
-            // An earlier daemon saw a running pod first.
+            // An earlier daemon saw the running pod first.
             let ran = self.running.get(key).filter(|ran| ran.uid == uid).and_then(|ran| ran.seen);
             let seen = ran.unwrap_or(seen);
             let most = compare::Most {
@@ -324,8 +325,8 @@ impl Merge {
 }
 
 impl Known {
-    /// Takes over a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then other
-    /// versions of them, then the first in order: one manifest too many never stops a running pod.
+    /// Takes over a set. Over [`limits::PODS_PER_SOURCE`], the pods that hold their names stay, then
+    /// other versions of them, then the first in order: one manifest too many never stops a running pod.
     fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Scopes) {
         self.spoke = true;
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
@@ -376,7 +377,7 @@ fn object_claims(sources: &Table<Source, Known>) -> impl Iterator<Item = ObjectC
     })
 }
 
-/// By origin, then by name and UID.
+/// Order by origin, then by name and UID.
 fn in_place(a: &Arc<DesiredPod>, b: &Arc<DesiredPod>) -> Ordering {
     (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid))
 }

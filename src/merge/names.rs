@@ -1,15 +1,15 @@
 //! Which pod holds a name. Several manifests, in one source or in several, may claim one namespace/name.
 //! There is exactly one holder (invariant 1), and the order of arrival inside a set never decides which one.
 //!
-//! The rule: a file wins over a URL, and a URL over the API, whichever came first, so that the running pods
-//! follow from what the sources hold and not from which one answered sooner. Within one source
-//! (kubernetes/kubernetes#136962): the running pod keeps its name; an edit follows its file; else the first
-//! by path.
+//! The rule: a file takes precedence over a URL, and a URL over the API, regardless of which came first, so
+//! that the running pods follow from the content of the sources and not from the order of their answers.
+//! Within one source (kubernetes/kubernetes#136962): the running pod keeps its name; an edit follows its
+//! file; otherwise the first by path.
 //!
 //! A running pod of a source that has not reported since the daemon started is not replaced by one of a later
 //! source: it may still be wanted.
 //!
-//! A pod that another source takes over word for word stays the same pod: it keeps its UID, and no container
+//! A pod that another source takes over unchanged stays the same pod: it keeps its UID, and no container
 //! restarts.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Claim<'a> {
 /// The pod that has the name.
 #[derive(Debug)]
 pub struct Holder {
-    /// With the merge's annotations: what other rooms see.
+    /// With the merge's annotations, as other rooms see it.
     pub pod: Arc<DesiredPod>,
     /// As its source sent it in its last set.
     pub raw: Arc<DesiredPod>,
@@ -40,8 +40,8 @@ pub struct Holder {
 /// All holders, by name.
 pub type Holders = Table<PodKey, Holder>;
 
-/// Lower wins. Every component depends only on the claim or on the holder before: a set that still contains
-/// the holder cannot move the name.
+/// Lower ranks come first. Every component depends only on the claim or on the previous holder: a set that
+/// still contains the holder cannot move the name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
     source: Source,
@@ -71,8 +71,8 @@ fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&Running>
 }
 
 impl Running {
-    /// Whether the claim is the running pod, word for word, either from another source or where it had moved
-    /// to before the daemon started. A manifest that only changed its path within one source is a new pod, as
+    /// Whether the claim is the running pod, unchanged, either from another source or where it had moved to
+    /// before the daemon started. A manifest that only changed its path within one source is a new pod, as
     /// upstream (`pkg/kubelet/config/common.go`).
     fn is(&self, claim: Claim<'_>) -> bool {
         let here =
@@ -85,7 +85,7 @@ impl Running {
         self.places.iter().any(|(owner, _)| *owner < source && silent.contains(owner))
     }
 
-    /// Whether the claim is the running pod, at the same place, with other sizes of its containers.
+    /// Whether the claim is the running pod, at the same place, with different sizes of its containers.
     fn is_resized(&self, claim: Claim<'_>) -> bool {
         let here =
             |(source, path): &(Source, String)| *source == claim.source && *path == claim.pod.origin.path;
@@ -94,7 +94,7 @@ impl Running {
 }
 
 impl Holder {
-    /// Whether the claim is the holder, at the same place, with other sizes of its containers.
+    /// Whether the claim is the holder, at the same place, with different sizes of its containers.
     fn is_resized(&self, claim: Claim<'_>) -> bool {
         let (old, new) = (&self.raw, claim.pod);
         let here = self.pod.source == claim.source && old.origin.path == new.origin.path;
@@ -180,7 +180,7 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
     found
 }
 
-/// A problem with one pod as a whole.
+/// A problem about one pod as a whole.
 pub fn problem(severity: Severity, pod: &DesiredPod, message: String) -> Problem {
     Problem {
         severity,

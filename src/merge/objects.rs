@@ -1,9 +1,9 @@
-//! Local objects of each source -> one object for each name and source. The rule: the object in force stays
-//! while its source has it (an edit follows its file); else the first by origin. Sources are independent: an
-//! object of one source neither hides nor replaces one of another. Pure.
+//! Merges local objects of each source into one object for each name and source. The rule: the object in
+//! force stays while its source has it (an edit follows its file); otherwise the first by origin. Sources are
+//! independent: an object of one source neither hides nor replaces one of another. Pure.
 //!
-//! An object with `immutable: true` keeps its data until a set of its source is without it: as in the API, it
-//! is deleted and made anew, never changed.
+//! An object with `immutable: true` keeps its data until a set of its source lacks it: as in the API, it is
+//! deleted and created again, never changed.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct ObjectClaim<'a> {
     pub object: &'a Arc<LocalObject>,
 }
 
-/// Lower wins. Every component depends only on the claim or on the object in force.
+/// Lower ranks come first. Every component depends only on the claim or on the object in force.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
     other_origin: bool,
@@ -114,7 +114,7 @@ pub fn problems<'a>(
     found
 }
 
-/// A source's objects in order, within bounds: past them the objects in force stay, then the first in order.
+/// A source's objects in order, within bounds: over them, the objects in force stay, then the first in order.
 /// Also returns the problem when objects were left out.
 pub fn bounded(
     source: Source,

@@ -14,7 +14,7 @@ use crate::base::table::Table;
 use crate::manifest::static_pod::{CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
 use crate::pod::Origin;
 
-/// A pod to be written in a manifest.
+/// A pod for a manifest.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub name: &'static str,
@@ -166,10 +166,10 @@ fn the_decision_table_of_one_pod() {
     }
     check(a(), Some(a().deleted(5, 30)), "Delete[web:u1]");
     check(a(), Some(a().host("x").deleted(5, 30)), "Delete[web:u1]");
-    // A change of a pod that is being deleted is a Delete again: a shortened grace must arrive.
+    // A change of a pod that is being deleted is another Delete: a shortened grace period must be delivered.
     check(a().deleted(5, 30), Some(a().deleted(5, 1)), "Delete[web:u1]");
     check(a().deleted(5, 30), Some(a()), "Update[web:u1]");
-    // Status and meaning change together: one Update has both.
+    // If status and meaning change together, one Update has both.
     check(a(), Some(a().host("x").phase("Running")), "Update[web:u1]");
     check(a(), None, "Remove[web:u1]");
     check(a(), Some(sample("web", "u2", "/m/a.yaml")), "Remove[web:u1] Add[web:u2]");
@@ -258,7 +258,7 @@ fn source_and_first_seen_are_annotated_and_kept() {
         assert_eq!(pod.source.as_str(), source);
     };
     merge.full(Source::File, &set(Source::File, &[a()]), "2026-01-02T03:04:05.1Z".parse().unwrap());
-    // The merge writes the first-seen time, whatever the manifest says.
+    // The merge sets the first-seen time, regardless of the manifest.
     check(&merge, "file", "2026-01-02T03:04:05.100000000Z");
     merge.full(Source::File, &set(Source::File, &[a().host("x")]), at(1_900_000_000));
     check(&merge, "file", "2026-01-02T03:04:05.100000000Z");
@@ -288,7 +288,7 @@ fn past_the_bound_what_holds_its_name_stays() {
     };
     let of = |pods: Vec<Arc<DesiredPod>>| PodSet { pods, ..PodSet::default() };
     let mut merge = merge();
-    // The last ones run; then a thousand come that sort before them.
+    // The last ones run; then a thousand are added that sort before them.
     let last: Vec<_> = (1000..1010).map(|n| numbered(n, "u")).collect();
     merge.full(Source::File, &of(last), at(1));
     let edited = (1000..1010).map(|n| numbered(n, if n == 1005 { "v" } else { "u" }));
@@ -321,7 +321,7 @@ fn a_pod_that_is_resized_keeps_its_uid() {
         merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(1));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Update]);
     assert_eq!(uid(&merge), ["u1"]);
-    // Back, and once more.
+    // Back again.
     let changes =
         merge.full(Source::File, &set(Source::File, &[sized("u1", "/m/a.yaml", "s", "i:1")]), at(2));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Update]);
@@ -334,7 +334,7 @@ fn a_pod_that_is_resized_keeps_its_uid() {
     let changes =
         merge.full(Source::File, &set(Source::File, &[sized("u4", "/m/b.yaml", "t", "i:1")]), at(5));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Remove, Op::Add]);
-    // A pod that runs when the daemon starts is recognised by its labels.
+    // A pod that runs when the daemon starts is recognized by its labels.
     let mut merge = Merge::new(&[Source::File]);
     let places = [(Source::File, "/m/a.yaml".to_owned())].into();
     let found =
@@ -345,7 +345,8 @@ fn a_pod_that_is_resized_keeps_its_uid() {
     assert_eq!(uid(&merge), ["u1"]);
 }
 
-/// The age goes on after a restart of the daemon: the running pod was seen earlier, whichever is known first.
+/// The age continues after a restart of the daemon: the running pod was seen earlier, in any order of
+/// reports.
 #[test]
 fn what_runs_keeps_the_time_at_which_it_was_first_seen() {
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };

@@ -1,4 +1,4 @@
-//! The addresses of this node: those from which it reaches other hosts. No packet is sent.
+//! The addresses of this node: its source addresses for other hosts. No packet is sent.
 //!
 //! Upstream: `pkg/kubelet/nodestatus/setters.go` (`NodeAddress`), `apimachinery/pkg/util/net/interface.go`.
 
@@ -8,9 +8,9 @@ use std::path::Path;
 
 use crate::base::{limits, regular};
 
-/// Addresses that only the default route leads to: reserved for documentation.
+/// Addresses that only the default route reaches: reserved for documentation.
 const FAR: [(&str, &str); 2] = [("0.0.0.0:0", "198.51.100.1:9"), ("[::]:0", "[2001:db8::1]:9")];
-/// Prefixes of the names of interfaces that lead to no other host.
+/// Prefixes of interfaces that reach no other host.
 const INNER: &[&str] = &["lo", "docker", "br-", "veth", "virbr", "cni", "podman"];
 
 /// The node's addresses, at most one of each family, IPv4 first: `given`, or the source address of the
@@ -42,7 +42,7 @@ fn leads_out(interface: &str) -> bool {
     !INNER.iter().any(|inner| interface.starts_with(inner))
 }
 
-/// The first own address in a network that an interface is connected to, in the kernel's order of routes.
+/// The first own address in a directly connected network, in the kernel's order of routes.
 fn first_four(routes: &str, trie: &str) -> Option<Ipv4Addr> {
     let own = own_four(trie);
     routes.lines().skip(1).find_map(|line| {
@@ -57,11 +57,11 @@ fn first_four(routes: &str, trie: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// Addresses in the network namespace of a process, IPv4 first, without those that lead nowhere: of the first
-/// [`limits::NAMESPACE_TABLE`] bytes of each table, for who runs there may fill them.
+/// Addresses in the network namespace of a process, IPv4 first, without those that reach no other host; from
+/// the first [`limits::NAMESPACE_TABLE`] bytes of each table, because processes in the namespace may fill it.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn of_process(pid: u32) -> io::Result<Vec<String>> {
     let four = own_four(&table_of(pid, "fib_trie")?).into_iter().map(IpAddr::V4);
     let six = all_six(&table_of(pid, "if_inet6")?, |_| true).into_iter().map(IpAddr::V6);
@@ -71,7 +71,7 @@ pub fn of_process(pid: u32) -> io::Result<Vec<String>> {
 /// Whether the network namespace of a process has an interface of this name.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn has_interface(pid: u32, name: &str) -> io::Result<bool> {
     let table = table_of(pid, "dev")?;
     Ok(table
@@ -82,7 +82,7 @@ pub fn has_interface(pid: u32, name: &str) -> io::Result<bool> {
 fn table_of(pid: u32, name: &str) -> io::Result<String> {
     let path = format!("/proc/{pid}/net/{name}");
     let bytes = match regular::read_start(Path::new(&path), limits::NAMESPACE_TABLE) {
-        // Without IPv6 there is no such table.
+        // Without IPv6 this table does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotFound && name == "if_inet6" => Vec::new(),
         read => read?,
     };
@@ -109,7 +109,7 @@ fn first_six(table: &str) -> Option<Ipv6Addr> {
     all_six(table, leads_out).into_iter().next()
 }
 
-/// Global addresses of the interfaces that count.
+/// Global addresses of the interfaces that `counts` accepts.
 fn all_six(table: &str, counts: impl Fn(&str) -> bool) -> Vec<Ipv6Addr> {
     let address = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -125,7 +125,7 @@ fn all_six(table: &str, counts: impl Fn(&str) -> bool) -> Vec<Ipv6Addr> {
 mod tests {
     use super::*;
 
-    /// A pod with NET_ADMIN may have a million of them: the daemon is not to read them all.
+    /// A pod with NET_ADMIN may have a million addresses: the daemon must not read all of them.
     #[test]
     fn of_many_addresses_only_some_are_read() {
         let line = |n: u32| format!("  |-- {}\n     /32 host LOCAL\n", Ipv4Addr::from_bits(0x0b00_0000 + n));

@@ -1,10 +1,10 @@
-//! The network of the pods (`--docker-network`): podkeeper makes it for the first pod when it is missing, and
-//! removes it after the last one if podkeeper made it. Docker refuses the removal while another container
-//! runs in it. Networks that earlier flags made are removed once no container runs in them.
+//! The network of the pods (`--docker-network`): podkeeper creates it for the first pod if it is missing, and
+//! removes it after the last one if podkeeper created it. Docker refuses the removal while another container
+//! runs in it. Networks of earlier flags are removed once no container runs in them.
 //!
-//! Docker makes two networks of one name when asked twice at the same time, so only one thread at a time
-//! asks. Every wait has an end: a Docker that does not answer about networks delays a pod by at most
-//! [`limits::NETWORK_PATIENCE`].
+//! Docker creates two networks of the same name when asked twice at the same time, so only one thread at
+//! a time sends requests. Every wait has an end: a Docker that does not answer about networks delays a
+//! pod by at most [`limits::NETWORK_PATIENCE`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use crate::network::DockerNetwork;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
 
-/// State of the network, as far as it is known.
+/// Known state of the network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Known {
     /// Not looked at since the start, or since its removal.
     #[default]
     No,
-    /// Pods want it, and Docker did not answer, or could not make it.
+    /// Pods want it, and Docker did not answer, or could not create it.
     Failed,
     /// It existed at the last look.
     There,
@@ -30,14 +30,14 @@ enum Known {
 #[derive(Debug, Default)]
 struct State {
     known: Known,
-    /// Make it if it is missing.
+    /// Create it if it is missing.
     ensure: bool,
     /// Remove it if no pod is left.
     remove: bool,
-    /// Look for networks of earlier flags; whether some may exist.
+    /// Look for networks of earlier flags; `former`: whether some may exist.
     tidy: bool,
     former: bool,
-    /// A thread works on it.
+    /// A thread is working on it.
     runs: bool,
 }
 
@@ -85,15 +85,15 @@ impl PodNetwork {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has it made if it is missing, unless it was looked at. Waits for that, but not long: a sandbox that
-    /// starts without its network has it made, and is started again.
+    /// Makes the thread create the network if it is missing, unless it is known to exist. Waits for that, for a
+    /// bounded time: a sandbox that starts without its network causes its creation, and is started again.
     pub fn before_a_pod(network: &Arc<PodNetwork>) {
         if network.wanted.is_none() {
             return;
         }
         let known = {
             let mut state = network.lock();
-            // A network that is being removed right now must be made again.
+            // A network that is being removed right now must be created again.
             state.ensure |= state.known == Known::No || state.runs;
             if state.ensure { Known::No } else { state.known }
         };
@@ -106,9 +106,9 @@ impl PodNetwork {
         drop(network.done.wait_timeout_while(state, limits::NETWORK_PATIENCE, waits));
     }
 
-    /// A sandbox is about to be made that wants this network (`mode`: as in `HostConfig.NetworkMode`). Where the
-    /// network could not be made, Docker may answer again and nobody has noticed yet: it is asked once more, and
-    /// waited for as for a pod.
+    /// A sandbox is about to be made that wants this network (`mode`: as in `HostConfig.NetworkMode`). If the
+    /// network could not be created before, Docker may answer again by now: it is asked once more, with the same
+    /// wait as for a pod.
     pub fn before_a_sandbox(network: &Arc<PodNetwork>, mode: &str) {
         let is_wanted = network.wanted.as_ref().is_some_and(|wanted| wanted.name == mode);
         if !is_wanted || network.lock().known != Known::Failed {
@@ -119,14 +119,14 @@ impl PodNetwork {
         network.wait_until_there();
     }
 
-    /// Waits for the work under way, but not long.
+    /// Waits for the work in progress, for a bounded time.
     fn wait_until_there(&self) {
         let waits = |state: &mut State| state.runs && (state.ensure || state.known != Known::There);
         drop(self.done.wait_timeout_while(self.lock(), limits::NETWORK_PATIENCE, waits));
     }
 
-    /// Docker answers again, or for the first time: has the network made that pods wait for, and removes
-    /// those of earlier flags. Waits for the network of the pods, but not long: pods start after this call.
+    /// Docker answers again, or for the first time: creates the network that pods wait for, and removes those of
+    /// earlier flags. Waits for the pods' network, for a bounded time: pods start after this call.
     pub fn connected(network: &Arc<PodNetwork>) {
         let mut state = network.lock();
         let wanted = state.known == Known::Failed;
@@ -139,7 +139,7 @@ impl PodNetwork {
         }
     }
 
-    /// Has it removed if no pod is left and podkeeper made it.
+    /// Makes the thread remove it if no pod is left and podkeeper created it.
     pub fn after_a_pod(network: &Arc<PodNetwork>) {
         let mut state = network.lock();
         state.remove |= network.wanted.is_some();
@@ -148,7 +148,7 @@ impl PodNetwork {
         PodNetwork::work(network);
     }
 
-    /// Has it made if it is missing; does not wait.
+    /// Makes the thread create it if it is missing; does not wait.
     pub fn ensure_soon(network: &Arc<PodNetwork>) {
         network.lock().ensure |= network.wanted.is_some();
         PodNetwork::work(network);
@@ -176,7 +176,7 @@ impl PodNetwork {
         }
     }
 
-    /// The next task; with none left, the thread counts as ended.
+    /// The next task; if there is none, the thread counts as ended.
     fn next(&self) -> Option<Task> {
         let mut state = self.lock();
         let task = state.next();
@@ -193,7 +193,7 @@ impl PodNetwork {
                 let known = if looked.is_ok() { Known::There } else { Known::Failed };
                 let before = std::mem::replace(&mut self.lock().known, known);
                 if let Err(error) = looked {
-                    // Each try of a sandbox asks again while Docker is away: the log says it once.
+                    // Each try of a sandbox repeats this while Docker is away: it is logged once.
                     let level = if before == Known::Failed { log::Level::Debug } else { log::Level::Warn };
                     log::log!(level, "network {} of the pods: {error}; tried again later", wanted.name);
                 }
@@ -224,7 +224,7 @@ impl PodNetwork {
     }
 
     /// Removes podkeeper's networks that the current flags do not name. Docker refuses while a pod of an
-    /// earlier daemon runs in one; the removal is then tried again after the next pod.
+    /// earlier daemon runs in one; then the removal is tried again after the next pod.
     fn remove_former(&self) {
         let Ok(Reply::Networks(found)) = self.docker.call(&Call::NetworkList { labels: vec![self.label()] })
         else {

@@ -1,7 +1,7 @@
 //! The I/O of this room: files of pods below `ROOT/pods/<uid>`, and files that are read from the node.
 //!
-//! Files are changed in place, for they are mounted into containers: a container would not see a file that
-//! replaces one. A file that has the content already is not written.
+//! Files are changed in place, because they are mounted into containers: a container would not see a
+//! replaced file. An unchanged file is not written.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -21,11 +21,11 @@ use crate::termination::files::Files;
 
 /// Path of the resolver file in a container.
 const RESOLVER_TARGET: &str = "/etc/resolv.conf";
-/// The node's own file, which Docker starts from too.
+/// The node's own file, on which Docker bases its files, too.
 const NODE_RESOLVER: &str = "/etc/resolv.conf";
-/// The only server in that file with systemd-resolved: only the node itself can ask it.
+/// The only server in that file with systemd-resolved: it answers only the node itself.
 const STUB: &str = "127.0.0.53";
-/// The servers behind that stub.
+/// The file with the servers behind that stub.
 const BEHIND_STUB: &str = "/run/systemd/resolve/resolv.conf";
 
 /// Files of the pods of one node. Clones share the state.
@@ -45,11 +45,11 @@ impl NodeFiles {
         NodeFiles { root, config, files, said: Arc::default() }
     }
 
-    /// Writes the files that a create body needs, just before it is sent. Returns the events for the pod.
+    /// Writes the files for a create body, just before it is sent. Returns the events for the pod.
     ///
     /// # Errors
     /// A file cannot be read or written, and why: the container would see wrong names or addresses, so it
-    /// must not be made.
+    /// must not be created.
     pub fn prepare(&self, wanted: &Wanted, body: &mut CreateBody) -> Result<Vec<Words>, String> {
         if let Some(hosts) = &wanted.hosts {
             self.write_hosts(hosts)?;
@@ -71,7 +71,7 @@ impl NodeFiles {
         let Resolver { servers, searches, options } = formed.resolver;
         host_config.resolver.dns =
             servers.into_iter().filter(|s| s.parse::<std::net::IpAddr>().is_ok()).collect();
-        // With an empty list Docker would take the node's; `.` means none.
+        // With an empty list Docker would use the node's; `.` means none.
         host_config.resolver.dns_search = if searches.is_empty() { vec![".".to_owned()] } else { searches };
         host_config.resolver.dns_options = options;
         let mut told: Vec<Words> = formed.omitted.into_iter().map(words::dns_config).collect();
@@ -123,12 +123,12 @@ impl NodeFiles {
         Mount::bind(source, target.to_owned())
     }
 
-    /// Drops the files of a pod that is gone.
+    /// Removes the files of a pod that is gone.
     pub fn forget(&self, uid: &str) {
         self.files.forget_pod(uid);
     }
 
-    /// Addresses of the node, as they are now.
+    /// The current addresses of the node.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         address::of_node(&self.config.node_ips)

@@ -31,7 +31,7 @@ pub struct HostsFile {
     pub text: String,
 }
 
-/// The file of a pod with these addresses; there are none before its sandbox runs. `name` and `domain`: as in
+/// The file of a pod with these addresses; before its sandbox runs there are none. `name` and `domain`: from
 /// [`crate::mapping::network::host_and_domain`].
 #[must_use]
 pub fn file(pod: &DesiredPod, ips: &[String], name: &str, domain: &str) -> HostsFile {
@@ -61,7 +61,7 @@ fn aliases(aliases: &[HostAlias], text: &mut String) {
     }
 }
 
-/// Whether the container gets the managed file: it does unless it mounts its own there.
+/// Whether the container gets the managed file: only if it does not mount its own file there.
 #[must_use]
 pub fn is_managed(container: &Container) -> bool {
     !container.volume_mounts.iter().flatten().any(|mount| layout::target(&mount.mount_path) == TARGET)

@@ -3,13 +3,14 @@
 //!
 //! Never here: Docker's options for names and ports; those are in `mapping/network.rs`.
 //!
-//! The resolver settings are read before a container is created. Docker gets them with the sandbox. Podkeeper
-//! writes a file of its own where Docker could not say the same: no name server at all, or no options where
-//! the node has some. The hosts file is written at each create and once more before the start, which waits
-//! for the sandbox's address; an inspection that fails, or shows no address, delays no start. A network of
-//! `--docker-network` is made by the first worker or at the next connect, and again when a sandbox finds it
-//! missing. The last worker that ends has it removed, if its label says that podkeeper made it and Docker
-//! says that no container is in it. One thread at a time asks, because Docker makes two networks of one name.
+//! The resolver settings are read before a container is created. Docker gets them with the sandbox. podkeeper
+//! writes its own file if Docker cannot produce the same settings: no name server at all, or no options if
+//! the node has some. The hosts file is written at each create and once more before the start, when the
+//! sandbox's address is known; a failed inspection, or one without an address, does not delay the start. A
+//! network of `--docker-network` is created by the first worker or at the next connect, and again when a
+//! sandbox finds it missing. The last worker that ends causes its removal, if its label shows that podkeeper
+//! created it and Docker reports no container in it. Only one thread at a time sends requests, because Docker
+//! would create two networks of the same name.
 
 pub mod address;
 pub mod docker;
@@ -21,14 +22,14 @@ pub mod resolver;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The node's flags about its network.
+/// The node's flags for its network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkConfig {
     /// `--docker-network`; `None` for Docker's default bridge.
     pub docker_network: Option<DockerNetwork>,
     /// `--cluster-dns`.
     pub cluster_dns: Vec<IpAddr>,
-    /// `--cluster-domain`, without a dot at its end; empty for none.
+    /// `--cluster-domain`, without a final dot; empty for none.
     pub cluster_domain: String,
     /// `--resolv-conf`; `None` for a resolver on the node itself.
     pub resolv_conf: Option<PathBuf>,
@@ -38,10 +39,10 @@ pub struct NetworkConfig {
     pub cni: Cni,
 }
 
-/// Network plugins.
+/// CNI plugins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cni {
-    /// `--network-plugin=cni`: sandboxes that are made from now on are attached by plugins, not by Docker.
+    /// `--network-plugin=cni`: from now on, new sandboxes are attached by plugins, not by Docker.
     pub is_on: bool,
     /// `--cni-conf-dir`.
     pub conf_dir: PathBuf,
@@ -69,8 +70,8 @@ pub struct Wanted {
     /// Set for a container that gets the managed file; the mount is in the body.
     pub hosts: Option<hosts::HostsFile>,
     /// Whether it is the sandbox: Docker gets the resolver settings with it. Other containers get a file
-    /// where Docker's would be wrong.
+    /// if Docker's would be wrong.
     pub sandbox: bool,
-    /// Whether the network has names: only Docker's own resolver knows them.
+    /// Whether the network has names: only Docker's own resolver resolves them.
     pub names: bool,
 }

@@ -1,7 +1,8 @@
 //! Sockets in the network namespace of a pod.
 //!
-//! A socket belongs to the namespace of the thread that makes it, whoever connects it. So one thread enters the pod's
-//! namespace and makes sockets there when it is asked; no other thread of the daemon ever leaves its own.
+//! A socket belongs to the namespace of the thread that creates it, even if another thread connects it. So one thread
+//! enters the pod's namespace and creates sockets there on request; no other thread of the daemon ever leaves its own
+//! namespace.
 
 use std::fs::File;
 use std::io;
@@ -27,7 +28,7 @@ impl Netns {
     /// Enters the namespace of a running container.
     ///
     /// # Errors
-    /// Why it cannot be entered, for the client.
+    /// Why it cannot be entered, as a text for the client.
     pub fn of_container(docker: &Docker, id: &str) -> Result<Netns, String> {
         let process = || match docker.call(&Call::Process { id: id.to_owned() }) {
             Ok(Reply::Process(Some(pid))) => Ok(pid),
@@ -37,7 +38,8 @@ impl Netns {
         let pid = process()?;
         let namespace = File::open(format!("/proc/{pid}/ns/net"))
             .map_err(|error| format!("its network namespace cannot be opened: {error}"))?;
-        // A process that has ended leaves its number to others. While the container still has it, it was its own.
+        // The id of a process that has ended may be reused. If the container still has this process, the entered
+        // namespace was the right one.
         if process()? != pid {
             return Err("the container was restarted".to_owned());
         }
@@ -63,10 +65,10 @@ impl Netns {
         Ok(Netns { ask, made })
     }
 
-    /// A stream socket in the namespace, not connected, which does not wait.
+    /// An unconnected, non-blocking stream socket in the namespace.
     ///
     /// # Errors
-    /// The namespace could not be entered, or has no such sockets.
+    /// The namespace could not be entered, or does not support such sockets.
     pub fn socket(&self, family: AddressFamily) -> io::Result<OwnedFd> {
         let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         self.ask.send(family).map_err(ended)?;

@@ -14,7 +14,7 @@ const SEARCH_CHARS_ONE: usize = 253;
 /// Resolver settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolver {
-    /// Addresses, as text: one of the node may have a zone.
+    /// Addresses, as text: an address of the node may have a zone.
     pub servers: Vec<String>,
     /// Search domains.
     pub searches: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Reads a resolv.conf: the last `search` line counts, and all `options` lines.
+    /// Parses a resolv.conf: the last `search` line and all `options` lines are used.
     #[must_use]
     pub fn parse(text: &str) -> Resolver {
         let mut found = Resolver::default();
@@ -54,8 +54,9 @@ impl Resolver {
         text
     }
 
-    /// Whether Docker, given these settings, writes an equal file. It takes an absent list from the node's
-    /// file `host` (and on a bridge from a public resolver), and only addresses without a zone.
+    /// Whether Docker, given these settings, writes an equal file. Docker fills an absent list from the
+    /// node's file `host` (and on a bridge from a public resolver), and accepts only addresses without a
+    /// zone.
     #[must_use]
     pub fn docker_can(&self, host: &Resolver) -> bool {
         let options = !self.options.is_empty() || host.options.is_empty();
@@ -65,7 +66,7 @@ impl Resolver {
     }
 }
 
-/// The resolver settings that a pod asks for.
+/// A pod's requested resolver settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// UID of the pod.
@@ -75,12 +76,12 @@ pub struct Asked {
     config: Option<PodDNSConfig>,
 }
 
-/// `dnsPolicy`, after the effect of the host network.
+/// `dnsPolicy`, after applying the host network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     None,
     Cluster,
-    /// Only when written explicitly, never by default.
+    /// Only if set explicitly, never by default.
     ClusterWithHostNet,
     Host,
 }
@@ -112,7 +113,7 @@ pub struct Formed {
     pub resolver: Resolver,
     /// Omitted parts, in the kubelet's words (event `DNSConfigForming`).
     pub omitted: Vec<String>,
-    /// Set when cluster DNS is wanted and there is none; `Some(true)`: the pod asks for it explicitly.
+    /// Set when cluster DNS is wanted but not configured; `Some(true)`: the pod requests it explicitly.
     pub missing_cluster_dns: Option<bool>,
 }
 
@@ -185,7 +186,7 @@ fn fit(formed: &mut Formed) {
     }
 }
 
-/// Appends the entries that are not in the list.
+/// Appends the entries that are missing in the list.
 fn append(list: &mut Vec<String>, more: impl Iterator<Item = String>) {
     for word in more {
         if !list.contains(&word) {

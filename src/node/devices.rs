@@ -1,5 +1,5 @@
 //! Devices of the host in containers: named in an annotation, or requested as a resource that the node's
-//! flags map to them. Pure: whether a device exists shows when the container is created.
+//! flags map to them. Pure: a missing device is noticed when the container is created.
 //!
 //! The units assigned to a pod are written into an annotation of the pod before it is started, and so into a
 //! label of its sandbox: the next daemon reads them there.
@@ -13,7 +13,7 @@ use crate::pod::qos;
 use crate::pod::{ContainerKind, DesiredPod};
 use serde::Serialize;
 
-/// Annotation: `[CONTAINER=]/dev/x[:/dev/y][:rwm],...`; without a container, for all of them.
+/// Annotation: `[CONTAINER=]/dev/x[:/dev/y][:rwm],...`; without a container name, for all of them.
 pub const DEVICE: &str = "podkeeper.dev/device";
 /// Annotation that podkeeper writes, in the same syntax: the assigned units of resources.
 pub const ASSIGNED: &str = "podkeeper.dev/assigned-devices";
@@ -42,7 +42,7 @@ pub type Unit = Vec<Device>;
 pub struct Pools(BTreeMap<String, Vec<Unit>>);
 
 impl Pools {
-    /// Adds one unit: `NAME=/dev/x[,/dev/y]`, the syntax of `--device`.
+    /// Adds one unit in the syntax of `--device`: `NAME=/dev/x[,/dev/y]`.
     ///
     /// # Errors
     /// The problem with the text.
@@ -69,7 +69,7 @@ impl Pools {
         Ok(())
     }
 
-    /// True without any unit.
+    /// Whether there is no unit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -86,7 +86,7 @@ impl Pools {
         self.0.get(resource).map_or(0, Vec::len)
     }
 
-    /// The units of a resource of which a device is among the assigned host paths.
+    /// The units of a resource that have a device among the assigned host paths.
     fn units<'a>(&'a self, resource: &str, assigned: &BTreeSet<String>) -> impl Iterator<Item = &'a Unit> {
         let units = self.0.get(resource).map(Vec::as_slice).unwrap_or_default();
         units.iter().filter(|unit| unit.iter().any(|d| assigned.contains(&d.path_on_host)))
@@ -98,7 +98,7 @@ impl Pools {
         self.units(resource, &assigned(pods)).count()
     }
 
-    /// Assigns units to the pod: of those it had (`before`, an annotation's text) as many as it can keep,
+    /// Assigns units to the pod: as many of its earlier ones (`before`, an annotation's text) as possible,
     /// then free ones; `taken` are the annotations of other pods. `None`: it requests none, or not enough are
     /// free.
     #[must_use]
@@ -112,8 +112,8 @@ impl Pools {
             let (mut free, fresh): (Vec<&Unit>, Vec<&Unit>) =
                 units.iter().filter(is_free).partition(|unit| was_its(unit));
             free.extend(fresh);
-            // Sidecars keep their units; init containers have ended when the others begin, so their units are
-            // used again.
+            // Sidecars keep their units; init containers have ended when the regular ones begin, so their
+            // units are reused.
             let of = |kind: ContainerKind| {
                 pod.containers().filter(move |(k, _)| *k == kind).map(|(_, c)| (c, wanted(c, resource)))
             };
@@ -173,7 +173,7 @@ pub fn gpus(container: &Container) -> i64 {
     qos::limit(container.resources.as_ref(), GPU)
 }
 
-/// The devices that a pod's annotation names, each with its container.
+/// The devices in a pod's annotation, each with its container.
 ///
 /// # Errors
 /// The problem with the first invalid entry.
@@ -322,7 +322,7 @@ mod tests {
         let third = of("{}", &asks("serial", 1));
         assert_eq!(pools.assign(&third, None, &[taken[0].clone(), given]), None);
         assert_eq!(pools.used("podkeeper.dev/serial", [&first, &second].into_iter()), 2);
-        // A pod keeps the units it had before.
+        // A pod keeps its earlier units.
         let given = pools.assign(&third, Some("a=/dev/ttyUSB1:/dev/tty0:rw"), &[]).unwrap();
         assert_eq!(given, "a=/dev/ttyUSB1:/dev/tty0:rw");
         let camera = of("{}", &asks("camera", 1));

@@ -1,4 +1,4 @@
-//! What the machine says of itself, for the API's `nodeInfo`. What it does not say is empty.
+//! The machine's data for the API's `nodeInfo`. Missing values are empty.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub struct Facts {
     pub os_image: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// As Go names it.
+    /// In Go's terms.
     pub architecture: String,
     pub machine_id: String,
     pub boot_id: String,
@@ -24,7 +24,8 @@ impl Facts {
             let bytes = regular::read(Path::new(path), limits::NODE_FILE).unwrap_or_default();
             String::from_utf8_lossy(&bytes).trim().to_owned()
         };
-        // The kernel's own are no regular files with a size, and nobody can put a pipe there.
+        // The kernel's files have no size and are not regular, and other programs cannot put a pipe
+        // there.
         let uuid = std::fs::read_to_string("/sys/class/dmi/id/product_uuid").unwrap_or_default();
         let release = Some(file("/etc/os-release")).filter(|text| !text.is_empty());
         Facts {

@@ -1,5 +1,5 @@
-//! What podkeeper does with the machine itself, beside its pods: how it ends them at a shutdown, what it expects of the
-//! kernel, and which cgroups hold what is not a pod. Plain data, and the rules of the kubelet for it.
+//! Settings for the machine itself, beside its pods: how pods end at a shutdown, which kernel settings are expected,
+//! and which cgroups hold processes outside of pods. Plain data, with the kubelet's rules.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use crate::pod::allocatable::Allocatable;
 /// The flags, as given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
-    /// `--shutdown-grace-period`; 0: pods end in the order of their priorities, each in its own time.
+    /// `--shutdown-grace-period`; 0: pods end in the order of their priorities, each with its own grace period.
     pub shutdown: Duration,
-    /// `--shutdown-grace-period-critical-pods`: the part of it at its end.
+    /// `--shutdown-grace-period-critical-pods`: the last part of that time.
     pub shutdown_critical: Duration,
     /// `--protect-kernel-defaults`.
     pub protect_kernel_defaults: bool,
@@ -29,27 +29,27 @@ pub struct Host {
     pub system_cgroups: String,
 }
 
-/// What is held to its share of the node (`--enforce-node-allocatable`).
+/// Groups that are limited to their share of the node (`--enforce-node-allocatable`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Enforce {
     /// All pods together.
     Pods,
-    /// What `--system-reserved` is for, below `--system-reserved-cgroup`.
+    /// Processes below `--system-reserved-cgroup`, limited to `--system-reserved`.
     SystemReserved,
-    /// Of that only what can be taken back from a process: CPU.
+    /// The same, only for resources that can be taken back from a process: CPU.
     SystemReservedCompressible,
-    /// What `--kube-reserved` is for, below `--kube-reserved-cgroup`.
+    /// Processes below `--kube-reserved-cgroup`, limited to `--kube-reserved`.
     KubeReserved,
-    /// Of that only CPU.
+    /// The same, only for CPU.
     KubeReservedCompressible,
 }
 
 /// The time for a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shutdown {
-    /// For pods that are not critical, from its beginning.
+    /// For regular pods, from the beginning.
     pub regular: Duration,
-    /// For critical pods, after that.
+    /// For critical pods, after the regular ones.
     pub critical: Duration,
 }
 
@@ -61,10 +61,10 @@ const ALL: [(&str, Enforce); 5] = [
     ("kube-reserved-compressible", Enforce::KubeReservedCompressible),
 ];
 
-/// Parses `pods,kube-reserved`, the value of `--enforce-node-allocatable`; empty and `none` are nothing.
+/// Parses `pods,kube-reserved`, the value of `--enforce-node-allocatable`; empty and `none` mean no group.
 ///
 /// # Errors
-/// A word that is none of them, in the kubelet's words.
+/// An unknown word, in the kubelet's words.
 pub fn parse_enforce(text: &str) -> Result<BTreeSet<Enforce>, String> {
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     if words.contains(&"none") {
@@ -85,7 +85,7 @@ pub fn parse_enforce(text: &str) -> Result<BTreeSet<Enforce>, String> {
 }
 
 impl Host {
-    /// The time for a shutdown, when it is bounded.
+    /// The time for a shutdown, if it is bounded.
     #[must_use]
     pub fn shutdown(&self) -> Option<Shutdown> {
         let critical = self.shutdown_critical;
@@ -93,16 +93,17 @@ impl Host {
             .then(|| Shutdown { regular: self.shutdown.saturating_sub(critical), critical })
     }
 
-    /// Whether this is held to its share.
+    /// Whether this group is limited to its share.
     #[must_use]
     pub fn enforces(&self, what: Enforce) -> bool {
         self.enforce.as_ref().map_or(what == Enforce::Pods, |all| all.contains(&what))
     }
 
-    /// What must hold between these flags (`pkg/kubelet/apis/config/validation/validation.go`), in the kubelet's words.
+    /// Checks the rules between these flags (`pkg/kubelet/apis/config/validation/validation.go`), in the kubelet's
+    /// words.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first broken rule.
     pub fn check(&self, cgroups_per_qos: bool, cgroup_root: &str) -> Result<(), String> {
         if self.shutdown_critical > self.shutdown {
             return Err(format!(
@@ -165,8 +166,8 @@ impl Host {
     }
 }
 
-/// What the node reports as allocatable: what pods may request, without the part at which they are evicted, which their
-/// common limit does not leave out (upstream `GetNodeAllocatableReservation`). Never below zero.
+/// The amounts that the node reports as allocatable: what pods may request, minus the eviction thresholds, which the
+/// pods' common limit does not subtract (upstream `GetNodeAllocatableReservation`). Never below zero.
 #[must_use]
 pub fn reported(allocatable: Allocatable, evicted_below: Allocatable) -> Allocatable {
     let left = |whole: i64, part: i64| whole.saturating_sub(part.max(0)).max(0);

@@ -1,29 +1,29 @@
-//! Settings of the kernel that a node of pods relies on (upstream `pkg/kubelet/cm/container_manager_linux.go`,
-//! `setupKernelTunables`): they are compared at the start, and set where they differ.
+//! Kernel settings that a node of pods relies on (upstream `pkg/kubelet/cm/container_manager_linux.go`,
+//! `setupKernelTunables`): they are compared at the start, and set if they differ.
 //!
-//! Never here: a setting of one pod; that is in `sysctl`.
+//! Never here: a setting of one pod, which is in `sysctl`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Where the kernel has its settings.
+/// The directory of the kernel's settings.
 pub const SETTINGS: &str = "/proc/sys";
 
-/// Each setting, and what is expected of it.
+/// Each setting, with its expected value.
 const EXPECTED: [(&str, i64); 6] = [
-    // Memory is given out freely: the OOM killer decides, by the scores that pods have.
+    // Memory is overcommitted: the OOM killer decides, by the pods' scores.
     ("vm/overcommit_memory", 1),
-    // It kills a process, and not the node.
+    // A lack of memory kills a process, not the node.
     ("vm/panic_on_oom", 0),
     ("kernel/panic", 10),
     ("kernel/panic_on_oops", 1),
-    // Each container has a key ring of root's.
+    // Each container uses a key ring of root.
     ("kernel/keys/root_maxkeys", 1_000_000),
     ("kernel/keys/root_maxbytes", 25_000_000),
 ];
 
-/// Compares the settings below `place`, and sets those that differ; with `protect` nothing is set. What cannot be read or
-/// set is told, and stays.
+/// Compares the settings below `place`, and sets those that differ; with `protect` none is set. A setting that cannot
+/// be read or set is logged, and stays.
 ///
 /// # Errors
 /// With `protect`, in the kubelet's words: every setting that differs.
@@ -33,7 +33,7 @@ pub fn set_up(place: &Path, protect: bool) -> Result<(), String> {
         let file: PathBuf = place.join(name);
         let actual = match read(&file) {
             Ok(actual) => actual,
-            // A kernel without key rings has nothing to be set.
+            // A kernel without key rings has no such setting.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
                 log::warn!("{} cannot be read: {error}; it is expected to be {expected}", file.display());
@@ -95,7 +95,7 @@ mod tests {
         let place = settings("kernel-read-only");
         let file = place.join("kernel/panic");
         fs::remove_file(&file).unwrap();
-        // Of the kernel, and for nobody to write.
+        // A kernel file that cannot be written.
         std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &file).unwrap();
         assert_eq!(set_up(&place, false), Ok(()));
         fs::remove_dir_all(&place).unwrap();

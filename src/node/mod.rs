@@ -1,5 +1,5 @@
 //! The node's resources and limits for pods (upstream `pkg/kubelet/cm/node_container_manager_linux.go`).
-//! Plain data, made by `cli/` from flags and from the machine.
+//! Plain data, made by `cli/` from flags and the machine.
 
 pub mod devices;
 pub mod facts;
@@ -25,10 +25,9 @@ pub const MAX_PODS: i64 = 110;
 pub struct Node {
     /// Resources of the machine.
     pub capacity: Allocatable,
-    /// Resources that all pods together may request, and that are told as allocatable.
+    /// Resources that all pods together may request, reported as allocatable.
     pub allocatable: Allocatable,
-    /// Bytes that all pods together may use before they are held up: what [`Node::evicts_below`] takes away is theirs
-    /// still.
+    /// Bytes that all pods together may use: the amount that [`Node::evicts_below`] subtracts is included.
     pub memory_of_pods: i64,
     /// Bytes of huge pages by resource name (`hugepages-2Mi`).
     pub huge_pages: BTreeMap<String, i64>,
@@ -54,7 +53,7 @@ pub struct Node {
     pub kube_reserved: Allocatable,
     /// `--system-reserved`.
     pub system_reserved: Allocatable,
-    /// What is done with the machine itself.
+    /// Settings for the machine itself.
     pub host: Host,
 }
 
@@ -175,7 +174,7 @@ impl Node {
         })
     }
 
-    /// Pods are evicted when so little is left: nobody may request it.
+    /// Subtracts the amounts at which pods are evicted: they cannot be requested.
     #[must_use]
     pub fn evicts_below(mut self, left: Allocatable) -> Node {
         self.allocatable = host::reported(self.allocatable, left);

@@ -1,9 +1,10 @@
-//! What a node can be short of (`pkg/kubelet/eviction/types.go`, the node conditions of `core/v1`).
+//! Resources that a node can be short of (`pkg/kubelet/eviction/types.go`, the node conditions of
+//! `core/v1`).
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// One thing that a node is short of.
+/// One resource that a node is short of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pressure {
     /// Memory.
@@ -16,14 +17,14 @@ pub enum Pressure {
     OutOfDisk,
 }
 
-/// All that a node is short of; empty for a node that is well.
+/// All resources that a node is short of; empty for a healthy node.
 pub type Pressures = BTreeSet<Pressure>;
 
 impl Pressure {
-    /// All of them, in the order of the node's conditions.
+    /// All pressures, in the order of the node's conditions.
     pub const ALL: [Pressure; 4] = [Pressure::Memory, Pressure::Disk, Pressure::Pid, Pressure::OutOfDisk];
 
-    /// The node condition that tells of it.
+    /// The node condition for the pressure.
     #[must_use]
     pub fn condition(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Docker's runtimes for pods with a `runtimeClassName`: flags map the handler of a class to one of them. Pure: whether
-//! Docker has it shows when a container is created.
+//! Docker's runtimes for pods with a `runtimeClassName`: flags map a class's handler to a runtime. Pure: a missing
+//! runtime is noticed when a container is created.
 //!
-//! The handler of a cluster's class, and the runtime that was chosen, are annotations that podkeeper writes: nobody else's
-//! count.
+//! The handler of a cluster's class, and the chosen runtime, are annotations that podkeeper writes; the same
+//! annotations in a manifest are ignored.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub const RUNTIME: &str = "podkeeper.dev/runtime";
 pub struct Runtimes(BTreeMap<String, String>);
 
 impl Runtimes {
-    /// Adds one: `NAME=RUNTIME`, the syntax of `--runtime-class`.
+    /// Adds one mapping in the syntax of `--runtime-class`: `NAME=RUNTIME`.
     ///
     /// # Errors
     /// The problem with the text.
@@ -42,10 +42,10 @@ impl Runtimes {
     }
 
     /// The runtime of Docker for a pod; `None` for Docker's default. `in_cluster`: the class is an object of an API
-    /// server; else it is the handler itself.
+    /// server; otherwise it is the handler itself.
     ///
     /// # Errors
-    /// There is none, in the kubelet's words.
+    /// There is no runtime, in the kubelet's words.
     pub fn of(&self, pod: &DesiredPod, in_cluster: bool) -> Result<Option<&str>, String> {
         let Some(class) = class(pod) else { return Ok(None) };
         let handler = if in_cluster {
@@ -66,7 +66,7 @@ impl Runtimes {
     }
 }
 
-/// The class that a pod names.
+/// The pod's runtime class.
 #[must_use]
 pub fn class(pod: &DesiredPod) -> Option<&str> {
     pod.spec.runtime_class_name.as_deref().filter(|name| !name.is_empty())
@@ -110,7 +110,7 @@ mod tests {
         assert!(
             all.of(&spec("kata"), false).unwrap_err().starts_with("RuntimeHandler \"kata\" not supported")
         );
-        // A cluster's class has a handler of any name.
+        // In a cluster, a class may have a handler of another name.
         let mut safe = spec("safe");
         assert!(all.of(&safe, true).unwrap_err().contains("runtimeclass.node.k8s.io \"safe\" not found"));
         safe.metadata.annotations.get_or_insert_default().insert(HANDLER.to_owned(), "gvisor".to_owned());

@@ -22,13 +22,13 @@ const OOM_LOWEST: i32 = -1000;
 pub fn oom_floor() -> i32 {
     let may =
         rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_RESOURCE));
-    // In a user namespace of its own the capability has no effect outside.
+    // In a separate user namespace, the capability has no effect outside.
     let may = may && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_whole_id_map(&map));
     let own = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
     if may { OOM_LOWEST } else { own().unwrap_or(0) }
 }
 
-/// True when all ids are mapped to themselves: the initial user namespace.
+/// Whether all ids are mapped to themselves: the initial user namespace.
 fn is_whole_id_map(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -39,7 +39,7 @@ pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Kubernetes' word for a processor (Go's `GOARCH`).
+/// Kubernetes' name of a processor architecture (Go's `GOARCH`).
 #[must_use]
 pub fn architecture(rust: &'static str) -> &'static str {
     match rust {
@@ -70,8 +70,8 @@ pub fn total_memory() -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX).max(1)
 }
 
-/// How many bytes of others' objects this machine takes: `most`, and no more than this part of its memory, in which they
-/// are many times as large as their text. At least [`limits::OBJECTS_LEAST`].
+/// The number of bytes of other parties' objects that this machine accepts: at most `most`, and at most one part in
+/// `part` of its memory, because objects take many times more memory than text. At least [`limits::OBJECTS_LEAST`].
 #[must_use]
 pub fn share(most: usize, part: usize) -> usize {
     share_of(usize::try_from(total_memory()).unwrap_or(usize::MAX), most, part)
@@ -99,7 +99,7 @@ pub fn machine(root_dir: &Path) -> Machine {
     }
 }
 
-/// Number of CPUs of the machine, also those that this process may not use.
+/// Number of CPUs of the machine, including those that this process may not use.
 fn online_cpus() -> Option<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let mut count = 0_usize;
@@ -134,8 +134,8 @@ fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
     }))
 }
 
-/// Lets the kernel's OOM killer kill this process last. Its children inherit that; Docker's containers are
-/// not its children.
+/// Makes the kernel's OOM killer kill this process last. Its children inherit this; Docker's containers
+/// are not its children.
 ///
 /// # Errors
 /// This process may not do it (no `CAP_SYS_RESOURCE`).

@@ -1,5 +1,5 @@
-//! Sysctls of pods: the syntax of their names, and which a pod may set (upstream `pkg/kubelet/sysctl`,
-//! `component-helpers/node/util/sysctl`). Pure.
+//! Sysctls of pods: the syntax of their names, and the ones that a pod may set (upstream
+//! `pkg/kubelet/sysctl`, `component-helpers/node/util/sysctl`). Pure.
 
 use crate::pod::DesiredPod;
 
@@ -104,8 +104,8 @@ pub fn parse_patterns(list: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// True for parts of lower-case letters, digits, `-` and `_`, joined by dots; each part begins with a letter
-/// or digit.
+/// Whether the name consists of parts of lower-case letters, digits, `-` and `_`, joined by dots; each part
+/// begins with a letter or digit.
 fn is_name(name: &str) -> bool {
     name.split('.').all(|part| {
         let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -113,7 +113,7 @@ fn is_name(name: &str) -> bool {
     })
 }
 
-/// The name with dots: `net/ipv4/conf/eth0.1/x` is `net.ipv4.conf.eth0/1.x`. The first separator tells which
+/// The name with dots: `net/ipv4/conf/eth0.1/x` is `net.ipv4.conf.eth0/1.x`. The first separator shows which
 /// of the two forms it is.
 #[must_use]
 pub fn dotted(name: &str) -> String {

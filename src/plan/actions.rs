@@ -1,7 +1,7 @@
 //! The changes for one pod, before any order of calls (upstream
 //! `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, `computePodActions`).
 //!
-//! Never here: delays (the caller that carries the actions out asks the back-off), order by wall-clock time.
+//! Never here: delays (the caller that carries the actions out checks the back-off), order by wall-clock time.
 
 use k8s_openapi::api::core::v1::Container;
 
@@ -35,7 +35,7 @@ pub struct Probes {
 
 #[cfg(test)]
 impl Probes {
-    /// Results in which every startup and readiness probe of a running container has passed.
+    /// Results with which every startup and readiness probe of a running container has passed.
     #[must_use]
     pub fn all_passed(pod: &DesiredPod, observed: &Observed) -> Probes {
         let mut probes = Probes::default();
@@ -129,12 +129,12 @@ pub struct PodActions {
 /// counts as the current one (it is adopted and started, not replaced: invariant 5), unless its start may be under way
 /// (invariant 12).
 ///
-/// Upstream decides once for a whole pass; podkeeper decides again after each step, from what it observes
-/// then. Where the kubelet would run a container once more only because it still holds the verdict of the
-/// pass before (container-level policy `Never` in a sandbox that is replaced), podkeeper does not.
+/// Upstream decides once for a whole pass; podkeeper decides again after each step, from its current
+/// observation. The kubelet may run a container once more only because it still holds the verdict of the
+/// previous pass (container-level policy `Never` in a sandbox that is replaced); podkeeper does not.
 ///
-/// Ephemeral containers are not planned: they live as long as the sandbox that they joined. A resize in place is not
-/// either: `machine::running::resize` sees to it.
+/// Ephemeral containers are not planned: they live as long as the sandbox that they joined. Neither is a resize in
+/// place, which `machine::running::resize` handles.
 #[must_use]
 pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes) -> PodActions {
     match sandbox_change(pod, observed) {
@@ -154,7 +154,7 @@ pub fn container_of(pod: &DesiredPod, start: StartRef) -> Option<&Container> {
 }
 
 /// The instance that was created for a start and never started: it is started instead of creating another
-/// one. `None` when one has to be created, also beside one whose start may be in flight.
+/// one. `None` when one has to be created, even beside one whose start may be in flight.
 #[must_use]
 pub fn made_for<'a>(
     pod: &DesiredPod,
@@ -170,10 +170,10 @@ pub fn made_for<'a>(
     fits.then_some(newest)
 }
 
-/// Upstream's `computePodActions` where a new sandbox is needed, except that each container is judged by
-/// itself (as in kubernetes/kubernetes#141948): with policy Never the kubelet makes no sandbox again once any
-/// container ran, so that a pod whose image was still missing at a power cut, or one with a container that
-/// always restarts, never continues.
+/// Upstream's `computePodActions` for the case that a new sandbox is needed, except that each container is
+/// judged by itself (as in kubernetes/kubernetes#141948): with policy Never the kubelet makes no new sandbox
+/// once any container ran, so that a pod whose image was still missing at a power cut, or one with a
+/// container that always restarts, never continues.
 fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodActions {
     let finish = PodActions {
         sandbox: SandboxAction::Finish,
@@ -199,7 +199,7 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
             start.push(StartRef { kind: ContainerKind::Regular, index });
         }
     }
-    // Every regular container ran and is done.
+    // Every regular container has run and is done.
     if start.is_empty() {
         return finish;
     }
@@ -220,7 +220,7 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     }
 }
 
-/// Upstream's `computePodActions` where the current sandbox is kept.
+/// Upstream's `computePodActions` for the case that the current sandbox is kept.
 fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &Owned) -> PodActions {
     let keep = SandboxAction::Keep { id: current.id.clone(), running: current.state.is_running() };
     let deleted = pod.metadata.deletion_timestamp.is_some();
@@ -318,7 +318,7 @@ fn regular_action(
         let message = format!("Container {name} is not in the pod's current sandbox");
         (message, KillReason::Unknown, runs_again(pod, container))
     } else if changed(container, ContainerKind::Regular, running) {
-        // Whatever the policy: it has not exited, it is replaced.
+        // For any policy: it has not exited, it is replaced.
         (format!("Container {name} definition changed"), KillReason::Changed, true)
     } else if failed(&probes.liveness) {
         let message = format!("Container {name} failed liveness probe");
@@ -333,15 +333,15 @@ fn regular_action(
     Regular::Kill(Kill { id: running.id.clone(), name: name.clone(), message, reason }, again)
 }
 
-/// Whether a container that podkeeper kills runs again. Restart rules do not apply: it has not exited by
-/// itself.
+/// Whether a container runs again after podkeeper has killed it. Restart rules do not apply: it has not
+/// exited by itself.
 fn runs_again(pod: &DesiredPod, container: &Container) -> bool {
     effective_policy(pod, container) != RestartPolicy::Never
 }
 
 /// Kills other running containers of this UID: an instance older than the newest of its name, an init
 /// container or sidecar in another sandbox or of another kind, a name that is not in the edited spec. The
-/// kubelet never looks for these; here each would be a second live set (invariant 1).
+/// kubelet never checks for these; here each would be a second live set (invariant 1).
 fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut Vec<Kill>) {
     let known = order::set(kill.iter().map(|k| k.id.clone()));
     let mut strays: Vec<Kill> = Vec::new();

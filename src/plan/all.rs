@@ -1,7 +1,7 @@
 //! `RestartAllContainers` (upstream `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, KEP-5532): an exit that
 //! matches such a rule makes the whole pod start over in the same sandbox, init containers first. All
-//! containers are killed and removed, the one that triggered it last: as long as it exists it tells that a
-//! restart is in progress, also to the next daemon.
+//! containers are killed and removed, the one that triggered it last: while it exists, it shows that a
+//! restart is in progress, even to the next daemon.
 
 use crate::base::order;
 use crate::plan::restart::{could_restart_all, exit_code, restarts_all};
@@ -17,7 +17,7 @@ pub(super) struct StartOver {
     pub(super) remove: Vec<String>,
 }
 
-/// The containers whose end makes the pod start over; empty when it goes on as it is.
+/// The containers whose end makes the pod start over; empty otherwise.
 #[must_use]
 pub fn triggers<'a>(pod: &DesiredPod, observed: &'a Observed) -> Vec<&'a Owned> {
     if pod.metadata.deletion_timestamp.is_some() || !could_restart_all(pod) {
@@ -35,7 +35,7 @@ pub fn triggers<'a>(pod: &DesiredPod, observed: &'a Observed) -> Vec<&'a Owned> 
     hits.collect()
 }
 
-/// `None` without a trigger.
+/// The remaining steps; `None` without a trigger.
 pub(super) fn start_over(pod: &DesiredPod, observed: &Observed) -> Option<StartOver> {
     let triggers = triggers(pod, observed);
     if triggers.is_empty() {

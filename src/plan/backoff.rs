@@ -1,10 +1,10 @@
 //! Back-off of crash loops and of image pulls (upstream `client-go/util/flowcontrol/backoff.go`,
 //! `pkg/kubelet/images/image_manager.go`), in memory only.
 //!
-//! Monotonic time only (invariant 3): a crash is measured from the time its exit was seen. As with the kubelet, another
-//! daemon begins anew: Docker remembers how often a container was restarted and when it ended, but the count says nothing
-//! of how fast that went, and the clock may have been set since. A node that boots after a power cut must not hold back
-//! those of its pods that were once restarted often.
+//! Monotonic time only (invariant 3): a crash is measured from the time its exit was seen. As with the kubelet, a new
+//! daemon begins again: Docker remembers how often a container was restarted and when it ended, but not how fast that
+//! happened, and the clock may have been set since. After a power cut, pods that were once restarted often must not be
+//! delayed.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum Verdict {
     Go,
     /// Not before `until`.
     Wait {
-        /// The time to ask again.
+        /// The time to check again.
         until: Mono,
         /// The whole delay, for the message: 10 s to 300 s.
         delay: Duration,

@@ -26,8 +26,8 @@ pub(super) enum InitPlan {
     },
 }
 
-/// Goes through the init containers from last to first: the last one with a trace in this sandbox tells how
-/// far the pod has come, since traces of earlier ones may have been removed.
+/// Goes through the init containers from last to first: the last one with a trace in this sandbox shows the
+/// pod's progress, because traces of earlier ones may have been removed.
 pub(super) fn plan(pod: &DesiredPod, observed: &Observed, probes: &Probes, sandbox: &str) -> InitPlan {
     let all = pod.init_containers();
     // A regular container that is created or running proves it; an exited one does not, as upstream.
@@ -97,7 +97,7 @@ impl Walk<'_> {
         }
     }
 
-    /// This container is done: the next one's turn, or the regular ones'.
+    /// This container is done: the next one may start, or the regular ones.
     fn passed(&mut self, index: usize) {
         if index.saturating_add(1) >= self.pod.init_containers().len() {
             self.initialized = true;

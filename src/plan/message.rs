@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::plan::Exit;
 
-/// Policy that takes the end of the log when a failed container left no message.
+/// Policy that uses the end of the log when a failed container left no message.
 const FALLBACK: &str = "FallbackToLogsOnError";
 
 /// The sources of one container's termination message.
@@ -29,8 +29,8 @@ impl Way {
         Way::of(spec.termination_message_path.as_deref(), spec.termination_message_policy.as_deref())
     }
 
-    /// Whether to read the log after an empty file: a container that could not start has no log, and one that
-    /// succeeded needs no message.
+    /// Whether to read the log after an empty file: a container that could not start has no log, and a
+    /// successful one needs no message.
     #[must_use]
     pub fn asks_log(self, exit: &Exit) -> bool {
         self.log && exit.code != 0 && !exit.cannot_run

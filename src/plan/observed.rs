@@ -17,18 +17,18 @@ pub struct Owned {
     pub docker_name: String,
     /// Pod identity, from the labels.
     pub key: PodKey,
-    /// Pod UID it was made for.
+    /// UID of the pod that it was made for.
     pub uid: String,
     /// Sandbox or container.
     pub role: Role,
     /// Sandbox attempt, or restart count: the only order (invariant 3).
     pub attempt: u32,
-    /// How many of the attempts before it never ran: a create each, without a start, and no restart.
+    /// Number of earlier attempts that never ran: each was created but not started, and is not a restart.
     pub never_ran: u32,
     /// Its state from Docker.
     pub state: RunState,
-    /// It is created and not started, but a start may be in flight: one that got no answer, or one of a
-    /// daemon that died. It is never started again, but removed and created anew.
+    /// It is created and not started, but a start may be in flight: a start without an answer, or one
+    /// from a daemon that died. It is never started again, but removed and created again.
     pub start_sent: bool,
     /// Reference it was made from.
     pub image: String,
@@ -48,11 +48,11 @@ pub struct Owned {
     pub created: Option<Timestamp>,
     /// File with its output; empty until inspected, and when there is none.
     pub log_path: String,
-    /// Its limits; empty until inspected, and where the engine does not report them.
+    /// Its limits; empty until inspected, and if the engine does not report them.
     pub resources: Resources,
 }
 
-/// What the labels of a container say of the manifest it was made from.
+/// The data about the manifest in the labels of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// Owning source.
@@ -65,36 +65,36 @@ pub struct Manifest {
     pub shape: Option<String>,
 }
 
-/// What the labels of a sandbox tell the next daemon of its pod.
+/// The data about a pod in the labels of its sandbox, for the next daemon.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
     /// The pod's deadline, if any.
     pub deadline: Option<Box<Deadline>>,
     /// When the pod was first seen, wall time, for printing.
     pub seen: Option<Timestamp>,
-    /// Units of devices that the pod was given.
+    /// The pod's assigned units of devices.
     pub devices: Option<String>,
-    /// Its name says that somebody wants another one in its place ([`crate::runtime::names::to_restart`]).
+    /// Its name shows that a restart was requested ([`crate::runtime::names::to_restart`]).
     pub restart: bool,
-    /// Network plugins attach it, not Docker.
+    /// CNI plugins attach it, not Docker.
     pub cni: bool,
 }
 
 /// A pod's activeDeadlineSeconds, from its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deadline {
-    /// Since when the pod is active: the boot id, and the uptime at that time.
+    /// When the pod became active: the boot id, and the uptime at that time.
     pub since: Option<(String, Duration)>,
     /// The deadline has passed: the pod has failed for good.
     pub passed: bool,
 }
 
-/// A preStop hook as it is written in a container's labels.
+/// A preStop hook, as stored in a container's labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreStop {
     /// JSON of the lifecycle handler.
     pub handler: String,
-    /// JSON of the container's ports, which the handler may name; empty without any.
+    /// JSON of the container's ports, which the handler may refer to; empty without any.
     pub ports: String,
     /// podkeeper wrote these labels, not the image; false for containers of older versions of podkeeper.
     pub sealed: bool,
@@ -103,7 +103,7 @@ pub struct PreStop {
 /// State of a sandbox's own network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Link {
-    /// Unknown: not inspected yet, host network, or an engine that does not say.
+    /// Unknown: not inspected yet, host network, or an engine that does not report it.
     #[default]
     Untold,
     /// It has an address.
@@ -112,11 +112,11 @@ pub enum Link {
     Bare,
     /// It is on no network.
     Cut,
-    /// It lost its address, which may be another pod's by now; or it was started again, and has other namespaces
+    /// It lost its address, which another pod may have by now; or it was started again, and has other namespaces
     /// than those that its containers joined.
     Lost,
-    /// It runs, but the engine ended before its start was over: containers cannot join it, in the host network
-    /// neither ("non-shareable IPC").
+    /// It runs, but the engine ended before its start was complete: containers cannot join it, not even in the
+    /// host network ("non-shareable IPC").
     Unfinished,
 }
 
@@ -131,7 +131,7 @@ pub enum Role {
         ips: Vec<String>,
         /// State of its network.
         link: Link,
-        /// What it keeps of its pod.
+        /// The data about its pod.
         kept: Kept,
     },
     /// One of the pod's containers.
@@ -206,7 +206,7 @@ pub struct Observed {
 }
 
 impl Owned {
-    /// How often its name ran before, as the status tells it.
+    /// How often a container of its name has run before, as the status reports it.
     #[must_use]
     pub fn restarts(&self) -> u32 {
         self.attempt.saturating_sub(self.never_ran)
@@ -224,7 +224,7 @@ impl Owned {
             Role::Container { name, .. } => Some(name),
         }
     }
-    /// What it keeps of its pod; `None` for a container that is no sandbox.
+    /// The stored data about its pod; `None` for a container that is not a sandbox.
     #[must_use]
     pub fn kept(&self) -> Option<&Kept> {
         match &self.role {
@@ -232,7 +232,7 @@ impl Owned {
             Role::Container { .. } => None,
         }
     }
-    /// True for a sandbox whose network is made by plugins.
+    /// Whether this is a sandbox on a network of CNI plugins.
     #[must_use]
     pub fn is_by_plugins(&self) -> bool {
         self.kept().is_some_and(|kept| kept.cni)
@@ -253,7 +253,7 @@ impl Owned {
 }
 
 impl Observed {
-    /// Sandboxes made for this UID, newest attempt first. Those whose start may be in flight
+    /// Sandboxes made for this UID, newest attempt first. Sandboxes whose start may be in flight
     /// ([`Owned::start_sent`]) come last: the pod does not count on them.
     #[must_use]
     pub fn sandboxes(&self, uid: &str) -> Vec<&Owned> {
@@ -264,7 +264,7 @@ impl Observed {
         sandboxes
     }
     /// Instances of one container made for this UID, newest attempt first. An instance whose start may be in
-    /// flight ([`Owned::start_sent`]) is left out, for its state is unknown.
+    /// flight ([`Owned::start_sent`]) is left out, because its state is unknown.
     #[must_use]
     pub fn instances(&self, uid: &str, name: &str) -> Vec<&Owned> {
         let of_name = |c: &&Owned| c.uid == uid && c.container_name() == Some(name) && !c.start_sent;
@@ -284,8 +284,8 @@ impl Observed {
 
 fn newest_first<'a>(found: impl Iterator<Item = &'a Owned>) -> Vec<&'a Owned> {
     let mut found: Vec<&Owned> = found.collect();
-    // Equal attempts happen only after a manual change, or when Docker carries out late what an earlier
-    // daemon asked for: then the running one counts and is not replaced. The id makes the order total.
+    // Equal attempts happen only after a manual change, or when Docker carries out an earlier daemon's
+    // request late: then the running one is used and is not replaced. The id makes the order total.
     let runs = |c: &Owned| c.state.is_running();
     order::sort_by(&mut found, |a, b| {
         (b.attempt, runs(b)).cmp(&(a.attempt, runs(a))).then_with(|| a.id.cmp(&b.id))

@@ -1,5 +1,5 @@
-//! Containers that the pod has moved past: Docker carries out a create of a daemon that died after the next
-//! daemon has made its own. Pure; the worker asks this once, when such a container is first seen.
+//! Containers that the pod no longer needs: Docker may carry out the create of a daemon that died after the next
+//! daemon has created its own. Pure; the worker checks this once, when such a container is first seen.
 
 use crate::plan::restart::{changed, init_failure, restarts};
 use crate::plan::{Observed, Owned, RunState};
@@ -10,7 +10,7 @@ use crate::pod::{ContainerKind, DesiredPod};
 #[must_use]
 pub fn is_past(pod: &DesiredPod, observed: &Observed, made: &Owned) -> bool {
     if made.is_sandbox() {
-        // The pod has another sandbox. This one would have its containers killed if its attempt is the higher one.
+        // The pod has another sandbox. If this one has the higher attempt, its containers would be killed.
         let counts = |other: &&Owned| other.id != made.id && !other.start_sent && !other.state.is_dead();
         return observed.sandboxes(&pod.uid).into_iter().any(|other| counts(&other));
     }
@@ -41,7 +41,7 @@ pub fn is_past(pod: &DesiredPod, observed: &Observed, made: &Owned) -> bool {
     has_ended || kind == ContainerKind::Init && later_has_begun(pod, observed, made, name)
 }
 
-/// True when a container that comes after this init container has a trace in the same sandbox.
+/// Whether a container after this init container has a trace in the same sandbox.
 fn later_has_begun(pod: &DesiredPod, observed: &Observed, made: &Owned, name: &str) -> bool {
     let init = pod.init_containers().iter().map(|c| c.name.as_str());
     let later =

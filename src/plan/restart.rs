@@ -12,10 +12,10 @@ use crate::runtime::KILLED;
 /// Action of a rule: the whole pod starts over ([`crate::plan::all`]).
 const RESTART_ALL: &str = "RestartAllContainers";
 
-/// Exit code of a container whose real one is lost: that of SIGKILL.
+/// Assumed exit code of a container whose real one is lost: that of SIGKILL.
 pub const UNKNOWN_EXIT: i64 = KILLED;
 
-/// The container's own restart policy where it has one, else the pod's.
+/// The container's own restart policy if it has one, else the pod's.
 #[must_use]
 pub fn effective_policy(pod: &DesiredPod, container: &Container) -> RestartPolicy {
     match container.restart_policy.as_deref() {
@@ -57,7 +57,7 @@ fn rule(container: &Container, code: i64) -> Option<&str> {
     hit.map(|rule| rule.action.as_str())
 }
 
-/// Rules count only together with the container's own policy; validation requires it too.
+/// Rules apply only together with the container's own policy; validation requires it, too.
 fn rules(container: &Container) -> &[ContainerRestartRule] {
     let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
     if container.restart_policy.is_some() { rules } else { &[] }
@@ -73,7 +73,7 @@ fn matches_code(on: &ContainerRestartRuleOnExitCodes, code: i64) -> bool {
 }
 
 /// Whether the container is to be started, judged by its newest instance (upstream
-/// `ShouldContainerBeRestarted`). A pod with a deletionTimestamp starts nothing.
+/// `ShouldContainerBeRestarted`). A pod with a deletionTimestamp starts no container.
 #[must_use]
 pub fn should_start(pod: &DesiredPod, container: &Container, newest: Option<&Owned>) -> bool {
     if pod.metadata.deletion_timestamp.is_some() {
@@ -98,8 +98,8 @@ pub fn judged_by<'a>(
     observed.newest(&pod.uid, &container.name).filter(|c| !c.state.is_dead() || c.is_kind(kind))
 }
 
-/// Exit code of a dead container; `None` while it is not dead. One that is stuck in removal counts as ended
-/// with [`UNKNOWN_EXIT`].
+/// Exit code of a dead container; `None` while it is not dead. A container that is stuck in removal counts as
+/// ended with [`UNKNOWN_EXIT`].
 #[must_use]
 pub fn exit_code(state: &RunState) -> Option<i64> {
     match state {
@@ -109,8 +109,8 @@ pub fn exit_code(state: &RunState) -> Option<i64> {
     }
 }
 
-/// Exit code with which a plain init container failed; `None` when it did not fail (or is not dead). With an
-/// OOM kill it has failed even when its code is 0.
+/// Exit code with which a plain init container failed; `None` when it did not fail (or is not dead). After an
+/// OOM kill it counts as failed even if its code is 0.
 #[must_use]
 pub fn init_failure(state: &RunState) -> Option<i64> {
     match state {
@@ -119,8 +119,8 @@ pub fn init_failure(state: &RunState) -> Option<i64> {
     }
 }
 
-/// Whether an instance was made from another definition: another name or image, judged only by the hash in
-/// its labels (invariant 4), or of another kind (regular, init, sidecar).
+/// Whether an instance was made from another definition: another name or image, according to the hash in its
+/// labels (invariant 4), or of another kind (regular, init, sidecar).
 #[must_use]
 pub fn changed(container: &Container, wanted: ContainerKind, instance: &Owned) -> bool {
     let Role::Container { kind, hash, .. } = &instance.role else { return true };

@@ -20,7 +20,7 @@ pub enum SandboxChange<'a> {
 /// Judges the sandboxes made for the pod's UID.
 ///
 /// The newest one in state created counts as the current one, unless its start may be in flight
-/// ([`Owned::start_sent`]). When an older one runs, two might run at once: a new one is made after both are
+/// ([`Owned::start_sent`]). If an older one runs, two might run at once: a new one is made after both are
 /// stopped.
 #[must_use]
 pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxChange<'a> {
@@ -46,7 +46,8 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
 /// The kubelet also replaces every sandbox without an address. Docker assigns the address before the start
 /// returns, so a sandbox that never had one is on an engine that does not report it, and its replacement
 /// would look the same: an endless loop (balena-os/meta-balena#2062, design invariant 4). A sandbox that has
-/// lost its address or was started again by hand is replaced here too, and one that no container can join.
+/// lost its address or was started again by hand is replaced here, too, and so is one that no container can
+/// join.
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
     let Role::Sandbox { host_network, link, .. } = &sandbox.role else { return false };
     let joinable = match link {
@@ -56,7 +57,7 @@ fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
     joinable && *host_network == pod.host_network()
 }
 
-/// Somebody wants another one in its place.
+/// Whether a replacement was requested.
 fn is_given_up(sandbox: &Owned) -> bool {
     sandbox.kept().is_some_and(|kept| kept.restart)
 }

@@ -1,6 +1,6 @@
 //! The order in which a pod's containers stop (upstream
 //! `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`). Needs no spec: kind and index come from the
-//! containers' labels, so a pod whose manifest is gone stops in order too.
+//! containers' labels, so a pod without a manifest stops in order, too.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ fn turn(owned: &Owned) -> Turn {
     }
 }
 
-/// The containers to stop now, of the running ones that `counts` picks, by id: all regular and plain init
-/// ones together; once none of them runs, the sidecar with the highest index; once no sidecar runs, the
-/// sandboxes. Each UID has its own order. Empty when no picked container runs.
+/// The containers to stop now, by id, among the running ones that `counts` selects: all regular and plain
+/// init ones together; once none of them runs, the sidecar with the highest index; once no sidecar runs,
+/// the sandboxes. Each UID has its own order. Empty when no selected container runs.
 ///
-/// A container that got its signal and still runs stays in the result: the caller remembers the signals it
-/// sent.
+/// A container that got its signal and still runs stays in the result: the caller remembers the sent
+/// signals.
 pub fn stop_now(observed: &Observed, counts: impl Fn(&Owned) -> bool) -> Vec<&Owned> {
     let running: Vec<&Owned> = observed.all.iter().filter(|c| c.state.is_running() && counts(c)).collect();
     let mut first: BTreeMap<&str, Turn> = BTreeMap::new();

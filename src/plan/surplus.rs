@@ -15,13 +15,13 @@ use crate::pod::{ContainerKind, DesiredPod};
 /// How many dead containers of a wanted pod are kept (upstream `pkg/kubelet/container/container_gc.go`, `GCPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadPolicy {
-    /// Younger ones are kept, counted from when the daemon first saw them dead; upstream counts from the creation, by
-    /// wall-clock time.
+    /// Younger ones are kept; the age counts from when the daemon first saw them dead, while upstream counts from the
+    /// creation, by wall-clock time.
     pub min_age: Duration,
-    /// Most dead instances of one container, newest first; `None` for no bound. One is kept in any case: logs, restart
+    /// Most dead instances of one container, newest first; `None` for no bound. At least one is kept: logs, restart
     /// counts and terminal phases need it.
     pub per_container: Option<usize>,
-    /// Most dead containers of all pods together; `None` for no bound. One of each container is kept in any case.
+    /// Most dead containers of all pods together; `None` for no bound. At least one of each container is kept.
     pub in_all: Option<usize>,
 }
 
@@ -32,15 +32,15 @@ impl Default for DeadPolicy {
 }
 
 impl DeadPolicy {
-    /// When a dead instance is old enough to go.
+    /// When a dead instance is old enough to be removed.
     fn due(&self, exit: &Exit) -> Mono {
         exit.seen.unwrap_or_default().after(self.min_age)
     }
 }
 
-/// How many dead instances each container may keep so that all pods together keep at most so many; `None`: there are no
-/// more. `dead` has the number of each container. Upstream then removes the oldest of all, down to the last one of a
-/// container; here one of each is kept.
+/// How many dead instances each container may keep so that all pods together keep at most `most`; `None`: there are no
+/// more than that. `dead` has the number of each container. Upstream then removes the oldest of all, even the last one
+/// of a container; here one of each is kept.
 #[must_use]
 pub fn allowance(dead: impl Iterator<Item = u32>, most: usize) -> Option<usize> {
     let (mut containers, mut total) = (0_usize, 0_usize);
@@ -51,7 +51,7 @@ pub fn allowance(dead: impl Iterator<Item = u32>, most: usize) -> Option<usize> 
     (total > most).then(|| most.checked_div(containers).unwrap_or_default().max(1))
 }
 
-/// When the next dead container of the wanted pod is old enough to go.
+/// When the next dead container of the wanted pod is old enough to be removed.
 #[must_use]
 pub fn next_due(pod: &DesiredPod, observed: &Observed, policy: &DeadPolicy, now: Mono) -> Option<Mono> {
     if policy.min_age.is_zero() || policy.per_container.is_none() {
@@ -66,12 +66,12 @@ pub fn next_due(pod: &DesiredPod, observed: &Observed, policy: &DeadPolicy, now:
 
 /// Ids to remove, oldest attempt first and sandboxes last. Running containers are never among them.
 ///
-/// Kept of the wanted UID: per container name of the spec the newest instances that ended, as many as the policy says
-/// and at least one, and the young ones; the newest
-/// instance when it is created and not yet started, unless its start may be in flight; the newest sandbox,
-/// with its ephemeral containers, and [`limits::ADDED_DEAD`] of those that ended with earlier ones. Plain init containers of earlier sandboxes are removed once a new sandbox
-/// serves. Other UIDs, names that are not in the spec, and a pod that is not wanted (`None`) keep nothing. A
-/// sandbox stays while a container runs in it.
+/// Kept of the wanted UID: for each container name of the spec, the newest instances that ended, as many as the policy
+/// allows and at least one, and the young ones; the newest instance if it is created and not yet started, unless its
+/// start may be in flight; the newest sandbox, with its ephemeral containers, and [`limits::ADDED_DEAD`] of those that
+/// ended with earlier ones. Plain init containers of earlier sandboxes are removed once a new sandbox serves. Other
+/// UIDs, names that are not in the spec, and a pod that is not wanted (`None`) keep nothing. A sandbox stays while a
+/// container runs in it.
 #[must_use]
 pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed, policy: &DeadPolicy, now: Mono) -> Vec<String> {
     let keep = pod.map(|pod| kept(pod, observed, policy, now)).unwrap_or_default();
@@ -89,7 +89,7 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed, policy: &DeadPolic
     gone.into_iter().map(|c| c.id.clone()).collect()
 }
 
-/// The containers of the wanted UID to keep besides the running ones.
+/// The containers of the wanted UID to keep, besides the running ones.
 fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: Mono) -> BTreeSet<&'a str> {
     let mut keep =
         order::set(observed.sandboxes(&pod.uid).first().filter(|s| !s.start_sent).map(|s| s.id.as_str()));
@@ -107,7 +107,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: 
     let (here, earlier): (Vec<&Owned>, Vec<&Owned>) =
         added.partition(|c| current.is_some() && c.sandbox_id() == current);
     keep.extend(here.iter().map(|c| c.id.as_str()));
-    // None of them runs again, so what is left of it is all that tells that it was there.
+    // None of them runs again, so these instances are the only record of them.
     let ended = earlier.iter().filter(|c| matches!(c.state, RunState::Exited(_))).map(|c| c.id.as_str());
     keep.extend(order::set(ended).into_iter().take(limits::ADDED_DEAD));
     for (name, mut instances) in by_name {
@@ -118,7 +118,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: 
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
         // A plain init container runs again in each new sandbox: only instances in the current one matter.
         let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
-        // Docker is removing it already; until it is gone the plan judges by it.
+        // Docker is removing it already; until it is gone, the plan uses its state.
         let ran = instances.iter().find(|c| c.state != RunState::Created && tells(c));
         let leaving = ran.filter(|c| c.state == RunState::Removing);
         keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
@@ -133,7 +133,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: 
     keep
 }
 
-/// True when the container, or the sandbox it joined, may have a start in flight and so is never started.
+/// Whether the container, or the sandbox it joined, may have a start in flight and so is never started.
 fn is_lost(observed: &Observed, made: &Owned) -> bool {
     made.start_sent || made.sandbox_id().and_then(|id| observed.get(id)).is_some_and(|s| s.start_sent)
 }

@@ -1,4 +1,4 @@
-//! A short notation for pods and observations in tests of `plan` and `status`. Never in the daemon.
+//! A short notation for pods and observations in tests of `plan` and `status`. For tests only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) fn pod(spec: &str) -> DesiredPod {
     pod_of(serde_saphyr::from_str(spec).unwrap_or_else(|e| panic!("{spec}: {e}")))
 }
 
-/// As [`pod`], from a decoded spec.
+/// Like [`pod`], from a decoded spec.
 pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
     for list in ["initContainers", "containers"] {
         for container in spec.get_mut(list).and_then(|l| l.as_array_mut()).into_iter().flatten() {
@@ -191,7 +191,7 @@ pub(crate) fn show(pod: &DesiredPod, actions: &PodActions) -> String {
     parts.join(" | ")
 }
 
-/// Carries one step of a plan out on an observation, as a node would on which every call succeeds at once.
+/// Carries out one step of a plan on an observation, as on a node on which every call succeeds immediately.
 /// Containers to be stopped stop in order, one step at a time; plain init containers end with code 0 before
 /// the step.
 pub(crate) fn carry_out(pod: &DesiredPod, seen: &mut Observed, actions: &PodActions) {

@@ -33,9 +33,9 @@ pub struct After {
 pub struct Dependency {
     /// Namespace of that pod.
     pub namespace: String,
-    /// Its name in the manifest (the name on the node works too).
+    /// Its name in the manifest (the name on the node works, too).
     pub name: String,
-    /// The state it must reach.
+    /// The state that it must reach.
     pub need: Need,
 }
 
@@ -56,7 +56,7 @@ pub struct BadAfter {
     /// Name of the annotation.
     pub key: &'static str,
     pub value: String,
-    /// The problem with it.
+    /// The mistake.
     pub why: String,
 }
 
@@ -124,8 +124,8 @@ fn is_name(text: &str) -> bool {
 }
 
 impl Dependency {
-    /// Pod identities that the name may mean, the likelier one first: names of static pods have the node's
-    /// name as suffix.
+    /// Pod identities that the name may mean, the more likely one first: names of static pods have the
+    /// node's name as suffix.
     #[must_use]
     pub fn keys(&self, node: &str) -> [PodKey; 2] {
         let key = |name: String| PodKey { namespace: self.namespace.clone(), name };

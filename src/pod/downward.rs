@@ -59,13 +59,13 @@ pub fn field(path: &str, facts: &Facts<'_>) -> Result<String, String> {
     })
 }
 
-/// True for a field that is only known once the pod has its network.
+/// Whether the field is only known once the pod has its network.
 #[must_use]
 pub fn needs_pod_ip(path: &str) -> bool {
     matches!(path, "status.podIP" | "status.podIPs")
 }
 
-/// True for a field that is an address of the node.
+/// Whether the field is an address of the node.
 #[must_use]
 pub fn needs_host_ip(path: &str) -> bool {
     matches!(path, "status.hostIP" | "status.hostIPs")
@@ -78,7 +78,7 @@ pub fn subscript(path: &str) -> Option<(&str, &str)> {
     Some((map, key)).filter(|(map, _)| !map.is_empty())
 }
 
-/// The value of a resource, divided and rounded up. `default_container`: the container when the reference
+/// The value of a resource, divided and rounded up. `default_container`: the container if the reference
 /// names none; empty for a volume, which must name one.
 ///
 /// # Errors
@@ -136,7 +136,7 @@ fn divisor(given: Option<&Quantity>, resource: &str) -> Result<u64, String> {
     })
 }
 
-/// A whole map: `key="value"` lines, sorted, the value as Go quotes it, without a newline at the end.
+/// A whole map: `key="value"` lines, sorted, with values quoted as in Go, without a final newline.
 fn lines(map: Option<&BTreeMap<String, String>>) -> String {
     let lines: Vec<String> = map.into_iter().flatten().map(|(k, v)| format!("{k}={}", quoted(v))).collect();
     lines.join("\n")
@@ -168,7 +168,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// True for characters that are not `IsPrint` in Go: controls, blanks other than the space, invisible and
+/// Whether the character is not `IsPrint` in Go: controls, blanks other than the space, invisible and
 /// private characters.
 fn is_escaped(c: char) -> bool {
     c.is_control()

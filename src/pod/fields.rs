@@ -1,9 +1,9 @@
-//! The fields of a pod by which a field selector may choose, as the API server has them
+//! The fields of a pod for field selectors, as in the API server
 //! (`pkg/registry/core/pod/strategy.go`, `ToSelectableFields`). Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// Their names.
+/// The names of these fields.
 pub const NAMES: &[&str] = &[
     "metadata.name",
     "metadata.namespace",

@@ -40,13 +40,13 @@ impl fmt::Display for PodKey {
     }
 }
 
-/// Whether a pod of this phase has ended for good.
+/// Whether this phase is final.
 #[must_use]
 pub fn is_final(phase: Option<&str>) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// True when two UIDs would get the same directory or cgroup name: some file systems ignore case, and
+/// Whether two UIDs would get the same directory or cgroup name: some file systems ignore case, and
 /// systemd's slices have `_` for `-`.
 #[must_use]
 pub fn same_uid(a: &str, b: &str) -> bool {
@@ -100,12 +100,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// The place inside a source where a pod is written: a file's path or a URL, and the document.
+/// The place of a pod in its source: a file's path or a URL, and the document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// Absolute file path or URL.
     pub path: String,
-    /// 0-based index of the document (and of the item in a list, counted on).
+    /// 0-based index of the document (items of lists are counted, too).
     pub document: u32,
 }
 
@@ -130,7 +130,7 @@ pub struct DesiredPod {
     /// Hash of the manifest as written, independent of its place; `None` when the manifest gives the UID
     /// itself. A pod that moves to another source unchanged is the same pod.
     pub written: Option<String>,
-    /// The same hash without the fields that can change while the pod runs: [`crate::manifest::hash::shape`].
+    /// The same hash without fields that can change while the pod runs: [`crate::manifest::hash::shape`].
     pub shape: Option<String>,
     /// The source that owns it.
     pub source: Source,
@@ -138,15 +138,15 @@ pub struct DesiredPod {
     pub origin: Origin,
     /// Metadata with name, namespace, uid, labels and the agent's annotations filled in.
     pub metadata: ObjectMeta,
-    /// Spec with the API's defaults; shared by the pod as its source says it and the pod as it is annotated.
+    /// Spec with the API's defaults; shared by the source's version of the pod and the annotated one.
     pub spec: Arc<PodSpec>,
     /// Status as the source gave it (the API's, or a bare `Pending`).
     pub status: PodStatus,
     /// Names on the pods' Docker network, in lower case, that this pod asks for and does not get: pods of
-    /// preceding sources have them. The main loop fills it in; in no hash, and on no container.
+    /// preceding sources have them. Set by the main loop; part of no hash, and of no container.
     pub withheld: BTreeSet<String>,
-    /// The highest priority that counts, whatever the manifest says. The merge fills in what the source may have; in no
-    /// hash, and on no container.
+    /// The highest priority that counts for this pod. Set by the merge, from its source's policy; part of no hash, and
+    /// of no container.
     pub ceiling: i32,
 }
 
@@ -166,7 +166,7 @@ pub enum ContainerKind {
 /// Pod or container restart policy (`spec.restartPolicy`); unknown values count as `Always`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// Restart whatever the exit code.
+    /// Restart for any exit code.
     Always,
     /// Restart after a non-zero exit.
     OnFailure,

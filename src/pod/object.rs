@@ -1,6 +1,6 @@
 //! Local objects: ConfigMaps, Secrets and claims beside the pods in the same sources. Types only: `manifest/`
-//! decodes them, `merge/` chooses between two of one name in one source, `turn/` decides which of them a pod
-//! sees, `mapping/env` uses them.
+//! decodes them, `merge/` chooses between two of the same name in one source, `turn/` decides which of them a
+//! pod sees, `mapping/env` uses them.
 //!
 //! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` prints only the
 //! length.
@@ -49,13 +49,14 @@ impl ObjectKind {
     }
 }
 
-/// Name of the ConfigMap of the environment variables of Services, which podkeeper makes of a cluster's.
+/// Name of the ConfigMap with environment variables for Services, which podkeeper makes from a cluster's Services.
 pub const SERVICES: &str = "podkeeper-services";
-/// Its key, of `binaryData`, that says which Services are left out, and why. No container finds it in its environment.
+/// The key in its `binaryData` that lists the Services that are left out, with the reason. Containers do not get this
+/// key in their environment.
 pub const LEFT_OUT: &str = "left-out";
 
-/// Identity of a local object within its source: two sources may each have one of this name, and the pods of
-/// one do not see the other's.
+/// Identity of a local object within its source: two sources may each have an object of this name, and the
+/// pods of one source do not see the other's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     pub kind: ObjectKind,
@@ -116,7 +117,8 @@ pub enum Content {
     Claim {
         /// `spec.accessModes`.
         access_modes: Vec<String>,
-        /// `spec.resources.requests.storage`, bytes: a limit where the source is held to a level of Pod Security, else shown.
+        /// `spec.resources.requests.storage`, bytes: a limit if the source is restricted to a level of Pod Security,
+        /// otherwise only shown.
         storage: u64,
     },
     /// A claim of a cluster.
@@ -136,7 +138,7 @@ pub struct LocalObject {
     pub immutable: bool,
     /// Its data.
     pub content: Content,
-    /// What its metadata say beside its name; no pod depends on it.
+    /// Other metadata; no pod depends on them.
     pub about: About,
 }
 
@@ -156,7 +158,7 @@ pub type Scopes = BTreeMap<(Source, ObjectKey), Arc<LocalObject>>;
 pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
 
 impl LocalObject {
-    /// True when a container's environment finds this key: of a ConfigMap only in `data`, as upstream.
+    /// Whether a container's environment can use this key: for a ConfigMap only keys of `data`, as upstream.
     #[must_use]
     pub fn has_key(&self, key: &str) -> bool {
         match &self.content {
@@ -181,7 +183,7 @@ impl LocalObject {
     }
 }
 
-/// Objects for tests. Never in the daemon.
+/// Objects for tests. For tests only.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
@@ -195,7 +197,7 @@ pub(crate) mod testing {
         decoded.objects
     }
 
-    /// As [`decoded`], as a snapshot.
+    /// Like [`decoded`], as a snapshot.
     pub(crate) fn snapshot(text: &str) -> Arc<Objects> {
         let all = decoded("/m/objects.yaml", text);
         Arc::new(all.into_iter().map(|object| (object.key.clone(), object)).collect())

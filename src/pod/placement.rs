@@ -1,7 +1,7 @@
 //! Whether a pod may be on a node with these labels and taints (`k8s.io/component-helpers/scheduling/corev1`,
 //! `pkg/scheduler/framework/plugins/nodeaffinity`, `tainttoleration`). Pure.
 //!
-//! Never here: what follows from that.
+//! Never here: the consequences.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
 };
 
-/// The node as an API server has it: others may label and taint it.
+/// The node in an API server, with labels and taints that others may set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeAtServer {
     /// `metadata.labels`.
@@ -29,13 +29,14 @@ pub fn is_selected(spec: &PodSpec, name: &str, labels: &BTreeMap<String, String>
     required.is_none_or(|it| is_any_met(it, name, labels))
 }
 
-/// Whether a selector selects the node of this name: by any of its terms. None selects nothing.
+/// Whether a selector selects the node of this name: any of its terms is enough. A selector without terms
+/// selects no node.
 #[must_use]
 pub fn is_any_met(selector: &NodeSelector, name: &str, labels: &BTreeMap<String, String>) -> bool {
     selector.node_selector_terms.iter().any(|term| is_met(term, name, labels))
 }
 
-/// Whether pods say anything about labels of nodes.
+/// Whether the pod has conditions on node labels.
 #[must_use]
 pub fn selects(spec: &PodSpec) -> bool {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
@@ -91,7 +92,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
     match given(&toleration.operator).as_str() {
         "Exists" => true,
-        // Only with `Exists` an empty key stands for all.
+        // An empty key matches all taints only with `Exists`.
         "" | "Equal" => key == taint.key && given(&toleration.value) == given(&taint.value),
         _ => false,
     }
@@ -147,14 +148,14 @@ mod tests {
         }
         check(terms(json!([])), false);
         check(terms(json!([{}])), false);
-        // What a DaemonSet writes.
+        // Fields that a DaemonSet writes.
         let field = |name: &str, value: &str| {
             terms(json!([{"matchFields": [{"key": name, "operator": "In", "values": [value]}]}]))
         };
         check(field("metadata.name", "n1"), true);
         check(field("metadata.name", "n2"), false);
         check(field("metadata.uid", "n1"), false);
-        // All of one term, any of several.
+        // All expressions of one term must match, and any of several terms.
         let (yes, no) =
             (json!({"key": "zone", "operator": "Exists"}), json!({"key": "x", "operator": "Exists"}));
         check(terms(json!([{"matchExpressions": [yes, no]}])), false);

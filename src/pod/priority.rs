@@ -1,7 +1,7 @@
 //! Priorities of pods (upstream `pkg/apis/scheduling/types.go`, `pkg/kubelet/types/pod_update.go`). Pure.
 //!
-//! What a manifest claims counts as far as its source may have it ([`DesiredPod::ceiling`]); who asks here need not
-//! know of that.
+//! The priority in a manifest counts only up to the source's bound ([`DesiredPod::ceiling`]); these functions apply
+//! the bound.
 
 use crate::pod::{DesiredPod, Source};
 
@@ -11,9 +11,9 @@ const SYSTEM_CLASSES: &[(&str, i32)] =
 /// `priorityClassName` of pods that are essential for the node.
 const NODE_CRITICAL: &str = "system-node-critical";
 
-/// From this priority on a pod is critical.
+/// A pod with this priority or a higher one is critical.
 pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
-/// The highest priority that a cluster lets its users give (`HighestUserDefinablePriority`).
+/// The highest priority that users of a cluster may set (`HighestUserDefinablePriority`).
 pub const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
 /// The priority that the manifest claims; 0 when it has none.
@@ -30,14 +30,14 @@ pub fn of(pod: &DesiredPod) -> i32 {
     claimed(pod).min(pod.ceiling)
 }
 
-/// The node does not work without it: it is never evicted, and admitted under pressure. A pod of a file or URL is not
-/// critical for that alone, as it is for the kubelet.
+/// Whether the node does not work without the pod: it is never evicted, and is admitted under pressure. Unlike with
+/// the kubelet, a pod is not critical only because it comes from a file or URL.
 #[must_use]
 pub fn is_critical(pod: &DesiredPod) -> bool {
     of(pod) >= SYSTEM_CRITICAL
 }
 
-/// The kernel kills it last (`IsNodeCriticalPod`): for that, its class alone makes a pod of a file or URL critical.
+/// Whether the kernel kills the pod last (`IsNodeCriticalPod`): for a pod of a file or URL, its class alone decides.
 #[must_use]
 pub fn is_node_critical(pod: &DesiredPod) -> bool {
     let may_be = pod.ceiling >= SYSTEM_CRITICAL;

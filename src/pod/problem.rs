@@ -21,7 +21,7 @@ pub struct Refused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The pod (or file) is refused; running pods go on.
+    /// The pod (or file) is refused; running pods keep running.
     Error,
     /// The pod is accepted; this part of it has no effect here.
     Warning,
@@ -41,7 +41,7 @@ pub struct Problem {
     /// with its kind in front: `ConfigMap default/web`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Field path, when it is about one: `spec.containers[0].ports[1].containerPort`.
+    /// Field path, if the problem is about a field: `spec.containers[0].ports[1].containerPort`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The problem: `must be between 1 and 65535, inclusive`.

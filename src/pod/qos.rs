@@ -1,6 +1,6 @@
-//! Quality-of-service class of a pod, and the requests and limits it follows from (upstream
-//! `pkg/apis/core/v1/helper/qos/qos.go`). Pure. A quantity that does not parse counts as absent: validation
-//! has refused it before.
+//! Quality-of-service class of a pod, and the requests and limits that determine it (upstream
+//! `pkg/apis/core/v1/helper/qos/qos.go`). Pure. An invalid quantity counts as absent: validation has
+//! refused it before.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::base::quantity;
 /// A quality-of-service class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qos {
-    /// Every container limits cpu and memory, and requests what it limits.
+    /// Every container limits cpu and memory, and requests the same amounts.
     Guaranteed,
     /// Some cpu or memory is requested or limited.
     Burstable,
@@ -32,7 +32,7 @@ impl Qos {
     }
 }
 
-/// The class of a pod, by cpu and memory: of the pod's own resources where it has them, else of all its
+/// The class of a pod, by cpu and memory: from the pod's own resources if it has them, else from all its
 /// containers.
 #[must_use]
 pub fn class(spec: &PodSpec) -> Qos {
@@ -66,8 +66,8 @@ pub fn limit(resources: Option<&ResourceRequirements>, resource: &str) -> i64 {
     milli_or_bytes(resources.and_then(|r| r.limits.as_ref()), resource)
 }
 
-/// Milli-CPUs or bytes of a request; the limit when no request is written, as in the API's defaults; 0
-/// without either.
+/// Milli-CPUs or bytes of a request; the limit if no request is given, as in the API's defaults; 0 without
+/// either.
 #[must_use]
 pub fn request(resources: Option<&ResourceRequirements>, resource: &str) -> i64 {
     let requests = resources.and_then(|r| r.requests.as_ref());
@@ -114,7 +114,7 @@ mod tests {
         check(serde_json::json!({"containers": [request]}), "Burstable");
         check(serde_json::json!({"containers": [cpu_only]}), "Burstable");
         check(serde_json::json!({"containers": [less]}), "Burstable");
-        // With resources at pod level only these count.
+        // With resources at pod level, only these count.
         let pod = serde_json::json!({"requests": both, "limits": same});
         check(serde_json::json!({"containers": [request], "resources": pod}), "Guaranteed");
         check(serde_json::json!({"containers": [full], "resources": {}}), "BestEffort");

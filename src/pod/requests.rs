@@ -22,7 +22,7 @@ pub fn request(spec: &PodSpec, resource: &str) -> i64 {
     requested.saturating_add(overhead(spec, resource))
 }
 
-/// What the pod takes beside its containers, by its runtime class.
+/// The overhead of the pod's runtime class, in addition to its containers.
 fn overhead(spec: &PodSpec, resource: &str) -> i64 {
     let Some(overhead) = &spec.overhead else { return 0 };
     let as_requests =
@@ -42,7 +42,7 @@ pub fn of_container(container: &Container, resource: &str) -> i64 {
     qos::request(container.resources.as_ref(), resource)
 }
 
-/// What the pod requests itself, beside its containers.
+/// The pod's own request, in addition to its containers.
 #[must_use]
 pub fn own(spec: &PodSpec, resource: &str) -> Option<i64> {
     let pod = pod_level(spec, resource)?;
@@ -63,7 +63,7 @@ pub fn limit(spec: &PodSpec, resource: &str) -> Option<i64> {
     all.then(|| aggregate(spec, of).saturating_add(overhead(spec, resource)))
 }
 
-/// The sum of the limits that are written, whether or not every container has one: what `kubectl describe node` shows.
+/// The sum of the limits that are set, even if some containers have none: shown by `kubectl describe node`.
 #[must_use]
 pub fn limits_told(spec: &PodSpec, resource: &str) -> i64 {
     limit(spec, resource)
@@ -78,8 +78,8 @@ pub fn names(spec: &PodSpec) -> impl Iterator<Item = &str> {
     lists.flat_map(|list| list.keys().map(String::as_str))
 }
 
-/// The pod's own resources, when they name this one. Only cpu, memory and huge pages: devices belong to
-/// containers.
+/// The pod's own resources, if they include this one. Only cpu, memory and huge pages: devices belong
+/// to containers.
 fn pod_level<'a>(spec: &'a PodSpec, resource: &str) -> Option<&'a ResourceRequirements> {
     let pooled = matches!(resource, "cpu" | "memory") || resource.starts_with(HUGE_PAGES);
     let pod = spec.resources.as_ref().filter(|_| pooled)?;
@@ -88,7 +88,7 @@ fn pod_level<'a>(spec: &'a PodSpec, resource: &str) -> Option<&'a ResourceRequir
     (says(&pod.requests) || says(&pod.limits)).then_some(pod)
 }
 
-/// The sum of regular containers and sidecars; or, when that is more, of an init container with the sidecars
+/// The sum of regular containers and sidecars; or, if that is more, of an init container with the sidecars
 /// that were started before it.
 fn aggregate(spec: &PodSpec, of: impl Fn(&Container) -> i64) -> i64 {
     let regular = spec.containers.iter().map(&of).fold(0, i64::saturating_add);
@@ -126,7 +126,7 @@ mod tests {
         check(r#"{"containers":[{"name":"c"}]}"#, 0, None);
         check(&format!(r#"{{"containers":[{},{}]}}"#, c("1", "2"), c("500m", "1")), 1500, Some(3000));
         check(&format!(r#"{{"containers":[{},{}]}}"#, c("1", "2"), c("500m", "")), 1500, None);
-        // The largest init container counts, not their sum; with the sidecars before it.
+        // The largest init container counts, not their sum; together with the sidecars before it.
         check(
             &format!(
                 r#"{{"initContainers":[{},{}],"containers":[{}]}}"#,
@@ -153,7 +153,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((own(&spec, "cpu"), own(&spec, "memory")), (Some(2000), None));
-        // A runtime's overhead counts as requested, and is added to limits that there are.
+        // A runtime's overhead counts as requested, and is added to existing limits.
         let over = r#""overhead":{"cpu":"250m"}"#;
         check(&format!(r#"{{"containers":[{}],{over}}}"#, c("1", "2")), 1250, Some(2250));
         check(&format!(r#"{{"containers":[{}],{over}}}"#, c("1", "")), 1250, None);

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Makes the enum, its list and its words of one table: each word is its variant's name.
+/// Generates the enum, its list and its words from one table: each word is the name of its variant.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $reason:ident,)+) => {
         /// The reason in a container's `state.waiting`.
@@ -16,7 +16,7 @@ macro_rules! reasons {
             #[cfg(test)]
             const ALL: &[Reason] = &[$(Reason::$reason,)+];
 
-            /// As the API has it.
+            /// The reason in the API's form.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -32,27 +32,27 @@ reasons! {
     ContainerCreating,
     /// The same, in a pod that has init containers.
     PodInitializing,
-    /// It cannot be made of what is known now.
+    /// Docker's configuration for it cannot be made from the current data.
     CreateContainerConfigError,
-    /// Docker did not make it.
+    /// Docker could not create it.
     CreateContainerError,
-    /// Docker did not start it.
+    /// Docker could not start it.
     RunContainerError,
     /// Its postStart hook failed.
     PostStartHookError,
-    /// It keeps ending.
+    /// It ends again and again.
     CrashLoopBackOff,
     /// The pull of its image failed.
     ErrImagePull,
-    /// The next pull of its image waits.
+    /// The next pull of its image is delayed.
     ImagePullBackOff,
-    /// Its image is not there, and may not be pulled.
+    /// Its image is missing, and may not be pulled.
     ErrImageNeverPull,
     /// The name of its image is not a reference.
     InvalidImageName,
-    /// The registry cannot serve now.
+    /// The registry is unavailable.
     RegistryUnavailable,
-    /// Docker cannot tell of its image.
+    /// Docker cannot inspect its image.
     ImageInspectError,
 }
 
@@ -62,7 +62,7 @@ impl Reason {
         *Reason::ALL.iter().find(|reason| reason.as_str() == word).expect("a reason of the kubelet's")
     }
 
-    /// Of a container that nothing holds up. `initializes`: its pod has init containers.
+    /// The reason of a container that is just starting. `initializes`: its pod has init containers.
     #[must_use]
     pub fn of_start(initializes: bool) -> Reason {
         if initializes { Reason::PodInitializing } else { Reason::ContainerCreating }

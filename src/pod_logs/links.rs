@@ -1,7 +1,7 @@
-//! The I/O of this room: makes and removes links, and writes only changes.
+//! The I/O of this room: creates and removes links, and writes only changes.
 //!
-//! Each pod directory has a mark, a link to the root directory of the podkeeper that made it. A directory
-//! with another mark is not touched. No log collector reads names that start with a dot.
+//! Each pod directory has a mark, a link to the root directory of the podkeeper that created it. A
+//! directory with another mark is not touched. No log collector reads names that start with a dot.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -17,13 +17,13 @@ use crate::pod::PodKey;
 /// Name of the mark in a pod's directory.
 const MARK: &str = ".podkeeper";
 
-/// The links of one node. A lock serialises changes.
+/// The links of one node. A lock serializes changes.
 #[derive(Debug)]
 pub struct PodLogs {
     pods: PathBuf,
     containers: PathBuf,
     root_dir: PathBuf,
-    /// The last error that was reported.
+    /// The last reported error.
     told: Mutex<Option<String>>,
 }
 
@@ -39,8 +39,8 @@ impl PodLogs {
         }
     }
 
-    /// Makes the links of `now` and removes those of `before` that are not in it. No pod waits for it. An
-    /// error is returned once, in words for the pod's events.
+    /// Creates the links of `now` and removes those of `before` that are not in it. No pod waits for it.
+    /// An error is returned once, as text for the pod's events.
     pub fn set(&self, key: &PodKey, before: &ContainerLogs, now: &ContainerLogs) -> Option<String> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stays = |old: &&ContainerLog| {
@@ -52,15 +52,16 @@ impl PodLogs {
         let made = now.iter().filter(|log| !log.file.is_empty() && !before.contains(*log));
         let made = made.filter_map(|log| Some((Links::of(key, log)?, &log.file)));
         let made = made.map(|(links, file)| self.make(&links, Path::new(file)));
-        // Removals come first: a pod directory may go and come back.
+        // Removals come first: a pod directory may be removed and created again.
         let trouble = removed.collect::<Vec<_>>().into_iter().chain(made).find_map(Result::err);
         let new = trouble.clone().filter(|error| told.as_ref() != Some(error));
         *told = trouble;
         new
     }
 
-    /// Removes podkeeper's links to files that are gone: of containers removed while the daemon was down.
-    /// `alive` holds the ids of all podkeeper's containers; Docker may be rotating their logs right now.
+    /// Removes podkeeper's links to files that are gone: links of containers that were removed while the
+    /// daemon was down. `alive` holds the ids of all podkeeper's containers; Docker may be rotating their
+    /// logs right now.
     pub fn sweep(&self, alive: &BTreeSet<String>) {
         let _turn = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let ours: Vec<PathBuf> = entries(&self.pods)

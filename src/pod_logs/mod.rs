@@ -1,9 +1,9 @@
-//! Links to container logs in the places where log collectors look: `/var/log/pods` and
-//! `/var/log/containers`, named as the kubelet names them (upstream `pkg/kubelet/kuberuntime/helpers.go`,
+//! Links to container logs in the directories of log collectors: `/var/log/pods` and
+//! `/var/log/containers`, with the kubelet's names (upstream `pkg/kubelet/kuberuntime/helpers.go`,
 //! `legacy.go`), to Docker's files.
 //!
-//! Never here: reading or rotating a log (Docker does, by the container's settings), and touching links of
-//! another root directory.
+//! Never here: reading or rotating a log (Docker does, by the container's settings), and links of another
+//! root directory.
 
 mod links;
 mod names;
@@ -24,7 +24,7 @@ pub struct ContainerLog {
     pub container: String,
     /// Restart count of the container.
     pub attempt: u32,
-    /// Docker's file; empty while it is not known: existing links stay as they are.
+    /// Docker's file; empty while unknown: existing links stay as they are.
     pub file: String,
 }
 

@@ -23,7 +23,8 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// `None`: a name is empty, has a slash or starts with a dot. Labels of a container may hold anything.
+    /// `None`: a name is empty, has a slash or starts with a dot. Labels of a container may have any
+    /// content.
     pub fn of(key: &PodKey, log: &ContainerLog) -> Option<Links> {
         let parts = [&key.namespace, &key.name, &log.uid, &log.container, &log.id];
         let odd = |part: &&String| part.is_empty() || part.contains(['/', '\0']) || part.starts_with('.');
@@ -44,7 +45,7 @@ impl Links {
     }
 }
 
-/// The base is cut so that the name is short enough for every file system; the id stays whole.
+/// The first part is cut so that the name is short enough for every file system; the id stays whole.
 fn flat(key: &PodKey, log: &ContainerLog) -> String {
     let mut base = format!("{}_{}_{}", key.name, key.namespace, log.container);
     let room = NAME_BYTES.saturating_sub(log.id.len() + 1 + SUFFIX.len());

@@ -111,11 +111,11 @@ fn links_come_and_go_with_containers() {
     ];
     assert_eq!(rig.tree(), first);
     assert_eq!(fs::read_to_string(rig.base.join("log/containers/web_shop_app-id0.log")).unwrap(), "id0");
-    // While a file is not known, existing links stay.
+    // While a file is unknown, existing links stay.
     let unknown = BTreeSet::from([log("id0", "app", 0, Path::new(""))]);
     _ = rig.logs.set(&key("web"), &one, &unknown);
     assert_eq!(rig.tree(), first);
-    // A new daemon finds them unchanged, and writes nothing.
+    // A new daemon finds them unchanged, and writes no link.
     let link = rig.base.join("log/pods/shop_web_u1/app/0.log");
     let inode = fs::symlink_metadata(&link).unwrap().ino();
     _ = rig.logs.set(&key("web"), &none, &one);
@@ -150,7 +150,7 @@ fn what_others_made_is_left_alone() {
     _ = rig.logs.set(&key("web"), &ours, &none);
     rig.logs.sweep(&BTreeSet::new());
     assert_eq!(rig.tree(), before);
-    // A file in the place of a link is not podkeeper's.
+    // A file in place of a link is not podkeeper's.
     _ = other.set(&key("web"), &theirs, &none);
     let path = rig.base.join("log/pods/shop_web_u1/app");
     fs::create_dir_all(&path).unwrap();
@@ -171,7 +171,7 @@ fn a_sweep_removes_what_dangles() {
         &BTreeSet::from([log("idg", "app", 0, &rig.base.join("docker/idg.log"))]),
     );
     _ = rig.logs.set(&key("web"), &none, &BTreeSet::from([log("id0", "app", 0, &file)]));
-    // Being rotated: its file is missing for a moment.
+    // The log is being rotated: its file is missing for a moment.
     _ = rig.logs.set(
         &key("busy"),
         &none,

@@ -52,7 +52,7 @@ impl AllowedPath {
         Ok(AllowedPath { path: format!("/{}", parts.join("/")), read_only })
     }
 
-    /// The access that these entries allow to a path, as text.
+    /// The access that these entries allow to a path, compared as text.
     #[must_use]
     pub fn access(allowed: &[AllowedPath], path: &str) -> PathAccess {
         let parts = components(path);
@@ -62,7 +62,7 @@ impl AllowedPath {
     }
 
     /// The outermost entry that contains the path, and the parts of the path below it. Pods may write below
-    /// an entry, even where another entry begins.
+    /// an entry, even below a nested entry.
     #[must_use]
     pub fn split<'p>(allowed: &[AllowedPath], path: &'p str) -> Option<(String, Vec<&'p str>)> {
         let parts = components(path)?;
@@ -72,7 +72,7 @@ impl AllowedPath {
         Some((outermost.path.clone(), parts.get(depth..)?.to_vec()))
     }
 
-    /// True when the path is this one or below it.
+    /// Whether the path is this one or below it.
     fn holds(&self, path: &[&str]) -> bool {
         components(&self.path).is_some_and(|own| path.starts_with(&own))
     }
@@ -91,7 +91,7 @@ pub struct Refusal {
     pub reason: String,
     /// The containers or volumes, and the reason.
     pub message: String,
-    /// Path of the field that it is about, of the first one if there are several.
+    /// Path of the field, or of the first one if there are several.
     pub field: String,
 }
 
@@ -154,9 +154,9 @@ impl SourcePolicy {
 
 /// An image that the pod would pull.
 struct Named<'a> {
-    /// Path of the container or volume that names it.
+    /// Path of the container or volume with this image.
     field: String,
-    /// The same in words.
+    /// The same as text.
     who: String,
     image: &'a str,
 }
@@ -181,7 +181,7 @@ fn images<'a>(pod: &Pod<'a>) -> Vec<Named<'a>> {
     all
 }
 
-/// The problems with the pod's hostPath volumes, each behind the volume's field.
+/// The problems with the pod's hostPath volumes, each with the volume's field in front.
 fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     for (at, volume) in pod.spec.volumes.iter().flatten().enumerate() {

@@ -13,7 +13,7 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 /// Key prefix of the containers' seccomp annotations, up to v1.18.
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// Capabilities that Docker gives by default, without NET_RAW.
+/// Capabilities that Docker adds by default, without NET_RAW.
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -30,7 +30,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// SELinux types that keep a process in its container, with the minor version that added them.
+/// SELinux types that confine a process to its container, with the minor version that added them.
 const SE_LINUX_TYPES: &[(&str, u64)] = &[
     ("", 0),
     ("container_t", 0),
@@ -61,7 +61,7 @@ fn known(table: &[(&str, u64)], word: &str, revision: u64) -> bool {
     table.iter().any(|(name, since)| *name == word && *since <= revision)
 }
 
-/// Checks fields and annotations alike, in every version.
+/// Checks both fields and annotations, in every version.
 pub(super) fn app_armor_profile(pod: &Pod<'_>, _: u64) -> Verdict {
     let bad = |kind: &str| !matches!(kind, "RuntimeDefault" | "Localhost");
     let mut values = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn app_armor_profile(pod: &Pod<'_>, _: u64) -> Verdict {
     Some((reason, format!("{who} must not set AppArmor profile type to {}", quoted(&values))))
 }
 
-/// Names of containers that add capabilities that are not in `allowed`, and these capabilities.
+/// Names of containers that add capabilities outside of `allowed`, and these capabilities.
 pub(super) fn added<'a>(pod: &Pod<'a>, allowed: &[&str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for each in &pod.containers {
@@ -189,7 +189,7 @@ pub(super) fn host_probes_and_lifecycle(pod: &Pod<'_>, _: u64) -> Verdict {
 }
 
 /// The first container with probes or hooks that name a host, as a field of the manifest, and that host. Podkeeper sends
-/// them from the node's own network, wherever the pod's is.
+/// them from the node's own network, whatever network the pod uses.
 #[must_use]
 pub fn named_host(spec: &PodSpec) -> Option<(String, String)> {
     let metadata = ObjectMeta::default();
@@ -284,7 +284,7 @@ fn seccomp_annotations(pod: &Pod<'_>) -> Verdict {
     (!bad.is_empty()).then(|| ("seccompProfile", format!("forbidden {word} {}", bad.join(", "))))
 }
 
-/// The verdict on profiles that are set, and the names of the containers without an allowed one.
+/// The verdict on the set profiles, and the names of the containers without an allowed one.
 pub(super) fn seccomp_field<'a>(pod: &Pod<'a>) -> (Verdict, Vec<&'a str>) {
     let good = |profile: &SeccompProfile| matches!(profile.type_.as_str(), "RuntimeDefault" | "Localhost");
     let own = pod.security().and_then(|s| s.seccomp_profile.as_ref());
@@ -308,7 +308,7 @@ pub(super) fn seccomp_field<'a>(pod: &Pod<'a>) -> (Verdict, Vec<&'a str>) {
     (verdict, without)
 }
 
-/// The table of safe names grew at v1.27, v1.29, v1.32 and v1.37.
+/// The list of safe names grew at v1.27, v1.29, v1.32 and v1.37.
 pub(super) fn sysctls(pod: &Pod<'_>, revision: u64) -> Verdict {
     let all = pod.security().and_then(|s| s.sysctls.as_ref()).into_iter().flatten();
     let bad: Vec<&str> = all.map(|s| s.name.as_str()).filter(|n| !known(SYSCTLS, n, revision)).collect();

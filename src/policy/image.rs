@@ -1,11 +1,11 @@
-//! Image references as Docker reads them, and the allow list's entries.
+//! Image references as Docker reads them, and entries of the allow list.
 //!
 //! Names are compared by their parts, never as text, so that `registry.example.com.evil.io` does not match
 //! `registry.example.com`. No entry allows an invalid reference, or one that might be an image's ID.
 
 use std::fmt;
 
-/// A normalised reference: `busybox` is `library/busybox` of `docker.io`.
+/// A normalized reference: `busybox` is `library/busybox` of `docker.io`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reference<'a> {
     domain: &'a str,
@@ -62,14 +62,14 @@ fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64 && is_hex(hex))
 }
 
-/// True for an image that is named by a SHA-256 digest.
+/// Whether the image is named by a SHA-256 digest.
 pub(super) fn is_pinned(image: &str) -> bool {
     Reference::parse(image).is_some_and(|r| r.digest.is_some())
 }
 
 impl<'a> Reference<'a> {
     /// `None` for a name that Docker would refuse, for a digest other than SHA-256, and for a name that
-    /// Docker could take for the ID of a local image: it does not tell where the image is from.
+    /// Docker could take for the ID of a local image: it does not show the image's origin.
     pub(super) fn parse(text: &'a str) -> Option<Reference<'a>> {
         // Docker looks the prefix of an ID up with and without its algorithm.
         if text.split_once(':').is_some_and(|(algorithm, hex)| algorithm.starts_with("sha") && is_hex(hex)) {
@@ -120,7 +120,7 @@ enum Scope {
 }
 
 impl fmt::Display for AllowedImage {
-    /// Parses back as the same entry.
+    /// A form that parses to the same entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let domain = &self.domain;
         match &self.scope {
@@ -139,7 +139,7 @@ impl fmt::Display for AllowedImage {
 
 impl AllowedImage {
     /// Parses `registry.example.com/team/` (all below), `registry.example.com` (the whole registry),
-    /// `busybox` (one repository of Docker Hub, whatever its tag and digest), `busybox:1.36` (this tag,
+    /// `busybox` (one repository of Docker Hub, with any tag and digest), `busybox:1.36` (this tag,
     /// without a digest), `busybox@sha256:…`.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl AllowedImage {
             }
             return Ok(AllowedImage { domain: domain.to_owned(), scope: Scope::Below(path.to_owned()) });
         }
-        // A single word with a dot is a registry rather than an official image of Docker Hub.
+        // A single word with a dot is a registry, not an official image of Docker Hub.
         let (host, port) = text.split_once(':').unwrap_or((text, "0"));
         let is_port = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         if !text.contains(['/', '@']) && (host.contains('.') || host == "localhost") && is_port {

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::base::table::Table;
 use crate::pod::Source;
 
-/// A level: each forbids all that the one before it forbids, and more.
+/// A level: each forbids everything that the previous one forbids, and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Everything is allowed.
@@ -28,7 +28,7 @@ impl Level {
             _ => Err("must be one of privileged, baseline, restricted".to_owned()),
         }
     }
-    /// The word on the command line.
+    /// The level's name on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Level {
 /// The minor version whose rules apply. `Latest` is newer than every number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// `v1.N`; a version newer than the newest rules has the newest rules.
+    /// `v1.N`; a version after the newest rules uses the newest rules.
     Minor(u64),
     /// `latest`.
     Latest,
@@ -60,7 +60,7 @@ impl Version {
         let minor = text.strip_prefix("v1.").filter(|n| {
             n.bytes().all(|b| b.is_ascii_digit()) && (*n == "0" || (!n.is_empty() && !n.starts_with('0')))
         });
-        // Upstream's number is Go's int.
+        // Upstream's number is a Go int.
         match minor.and_then(|n| n.parse::<u64>().ok()).filter(|n| i64::try_from(*n).is_ok()) {
             Some(minor) => Ok(Version::Minor(minor)),
             None => Err("must be \"latest\" or \"v1.x\"".to_owned()),
@@ -96,7 +96,7 @@ impl LevelVersion {
     /// Parses `LEVEL` (with version `latest`) or `LEVEL:VERSION`.
     ///
     /// # Errors
-    /// The part that is wrong, and what it must be.
+    /// The wrong part, and the allowed values.
     pub fn parse(text: &str) -> Result<LevelVersion, String> {
         let (level, version) = text.split_once(':').unwrap_or((text, "latest"));
         Ok(LevelVersion {
@@ -113,7 +113,7 @@ impl fmt::Display for LevelVersion {
 }
 
 /// Parses `--pod-security`: `LEVEL[:VERSION]` for all sources, `SOURCE=LEVEL[:VERSION]` for one, separated by
-/// commas; a level of one source takes precedence over that of all.
+/// commas; the level of one source takes precedence over that of all.
 ///
 /// # Errors
 /// The first part that is invalid, or sets a second level for the same sources.

@@ -1,8 +1,8 @@
-//! What a pod may do on this node: the Pod Security Standards of Kubernetes
+//! The rights of pods on this node: the Pod Security Standards of Kubernetes
 //! (`pod-security-admission/policy`), and the node's own allow lists, for each source.
 //!
-//! Pure: from a pod and a policy it computes the violations. Where the standard's page and upstream's code
-//! differ, the code counts: identifiers, versions and texts are those that kubectl's users know. Nothing here
+//! Pure: computes the violations of a policy by a pod. If the standard's page and upstream's code differ, the
+//! code is followed: its identifiers, versions and texts are those that kubectl's users know. Nothing here
 //! may panic, look at the machine, or change a pod to make it fit.
 
 mod allow;

@@ -1,8 +1,8 @@
-//! What pods of each source may do and see: every setting that can differ per source, defined once. Flags and
-//! the configuration file both read them here.
+//! The rights of each source's pods: every setting that can differ per source, defined once. Flags and the
+//! configuration file both read them here.
 //!
 //! The author of one source's manifests may be trusted less than that of another's, so sources share nothing
-//! by default: pods of each see only its own local objects, and have its own claims.
+//! by default: pods of each source see only its own local objects, and have their own claims.
 
 use std::fmt;
 use std::path::{Component, Path};
@@ -17,15 +17,15 @@ use crate::base::table::Table;
 use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
 
-/// One setting of a source: its names, and what a text does to it.
+/// One setting of a source: its names, and how to parse it.
 pub struct Setting {
-    /// On the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// As a field of the configuration file.
+    /// Name of the field in the configuration file.
     pub field: &'static str,
     /// Empties a list that was set for all sources; the next value replaces the other kinds.
     clear: fn(&mut SourcePolicy),
-    /// Sets it from its flag's text; lists grow.
+    /// Sets it from the text of its flag; lists are extended.
     set: fn(&mut SourcePolicy, &str) -> Result<(), String>,
 }
 
@@ -133,7 +133,7 @@ fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Local objects of another source that pods of this one see too.
+/// Local objects of another source that pods of this one can see, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedObjects {
     /// The source whose objects are shared.
@@ -188,8 +188,8 @@ impl fmt::Display for SharedObjects {
     }
 }
 
-/// What pods of one source may do. The default allows everything except privileged containers, devices of the
-/// host, and objects of other sources.
+/// The rights of one source's pods. The default allows everything except privileged containers, devices of
+/// the host, and objects of other sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePolicy {
     /// `--pod-security`; `None` forbids nothing.
@@ -198,23 +198,22 @@ pub struct SourcePolicy {
     pub allow_privileged: bool,
     /// `--host-network-sources` names the source.
     pub host_network: bool,
-    /// The highest priority that counts for its pods; `None` when nothing was said: see
-    /// [`Policies::max_priority`].
+    /// The highest priority that counts for its pods; `None` if not set: see [`Policies::max_priority`].
     pub max_priority: Option<i32>,
-    /// What its claims on this node's disk may hold together; `None` when nothing was said: see
-    /// [`Policies::max_claim_storage`].
+    /// Upper bound for its claims on this node's disk together; `None` if not set: see [`Policies::max_claim_storage`].
     pub max_claim_storage: Option<Most>,
-    /// Percent of the node that its requests may be together to count whole when a pod has to go; `None` when nothing
-    /// was said: see [`Policies::max_requests`].
+    /// Percent of the node up to which the sum of its pods' requests counts in full when a pod has to be evicted;
+    /// `None` if not set: see [`Policies::max_requests`].
     pub max_requests: Option<u8>,
-    /// Another source of the node is held to less; `None` before it was looked at: see [`Policies::settled`].
+    /// Whether another source of the node has a less strict level; `None` before this was determined: see
+    /// [`Policies::settled`].
     pub is_behind: Option<bool>,
-    /// The longest grace of its pods, seconds; `None` when nothing was said: see [`Policies::max_grace`].
+    /// The longest grace period of its pods, seconds; `None` if not set: see [`Policies::max_grace`].
     pub max_grace: Option<u32>,
-    /// Its pods go before those of others when the node is short; `None` when nothing was said: see
+    /// Whether its pods are evicted before those of others when the node is short; `None` if not set: see
     /// [`Policies::evict_first`].
     pub evict_first: Option<bool>,
-    /// `--allowed-devices`: devices, by their whole names, and directories below `/dev/`; an entry that ends
+    /// `--allowed-devices`: devices, by their full names, and directories below `/dev/`; an entry that ends
     /// in `*` matches every name in its directory with that prefix.
     pub allowed_devices: Vec<String>,
     /// `--allowed-host-paths`; `None` allows all, an empty list none.
@@ -278,9 +277,9 @@ fn device(text: &str) -> Result<String, String> {
     is_device.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} does not begin with /dev/"))
 }
 
-/// Matches whole names: `/dev/sda` does not match `/dev/sda1`, and `/dev/tty`, a process's own terminal, does
-/// not match the machine's consoles `/dev/tty0` and on. A directory matches all files in it, `*` any end of a
-/// name.
+/// Matches full names: `/dev/sda` does not match `/dev/sda1`, and `/dev/tty`, a process's own terminal, does
+/// not match the machine's consoles from `/dev/tty0` on. A directory matches all files in it, `*` any end of
+/// a name.
 fn names_device(allowed: &str, path: &str) -> bool {
     if Path::new(path).components().any(|part| part == Component::ParentDir) {
         return false;
@@ -293,18 +292,18 @@ fn names_device(allowed: &str, path: &str) -> bool {
 }
 
 impl SourcePolicy {
-    /// Sets one setting, by its name on the command line or in the configuration file, from its flag's text;
-    /// lists grow.
+    /// Sets one setting, by its name on the command line or in the configuration file, from the text of its
+    /// flag; lists are extended.
     ///
     /// # Errors
-    /// No setting has this name, or the problem with the value.
+    /// No setting has this name, or the value is invalid.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         (setting(name)?.set)(self, text)
     }
 
     /// Why a pod may not name this device of the host in its annotation; `None` when it may. Pod Security
-    /// does not cover devices, and the device of a disk gives more than any hostPath: where a level forbids
-    /// hostPath, only listed devices are allowed.
+    /// does not cover devices, and access to a disk's device is more powerful than any hostPath: if a level
+    /// forbids hostPath, only listed devices are allowed.
     #[must_use]
     pub fn refuses_device(&self, path: &str) -> Option<String> {
         let forbids = self.pod_security.filter(|at| at.level != Level::Privileged);
@@ -318,8 +317,8 @@ impl SourcePolicy {
         }
     }
 
-    /// Whether its pods are held to a level that forbids anything: who says which pods there are is not trusted with the
-    /// whole node.
+    /// Whether its pods are restricted to a level that forbids anything: then the source's authors are not trusted with
+    /// the whole node.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.pod_security.is_some_and(|at| at.level != Level::Privileged)
@@ -331,18 +330,18 @@ impl SourcePolicy {
     }
 }
 
-/// The setting of this name: a flag's, or a configuration file's.
+/// The setting of this name: of a flag or of the configuration file.
 fn setting(name: &str) -> Result<&'static Setting, String> {
     let found = SETTINGS.iter().find(|setting| setting.name == name || setting.field == name);
     found.ok_or_else(|| {
-        // In the spelling that was used.
+        // Names in the spelling that was used.
         let of_file = name.contains(|c: char| c.is_ascii_uppercase());
         let names = SETTINGS.iter().map(|setting| if of_file { setting.field } else { setting.name });
         format!("{name:?} must be one of {}", names.collect::<Vec<_>>().join(", "))
     })
 }
 
-/// The values of `--source-policy`: each source's settings, by name, in the order they were given.
+/// The values of `--source-policy`: each source's settings, by name, in the given order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exceptions(Table<Source, Vec<(&'static str, String)>>);
 

@@ -12,7 +12,7 @@ use super::level::{Level, LevelVersion};
 use super::view::Pod;
 use super::{baseline, restricted};
 
-/// A check that a pod failed.
+/// A failed check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Upstream's name of the check: `capabilities_restricted`.
@@ -21,14 +21,14 @@ pub struct Violation {
     pub reason: &'static str,
     /// Upstream's `ForbiddenDetail`: the containers or values, and what they must do.
     pub detail: String,
-    /// Path of the first container or volume that violates the check by itself, else of what the pod says.
+    /// Path of the first container or volume that violates the check by itself, else of the pod's own field.
     pub field: String,
 }
 
 /// Reason and detail of a violation; `None` when the check passes.
 pub(super) type Verdict = Option<(&'static str, String)>;
 
-/// A check. `revisions` are the minor versions in which its rules changed, the first being the one that
+/// A check. `revisions` are the minor versions in which its rules changed, starting with the one that
 /// introduced it; `run` gets the newest of them that is not newer than the requested version.
 pub(super) struct Check {
     pub(super) id: &'static str,
@@ -110,9 +110,9 @@ pub fn evaluate(at: &LevelVersion, metadata: &ObjectMeta, spec: &PodSpec) -> Vec
     violations
 }
 
-/// Where the violation of a check is: the check is asked about the pod without its containers and volumes, then with
-/// the first few of them. More of them never make it pass, so that halving finds the first that violates it: a check
-/// reads the whole pod, and asked about each of thousands it would take minutes.
+/// The field that violates a check: the check runs on the pod without its containers and volumes, then with the
+/// first few of them. Adding more never makes a check pass, so a binary search finds the first one that violates it:
+/// a check reads the whole pod, and running it for each of thousands would take minutes.
 fn field(check: &Check, revision: u64, pod: &Pod<'_>) -> String {
     let of_pod = |spec: &PodSpec| {
         let bare = Pod { metadata: pod.metadata, spec, containers: Vec::new() };
@@ -138,7 +138,7 @@ fn field(check: &Check, revision: u64, pod: &Pod<'_>) -> String {
     container.map_or_else(|| "spec".to_owned(), |each| each.field.clone())
 }
 
-/// Index of the last item of the shortest beginning of `all` that violates something.
+/// Index of the last item of the shortest prefix of `all` that violates the check.
 fn first<T>(all: &[T], mut violates: impl FnMut(&[T]) -> bool) -> Option<usize> {
     let ends: Vec<usize> = (0..all.len()).collect();
     let at = ends.partition_point(|end| !all.get(..=*end).is_some_and(&mut violates));

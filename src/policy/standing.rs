@@ -1,5 +1,6 @@
-//! What a source may have of what is there once only: places before others, room on the disk, rights when a pod has to go.
-//! What was not said follows from where the source stands: who may do less than another source may hurts that one least.
+//! A source's share of the node's limited resources: priorities, room on the disk, and rights when a pod has to be
+//! evicted. Unset values follow from the source's standing: a source with a stricter Pod Security level must not harm
+//! the others.
 
 use std::fmt;
 
@@ -9,14 +10,14 @@ use crate::base::duration::duration;
 use crate::base::{limits, quantity};
 use crate::pod::{Source, priority};
 
-/// How much something may be at most.
+/// An upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Most {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// So much of all there is, in percent.
+    /// Percent of the total.
     Percent(u8),
-    /// Nothing forbids any.
+    /// No bound.
     All,
 }
 
@@ -37,7 +38,7 @@ impl Most {
         }
     }
 
-    /// In bytes, of so many.
+    /// The bound in bytes, for a total of `capacity`.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         match self {
@@ -71,7 +72,7 @@ impl fmt::Display for Most {
     }
 }
 
-/// Parses a part, `10%`, at most all of it: `*` is 100%.
+/// Parses a percentage, `10%`, of at most 100; `*` is 100%.
 pub(super) fn share(text: &str) -> Result<u8, String> {
     let percent = match text.trim() {
         "*" => Some(100),
@@ -82,7 +83,7 @@ pub(super) fn share(text: &str) -> Result<u8, String> {
         .ok_or_else(|| format!("{text:?} must be a part of at most 100%, like 10%"))
 }
 
-/// Parses a longest grace, `10m`, in whole seconds; `*` is any.
+/// Parses the longest grace period, `10m`, into whole seconds; `*` means no bound.
 pub(super) fn longest(text: &str) -> Result<u32, String> {
     match text.trim() {
         "*" => Ok(u32::MAX),
@@ -90,20 +91,20 @@ pub(super) fn longest(text: &str) -> Result<u32, String> {
     }
 }
 
-/// So many percent of it.
+/// The percentage of a whole.
 #[must_use]
 pub fn part(whole: u64, percent: u8) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// Where a source stands among others, by the level that its pods are held to.
+/// A source's standing among the others, by the level that its pods are restricted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Held to none.
+    /// No level.
     Free,
-    /// Held to one, as strict as the others'.
+    /// A level as strict as the others'.
     Alike,
-    /// Held to a stricter one than another source.
+    /// A stricter level than another source's.
     Behind,
 }
 
@@ -144,53 +145,55 @@ impl Standing {
 }
 
 impl Policies {
-    /// The highest priority that counts for pods of this source. Who may not have a privileged pod may have no critical
-    /// one either, which is never evicted: others would be in its place. Who may do less than another source
-    /// may not come before its pods at all, unless an operator says so.
+    /// The highest priority that counts for pods of this source. A source without privileged pods may not have critical
+    /// pods either, because these are never evicted, and others would be evicted in their place. A source with a
+    /// stricter level than another may not rank before that one's pods at all, unless an operator allows it.
     #[must_use]
     pub fn max_priority(&self, source: Source) -> i32 {
         self.of(source).max_priority.unwrap_or_else(|| self.standing(source, &Source::ALL).max_priority())
     }
 
-    /// What all claims of this source on this node's disk may hold together, of the file system they are on. No eviction
-    /// empties a claim, and the sizes that claims ask for are the source's own word: without an end to them others would
-    /// go for what it fills.
+    /// Upper bound for all claims of this source on this node's disk together, relative to their file system. Evictions
+    /// do not empty claims, and the source itself sets their sizes: without a bound, other pods would be evicted for
+    /// the space that its claims fill.
     #[must_use]
     pub fn max_claim_storage(&self, source: Source) -> Most {
         let said = self.of(source).max_claim_storage;
         said.unwrap_or_else(|| self.standing(source, &Source::ALL).max_claim_storage())
     }
 
-    /// Percent of the node's memory or disk that requests of this source's pods may be together to count whole when a pod has
-    /// to go: a pod that asks for all there is would never be above its request, and others would go first.
+    /// Percent of the node's memory or disk up to which the sum of this source's requests counts in full when a pod has
+    /// to be evicted: otherwise a pod that requests the whole node would never be above its request, and others would
+    /// be evicted first.
     #[must_use]
     pub fn max_requests(&self, source: Source) -> u8 {
         self.of(source).max_requests.unwrap_or_else(|| self.standing(source, &Source::ALL).max_requests())
     }
 
-    /// Its pods are held to a stricter level than those of another source.
+    /// Whether its pods are restricted to a stricter level than those of another source.
     #[must_use]
     pub fn is_behind(&self, source: Source) -> bool {
         let said = self.of(source).is_behind;
         said.unwrap_or_else(|| self.standing(source, &Source::ALL) == Standing::Behind)
     }
 
-    /// The longest grace that counts for pods of this source, seconds. A pod that is told to end and does not has its name,
-    /// its ports and what it uses for as long, and others wait for it at a drain.
+    /// The longest grace period that counts for pods of this source, seconds. A pod that does not end keeps its name,
+    /// its ports and its resources for that time, and others wait for it at a drain.
     #[must_use]
     pub fn max_grace(&self, source: Source) -> u32 {
         self.of(source).max_grace.unwrap_or_else(|| self.standing(source, &Source::ALL).max_grace())
     }
 
-    /// Whether this source's pods go before those of others when the node is short, whatever each is known to use. A pod
-    /// has many ways to use what nobody can count as its own, and those of others would go for it.
+    /// Whether this source's pods are evicted before those of others when the node is short, regardless of their known
+    /// usage. A pod has many ways to use resources that cannot be attributed to it, and other pods would be evicted for
+    /// them.
     #[must_use]
     pub fn evict_first(&self, source: Source) -> bool {
         self.of(source).evict_first.unwrap_or_else(|| self.standing(source, &Source::ALL).evict_first())
     }
 
-    /// The same where a node has these sources and no others, none for what is not known: a source need not stand behind one
-    /// that is not there.
+    /// The policies for a node with these sources only (all sources if the list is empty): a source cannot be behind
+    /// one that the node does not have.
     #[must_use]
     pub fn settled(self, declared: &[Source]) -> Policies {
         let among = if declared.is_empty() { &Source::ALL[..] } else { declared };

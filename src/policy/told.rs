@@ -28,7 +28,7 @@ pub struct PolicyView {
     /// The highest priority that counts; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_priority: Option<i32>,
-    /// Another source is held to less.
+    /// Whether another source has a less strict level.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub behind: bool,
 }
@@ -49,17 +49,17 @@ impl PolicyView {
         }
     }
 
-    /// As [`SourcePolicy::is_held`].
+    /// See [`SourcePolicy::is_held`].
     #[must_use]
     pub fn is_held(&self) -> bool {
         let pod_security = self.pod_security.as_ref().and_then(|level| LevelVersion::parse(level).ok());
         SourcePolicy { pod_security, ..SourcePolicy::default() }.is_held()
     }
 
-    /// All reasons against a pod of the source. Its host paths were judged when it was admitted.
+    /// All reasons against a pod of the source. Its host paths were checked when it was admitted.
     ///
     /// # Errors
-    /// A value that this program does not know: the daemon is of another version.
+    /// A value that this program does not know: the daemon has another version.
     pub fn refusals(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Result<Vec<Refusal>, String> {
         let mut policy =
             SourcePolicy { require_image_digest: self.require_image_digest, ..SourcePolicy::default() };

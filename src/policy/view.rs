@@ -1,4 +1,4 @@
-//! A pod as the checks see it, and the phrases of their messages.
+//! A pod in the form for the checks, and the phrases of their messages.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EphemeralContainer, Lifecycle, PodSecurityContext, PodSpec, Probe,
@@ -92,7 +92,7 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// In byte order, each once: the way Go's sets print.
+/// Sorted in byte order, without duplicates, as Go prints sets.
 pub(super) fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
     order::sort(&mut items);
     items.dedup();
@@ -114,7 +114,8 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), quoted(names))
 }
 
-/// The setters of a bad value: `pod`, `container "a"`, `pod and containers "a", "b"`; `None` without any.
+/// The objects that set a bad value: `pod`, `container "a"`, `pod and containers "a", "b"`; `None`
+/// without any.
 pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names.is_empty()) {
         (false, true) => None,
@@ -138,7 +139,7 @@ pub(super) fn pair(key: &str, value: &str) -> String {
             '\r' => text.push_str("\\r"),
             '\t' => text.push_str("\\t"),
             '\u{b}' => text.push_str("\\v"),
-            // Rust escapes the characters that neither language calls printable.
+            // Rust escapes the characters that are not printable in either language.
             _ if c == '\'' || c.escape_debug().len() == 1 => text.push(c),
             _ if c.is_ascii() => text.push_str(&format!("\\x{:02x}", u32::from(c))),
             _ if u32::from(c) > 0xffff => text.push_str(&format!("\\U{:08x}", u32::from(c))),

@@ -1,5 +1,5 @@
 //! One attempt of a probe, or one run of a hook. It never blocks: its owner polls its descriptors and calls
-//! [`Attempt::advance`] until there is an outcome, or its deadline has come.
+//! [`Attempt::advance`] until there is an outcome, or its deadline is reached.
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ pub struct Kit {
     docker: Docker,
     /// Time that Docker has to answer a call.
     patience: Duration,
-    /// Made on first use.
+    /// Created on first use.
     tls: OnceCell<Result<Tls, String>>,
 }
 
@@ -39,7 +39,7 @@ impl Kit {
     }
 }
 
-/// One question to one container.
+/// One probe or hook of one container.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Container id.
@@ -123,7 +123,7 @@ impl Attempt {
         Attempt { doing, timeout, deadline }
     }
 
-    /// An attempt that asks Docker and not the container: earlier commands of this probe outlived their
+    /// An attempt that queries Docker and not the container: earlier commands of this probe outlived their
     /// timeout, and `first` is the oldest of them. The outcome is the failure `text` if that one still runs.
     #[must_use]
     pub fn of_left(kit: &Kit, first: &Execution, text: String) -> Attempt {
@@ -131,7 +131,7 @@ impl Attempt {
         Attempt { doing, timeout: kit.patience, deadline: None }
     }
 
-    /// Advances as far as possible without waiting. Returns the outcome when there is one, also at the
+    /// Advances as far as possible without waiting. Returns the outcome if there is one, also at the
     /// deadline.
     pub fn advance(&mut self, kit: &Kit) -> Option<Outcome> {
         let outcome = match &mut self.doing {
@@ -164,7 +164,7 @@ impl Attempt {
         }
     }
 
-    /// A host name that must be resolved before the attempt can go on.
+    /// A host name that must be resolved before the attempt can continue.
     #[must_use]
     pub fn wants_name(&self) -> Option<&str> {
         let place = match &self.doing {
@@ -175,7 +175,7 @@ impl Attempt {
         place.address.is_none().then_some(place.host.as_str())
     }
 
-    /// Takes the address of that name, or why it has none.
+    /// Takes the address of that name, or the error.
     pub fn named(&mut self, result: &Result<IpAddr, String>) {
         let (place, url) = match &mut self.doing {
             Doing::Http(http) => (&mut http.place, Some(http.here.shown())),
@@ -356,7 +356,7 @@ impl Http {
                 return match (fed, progress) {
                     (Err(why), _) => Some(self.failed(&format!("net/http: malformed HTTP response: {why}"))),
                     (_, Err(why)) if why == tls::PLAIN && self.hook.is_some() => {
-                        // Upstream: a hook that speaks https to a plain server is repeated over http.
+                        // Upstream: a hook that uses https with a plain server is repeated over http.
                         self.here.tls = false;
                         self.again();
                         continue;

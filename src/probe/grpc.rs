@@ -46,7 +46,7 @@ pub enum Answer {
     Broken(String),
 }
 
-/// A call under way.
+/// A call in progress.
 #[derive(Debug)]
 pub struct Health {
     input: Vec<u8>,
@@ -83,7 +83,7 @@ impl Health {
             hpack::write(name, value, &mut block);
         }
         frame(kind::HEADERS, flag::END_HEADERS, STREAM, &block, out);
-        // HealthCheckRequest { service = 1 }, behind one byte (not compressed) and its length.
+        // HealthCheckRequest { service = 1 }, after one byte (not compressed) and its length.
         let mut message = Vec::new();
         if !service.is_empty() {
             message.push(0x0a);
@@ -337,7 +337,7 @@ fn unpadded(payload: &[u8], padded: bool) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(usize::from(padding))?)
 }
 
-/// `%41` is `A`; other bytes stay.
+/// `%41` is `A`; other bytes are unchanged.
 fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

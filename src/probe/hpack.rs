@@ -1,7 +1,7 @@
 //! HPACK (RFC 7541): header blocks of HTTP/2, as far as one request and its answer need it. Pure.
 //!
-//! Written: literals without indexing and without Huffman coding, which every peer must read. Read: all of
-//! HPACK, for servers use all of it.
+//! Writing: literals without indexing and without Huffman coding, which every peer must support. Reading: all
+//! of HPACK, because servers use all of it.
 
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ pub struct Decoder {
     capacity: Option<usize>,
 }
 
-/// Size of a table entry beside its bytes.
+/// Size of a table entry in addition to its bytes.
 const OVERHEAD: usize = 32;
 const TABLE: usize = 4096;
 
@@ -165,7 +165,7 @@ fn unhuffman(text: &[u8]) -> Result<Vec<u8>, BadBlock> {
             if code.wrapping_sub(first) < count {
                 let nth = usize::try_from(code.wrapping_sub(first)).unwrap_or(0);
                 let symbol = of_length().nth(nth).map(|(symbol, _)| symbol).ok_or(BadBlock)?;
-                // 256 is the end symbol, and must not be written.
+                // 256 is the end symbol, which must not be used.
                 out.push(u8::try_from(symbol).map_err(|_| BadBlock)?);
                 (code, length, first) = (0, 0, 0);
             } else {

@@ -54,8 +54,8 @@ impl Url {
         format!("{scheme}://{}{}", self.authority(), self.target)
     }
 
-    /// The target of a redirect to `location`, and whether it names a server. `None`: not a target that is
-    /// followed.
+    /// The target of a redirect to `location`, and whether it names a server. `None` for a target that is
+    /// not followed.
     #[must_use]
     pub fn join(&self, location: &str) -> Option<(Url, bool)> {
         let location = location.trim();
@@ -154,12 +154,12 @@ pub fn request(get: &HttpGet, url: &Url, named: bool, hook: Option<HookKind>) ->
     out.into_bytes()
 }
 
-/// A header cannot end its line: no further header can be smuggled in.
+/// Removes line ends from a header, so that no further header can be injected.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>().trim().to_owned()
 }
 
-/// What to do with an answer whose head has been read.
+/// Decision on an answer whose head was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Send a request there; true: the configured `Host` is sent again.

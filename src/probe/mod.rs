@@ -2,19 +2,19 @@
 //! `pkg/kubelet/lifecycle/handlers.go`).
 //!
 //! Pure: [`spec`] (probes and hooks of a manifest), [`state`] (one probe's counting), [`schedule`] (when
-//! which probe is due), [`outcome`] (results and their words), [`http`], [`grpc`] and [`hpack`] (bytes). The
-//! rim: [`net`] and [`tls`] (sockets that never block), [`attempt`] (one attempt under way) and [`prober`]
-//! (the thread that has them all in one `poll`).
+//! which probe is due), [`outcome`] (results and their words), [`http`], [`grpc`] and [`hpack`] (bytes). With
+//! I/O: [`net`] and [`tls`] (sockets that never block), [`attempt`] (one attempt in progress) and [`prober`]
+//! (the thread with all of them in one `poll`).
 //!
-//! Never here: deciding what a result means for the pod. A result goes to the pod's worker as one more input
+//! Never here: the consequence of a result for the pod. A result is sent to the pod's worker as another input
 //! of its machine. Only [`tls`] skips the check of a certificate.
 //!
-//! A machine sends the *whole set* of probes and hooks of its pod (targets with their probes, and hooks under
-//! way) whenever that set changes; attempts that are no longer in it are dropped. Results come back through
-//! the pod's mailbox, where the latest of each wins. One thread has all attempts in one `poll` and none of
-//! them blocks, so a server that hangs costs a descriptor and delays no other probe. Each probe keeps to its
-//! own grid of periods, with a random start; only readiness is asked at once. At most eight commands are
-//! being started at a time. Their output is read to the end, a part in each turn of the loop.
+//! A machine sends the *whole set* of probes and hooks of its pod (targets with their probes, and hooks in
+//! progress) whenever that set changes; attempts that are no longer in it are dropped. Results come back
+//! through the pod's mailbox, which keeps the latest of each. One thread has all attempts in one `poll` and
+//! none of them blocks, so a server that hangs costs a descriptor and delays no other probe. Each probe has
+//! its own grid of periods, with a random start; only readiness is probed immediately. At most eight commands
+//! are being started at a time. Their output is read to the end, a part in each turn of the loop.
 
 pub mod attempt;
 pub mod grpc;

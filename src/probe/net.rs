@@ -1,5 +1,5 @@
-//! A TCP connection that never blocks, with or without TLS. Bytes in, bytes out; the caller knows their
-//! meaning and the deadline.
+//! A TCP connection that never blocks, with or without TLS. The caller knows the meaning of the bytes
+//! and the deadline.
 
 use std::io;
 use std::net::SocketAddr;
@@ -141,7 +141,7 @@ impl Net {
     fn write(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
             match send(&self.fd, &self.out, SendFlags::NOSIGNAL) {
-                // No byte was taken: as with a full buffer.
+                // No byte was accepted: as with a full buffer.
                 Ok(0) => return Ok(()),
                 Ok(n) => _ = self.out.drain(..n.min(self.out.len())),
                 Err(Errno::INTR) => {}

@@ -24,7 +24,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// An attempt that failed itself: no result is known.
+    /// An attempt that itself failed: no result is known.
     #[must_use]
     pub fn unknown(why: impl Into<String>) -> Outcome {
         Outcome::Errored { state: "unknown", why: why.into() }

@@ -1,8 +1,8 @@
-//! The thread of all probes and hooks: one `poll` over all attempts under way. It never waits for one server,
+//! The thread of all probes and hooks: one `poll` over all attempts in progress. It never waits for one server,
 //! so a probe that hangs costs a descriptor and delays no other, and a hundred probes cost no further thread.
 //!
 //! The thread starts with the first container that has a probe or a hook; a node without any has no such
-//! thread. Host names (of `httpGet.host` and the like) are resolved by a second thread, because that may
+//! thread. Host names (of `httpGet.host` and similar fields) are resolved by a second thread, because that may
 //! block.
 
 mod thread;
@@ -32,18 +32,18 @@ pub enum News {
     Probed {
         /// Container id.
         id: String,
-        /// Which probe.
+        /// The kind of probe.
         kind: Kind,
-        /// [`super::Target::started`] of the run that was asked.
+        /// [`super::Target::started`] of the probed run.
         since: Mono,
         /// The result.
         verdict: ProbeVerdict,
     },
-    /// The outcome of an attempt that makes an event.
+    /// The outcome of an attempt that needs an event.
     Said {
         /// Container id.
         id: String,
-        /// Which probe.
+        /// The kind of probe.
         kind: Kind,
         /// The event's reason.
         reason: &'static str,
@@ -53,7 +53,7 @@ pub enum News {
     Hooked {
         /// Container id.
         id: String,
-        /// Which hook.
+        /// The kind of hook.
         kind: HookKind,
         /// `Err`: why it failed.
         result: Result<(), String>,
@@ -107,14 +107,14 @@ struct Shared {
 #[derive(Default)]
 struct Inner {
     running: bool,
-    /// The latest of each pod that the thread has not read.
+    /// The latest set of each pod that the thread has not read.
     unread: Vec<(PodKey, Arc<dyn ProbeListener>, Watch)>,
     named: Vec<(String, Result<IpAddr, String>)>,
-    /// Of the probes that there are.
+    /// Tallies of the current probes.
     tallies: BTreeMap<ProbeId, Tally>,
 }
 
-/// How often a probe has passed and failed. Attempts that failed themselves count as neither, as in the kubelet
+/// How often a probe has passed and failed. Attempts that themselves failed count as neither, as in the kubelet
 /// (`pkg/kubelet/prober/worker.go`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
@@ -130,13 +130,13 @@ impl Prober {
     /// A prober without work and without a thread.
     ///
     /// # Errors
-    /// There is no file descriptor left.
+    /// The system has no file descriptor left.
     pub fn new(docker: Docker, clock: System) -> std::io::Result<Prober> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Prober { shared: Arc::new(Shared { docker, clock, inner: Mutex::new(Inner::default()), wake }) })
     }
 
-    /// How often each probe has passed and failed, in an order that stays.
+    /// How often each probe has passed and failed, in a stable order.
     #[must_use]
     pub fn tallies(&self) -> Vec<Tally> {
         self.shared.lock().tallies.values().cloned().collect()
@@ -149,7 +149,7 @@ impl Prober {
             of == key && !Arc::ptr_eq(who, &listener)
         };
         if watch.is_empty() && inner.unread.iter().any(other) {
-            // A worker that ends has a successor already.
+            // A worker that ends already has a successor.
             return;
         }
         if !inner.running {

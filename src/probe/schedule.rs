@@ -1,6 +1,6 @@
-//! All probes of the node and when which is due: one heap of times. Pure: given the time, it names the probe
-//! to run; given the outcome, it returns what changed. Times never drift, for each probe keeps to its own
-//! grid of periods, however long an attempt takes.
+//! All probes of the node and their times: one heap. Pure: given the time, it names the probe to run; given
+//! the outcome, it returns what changed. Times never drift, because each probe keeps to its own grid of
+//! periods, however long an attempt takes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,9 +24,9 @@ pub struct Changed {
     pub key: PodKey,
     /// Container id.
     pub id: String,
-    /// Which probe.
+    /// The kind of probe.
     pub kind: Kind,
-    /// [`Target::started`] of the run that was asked.
+    /// [`Target::started`] of the probed run.
     pub since: Mono,
     /// The result.
     pub verdict: ProbeVerdict,
@@ -38,19 +38,19 @@ pub struct Said {
     pub key: PodKey,
     /// Container id.
     pub id: String,
-    /// Which probe.
+    /// The kind of probe.
     pub kind: Kind,
     /// The event's reason.
     pub reason: &'static str,
     pub text: String,
 }
 
-/// Results of an outcome.
+/// The results of an outcome.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// For the worker.
     pub changed: Option<Changed>,
-    /// For the recorder, each time: it does the counting.
+    /// For the recorder, each time; the recorder counts them.
     pub said: Option<Said>,
 }
 
@@ -63,7 +63,7 @@ struct Entry {
     tracker: Tracker,
     /// Its time in `due`.
     next: Option<Mono>,
-    /// An attempt is under way or about to start.
+    /// An attempt is in progress or about to start.
     busy: bool,
     /// The attempt's slot in the grid.
     slot: Mono,
@@ -77,7 +77,7 @@ pub struct Schedule {
     next_id: u64,
     /// Ordered by their ids.
     entries: Vec<(ProbeId, Entry)>,
-    /// A time that its entry no longer has is skipped.
+    /// An entry whose time has changed since is skipped.
     due: BinaryHeap<Reverse<(Mono, ProbeId)>>,
 }
 
@@ -155,7 +155,7 @@ impl Schedule {
         None
     }
 
-    /// Takes a probe that is due. Its attempt is under way until [`Schedule::finished`].
+    /// Takes a probe that is due. Its attempt is in progress until [`Schedule::finished`].
     pub fn take_due(&mut self, now: Mono) -> Option<ProbeId> {
         self.next_due().filter(|at| *at <= now)?;
         let Reverse((at, id)) = self.due.pop()?;
@@ -174,13 +174,14 @@ impl Schedule {
         self.get(id).map(|e| (&e.target, &*e.probing))
     }
 
-    /// Whose probe this is: the pod, the container's name, and which one.
+    /// The pod, the container's name and the kind of a probe.
     #[must_use]
     pub fn whose(&self, id: ProbeId) -> Option<(&PodKey, &str, Kind)> {
         self.get(id).map(|entry| (&entry.key, entry.target.container.as_str(), entry.kind))
     }
 
-    /// Takes the end of an attempt. An attempt that failed itself may be due again at once.
+    /// Takes the end of an attempt. After an attempt that itself failed, the probe may be due again
+    /// immediately.
     pub fn finished(&mut self, id: ProbeId, outcome: &Outcome, now: Mono) -> Finished {
         let Some(entry) = self.get_mut(id) else { return Finished::default() };
         entry.busy = false;
@@ -214,7 +215,7 @@ impl Schedule {
         Finished { changed, said }
     }
 
-    /// Sets the time of a probe's first attempt, when it may have one.
+    /// Sets the time of a probe's first attempt, if it may have one.
     fn arm(&mut self, id: ProbeId, now: Mono) {
         let Some(entry) = self.get(id) else { return };
         if entry.busy || entry.next.is_some() || entry.tracker.is_held() {
@@ -224,14 +225,14 @@ impl Schedule {
             return;
         }
         // A container that ran before the daemon counts as started, and its readiness kills no container, so
-        // that is probed at once; its liveness probe waits all the same.
+        // it is probed immediately; its liveness probe still waits.
         let open = entry.kind == Kind::Startup || (entry.target.adopted && entry.kind == Kind::Readiness);
         if !open && !self.has_started(entry) {
             return;
         }
         let timing = entry.probing.timing;
         let first = entry.target.started.after(timing.initial_delay).max(now);
-        // Readiness is probed at once, as upstream does for a container that is not ready; the others are
+        // Readiness is probed immediately, as upstream does for a container that is not ready; the others are
         // spread.
         let at_once = entry.kind == Kind::Readiness && !entry.target.adopted;
         let spread = if at_once { Duration::ZERO } else { self.part_of(timing.period) };
@@ -274,8 +275,8 @@ impl Schedule {
     }
 }
 
-/// The next slot of the grid; at once when the attempt took longer than a period, and in the grid again after
-/// that.
+/// The next slot of the grid; immediately if the attempt took longer than a period, and in the grid again
+/// after that.
 fn next_slot(slot: Mono, period: Duration, now: Mono) -> Mono {
     let late = now.since(slot).as_nanos().checked_div(period.as_nanos()).unwrap_or(0);
     if late == 0 {

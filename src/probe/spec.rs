@@ -14,7 +14,7 @@ use crate::mapping::env;
 use crate::pod::Source;
 use crate::pod::object::Objects;
 
-/// Kind of probe, in the order of evaluation: startup gates the others.
+/// Kind of probe, in the order of evaluation: startup holds back the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The others wait until it has passed; its failure kills the container.
@@ -29,7 +29,7 @@ impl Kind {
     /// All kinds, startup first.
     pub const ALL: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];
 
-    /// The kubelet's word in its texts.
+    /// The kubelet's word in messages.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -49,9 +49,9 @@ pub struct Timing {
     pub period: Duration,
     /// For the whole attempt; at least one second.
     pub timeout: Duration,
-    /// Successes in a row that make success; at least 1.
+    /// Successes in a row for a success; at least 1.
     pub successes: u32,
-    /// Failures in a row that make failure; at least 1.
+    /// Failures in a row for a failure; at least 1.
     pub failures: u32,
 }
 
@@ -94,7 +94,7 @@ pub struct HttpGet {
 }
 
 impl Action {
-    /// Whether it goes to the pod's own address.
+    /// Whether it connects to the pod's own address.
     #[must_use]
     pub fn needs_address(&self) -> bool {
         match self {
@@ -114,7 +114,7 @@ pub struct Probing {
 }
 
 impl Probing {
-    /// Reads a probe of `container`. `None`: it has no handler, which validation reports.
+    /// Reads a probe of `container`. `None` if it has no handler, which validation reports.
     #[must_use]
     pub fn of(probe: &Probe, container: &Container) -> Option<Probing> {
         let seconds = |value: Option<i32>, default: u32| {
@@ -155,7 +155,7 @@ pub enum HookAction {
     Do(Action),
     /// Waits this long.
     Sleep(Duration),
-    /// tcpSocket, or a command without words: accepted as upstream, and an error when it is to run.
+    /// tcpSocket, or an empty command: accepted as upstream, and an error when it has to run.
     Invalid,
 }
 
@@ -183,7 +183,7 @@ impl HookAction {
 fn command(words: &[String], container: &Container) -> Vec<String> {
     let mut elsewhere = BTreeSet::new();
     for var in container.env.iter().flatten() {
-        // Of equal names the last one counts.
+        // The last one of equal names is used.
         match var.value_from {
             Some(_) => _ = elsewhere.insert(&var.name),
             None => _ = elsewhere.remove(&var.name),
@@ -192,7 +192,7 @@ fn command(words: &[String], container: &Container) -> Vec<String> {
     let here = |var: &&EnvVar| var.value_from.is_none() && !elsewhere.contains(&var.name);
     let env = container.env.iter().flatten().filter(here).cloned().collect();
     let asked = Container { env: Some(env), command: Some(words.to_vec()), ..Container::default() };
-    // Without objects to look up no value can be missing.
+    // Without references to objects, no value can be missing.
     env::expand(&asked, "", &Objects::new(), None).ok().and_then(|e| e.command).unwrap_or_default()
 }
 
@@ -235,18 +235,19 @@ pub struct Target {
     pub id: String,
     /// Container name, for messages.
     pub container: String,
-    /// When it started, or was first seen running. At another time the same container runs anew.
+    /// When it started, or was first seen running. A different time means that the same container runs
+    /// again.
     pub started: Mono,
-    /// Whether it ran before the daemon started: its state before is unknown, and it is taken to be healthy.
+    /// Whether it ran before the daemon started: its earlier state is unknown, and it counts as healthy.
     pub adopted: bool,
     /// The pod's address; `None` while it is unknown.
     pub address: Option<IpAddr>,
-    /// By [`Kind::ALL`]'s order; `None`: no such probe (any more).
+    /// In the order of [`Kind::ALL`]; `None` if there is no such probe (any more).
     pub probes: [Option<Arc<Probing>>; 3],
 }
 
 impl Target {
-    /// Both are the same run of the same container: what was counted for one counts for the other.
+    /// Whether both are the same run of the same container, so that counts carry over.
     #[must_use]
     pub fn is_same_run(&self, other: &Target) -> bool {
         (&self.id, self.started) == (&other.id, other.started)
@@ -282,14 +283,14 @@ pub struct HookWish {
     pub address: Option<IpAddr>,
 }
 
-/// All probes and hooks of one pod's containers. An attempt that is no longer in it is dropped.
+/// All probes and hooks of one pod's containers. Attempts that are no longer in it are dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// The source of the pod, where there is something to ask.
     pub source: Option<Source>,
     /// Containers with probes.
     pub targets: Vec<Target>,
-    /// Hooks under way.
+    /// Hooks in progress.
     pub hooks: Vec<HookWish>,
 }
 

@@ -21,7 +21,7 @@ pub struct Tracker {
 /// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
-    /// The attempt itself failed: repeat it at once.
+    /// The attempt itself failed: repeat it immediately.
     TryAgain,
     /// The attempt itself failed several times in a row: the next one comes at its regular time.
     ThrownAway,
@@ -79,8 +79,8 @@ impl Tracker {
         if self.run < threshold {
             return Follow::Counted(None);
         }
-        // Whether an adopted container had started is unknown: it is never killed for that. From here on its
-        // liveness probe judges it.
+        // Whether an adopted container had started is unknown, so it is never killed by its startup probe.
+        // From here on its liveness probe decides.
         let assumed = self.adopted && self.kind == Kind::Startup;
         let result = if assumed { ProbeVerdict::Success } else { result };
         if self.kind == Kind::Startup || (self.kind == Kind::Liveness && result == ProbeVerdict::Failure) {

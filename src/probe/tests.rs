@@ -11,7 +11,7 @@ use crate::plan::ProbeVerdict;
 const PASS: char = '+';
 
 /// `+` passes, `w` passes with a warning, `-` fails, `!` errors. Returns the stored result (`S`, `F`, `?`),
-/// whether it is held, and what the last attempt led to.
+/// whether it is held, and the result of the last attempt.
 fn after(kind: Kind, successes: u32, failures: u32, attempts: &str) -> (char, bool, Option<Follow>) {
     let s = Duration::from_secs;
     let timing = Timing { initial_delay: s(0), period: s(1), timeout: s(1), successes, failures };

@@ -1,9 +1,9 @@
-//! HTTPS without a certificate check: a probe or a hook asks whether the container answers, not who it is (as
-//! the kubelet does, `pkg/probe/http/http.go`). Only [`super::net`] may use this, and no secret is ever sent
-//! over it.
+//! HTTPS without a certificate check: a probe or a hook checks whether the container answers, not its
+//! identity (as the kubelet does, `pkg/probe/http/http.go`). Only [`super::net`] may use this, and no secret
+//! is ever sent over it.
 //!
-//! What must not happen here: a loop that reads on when no more bytes can come. One thread has all probes and
-//! hooks of the node, and the server's bytes decide how often a loop runs.
+//! Never here: a loop that continues reading when no more bytes can arrive. One thread handles all probes and
+//! hooks of the node, and the server's bytes determine how often a loop runs.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::base::tls::of_any_server;
 pub struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// Makes the settings.
+    /// Creates the settings.
     ///
     /// # Errors
     /// The library does not support its own default versions.
@@ -45,7 +45,7 @@ impl Tls {
 #[derive(Debug)]
 pub struct Session {
     connection: ClientConnection,
-    /// The server's first bytes, to recognise plain HTTP.
+    /// The server's first bytes, to recognize plain HTTP.
     first: Vec<u8>,
 }
 
@@ -56,10 +56,10 @@ impl Session {
     }
 
     /// Takes bytes from the network. Plain bytes are appended to `into`, with a bound, so that a hostile
-    /// server cannot fill memory; bytes to send are appended to `out`. [`Progress::Closed`]: the server has
-    /// sent close_notify, whether or not it closes the connection; later bytes are ignored.
+    /// server cannot fill the memory; bytes to send are appended to `out`. [`Progress::Closed`]: the server
+    /// has sent close_notify, whether or not it closes the connection; later bytes are ignored.
     /// # Errors
-    /// The server does not speak TLS, or refuses; in Go's words where users know them.
+    /// The server does not speak TLS, or refuses; in Go's words if users know them.
     pub fn receive(
         &mut self,
         mut bytes: &[u8],
@@ -89,7 +89,7 @@ impl Session {
         Ok(Progress::Waits)
     }
 
-    /// Takes the decrypted bytes: no more than a record or two, for this runs after each step.
+    /// Takes the decrypted bytes: at most a record or two, because this runs after each step.
     fn take_plain(&mut self, into: &mut Vec<u8>) {
         let mut chunk = [0u8; 4096];
         while let Ok(n) = self.connection.reader().read(&mut chunk)

@@ -2,16 +2,16 @@
 //! event once, in the kubelet's [`words`]; the main loop counts a repeated event instead of keeping it twice
 //! ([`ring`]); `events.json` holds them as the API's objects ([`object`]).
 //!
-//! Not Docker's event stream: that is `events.rs`. Never here: a decision, or keeping without a bound. A
-//! message never holds a Secret's value: its maker calls [`mask`].
+//! Not Docker's event stream, which is in `events.rs`. Never here: a decision, or unbounded storage. A
+//! message never has a Secret's value: its creator calls [`mask`].
 //!
 //! An event's log line is the only one about it. A repeated event is counted, and moves to the end; texts that
-//! differ in ids alone are the same, for a full disk is reported with another layer's id each time. Past ten
-//! texts of one container and reason all further ones are one event, so that a probe that prints the time
-//! pushes no other event out. A start or create whose answer was lost is reported when a later look finds it;
-//! containers of an earlier daemon are not reported again. Events have a file of their own because the status
-//! file holds every pod and is written when a status changes, and counts change without that. A damaged file
-//! loses the past events, with no other effect.
+//! differ only in ids count as equal, because a full disk is reported with another layer's id each time. After
+//! ten texts of one container and reason, all further ones are one event, so that a probe that prints the time
+//! displaces no other events. A start or create whose answer was lost is reported when a later look finds the
+//! container; containers of an earlier daemon are not reported again. Events have their own file, because counts
+//! change without status changes, and the status file contains every pod. A damaged file loses the past events,
+//! with no other effect.
 
 pub mod object;
 pub mod ring;
@@ -60,7 +60,7 @@ impl Weight {
 /// Lists of containers in a pod's spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
-    /// `initContainers`, sidecars too.
+    /// `initContainers`, including sidecars.
     Init,
     /// `containers`.
     Regular,
@@ -103,7 +103,7 @@ impl List {
 /// The container that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The list that has it.
+    /// The list with the container.
     pub list: List,
     /// Its name in the pod.
     pub name: String,
@@ -135,14 +135,14 @@ impl fmt::Display for Involved {
     }
 }
 
-/// One event. Two for which [`ObjectEvent::is_again`] holds are one event that is counted twice.
+/// One event. Two events for which [`ObjectEvent::is_again`] holds count as the same event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectEvent {
-    /// What it is about.
+    /// The object.
     pub of: Involved,
-    /// UID of the pod; of the node, as the kubelet writes it, its name.
+    /// UID of the pod; for the node its name, as the kubelet writes it.
     pub uid: String,
-    /// `None`: the object as a whole.
+    /// The container; `None`: the object as a whole.
     pub subject: Option<Subject>,
     /// Kind of the event.
     pub weight: Weight,
@@ -153,7 +153,7 @@ pub struct ObjectEvent {
 }
 
 impl ObjectEvent {
-    /// An event of a pod in these words; a text that is too long is cut.
+    /// An event of a pod with these words; a text that is too long is cut.
     #[must_use]
     pub fn new(pod: PodKey, uid: String, subject: Option<Subject>, words: Words) -> ObjectEvent {
         let Words { weight, reason, message } = words;
@@ -168,7 +168,7 @@ impl ObjectEvent {
         ObjectEvent { of, uid, subject: None, weight, reason, message: cut(message) }
     }
 
-    /// Whether the two differ at most in their message.
+    /// Whether the two differ at most in their messages.
     #[must_use]
     pub fn is_like(&self, other: &ObjectEvent) -> bool {
         self.uid == other.uid
@@ -178,7 +178,7 @@ impl ObjectEvent {
             && self.of == other.of
     }
 
-    /// Whether the two differ at most in ids that their messages name.
+    /// Whether the two differ at most in ids in their messages.
     #[must_use]
     pub fn is_again(&self, other: &ObjectEvent) -> bool {
         self.is_like(other) && without_ids(&self.message).eq(without_ids(&other.message))
@@ -198,8 +198,8 @@ impl ObjectEvent {
 }
 
 /// The words of a message, without ids: hexadecimal numbers of at least [`limits::EVENT_ID`] digits (containers,
-/// layers, digests), and parts of paths that are numbers (containerd's snapshots). The events of one
-/// container alone are compared, and its image has one digest.
+/// layers, digests), and parts of paths that are numbers (containerd's snapshots). Only events of one container
+/// are compared, and its image has one digest.
 fn without_ids(message: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| !c.is_ascii_alphanumeric();
     let mut in_path = false;
@@ -240,10 +240,10 @@ pub fn mask(mut message: String, objects: &Objects) -> String {
         secrets.flatten().filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);
     let mut values: Vec<&str> =
         values.filter(|v| (limits::EVENT_SECRET..=message.len()).contains(&v.len())).collect();
-    // One may be part of another.
+    // One value may be part of another.
     order::sort_by_key(&mut values, |value| std::cmp::Reverse(value.len()));
     for value in values {
-        // Also as Docker and Go quote it, and as podkeeper does.
+        // Also in the quoted form of Docker, Go and podkeeper.
         let quoted = format!("{value:?}");
         let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
         for shown in [value, &value.escape_default().to_string(), inside] {

@@ -1,7 +1,7 @@
 //! An event as the API's object (`v1` `Event`), and the file of all events, `events.json` beside
 //! `status.json`: the daemon writes it; the command line and the next daemon read it.
 //!
-//! It is a file of its own because counts change while no status does: `status.json` holds every pod, and
+//! It is a separate file because counts change without status changes: `status.json` contains every pod, and
 //! must not be written again for each failed probe.
 
 use std::path::Path;
@@ -25,7 +25,7 @@ const API_VERSION: &str = "podkeeper.dev/v1";
 pub const POD: &str = "Pod";
 /// `involvedObject.kind` of the node.
 pub const NODE: &str = "Node";
-/// The namespace in which events of the node are kept; the node itself has none (`tools/record/event.go`).
+/// The namespace for events of the node, which has no namespace itself (`tools/record/event.go`).
 const NODE_NAMESPACE: &str = "default";
 /// `source.component`: the program that reports the event.
 const COMPONENT: &str = "podkeeper";
@@ -84,7 +84,7 @@ pub struct EventObject {
 }
 
 impl EventObject {
-    /// The object of a kept event; `node` is where it was seen.
+    /// The object of a kept event; `node` is the node that has seen it.
     #[must_use]
     pub fn new(kept: &Kept, node: &str) -> EventObject {
         let ObjectEvent { of, uid, subject, weight, reason, message } = &kept.event;
@@ -121,7 +121,7 @@ impl EventObject {
         }
     }
 
-    /// Back to the ring's form; `None` for an object that podkeeper does not write.
+    /// Converts back to the ring's form; `None` for an object that podkeeper does not write.
     fn into_kept(self) -> Option<Kept> {
         let EventObject { metadata, involved_object: of, reason, message, count, .. } = self;
         let weight = match self.weight.as_str() {
@@ -149,8 +149,8 @@ impl EventObject {
     }
 }
 
-/// The bytes of the file. Pure. Objects are made one at a time: all of them together would need several times
-/// the file's size.
+/// The bytes of the file. Pure. Objects are created one at a time: all of them together would need several
+/// times the file's size.
 #[must_use]
 pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
     #[derive(Serialize)]
@@ -162,7 +162,7 @@ pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
         items: Items<'a>,
     }
     let out = Out { api_version: API_VERSION, kind: "EventList", node, items: Items { node, kept } };
-    // All fields can be written as JSON.
+    // All fields can be serialized as JSON.
     serde_json::to_vec(&out).unwrap_or_default()
 }
 
@@ -180,9 +180,9 @@ impl Serialize for Items<'_> {
 /// Events as in the file.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
-    /// For tables, the latest last.
+    /// For tables, the latest event last.
     pub items: Vec<EventObject>,
-    /// The same as written: what `-o json` and `-o yaml` print.
+    /// The same as written, for `-o json` and `-o yaml`.
     pub values: Vec<Value>,
 }
 

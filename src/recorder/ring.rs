@@ -1,7 +1,7 @@
 //! The kept events: each once, with a count, bounded by [`limits`]. Pure.
 //!
 //! As in upstream's correlator, texts that always differ (a probe that prints the time) become one event
-//! after the first [`limits::EVENT_VARIANTS`], so that no container can push out the events of others. A
+//! after the first [`limits::EVENT_VARIANTS`], so that no container can displace the events of others. A
 //! repeated event is rarely logged again: a crash loop must not fill a log on flash.
 
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use super::ObjectEvent;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 
-/// Prefix of the message of an event that stands for many (upstream `events_cache.go`).
+/// Prefix of the message of a combined event (upstream `events_cache.go`).
 pub const COMBINED: &str = "(combined from similar events): ";
 
-/// An event, and how often it was seen.
+/// An event, with its count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     pub event: ObjectEvent,
@@ -109,7 +109,7 @@ impl Ring {
         line
     }
 
-    /// Past the bound of texts of one kind, the event becomes the combined one, in that one's place.
+    /// Over the bound of texts of one kind, the event becomes the combined one, in its place.
     fn combine(&self, mut event: ObjectEvent) -> (Option<usize>, ObjectEvent) {
         let like = |k: &&Arc<Kept>| k.event.is_like(&event);
         if self.kept.iter().filter(like).count() < limits::EVENT_VARIANTS {

@@ -63,7 +63,7 @@ fn what_is_said_again_is_rarely_logged_again() {
         .map(|times| format!("pod default/web-node1: container web: Failed: Error: no{times}"))
         .collect();
     assert_eq!(lines, expected);
-    // After a silence it is logged again.
+    // After a pause it is logged again.
     assert!(ring.add(event("u1", "web", words::error("no")), &at(5000)).is_some());
 }
 
@@ -81,7 +81,7 @@ fn texts_that_always_differ_become_one_event() {
     assert_eq!(all[0].0, "Container started", "nobody is pushed out");
     assert_eq!(*all.last().unwrap(), (format!("{COMBINED}Liveness probe failed: at 1999"), 1990));
     assert!(lines < limits::EVENT_VARIANTS + 10, "{lines}");
-    // A known text is still counted by itself.
+    // A known text is still counted separately.
     ring.add(event("u1", "web", words::probe("Unhealthy", "Liveness probe failed: at 3".into())), &at(2001));
     assert_eq!(*kept(&ring).last().unwrap(), ("Liveness probe failed: at 3".into(), 2));
 }

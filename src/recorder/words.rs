@@ -1,7 +1,7 @@
 //! The kubelet's reasons and texts, one function for each event (upstream
 //! `pkg/kubelet/events/event.go`, `kuberuntime_container.go`, `image_manager.go`, `prober.go`). Pure.
 //!
-//! Texts hold no ids and no future times: a repeated event has the same text, and is counted.
+//! Texts contain no ids and no future times: a repeated event has the same text, and is counted.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -52,14 +52,14 @@ pub fn evicted(message: &str) -> Words {
     warning("Evicted", message)
 }
 
-/// A container has its new sizes. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.
+/// The sizes of a container were changed. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.
 #[must_use]
 pub fn resize_completed(container: &str, resources: Option<&ResourceRequirements>) -> Words {
     let what = serde_json::json!({ "containers": [{ "name": container, "resources": resources }] });
     normal("ResizeCompleted", format!("Pod resize completed: {what}"))
 }
 
-/// A container cannot be given its new sizes.
+/// The sizes of a container could not be changed.
 #[must_use]
 pub fn resize_error(container: &str, why: &str) -> Words {
     warning("ResizeError", format!("Pod resize error: container {container}: {why}"))
@@ -72,7 +72,7 @@ pub fn resize_pending(reason: &'static str, message: &str) -> Words {
     warning(event, format!("Pod resize {reason}: {message}"))
 }
 
-/// The pod's `activeDeadlineSeconds` are over.
+/// The pod's `activeDeadlineSeconds` have passed.
 #[must_use]
 pub fn deadline_exceeded() -> Words {
     normal(DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
@@ -85,7 +85,7 @@ pub fn after_timeout(waited: Duration, missing: &str) -> Words {
     warning("AfterTimeout", format!("Waited {seconds} s for {missing}; starting all the same"))
 }
 
-/// An API server does not take the mirror pod of a static pod. The kubelet only logs it.
+/// An API server rejects the mirror pod of a static pod. The kubelet only logs it.
 #[must_use]
 pub fn mirror_failed(why: &str) -> Words {
     warning(
@@ -100,7 +100,7 @@ pub fn error(what: &str) -> Words {
     warning("Failed", format!("Error: {what}"))
 }
 
-/// A pod's cgroup could not be made or set. Unlike with the kubelet, the pod runs.
+/// A pod's cgroup could not be created or set. Unlike with the kubelet, the pod runs.
 #[must_use]
 pub fn cgroup_failed(why: &str) -> Words {
     warning("FailedToCreatePodContainer", format!("unable to ensure pod container exists: {why}"))
@@ -125,7 +125,7 @@ pub fn inspect_failed(container: &str, why: &str) -> Words {
     warning("FailedSync", message)
 }
 
-/// Docker does not tell what a container in the pod's cgroup is.
+/// Docker does not identify a container in the pod's cgroup.
 #[must_use]
 pub fn unlisted(container: &str, why: &str) -> Words {
     let message = format!(
@@ -141,7 +141,7 @@ pub fn sync_failed(why: &str) -> Words {
     warning("FailedSync", format!("error syncing pod: {why}"))
 }
 
-/// Docker made a container with differences from the request.
+/// Docker created a container with differences from the request.
 #[must_use]
 pub fn docker_warns(warning_text: &str) -> Words {
     warning("DockerWarning", format!("Docker warns: {warning_text}"))
@@ -153,7 +153,7 @@ pub fn log_link_failed(why: &str) -> Words {
     warning("FailedLogLink", format!("{why}; the log is not to be found there, podkeeper logs shows it"))
 }
 
-/// The system gives no thread to the pod, so that nothing is done about it.
+/// The system has no thread for the pod, so no work is done for it.
 #[must_use]
 pub fn no_thread(why: &str) -> Words {
     warning("FailedSync", format!("no thread could be started for the pod: {why}; it is tried again"))
@@ -166,7 +166,8 @@ pub fn unmount_failed(why: &str) -> Words {
     warning("FailedUnMount", message)
 }
 
-/// A container is not told of all Services of its namespace. The kubelet gives it so many that it cannot start.
+/// The environment of a container leaves out some Services of its namespace. With the kubelet it would get so many
+/// that it could not start.
 #[must_use]
 pub fn services_left_out(what: &str) -> Words {
     warning("ServiceLinksLeftOut", what)
@@ -186,7 +187,7 @@ pub fn mount_failed(volume: &str, why: &str) -> Words {
     warning("FailedMount", format!("MountVolume.SetUp failed for volume {volume:?} : {why}"))
 }
 
-/// The set-up of a pod's volumes takes long, or their end (`is_set_up` is false).
+/// The set-up of a pod's volumes takes long, or their removal (`is_set_up` is false).
 #[must_use]
 pub fn volumes_slow(is_set_up: bool) -> Words {
     let (reason, what) = if is_set_up { ("FailedMount", "set up") } else { ("FailedUnMount", "taken down") };
@@ -207,13 +208,13 @@ pub fn ownership_slow(volume: &str, files: u64) -> Words {
     warning("VolumePermissionChangeInProgress", message)
 }
 
-/// A volume is empty, though there are data that may be its own.
+/// A volume is empty, but there are data that may belong to it.
 #[must_use]
 pub fn volume_begins_empty(volume: &str, why: &str) -> Words {
     warning("VolumeBeginsEmpty", format!("volume {volume:?}: {why}"))
 }
 
-/// A container was made.
+/// A container was created.
 #[must_use]
 pub fn created() -> Words {
     normal("Created", "Container created")
@@ -270,13 +271,13 @@ pub fn sandbox_failed(why: &str) -> Words {
     warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))
 }
 
-/// Network plugins cannot attach pods, and only pods of the host's network start; the kubelet's sentence.
+/// CNI plugins cannot attach pods, and only pods with host network start; in the kubelet's words.
 #[must_use]
 pub fn network_not_ready(why: &str) -> Words {
     warning("NetworkNotReady", format!("network is not ready: {}", network_problem(why)))
 }
 
-/// Why no pod of its own network starts, as the kubelet says it of a node too.
+/// Why pods with their own network do not start, in the kubelet's words, which it also uses for the node.
 #[must_use]
 pub fn network_problem(why: &str) -> String {
     format!(
@@ -285,7 +286,7 @@ pub fn network_problem(why: &str) -> String {
     )
 }
 
-/// The network of a pod that has ended could not be taken off.
+/// The network of a pod that has ended could not be detached.
 #[must_use]
 pub fn tear_down_failed(key: &PodKey, why: &str) -> Words {
     let PodKey { namespace, name } = key;
@@ -301,7 +302,7 @@ pub fn dns_config(what: String) -> Words {
     warning("DNSConfigForming", what)
 }
 
-/// Cluster DNS is requested, and there is none.
+/// Cluster DNS is requested but not configured.
 #[must_use]
 pub fn missing_cluster_dns() -> Words {
     let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
@@ -309,7 +310,7 @@ pub fn missing_cluster_dns() -> Words {
     warning("MissingClusterDNS", message)
 }
 
-/// The pod asks for names on the pods' network that belong to pods of preceding sources.
+/// The pod requests names on the pods' network that belong to pods of preceding sources.
 #[must_use]
 pub fn names_withheld(what: &str) -> Words {
     let message = format!(
@@ -319,8 +320,8 @@ pub fn names_withheld(what: &str) -> Words {
     warning("NamesWithheld", message)
 }
 
-/// The pod's sandbox was made on another network than the flags name now. `has`: the Docker network, `None` for one of
-/// plugins; `named`: that of the flag; `cni`: plugins attach pods now.
+/// The pod's sandbox was made on another network than the current flags name. `has`: the Docker network, `None` for a
+/// network of plugins; `named`: the flag's network; `cni`: whether plugins attach pods now.
 #[must_use]
 pub fn network_kept(has: Option<&str>, named: Option<&str>, cni: bool) -> Words {
     let now = match (named, has) {

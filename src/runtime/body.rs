@@ -58,7 +58,7 @@ pub struct CreateBody {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub exposed_ports: BTreeMap<String, Empty>,
     pub labels: BTreeMap<String, String>,
-    /// `{"Test":["NONE"]}`: the image's own health check is switched off.
+    /// `{"Test":["NONE"]}`: disables the image's own health check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
     pub host_config: HostConfig,
@@ -139,7 +139,7 @@ pub struct HostConfig {
 pub struct NetworkBody {
     /// Name of the network.
     pub name: String,
-    /// Refuse a second one of the same name; Docker alone would make it.
+    /// Refuses a second network of the same name; without this, Docker would create it.
     pub check_duplicate: bool,
     /// `bridge`.
     pub driver: &'static str,
@@ -168,7 +168,7 @@ pub struct Subnet {
     pub subnet: String,
 }
 
-/// How a container takes part in networks.
+/// A container's networks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkingConfig {
@@ -199,7 +199,7 @@ pub struct Mount {
     /// The container may not write to it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// How it is bound; `None` for Docker's own way.
+    /// Options of the bind; `None` for Docker's defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind_options: Option<BindOptions>,
 }
@@ -212,7 +212,7 @@ impl Mount {
     }
 }
 
-/// How a mount is bound.
+/// Options of a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct BindOptions {
@@ -227,7 +227,7 @@ pub struct BindOptions {
     pub read_only_force_recursive: bool,
 }
 
-/// Whose namespaces a container has: `host`, `container:ID`, or one of its own.
+/// The namespaces of a container: `host`, `container:ID`, or its own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 #[allow(missing_docs, reason = "Docker's own names, documented by its API")]
@@ -242,7 +242,7 @@ pub struct Namespaces {
     pub uts_mode: String,
 }
 
-/// What Docker writes into the resolver file of a container.
+/// Settings of a container's resolver file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 #[allow(missing_docs, reason = "Docker's own names, documented by its API")]

@@ -1,8 +1,8 @@
 //! The client of a Docker socket: its path, the agreed API version, connections kept for reuse; and
 //! [`Pending`], a short call in flight.
 //!
-//! No thread is made, and only [`Pending::wait`] blocks: one thread can have many calls in flight and wait
-//! for all of them and its own wake-up with [`wait_any`].
+//! It creates no thread, and only [`Pending::wait`] blocks: one thread can have many calls in flight and
+//! wait for all of them and its own wake-up with [`wait_any`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Client {
         Client::with_deadline(path, limits::SHORT_CALL)
     }
 
-    /// As [`Client::new`], with another deadline for short calls and for the head of a stream's answer.
+    /// Like [`Client::new`], with another deadline for short calls and for the head of a stream's answer.
     #[must_use]
     pub fn with_deadline(path: &Path, short_call: Duration) -> Client {
         let pool = Mutex::new(Pool::default());
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Asks whether Docker answers, and agrees on the API version again.
+    /// Checks that Docker answers, and agrees on the API version again.
     ///
     /// # Errors
     /// [`DockerError::Unreachable`], [`DockerError::Version`], or Docker's own complaint.
@@ -83,10 +83,10 @@ impl Client {
         self.known_version().ok_or_else(gone)
     }
 
-    /// The agreed API version; asks Docker for it when it is not known.
+    /// The agreed API version; Docker is asked if it is not known.
     ///
     /// # Errors
-    /// As [`Client::ping`].
+    /// As for [`Client::ping`].
     pub fn version(&self) -> Result<(u16, u16), DockerError> {
         self.known_version().map_or_else(|| self.ping(), Ok)
     }
@@ -94,18 +94,18 @@ impl Client {
     /// Sends a request and waits for the head of a successful answer.
     ///
     /// # Errors
-    /// As a short call.
+    /// As for a short call.
     pub(super) fn open(&self, request: Request) -> Result<(Exchange, Vec<u8>), DockerError> {
         let (mut exchange, deadline) = self.exchange(Some(request))?;
         let answer = complete(&mut exchange, Goal::Head, deadline)?;
         self.check_status(exchange, answer)
     }
 
-    /// Sends the whole request and does not wait for the answer. When the answer was there already, also
+    /// Sends the whole request and does not wait for the answer. If the answer had arrived already, also
     /// returns the part of its body that was read.
     ///
     /// # Errors
-    /// As a short call, for the time until it is sent.
+    /// As for a short call, until it is sent.
     pub(super) fn send(&self, request: Request) -> Result<(Exchange, Option<Vec<u8>>), DockerError> {
         let (mut exchange, deadline) = self.exchange(Some(request))?;
         loop {
@@ -185,7 +185,8 @@ impl Client {
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
-        // Both fields are consistent after every line that changes them, so a poisoned lock is harmless.
+        // Both fields are consistent after every statement that changes them, so a poisoned lock is
+        // harmless.
         self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -207,7 +208,7 @@ fn wait_for(exchange: &Exchange, deadline: Instant) {
     poll(std::iter::once((exchange.as_fd(), exchange.wants_write())), None, Some(deadline));
 }
 
-/// A call of which no byte left may be made again; of any other call the outcome is unknown.
+/// A call may be repeated if no byte of it was sent; otherwise its outcome is unknown.
 fn timeout(exchange: &Exchange) -> DockerError {
     let what = exchange.what();
     if exchange.is_unsent() {
@@ -220,7 +221,7 @@ fn timeout(exchange: &Exchange) -> DockerError {
 /// A short call in flight. Dropping it before its end closes its connection.
 #[derive(Debug)]
 pub enum Pending {
-    /// The answer is there and has not been taken.
+    /// The answer has arrived and was not taken yet.
     Ready(Box<Result<Reply, DockerError>>),
     /// Docker has not answered yet.
     InFlight(InFlight),
@@ -283,7 +284,7 @@ impl Pending {
         self
     }
 
-    /// The descriptor to poll for reading; `None` when [`Pending::advance`] has a result at once.
+    /// The descriptor to poll for reading; `None` when [`Pending::advance`] has a result immediately.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -310,7 +311,7 @@ impl Pending {
         }
     }
 
-    /// Goes on as far as possible without waiting. Returns the result once, when it is there.
+    /// Continues as far as possible without waiting. Returns the result, once.
     pub fn advance(&mut self) -> Option<Result<Reply, DockerError>> {
         let taken = || Pending::ready(Err(DockerError::Lost("the answer was taken before".to_owned())));
         let result = match self {
@@ -353,8 +354,8 @@ impl Pending {
     }
 }
 
-/// Waits until one of `calls` can go on, is finished or is late, `wake` is readable, or `until` has come.
-/// Then [`Pending::advance`] each of them.
+/// Waits until one of `calls` can continue, is finished or is late, `wake` is readable, or `until` is
+/// reached. The caller then has to [`Pending::advance`] each of them.
 pub fn wait_any<'a>(
     calls: impl Iterator<Item = &'a Pending> + Clone,
     wake: Option<BorrowedFd<'a>>,

@@ -1,6 +1,6 @@
-//! One non-blocking connection to Docker's Unix socket, and the one place that waits for sockets.
+//! One non-blocking connection to Docker's Unix socket, and the only place that waits for sockets.
 //!
-//! HTTP does not belong here. A connection is closed when it is dropped.
+//! Never here: HTTP. A connection is closed when it is dropped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub enum Idle {
     Usable,
     /// Docker closed it and may have been restarted.
     Closed,
-    /// Bytes came that belong to no request.
+    /// Bytes arrived that belong to no request.
     Stray,
 }
 
@@ -116,7 +116,7 @@ impl Connection {
 
     /// Tells Docker that no more bytes will be written.
     pub fn close_write(&self) {
-        // On a connection that is broken already this is not needed.
+        // This is not needed on a connection that is broken already.
         let _ = shutdown(&self.fd, Shutdown::Write);
     }
 }
@@ -143,7 +143,7 @@ impl Wait<'_> {
         Wait { timeout: Some(timeout), wake: None }
     }
 
-    /// The end of this wait when it begins now.
+    /// The end of this wait if it begins now.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         self.timeout.and_then(|t| Instant::now().checked_add(t))
@@ -153,7 +153,7 @@ impl Wait<'_> {
 /// Why [`poll`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Polled {
-    /// Some connection can go on. Also after a signal: the caller tries and waits again.
+    /// Some connection can continue. Also returned after a signal: the caller tries and waits again.
     Ready,
     /// The time is up.
     TimedOut,
@@ -161,8 +161,8 @@ pub enum Polled {
     Woken,
 }
 
-/// Waits until one of `fds` (true: it also waits to write) can go on, `wake` is readable, or `until` has
-/// come.
+/// Waits until one of `fds` (true: also wait to write) can continue, `wake` is readable, or `until` is
+/// reached.
 pub fn poll<'a>(
     fds: impl Iterator<Item = (BorrowedFd<'a>, bool)>,
     wake: Option<BorrowedFd<'a>>,
@@ -172,7 +172,7 @@ pub fn poll<'a>(
     poll_set(fds.map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))).collect(), wake, until)
 }
 
-/// Waits until `fd` takes bytes; readable bytes are ignored.
+/// Waits until `fd` accepts bytes; readable bytes are ignored.
 pub fn poll_write<'a>(fd: BorrowedFd<'a>, wake: Option<BorrowedFd<'a>>, until: Option<Instant>) -> Polled {
     poll_set(vec![PollFd::from_borrowed_fd(fd, PollFlags::OUT)], wake, until)
 }

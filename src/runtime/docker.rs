@@ -1,6 +1,6 @@
-//! [`Docker`]: the one type through which all rooms speak to an engine, real or in memory.
+//! [`Docker`]: the one type through which all rooms call an engine, real or in memory.
 //!
-//! Each method does the same with every kind of engine; nothing is decided here.
+//! Each method does the same with every kind of engine.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::base::clock::System;
 use crate::base::limits;
 use crate::runtime::progress::Message;
 
-/// Since this API version recursive read-only mounts can be asked for.
+/// From this API version on, recursive read-only mounts can be requested.
 pub const RECURSIVE_READ_ONLY: (u16, u16) = (1, 44);
 
 /// The address of the engine.
@@ -83,7 +83,7 @@ impl Docker {
         Some(format!("API {major}.{minor}"))
     }
 
-    /// The socket; none of the engine in memory.
+    /// The socket; `None` for the in-memory engine.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         match self {
@@ -92,7 +92,7 @@ impl Docker {
         }
     }
 
-    /// True when this API version, or a newer one, has been agreed on.
+    /// Whether this API version, or a newer one, was agreed on.
     #[must_use]
     pub fn speaks(&self, version: (u16, u16)) -> bool {
         match self {
@@ -123,7 +123,7 @@ impl Docker {
     /// remembers) closes the gap to a list that is made afterwards, at the price of old events.
     ///
     /// # Errors
-    /// As a short call.
+    /// As for a short call.
     pub fn events(&self, labels: &[String], since: Option<i64>) -> Result<EventStream, DockerError> {
         match self {
             Docker::Engine(client) => {
@@ -156,10 +156,11 @@ impl Docker {
         }
     }
 
-    /// Has Docker ask the registry of `image` for it, with these credentials; nothing is brought. `wait` as for a pull.
+    /// Makes Docker ask the registry of `image` about it, with these credentials, without pulling it. `wait` as for a
+    /// pull.
     ///
     /// # Errors
-    /// As for a pull: [`DockerError::Refused`] when the registry does not give it.
+    /// As for a pull: [`DockerError::Refused`] when the registry refuses.
     pub fn ask_registry(&self, image: &str, auth: Option<&str>, wait: &Wait<'_>) -> Result<(), DockerError> {
         match self {
             Docker::Engine(client) => super::pull::ask_registry(client, image, auth, wait),
@@ -186,12 +187,12 @@ impl Docker {
     /// A container's log; `tty` as in [`super::types::ContainerDetail::tty`].
     ///
     /// # Errors
-    /// As a short call; with `follow`, a refusal may come with the first read.
+    /// As for a short call; with `follow`, a refusal may come with the first read.
     pub fn logs(&self, id: &str, options: &LogOptions, tty: bool) -> Result<OutputStream, DockerError> {
         match self {
             Docker::Engine(client) => {
                 let request = Request::logs(id, options);
-                // A followed log may have no line for hours.
+                // A followed log may be silent for hours.
                 let open = if options.follow { Body::ask } else { Body::open };
                 let (body, begun) = open(client, request)?;
                 Ok(OutputStream::new(body, begun, tty))
@@ -207,7 +208,7 @@ impl Docker {
     /// A container's live streams; `tty` as in [`super::types::ContainerDetail::tty`].
     ///
     /// # Errors
-    /// As a short call.
+    /// As for a short call.
     pub fn attach(&self, id: &str, options: AttachOptions, tty: bool) -> Result<Duplex, DockerError> {
         match self {
             Docker::Engine(client) => {
@@ -221,7 +222,7 @@ impl Docker {
     /// Starts an exec that was created with the same `tty` and takes over its streams.
     ///
     /// # Errors
-    /// As a short call.
+    /// As for a short call.
     pub fn exec_start(&self, id: &str, tty: bool) -> Result<Duplex, DockerError> {
         match self {
             Docker::Engine(client) => {
@@ -234,11 +235,11 @@ impl Docker {
         }
     }
 
-    /// The exit code of an exec whose streams are over. It may lag behind that: it is waited for, for at most
+    /// The exit code of an exec whose streams have ended. It may lag behind, so it is awaited for at most
     /// [`limits::EXEC_EXIT`].
     ///
     /// # Errors
-    /// As a short call; [`DockerError::BadAnswer`] when it still runs then.
+    /// As for a short call; [`DockerError::BadAnswer`] when it still runs then.
     pub fn exec_exit_code(&self, id: &str) -> Result<i64, DockerError> {
         let begun = Instant::now();
         loop {

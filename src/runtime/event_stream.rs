@@ -1,5 +1,5 @@
 //! Docker's `/events`, one event at a time. Events are hints: they name the container to look at, and may be
-//! lost, doubled or late (docker-archive/classicswarm#2309). Acting on them is not done here.
+//! lost, doubled or late (docker-archive/classicswarm#2309). Never here: a reaction to an event.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,14 +23,14 @@ pub enum EventAction {
     Oom,
     /// It was removed.
     Destroy,
-    /// It has another name.
+    /// It was renamed.
     Rename,
     /// Anything else: kill, stop, `exec_start: sh -c …`.
     Other,
 }
 
 impl EventAction {
-    /// Docker's word, or Podman's.
+    /// Parses Docker's word, or Podman's.
     #[must_use]
     pub fn parse(word: &str) -> EventAction {
         match word {
@@ -64,7 +64,7 @@ pub enum EventNext {
     Event(DockerEvent),
     /// An event that was too long to be read; its container is unknown.
     Unread,
-    /// The time was up or the wake-up came first, or the event was of no interest.
+    /// The time was up, the wake-up came first, or the event is not needed.
     Idle,
     /// The stream has ended, for this reason: connect again and list.
     End(String),
@@ -94,7 +94,7 @@ impl EventStream {
         loop {
             match self.lines.next(false) {
                 Ok(Some(Line::TooLong)) => return EventNext::Unread,
-                // An event without an id is useless; the reader gets a chance to do other work.
+                // An event without an id is useless; the reader can do other work now.
                 Ok(Some(Line::Json(value))) => {
                     return event(value).map_or(EventNext::Idle, EventNext::Event);
                 }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((event.id.as_str(), event.action, event.time_nano), ("cd", EventAction::Die, 0));
         assert_eq!(stream.next(&Wait::at_most(Duration::ZERO)), EventNext::Idle);
         drop(theirs);
-        // A line torn by the end of the stream is no event.
+        // A line that is cut by the end of the stream is not an event.
         assert_eq!(stream.next(&wait), EventNext::End("Docker ended the event stream".into()));
         assert_eq!(stream.next(&wait), EventNext::End("Docker ended the event stream".into()));
     }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(why, "GET /events: a line of the stream is not JSON");
     }
 
-    /// If it did, every new connection would meet it again, with a full list each time.
+    /// Otherwise each new connection would meet the event again, with a full list each time.
     #[test]
     fn an_event_that_is_too_long_ends_nothing() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

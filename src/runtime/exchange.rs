@@ -1,8 +1,8 @@
-//! One request and its answer on one connection, advanced without blocking. When the API version is not known
-//! yet, a `/_ping` that asks for it goes first on the same connection.
+//! One request and its answer on one connection, advanced without blocking. If the API version is not known
+//! yet, a `/_ping` that asks for it is sent first on the same connection.
 //!
-//! A request must never be sent twice. Once a byte of it left, the answer decides, or the error says that the
-//! outcome is unknown (kubernetes/kubernetes#40443 began with a reply that was lost).
+//! A request must never be sent twice. Once a byte of it was sent, the answer decides, or the error says that
+//! the outcome is unknown (kubernetes/kubernetes#40443 began with a lost reply).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -19,7 +19,7 @@ use crate::base::limits;
 /// How far to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Until the head has been read (and, when it is a refusal, until the end).
+    /// Until the head was read (and, for a refusal, until the end).
     Head,
     /// Until the answer has been read to its end.
     End,
@@ -43,25 +43,25 @@ pub struct Exchange {
     client: Client,
     connection: Connection,
     what: String,
-    /// The request to send once the ping has told the version.
+    /// The request to send once the ping has returned the version.
     next: Option<Request>,
     pinging: bool,
     out: Concealed<Vec<u8>>,
     sent: usize,
-    /// The socket took a byte of this request.
+    /// The socket has accepted a byte of this request.
     started: bool,
     parser: Parser,
     body: Concealed<Vec<u8>>,
-    /// Reads the body of a successful answer as it comes.
+    /// Reads the body of a successful answer as it arrives.
     list: Option<Box<ListReader>>,
-    /// Bytes came after the end of the answer.
+    /// Bytes arrived after the end of the answer.
     stray: bool,
-    /// Bytes received in all.
+    /// Total bytes received.
     received: u64,
 }
 
 impl Exchange {
-    /// Takes a connection and writes as much as the socket takes. `None` only asks for the version.
+    /// Takes a connection and writes as much as the socket accepts. `None` only asks for the version.
     ///
     /// # Errors
     /// [`DockerError::Unreachable`]: the request was not sent.
@@ -91,10 +91,11 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// As [`Exchange::begin`], for a list of containers: it is parsed as it comes and may have any length.
+    /// Like [`Exchange::begin`], for a list of containers: it is parsed as it arrives and may have any
+    /// length.
     ///
     /// # Errors
-    /// As [`Exchange::begin`].
+    /// As for [`Exchange::begin`].
     pub fn begin_list(client: &Client, request: Request) -> Result<Exchange, DockerError> {
         let mut exchange = Exchange::begin(client, Some(request))?;
         exchange.list = Some(Box::default());
@@ -127,31 +128,31 @@ impl Exchange {
         &self.client
     }
 
-    /// The socket has not taken all of the request yet.
+    /// Whether the socket has not accepted all of the request yet.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         self.sent < self.out.len()
     }
 
-    /// The socket has taken the whole request itself (not just the ping).
+    /// Whether the socket has accepted the whole request itself (not just the ping).
     #[must_use]
     pub fn is_sent(&self) -> bool {
         !self.pinging && !self.wants_write()
     }
 
-    /// Docker cannot have seen the request itself.
+    /// Whether Docker cannot have seen the request itself.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.pinging || !self.started
     }
 
-    /// Adds bytes of a chunked body. Call it only while [`Exchange::wants_write`] is false, so that no more
-    /// than a chunk is held.
+    /// Adds bytes of a chunked body. To be called only while [`Exchange::wants_write`] is false, so that at
+    /// most one chunk is held.
     pub fn push(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Goes on as far as possible; `None` when it has to wait for the socket.
+    /// Continues as far as possible; `None` when it has to wait for the socket.
     ///
     /// # Errors
     /// All but a timeout. The exchange is useless afterwards.
@@ -214,7 +215,8 @@ impl Exchange {
                 }
                 Ok(None) => return Ok(()),
                 Err(_) if self.started => {
-                    // Docker may have answered before it closed: the answer is still there to read.
+                    // Docker may have answered before it closed the connection: that answer can still be
+                    // read.
                     self.stray = true;
                     break;
                 }
@@ -229,7 +231,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Reads what is available, at most one turn's worth; true when the goal is reached.
+    /// Reads the available bytes, at most one turn's worth; returns whether the goal is reached.
     fn read(&mut self, goal: Goal) -> Result<bool, DockerError> {
         let mut chunk = vec![0u8; limits::HTTP_READ];
         let most = self.received.saturating_add(limits::HTTP_TURN as u64);
@@ -296,7 +298,7 @@ impl AsFd for Exchange {
     }
 }
 
-/// The newest version that both sides speak.
+/// The newest version that both sides support.
 fn negotiate(theirs: Option<&str>) -> Result<(u16, u16), DockerError> {
     let error = |why: String| {
         let (major, minor) = limits::API_OLDEST;

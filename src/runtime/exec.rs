@@ -1,9 +1,9 @@
 //! A command run in a container, from its creation to its exit code, advanced without blocking: one thread
-//! can run many at once. Interactive commands go through `docker::Docker::exec_start`.
+//! can run many at once. Interactive commands use `docker::Docker::exec_start`.
 //!
-//! What must not happen here: output that grows without bound, a stream that is left unread while the command
-//! runs (moby/moby#30311), or a turn that lasts as long as the command writes. Dropping it before its end
-//! closes its connection; the command goes on.
+//! Never here: output that grows without bound, a stream that is not read while the command runs
+//! (moby/moby#30311), or a turn that lasts as long as the command writes. Dropping it before its end closes
+//! its connection; the command keeps running.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub struct Executed {
     pub stderr: Vec<u8>,
 }
 
-/// A command that is being run; see the module.
+/// A running command; see the module.
 #[derive(Debug)]
 pub struct Execution {
     docker: Docker,
@@ -103,26 +103,26 @@ impl Execution {
         }
     }
 
-    /// The command has been started, as far as is known, and has not ended.
+    /// Whether the command was started, as far as is known, and has not ended.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.step, Step::Stream { .. })
     }
 
-    /// When Docker said that it has started the command; `None` before.
+    /// When Docker reported that it has started the command; `None` before.
     #[must_use]
     pub fn started(&self) -> Option<Instant> {
         self.started
     }
 
-    /// Asks Docker for the state of a command that [runs](Execution::is_running), beside its streams.
+    /// Requests the state of a command that [runs](Execution::is_running), in addition to its streams.
     #[must_use]
     pub fn inspect(&self) -> Option<Pending> {
         let Step::Stream { id, .. } = &self.step else { return None };
         Some(self.docker.begin(&Call::ExecInspect { id: id.clone() }).within(self.patience))
     }
 
-    /// Ends the execution with an exit code that the caller found out. The output read so far goes with it.
+    /// Ends the execution with an exit code that the caller found out. The output read so far is included.
     #[must_use]
     pub fn ended(&mut self, code: i64) -> Executed {
         self.step = Step::Over;
@@ -130,8 +130,8 @@ impl Execution {
         Executed { code, stdout, stderr: std::mem::take(&mut self.stderr) }
     }
 
-    /// Goes on as far as possible without waiting, but reads no more than [`limits::EXEC_TURN`] bytes.
-    /// Returns the result once, when it is there.
+    /// Continues as far as possible without waiting, but reads at most [`limits::EXEC_TURN`] bytes. Returns
+    /// the result, once.
     pub fn advance(&mut self) -> Option<Result<Executed, DockerError>> {
         self.more = false;
         loop {
@@ -202,7 +202,7 @@ impl Execution {
         }
     }
 
-    /// Reads what is available, within bounds. False at the end of the streams.
+    /// Reads the available output, within bounds. Returns false at the end of the streams.
     fn read(&mut self, output: &mut OutputStream) -> Result<bool, DockerError> {
         let mut taken = 0usize;
         while taken < limits::EXEC_TURN {

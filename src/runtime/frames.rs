@@ -3,7 +3,7 @@
 
 use super::http1::Malformed;
 
-/// Which stream of a container some bytes belong to.
+/// The stream of a container to which bytes belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamKind {
     /// Echo of standard input; never seen in practice.
@@ -37,7 +37,7 @@ impl Frames {
     /// then.
     ///
     /// # Errors
-    /// The header is not Docker's: the framing is lost, or the bytes were raw.
+    /// The header is not Docker's: the framing is lost, or the bytes were unframed.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<Piece>, Malformed> {
         let mut used = 0usize;
         if self.raw {
@@ -70,7 +70,7 @@ impl Frames {
         Ok(Some(Piece { kind: self.kind, len, used: used.saturating_add(len) }))
     }
 
-    /// Called at the end of the stream: true when it ended between two frames.
+    /// Called at the end of the stream: returns whether it ended between two frames.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.raw || (self.left == 0 && self.header.is_empty())

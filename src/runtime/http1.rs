@@ -1,7 +1,7 @@
-//! HTTP/1.1 answers, parsed from bytes as they come. Pure: no socket, no clock.
+//! HTTP/1.1 answers, parsed from bytes as they arrive. Pure: no socket, no clock.
 //!
-//! What must not happen here: a panic, an unbounded buffer, or a result that depends on how the bytes were
-//! split over reads. Body bytes go straight to the caller; only the head is kept.
+//! Never here: a panic, an unbounded buffer, or a result that depends on how the bytes were split over
+//! reads. Body bytes go straight to the caller; only the head is kept.
 
 use std::fmt;
 
@@ -24,11 +24,11 @@ impl fmt::Display for Malformed {
 pub struct Head {
     /// 101, or 200 to 999.
     pub status: u16,
-    /// The connection can carry another request once the body is read to its end.
+    /// The connection can carry another request once the body was read to its end.
     pub keep_alive: bool,
     /// `Api-Version`: the newest API the engine speaks.
     pub api_version: Option<String>,
-    /// `Location`: where a redirect leads.
+    /// `Location`: the target of a redirect.
     pub location: Option<String>,
     /// `Content-Type`.
     pub content_type: Option<String>,
@@ -58,7 +58,7 @@ enum State {
 }
 
 impl Parser {
-    /// A parser that takes a body of at most `limit` bytes; a longer answer is malformed.
+    /// A parser that accepts a body of at most `limit` bytes; a longer answer is malformed.
     #[must_use]
     pub fn new(limit: u64) -> Parser {
         Parser { state: State::Head, head: None, line: Vec::new(), line_empty: true, interim: 0, limit }
@@ -85,7 +85,7 @@ impl Parser {
         self.head.as_ref()
     }
 
-    /// The answer has been read to its end.
+    /// Whether the answer was read to its end.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.state {
@@ -95,7 +95,7 @@ impl Parser {
         }
     }
 
-    /// Called at the end of the connection. True when that is a proper end of the answer.
+    /// Called at the end of the connection. Returns whether that is a proper end of the answer.
     pub fn finish(&mut self) -> bool {
         if let State::Body(body) = &mut self.state {
             body.close();
@@ -107,7 +107,7 @@ impl Parser {
     /// unless the answer ended before. The rest after a 101 belongs to the upgraded protocol.
     ///
     /// # Errors
-    /// Bytes that are not HTTP, or past a bound. Every later call fails in the same way.
+    /// The bytes are not HTTP, or exceed a bound. Every later call fails with the same error.
     pub fn feed(&mut self, input: &[u8], body: &mut Vec<u8>) -> Result<usize, Malformed> {
         let mut rest = input;
         while !rest.is_empty() && !self.is_done() {
@@ -167,7 +167,7 @@ impl Parser {
             Framing::Length(n) if n > self.limit => return Err(TOO_LONG),
             framing => State::Body(Body::new(framing, self.limit)),
         };
-        // Without a length the end of the connection is the end of the body.
+        // Without a length the body ends with the connection.
         let is_open = matches!(self.state, State::Body(_)) && framing == Framing::UntilClose;
         let keep_alive = head.keep_alive && !is_open && head.status != 101;
         self.head = Some(Head { keep_alive, ..head });

@@ -45,8 +45,8 @@ pub const PORTS: &str = "annotation.io.kubernetes.container.ports";
 pub const ROOT_DIR: &str = "podkeeper.dev/root-dir";
 /// On every object: `file`, `http` or `api`; only that source may remove the pod.
 pub const SOURCE: &str = "podkeeper.dev/source";
-/// On every object: the manifest's path or URL, so that a manifest that cannot be read at start keeps its
-/// pod.
+/// On every object: the manifest's path or URL, so that the pod of a manifest that cannot be read at the
+/// start is kept.
 pub const ORIGIN: &str = "podkeeper.dev/origin";
 /// On every object of a pod whose UID podkeeper made: hash of the manifest as written, so that a pod that
 /// moves to another source is recognised.
@@ -57,20 +57,20 @@ pub const SHAPE: &str = "podkeeper.dev/shape";
 /// On the sandbox: units of devices that the pod was given. It is an annotation of the pod that podkeeper
 /// itself writes.
 pub const ASSIGNED_DEVICES: &str = "annotation.podkeeper.dev/assigned-devices";
-/// On the sandbox: the runtime of Docker for all containers of the pod, where that is not the default. It is such an
-/// annotation, too.
+/// On the sandbox: the runtime of Docker for all containers of the pod, if it is not the default. Also such an
+/// annotation.
 pub const RUNTIME: &str = "annotation.podkeeper.dev/runtime";
 /// On the sandbox: attempt, decimal (also the last part of its name).
 pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
 /// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
 /// followed by `.` and the index in its list (`sidecar.1`).
 pub const KIND: &str = "podkeeper.dev/kind";
-/// On the sandbox: `true` when it uses the host's network, else `false`. The container list does not tell the
-/// network mode, and a sandbox with the wrong one must be replaced.
+/// On the sandbox: `true` when it uses the host's network, else `false`. The container list does not contain
+/// the network mode, and a sandbox with the wrong one must be replaced.
 pub const HOST_NETWORK: &str = "podkeeper.dev/host-network";
 
-/// On the sandbox of a pod with activeDeadlineSeconds: since when the pod is active, as `BOOT/MILLISECONDS`:
-/// the kernel's boot id and the uptime at that moment.
+/// On the sandbox of a pod with activeDeadlineSeconds: when the pod became active, as `BOOT/MILLISECONDS`:
+/// the kernel's boot id and the uptime at that time.
 pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
 
 /// On containers: the sandbox's id once more. It proves that podkeeper wrote every label, even the empty
@@ -78,11 +78,11 @@ pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
 /// Containers of older versions of podkeeper lack it.
 pub const SEALED: &str = "podkeeper.dev/sealed";
 
-/// On a container before which attempts were made that never ran, and that could not be removed: how many, and the
-/// sandbox's id, as `COUNT/ID`. No image can know that id, so the label is on no other container.
+/// On a container after attempts that never ran and could not be removed: their number, and the sandbox's id, as
+/// `COUNT/ID`. No image can know that id, so the label is on no other container.
 pub const NEVER_RAN: &str = "podkeeper.dev/never-ran";
 
-/// On a sandbox that network plugins attach: [`NETWORK_CNI`]. A sandbox's image is podkeeper's or the operator's own, so
+/// On a sandbox that CNI plugins attach: [`NETWORK_CNI`]. A sandbox's image is podkeeper's or the operator's own, so
 /// the label is on no other one.
 pub const NETWORK: &str = "podkeeper.dev/network";
 /// Value of [`NETWORK`].
@@ -94,9 +94,9 @@ pub fn is_read(key: &str) -> bool {
     [NEVER_RAN, NETWORK].contains(&key) || OURS.contains(&key)
 }
 
-/// All labels above but [`NEVER_RAN`] and [`NETWORK`]. Each is on every object, empty where there is no value: otherwise Docker would take the
-/// image's. A pod's own labels and annotations are copied to its sandbox, except under these keys. So
-/// podkeeper only ever reads back what it wrote itself ([`SEALED`]).
+/// All labels above, except [`NEVER_RAN`] and [`NETWORK`]. Each is on every object, empty if it has no value: otherwise
+/// Docker would use the image's value. A pod's own labels and annotations are copied to its sandbox, except under these
+/// keys. So podkeeper only ever reads back what it wrote itself ([`SEALED`]).
 pub const OURS: &[&str] = &[
     TYPE,
     SANDBOX_ID,

@@ -1,4 +1,4 @@
-//! Lines of a stream that comes in pieces: one JSON object each (events, pull progress). Pure.
+//! Lines of a stream that arrives in pieces: one JSON object each (events, pull progress). Pure.
 //!
 //! A line that is too long is skipped without being held. It does not end the stream: the same line could
 //! come again on every new connection.
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::http1::Malformed;
 use crate::base::limits;
 
-/// Bytes without a line end yet, and lines that were not taken.
+/// Bytes without a line end so far, and lines that were not taken.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Lines {
     start: usize,
     /// There is no line end before this position.
     searched: usize,
-    /// The line is too long and its end has not come.
+    /// The line is too long, and its end has not arrived.
     skipping: bool,
 }
 
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(run(&[b"{\"a\":"]), Err(Malformed("a line of the stream is not JSON")), "torn");
     }
 
-    /// The long line ends neither the stream nor the lines after it, and is not held.
+    /// The long line ends neither the stream nor the lines after it, and is not held in memory.
     #[test]
     fn a_line_that_is_too_long_is_passed_over() {
         let long = format!("\"{}\"\n", "x".repeat(limits::STREAM_LINE));

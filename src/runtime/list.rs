@@ -1,7 +1,7 @@
-//! The answer to a list of containers, parsed as it comes. Pure.
+//! The answer to a list of containers, parsed as it arrives. Pure.
 //!
-//! Memory must stay bounded, whatever labels an image or a manifest has. A hundred pods with a quarter of a
-//! MiB of annotations each make a list of more than a hundred MiB; of every entry only the fields and labels
+//! Memory must stay bounded for any labels of images and manifests. A hundred pods with a quarter of a MiB
+//! of annotations each make a list of more than a hundred MiB; of every entry only the fields and labels
 //! that podkeeper reads are kept.
 
 use super::http1::Malformed;
@@ -189,8 +189,8 @@ impl ListReader {
         }
     }
 
-    /// An image may have labels of any name: one that is longer than any name podkeeper reads is dropped
-    /// before its end.
+    /// Drops a long label name before its end: an image may have labels of any name, and podkeeper reads
+    /// none of this length.
     fn drop_long_name(&mut self) {
         let (depth, length) = (self.depth, self.entry.len());
         let Some(members) = self.members_mut().filter(|m| !m.named) else { return };
@@ -299,7 +299,7 @@ mod tests {
             7,
             entry("d", json!({labels::POD_UID: "u", labels::KIND: "k"})),
         ]);
-        // With blanks, which are most of it, not at each byte.
+        // With spaces, which are most of the text, not at every byte.
         for (text, step) in [(list.to_string(), 1), (serde_json::to_string_pretty(&list).unwrap(), 7)] {
             let bytes = text.as_bytes();
             let whole = read(&[bytes]).unwrap();
@@ -323,7 +323,7 @@ mod tests {
         for text in
             ["", "{}", "[}", "[1,]", "[,1]", "[]x", "[]]", "nul", "\"x\"", "[{\"a\"}]", "<html>", "x[]"]
         {
-            // A field that is not read is not parsed, so an error in it may pass.
+            // A field that is not read is not parsed, so a mistake in it may be accepted.
             assert!(read(&[text.as_bytes()]).is_err() || text == "[{\"a\"}]", "{text}");
         }
         assert!(read(&[br#"[{"Id":}]"#]).is_err());

@@ -1,10 +1,10 @@
-//! Docker as podkeeper sees it: the calls it makes, the answers it gets, the errors it acts upon.
+//! Docker for podkeeper: calls, answers, and errors.
 //!
-//! Only this room speaks to Docker. [`request`] turns a [`Call`] into HTTP, [`reply`] parses the answer
+//! Only this room calls Docker. [`request`] turns a [`Call`] into HTTP, [`reply`] parses the answer
 //! ([`refusal`] when Docker refuses), [`http1`] and [`frames`] are the parsers on bytes: these are pure.
-//! [`docker`] is what other rooms call; [`client`] owns the sockets behind it, [`stream`] and
+//! [`docker`] is the interface for other rooms; [`client`] owns the sockets behind it, [`stream`] and
 //! [`event_stream`] are its long answers, and [`fake`] is the in-memory Docker with the same interface.
-//! Deciding what to call is the work of `plan/` and `machine/`.
+//! `plan/` and `machine/` decide which calls to make.
 
 pub mod body;
 pub mod client;

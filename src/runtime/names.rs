@@ -36,7 +36,7 @@ pub fn sandbox(key: &PodKey, uid: &str, attempt: u32) -> String {
     container(key, uid, labels::SANDBOX_NAME, attempt)
 }
 
-/// The name to use when `name` is held by a container that Docker can neither show nor remove
+/// The name to use when a container that Docker can neither show nor remove holds `name`
 /// (kubernetes/kubernetes#40443).
 #[must_use]
 pub fn with_suffix(name: &str, random: u32) -> String {
@@ -47,17 +47,17 @@ pub fn with_suffix(name: &str, random: u32) -> String {
 /// cannot change, while a name can and survives all restarts.
 pub const DEADLINE: u32 = 0xdead_11fe;
 
-/// Name of the sandbox of a pod that has been active for longer than it may.
+/// Name of the sandbox of a pod that has exceeded its activeDeadlineSeconds.
 #[must_use]
 pub fn past_deadline(key: &PodKey, uid: &str, attempt: u32) -> String {
     with_suffix(&sandbox(key, uid, attempt), DEADLINE)
 }
 
-/// Suffix of the name of a sandbox in whose place somebody wants another one, and nothing else changed.
+/// Suffix of the name of a sandbox that has to be replaced on request, without any other change.
 pub const RESTART: u32 = 0xa6a1_0001;
 
-/// Name of a sandbox that is to be stopped with its containers, and another one made. The name lasts until then, also
-/// when the daemon ends meanwhile.
+/// Name of a sandbox that has to be stopped with its containers and replaced. The name lasts until then, even if the
+/// daemon ends meanwhile.
 #[must_use]
 pub fn to_restart(key: &PodKey, uid: &str, attempt: u32) -> String {
     with_suffix(&sandbox(key, uid, attempt), RESTART)
@@ -93,16 +93,16 @@ fn parse_suffix(part: &str) -> Option<u32> {
     u32::from_str_radix(part, 16).ok().filter(|_| canonical)
 }
 
-/// What the Kubernetes API calls a container of Docker.
+/// Prefix of a Docker container's id in the Kubernetes API.
 const ID: &str = "docker://";
 
-/// `ID` -> `docker://ID`, as statuses have it.
+/// `ID` -> `docker://ID`, as in statuses.
 #[must_use]
 pub fn container_id(id: &str) -> String {
     format!("{ID}{id}")
 }
 
-/// `docker://ID` -> `ID`; `None` for an id of anything else.
+/// `docker://ID` -> `ID`; `None` for other ids.
 #[must_use]
 pub fn docker_id(container_id: &str) -> Option<&str> {
     container_id.strip_prefix(ID).filter(|id| !id.is_empty())

@@ -12,7 +12,7 @@ pub struct Message<'a> {
     pub status: &'a str,
     /// Bytes so far in this status.
     pub current: u64,
-    /// Bytes in all; 0 when Docker does not know.
+    /// Total bytes; 0 when Docker does not know.
     pub total: u64,
 }
 
@@ -21,9 +21,9 @@ struct Layer {
     done: u64,
     /// Bytes; 0 while unknown.
     total: u64,
-    /// It is downloaded completely.
+    /// It was downloaded completely.
     here: bool,
-    /// It is unpacked.
+    /// It was unpacked.
     ready: bool,
 }
 
@@ -33,18 +33,18 @@ pub struct Progress {
     layers: Table<String, Layer>,
 }
 
-/// How far a pull has come.
+/// The progress of a pull at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moment {
     /// Bytes downloaded.
     pub done: u64,
     /// Bytes of the layers whose size is known.
     pub total: u64,
-    /// Every size is known.
+    /// Whether every size is known.
     pub exact: bool,
     /// Layers that are unpacked or were present before.
     pub ready: usize,
-    /// Layers in all.
+    /// Number of all layers.
     pub layers: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Pulls of images by Docker from a registry, and loads of image archives that podkeeper sends. Both answer
-//! with a stream of JSON messages, and may fail inside an answer that began with 200.
+//! Pulls of images by Docker from a registry, and loads of image archives from podkeeper. Both answer with a
+//! stream of JSON messages, and may fail inside an answer that began with 200.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
@@ -42,13 +42,13 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Pulls `image`. `on_message` is called with each message of Docker as it comes. Once Docker extracts, a
+/// Pulls `image`. `on_message` is called with each message of Docker as it arrives. Once Docker extracts, a
 /// silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
 /// # Errors
-/// [`DockerError::Refused`] with Docker's text, also when it came inside the stream; [`DockerError::Stalled`]
-/// without progress, [`DockerError::Timeout`] when Docker does not answer other calls either;
-/// [`DockerError::Lost`] when the pull was abandoned or the connection broke.
+/// [`DockerError::Refused`] with Docker's text, also when it arrived inside the stream;
+/// [`DockerError::Stalled`] without progress, [`DockerError::Timeout`] when Docker does not answer other
+/// calls either; [`DockerError::Lost`] when the pull was abandoned or the connection broke.
 pub(super) fn pull(
     client: &Client,
     image: &str,
@@ -81,10 +81,10 @@ pub(super) fn pull(
     }
 }
 
-/// Has Docker ask the registry of `image` for it, and brings nothing.
+/// Makes Docker ask the registry of `image` about it, without pulling it.
 ///
 /// # Errors
-/// [`DockerError::Refused`] with the registry's answer in Docker's words; else as for a pull.
+/// [`DockerError::Refused`] with the registry's answer in Docker's words; otherwise as for a pull.
 pub(super) fn ask_registry(
     client: &Client,
     image: &str,
@@ -102,8 +102,8 @@ pub(super) fn ask_registry(
     }
 }
 
-/// The error of a pull without progress. It names the side that is silent: Docker, when it does not answer a
-/// ping either.
+/// The error of a pull without progress. It names the silent side: Docker, if it does not answer a ping
+/// either.
 fn silence_error(client: &Client, extracts: bool, stall: String) -> DockerError {
     match client.ping() {
         Err(_) => DockerError::Timeout(stall),
@@ -113,8 +113,8 @@ fn silence_error(client: &Client, extracts: bool, stall: String) -> DockerError 
 }
 
 /// Sends an image archive and returns the names (or ids) Docker gave its images. `wait` is the progress
-/// deadline: the longest time in which Docker neither takes a chunk ([`limits::LOAD_CHUNK`]) nor sends a
-/// message. Once it has all of the archive, a silence of [`limits::PULL_EXTRACT`] is allowed.
+/// deadline: the longest time in which Docker neither accepts a chunk ([`limits::LOAD_CHUNK`]) nor sends a
+/// message. Once it has the whole archive, a silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
 /// # Errors
 /// As for a pull; [`DockerError::Lost`] also when `archive` cannot be read to its end.
@@ -152,7 +152,7 @@ pub(super) fn load(
     }
 }
 
-/// Sends the archive in chunks. An answer that comes early ends the upload: Docker reads no more of it.
+/// Sends the archive in chunks. An early answer ends the upload: Docker reads no more of it.
 fn upload(
     exchange: &mut Exchange,
     archive: &mut dyn std::io::Read,
@@ -177,7 +177,7 @@ fn upload(
     }
 }
 
-/// Advances until there is an answer or, unless `to_answer`, until everything pushed has been sent.
+/// Advances until there is an answer or, unless `to_answer`, until all pushed bytes are sent.
 fn advance_upload(
     exchange: &mut Exchange,
     wait: &Wait<'_>,
@@ -208,7 +208,7 @@ fn stall(what: &str, wait: &Wait<'_>) -> String {
     format!("{what}: no progress in {} s", wait.timeout.unwrap_or_default().as_secs())
 }
 
-/// A load depends on Docker alone, so its silence is Docker's.
+/// The error of a stalled load, which depends on Docker alone.
 fn stalled(what: &str, wait: &Wait<'_>) -> DockerError {
     DockerError::Timeout(stall(what, wait))
 }
@@ -260,7 +260,8 @@ impl Messages {
                     };
                 }
                 None if self.ended => return Ok(Next::End),
-                // Bytes that had arrived have been parsed first: the process may have been stopped meanwhile.
+                // Bytes that had arrived were parsed first, because the process may have been stopped
+                // meanwhile.
                 None if is_late => return Ok(Next::Stalled),
                 None => {}
             }

@@ -1,8 +1,8 @@
-//! The meaning of Docker's refusals. Docker tells its kinds of conflict apart only in English, so this room
-//! reads its texts: those of Docker 18.09 to 29 and Podman's. Pure.
+//! The meaning of Docker's refusals. Docker distinguishes its kinds of conflict only in English text, so this
+//! room reads its texts: those of Docker 18.09 to 29 and Podman's. Pure.
 //!
-//! The texts are matched without regard to case. An unknown text falls back to the meaning of the status: no
-//! text may make a failed call look like a success.
+//! The texts are matched without regard to case. An unknown text has the meaning of the status: no text may
+//! make a failed call look like a success.
 
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ fn kind(status: u16, message: &str) -> RefusalKind {
     if has("port is already allocated") || has("address already in use") {
         return RefusalKind::PortInUse;
     }
-    // 501, but from Docker before 18.09 in the stream of the log.
+    // 501, but with Docker before 18.09 in the stream of the log.
     if has("logging driver does not support reading") {
         return RefusalKind::LogNotKept;
     }
@@ -168,7 +168,7 @@ mod tests {
         check(404, "localhost/x: image not known", RefusalKind::NoSuchImage);
     }
 
-    /// kubernetes/kubernetes#40443: the name is held by a container that must be found first.
+    /// kubernetes/kubernetes#40443: a container that must be found first holds the name.
     #[test]
     fn k40443_name_conflict_names_its_holder() {
         let held = || RefusalKind::NameInUse(Some(ID.to_owned()));

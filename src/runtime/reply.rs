@@ -1,6 +1,6 @@
-//! Parsing of Docker's answers. Pure: status and body in, [`Reply`] or [`DockerError`] out.
+//! Parsing of Docker's answers. Pure: takes status and body, returns [`Reply`] or [`DockerError`].
 //!
-//! Fields that are missing, null or of another type read as empty: an engine that drops a field of its
+//! Fields that are missing, null or of another type are read as empty: an engine that drops a field of its
 //! inspect must not stop a node (balena-os/meta-balena#2062). Only a missing id or state makes a bad answer:
 //! a guessed state could look like a dead container.
 
@@ -255,7 +255,7 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
     })
 }
 
-/// Docker writes 0 for a container that does not run.
+/// The process id; `None` for Docker's 0, which means that the container does not run.
 fn process(value: &Value) -> Option<u32> {
     let pid = value.pointer("/State/Pid")?.as_u64()?;
     u32::try_from(pid).ok().filter(|pid| *pid > 0)
@@ -283,7 +283,7 @@ fn volumes(value: &Value) -> Option<Vec<String>> {
     Some(all.filter(|source| source.starts_with('/')).collect())
 }
 
-/// Zero means unset in Docker.
+/// Resources, with Docker's zero read as not set.
 fn resources(value: &Value) -> Resources {
     let number = |name: &str| value.get("HostConfig")?.get(name)?.as_i64().filter(|n| *n != 0);
     Resources {
@@ -315,12 +315,12 @@ fn ips(value: &Value) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The networks the container is on, by name; `None` when the engine does not say.
+/// The networks that the container is on, by name; `None` when the engine does not report them.
 fn networks(value: &Value) -> Option<&Map<String, Value>> {
     value.pointer("/NetworkSettings/Networks")?.as_object()
 }
 
-/// What Docker says in place of a name that an image does not have.
+/// Docker's placeholder for a missing name of an image.
 const NO_NAME: &str = "<none>";
 
 /// The names of an image.
@@ -351,7 +351,7 @@ fn image_summary(value: Value) -> Option<ImageSummary> {
     })
 }
 
-/// As `docker system df`: a cache that others share is counted with them.
+/// Bytes of the unused build cache, as in `docker system df`: shared cache counts with its other users.
 fn disk_usage(value: &Value) -> DiskUsage {
     let caches = value.get("BuildCache").and_then(Value::as_array).into_iter().flatten();
     let is = |cache: &Value, field: &str| cache.get(field).and_then(Value::as_bool) == Some(true);
@@ -359,7 +359,7 @@ fn disk_usage(value: &Value) -> DiskUsage {
     DiskUsage { build_cache: free.fold(0, |sum, cache| sum.saturating_add(bytes(cache, "Size"))) }
 }
 
-/// A number of bytes; Docker says -1 for one that it has not counted.
+/// A number of bytes; Docker writes -1 if it has not counted.
 fn bytes(value: &Value, field: &str) -> u64 {
     value.get(field).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
 }
@@ -369,7 +369,7 @@ fn info(value: &Value) -> Info {
     Info {
         server_version: text(value, "/ServerVersion"),
         cgroup_driver: text(value, "/CgroupDriver"),
-        // Engines before 20.10 know only cgroup v1 and do not say so.
+        // Engines before 20.10 support only cgroup v1 and do not report the version.
         cgroup_version: some_text(value, "/CgroupVersion").unwrap_or_else(|| "1".to_owned()),
         architecture: text(value, "/Architecture"),
         kernel_version: text(value, "/KernelVersion"),
@@ -401,7 +401,7 @@ fn strings(value: &Value, at: &str) -> Vec<String> {
     items.into_iter().flatten().filter_map(|s| s.as_str().map(str::to_owned)).collect()
 }
 
-/// Takes a map of strings out of a JSON value.
+/// Takes a map of strings from a JSON value.
 pub(super) fn labels(value: Option<&mut Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(all)) = value.map(Value::take) else { return BTreeMap::new() };
     order::map(all.into_iter().filter_map(|(key, value)| match value {
@@ -416,7 +416,7 @@ fn time(value: &Value, at: &str) -> Option<Timestamp> {
     if text.starts_with(ZERO_TIME) { None } else { text.parse().ok() }
 }
 
-/// Go's zero time, as Docker prints it for what did not happen.
+/// Go's zero time, which Docker prints for events that did not happen.
 const ZERO_TIME: &str = "0001-01-01T00:00:00";
 
 fn is_zero_time(value: &Value, at: &str) -> bool {

@@ -168,7 +168,8 @@ impl Request {
         request
     }
 
-    /// What the registry says of `image`; Docker asks it each time. `auth` as for a pull.
+    /// A request for the registry's data about `image`, which Docker asks for each time. `auth` as for a
+    /// pull.
     #[must_use]
     pub fn distribution(image: &str, auth: Option<&str>) -> Request {
         let mut request = Request::new("GET", format!("/distribution/{image}/json"));
@@ -267,7 +268,7 @@ fn authorize(request: &mut Request, auth: Option<&str>) {
 }
 
 /// Name, and tag or digest, of a reference; the tag is `latest` when it has neither (upstream
-/// `pkg/util/parsers`). With both, the digest counts.
+/// `pkg/util/parsers`). If it has both, the digest is used.
 #[must_use]
 pub fn split_image(image: &str) -> (&str, &str) {
     let (named, digest) = match image.split_once('@') {
@@ -287,7 +288,7 @@ fn encode(text: &str) -> String {
     escape(text, b"")
 }
 
-/// As [`encode`], for an image name inside a path: Docker's router takes its slashes as they are.
+/// Like [`encode`], for an image name inside a path: Docker's router expects unencoded slashes.
 fn encode_name(text: &str) -> String {
     escape(text, b"/:@")
 }

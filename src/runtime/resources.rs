@@ -81,7 +81,7 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
         Qos::BestEffort => return OOM_BEST_EFFORT,
         Qos::Burstable => {}
     }
-    // The part of the pod's request beyond its containers' is shared equally among them.
+    // The part of the pod's request beyond its containers' is divided equally among them.
     let spec = &pod.spec;
     let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init).count();
     let beyond =

@@ -1,8 +1,8 @@
 //! Long answers, read piece by piece: a container's output, and the connections that attach and exec take
 //! over. Events are in `event_stream`, images in `pull`.
 //!
-//! Silence is normal here, so each read is given a [`Wait`]: the reader decides how long is too long, and can
-//! be woken. Dropping a stream closes its connection.
+//! Silence is normal here, so each read gets a [`Wait`]: the reader decides how long to wait, and can be
+//! woken. Dropping a stream closes its connection.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -27,10 +27,10 @@ pub struct Body {
     what: String,
 }
 
-/// How much of an answer is known.
+/// The known part of an answer.
 #[derive(Debug)]
 enum Stage {
-    /// The head has not come.
+    /// The head has not arrived.
     Asked,
     /// The status is a success: the body follows.
     Good,
@@ -59,7 +59,7 @@ impl Body {
     }
 
     /// Sends `request`, and leaves its head to be read with the rest: Docker sends none before its first
-    /// output, which for a pull is when the registry has answered. A refusal comes out of [`Body::read`].
+    /// output, which for a pull is when the registry has answered. [`Body::read`] returns a refusal.
     pub(super) fn ask(client: &Client, request: Request) -> Result<(Body, Vec<u8>), DockerError> {
         let (exchange, early) = client.send(request)?;
         match early {
@@ -85,7 +85,7 @@ impl Body {
         Body { connection: Arc::new(connection), parser, stage: Stage::Good, what }
     }
 
-    /// A body that is everything that comes over `socket`: how an engine in this process feeds a stream.
+    /// A body with all bytes of `socket`: an engine in this process writes a stream to it.
     ///
     /// # Errors
     /// The descriptor is not a socket.
@@ -98,7 +98,7 @@ impl Body {
     ///
     /// # Errors
     /// [`DockerError::Lost`] when the answer ends too early, [`DockerError::BadAnswer`] when it is not HTTP;
-    /// [`DockerError::Refused`] when the head was left to be read here and is a refusal.
+    /// [`DockerError::Refused`] when the head is read here and is a refusal.
     pub fn read(&mut self, into: &mut Vec<u8>, wait: &Wait<'_>) -> Result<Read, DockerError> {
         let until = wait.until();
         let before = into.len();
@@ -106,7 +106,7 @@ impl Body {
             match self.take(into)? {
                 _ if into.len() > before => return Ok(Read::Bytes),
                 Taken::End => return Ok(Read::End),
-                // The answer has ended, though the connection stays open.
+                // The answer has ended, although the connection stays open.
                 Taken::Some if self.parser.is_done() => continue,
                 // Framing without content must not postpone the deadline or the wake-up.
                 Taken::Some | Taken::Nothing => {}
@@ -267,7 +267,7 @@ pub struct InputStream {
 }
 
 impl InputStream {
-    /// Writes as much as is taken at once and returns how many bytes that was: 0 when the program does not
+    /// Writes as much as is accepted immediately and returns the number of bytes: 0 when the program does not
     /// read.
     ///
     /// # Errors
@@ -279,8 +279,8 @@ impl InputStream {
         }
     }
 
-    /// Writes all of `bytes`; `wait` counts from the last byte that was taken. False when the time was up or
-    /// the wake-up came before the end: then the number of bytes written is unknown.
+    /// Writes all of `bytes`; `wait` counts from the last accepted byte. False when the time was up or the
+    /// wake-up came before the end: then the number of bytes written is unknown.
     ///
     /// # Errors
     /// As [`InputStream::write`].
@@ -318,7 +318,7 @@ pub struct Duplex {
 }
 
 impl Duplex {
-    /// A connection that was taken over; `begun` was read of it before.
+    /// A connection that was taken over; `begun` was read from it before.
     #[must_use]
     pub fn new(body: Body, begun: Vec<u8>, tty: bool) -> Duplex {
         let input = InputStream { connection: Arc::clone(&body.connection) };

@@ -14,7 +14,7 @@ thread_local! {
     static SEEN: std::cell::RefCell<Option<Arc<Mutex<Vec<String>>>>> = const { std::cell::RefCell::new(None) };
 }
 
-/// The server. One script per connection, in the order in which they come.
+/// The server. One script per connection, in the order of arrival.
 pub(crate) struct Server {
     directory: PathBuf,
     path: PathBuf,

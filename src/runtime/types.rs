@@ -34,15 +34,15 @@ pub enum Call {
         /// Container id or name.
         id: String,
     },
-    /// The same, for where the container's files are; with `size` Docker also counts its writable layer, which takes
-    /// it long.
+    /// The same request, for the places of the container's files; with `size` Docker also counts its writable layer,
+    /// which takes long.
     Files {
         /// Container id.
         id: String,
-        /// Whether to count.
+        /// Whether to count the writable layer.
         size: bool,
     },
-    /// The same, for the number of its first process.
+    /// The same request, for the id of its first process.
     Process {
         /// Container id.
         id: String,
@@ -131,13 +131,13 @@ pub enum Call {
     },
     /// `GET /images/json`: all images but the intermediate ones of builds.
     ImageList,
-    /// `DELETE /images/{name}`: takes a name away, or with the last one the image; never by force. Large layers on
-    /// slow flash need longer than a short call has ([`crate::base::limits::IMAGE_REMOVE`]).
+    /// `DELETE /images/{name}`: removes a name, or with the last one the image; never by force. Large layers on slow
+    /// flash need longer than a short call may take ([`crate::base::limits::IMAGE_REMOVE`]).
     ImageRemove {
         /// Reference or id.
         image: String,
     },
-    /// `GET /system/df`, for the build cache: engines before API 1.42 count everything else too, which takes long
+    /// `GET /system/df`, for the build cache: engines before API 1.42 count everything else, too, which takes long
     /// ([`crate::base::limits::DISK_USAGE`]).
     DiskUsage,
     /// `POST /build/prune?all=1`: all of the build cache that no build uses.
@@ -199,7 +199,7 @@ pub enum Reply {
     Images(Vec<ImageSummary>),
     /// Answer to [`Call::DiskUsage`].
     DiskUsage(DiskUsage),
-    /// Answer to [`Call::BuildPrune`]: so many bytes.
+    /// Answer to [`Call::BuildPrune`]: number of bytes.
     Reclaimed(u64),
     /// Answer to [`Call::Info`].
     Info(Info),
@@ -211,7 +211,7 @@ pub enum Reply {
     Output(Vec<u8>),
 }
 
-/// An inspect of a network, reduced.
+/// The used part of a network's inspect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkDetail {
     /// Name of the network.
@@ -222,7 +222,7 @@ pub struct NetworkDetail {
     pub labels: BTreeMap<String, String>,
 }
 
-/// The answer of `/info`, reduced.
+/// The used part of the answer of `/info`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Info {
     /// `ServerVersion`.
@@ -235,7 +235,7 @@ pub struct Info {
     pub architecture: String,
     /// Kernel release.
     pub kernel_version: String,
-    /// `DockerRootDir`: where images, layers and logs are; empty when the engine does not say.
+    /// `DockerRootDir`: where images, layers and logs are; empty when the engine does not report it.
     pub root_dir: String,
     /// Default log driver of the engine.
     pub logging_driver: String,
@@ -248,8 +248,8 @@ pub struct Info {
 /// State of an exec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecDetail {
-    /// The command runs; may lag behind the end of its stream. Also true as soon as Docker was told to start
-    /// it.
+    /// The command runs; may lag behind the end of its stream. Also true as soon as Docker was asked to
+    /// start it.
     pub running: bool,
     /// containerd has not started the command's process yet.
     pub not_started: bool,

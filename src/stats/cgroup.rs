@@ -6,37 +6,37 @@ use super::pressure::Pressures;
 use super::{field, number, text};
 use crate::cgroup::values::Version;
 
-/// What one cgroup and all below it use. Each part is `None` where the kernel does not tell it: the controller is not
+/// Usage of one cgroup and all below it. A part is `None` if the kernel does not report it: the controller is not
 /// mounted, or the cgroup is gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     /// CPU time since the cgroup was made, nanoseconds.
     pub cpu: Option<u64>,
-    /// Bytes of memory without the page cache that nobody has used for a while: what the kernel cannot take back at
-    /// once. Eviction and `kubectl top` go by this figure.
+    /// Bytes of memory without page cache that was unused for a while: memory that the kernel cannot reclaim at once.
+    /// Eviction and `kubectl top` use this figure.
     pub working_set: Option<u64>,
     /// Bytes of memory with all page cache.
     pub usage: Option<u64>,
     /// Bytes of the page cache that is in the working set.
     pub active_cache: Option<u64>,
-    /// Most bytes of memory; `None` without a limit.
+    /// Limit of memory in bytes; `None` without a limit.
     pub limit: Option<u64>,
     /// Number of processes and threads.
     pub tasks: Option<u64>,
 }
 
-/// More of the same, which only those need who ask for everything.
+/// More figures, which only a request for everything needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Details {
-    /// Bytes of memory that no file is behind, without what was swapped out.
+    /// Bytes of anonymous memory, without swapped-out memory.
     pub rss: Option<u64>,
     /// Page faults since the cgroup was made.
     pub page_faults: Option<u64>,
-    /// Those of them for which a disk was read.
+    /// Page faults that read from a disk.
     pub major_page_faults: Option<u64>,
-    /// Bytes of swap; `None` where the kernel does not count them.
+    /// Bytes of swap; `None` if the kernel does not count them.
     pub swap: Option<u64>,
-    /// Most bytes of swap; `None` without a limit.
+    /// Limit of swap in bytes; `None` without a limit.
     pub swap_limit: Option<u64>,
 }
 
@@ -45,27 +45,27 @@ pub struct Details {
 pub struct Hierarchies {
     /// Usually `/sys/fs/cgroup`.
     root: PathBuf,
-    /// Version of what is mounted there. A hybrid machine has version 1.
+    /// Version of the hierarchy that is mounted there. A hybrid machine has version 1.
     version: Version,
 }
 
 impl Hierarchies {
-    /// Those mounted at `root`.
+    /// The hierarchies mounted at `root`.
     #[must_use]
     pub fn open(root: PathBuf) -> Hierarchies {
         let whole = root.join("cgroup.controllers").exists();
         Hierarchies { version: if whole { Version::V2 } else { Version::V1 }, root }
     }
 
-    /// The directory whose tree shows every cgroup with processes: of version 1 that of one controller, for Docker makes
-    /// a container's cgroup in each.
+    /// The directory whose tree contains every cgroup with processes; in version 1 the tree of one controller, because
+    /// Docker creates a container's cgroup in each.
     #[must_use]
     pub fn tree(&self) -> PathBuf {
         self.controller("memory")
     }
 
-    /// The directory in which the kernel can be asked to tell when a cgroup uses so much memory. Version 2 has nothing of
-    /// the kind.
+    /// The directory in which podkeeper can request notifications about the memory usage of a cgroup. Version 2 has no
+    /// such notifications.
     #[must_use]
     pub fn threshold_events(&self, cgroup: &Path) -> Option<PathBuf> {
         (self.version == Version::V1).then(|| self.controller("memory").join(cgroup))
@@ -77,7 +77,7 @@ impl Hierarchies {
         self.version
     }
 
-    /// Processes that are in this cgroup itself, and not in one below.
+    /// Processes in this cgroup itself, without those in cgroups below it.
     #[must_use]
     pub fn processes(&self, cgroup: &Path) -> Vec<u32> {
         let text = text(&self.controller("memory").join(cgroup).join("cgroup.procs")).unwrap_or_default();
@@ -110,8 +110,8 @@ impl Hierarchies {
         }
     }
 
-    /// How long tasks of a cgroup had to wait. Version 1 does not tell it; a hybrid machine has the cgroup a second
-    /// time, in the hierarchy of version 2 that has no controllers.
+    /// How long tasks of a cgroup had to wait. Version 1 does not report this; on a hybrid machine, the cgroup exists a
+    /// second time, in the hierarchy of version 2 without controllers.
     #[must_use]
     pub fn pressures(&self, cgroup: &Path) -> Pressures {
         let at = match self.version {
@@ -122,7 +122,7 @@ impl Hierarchies {
         Pressures::of(read)
     }
 
-    /// Where this controller is mounted; of version 2 all are in one place.
+    /// The mount point of this controller; in version 2 all have the same.
     #[must_use]
     pub(super) fn controller(&self, controller: &str) -> PathBuf {
         match self.version {
@@ -151,7 +151,7 @@ impl Hierarchies {
                 let cpu = text(&at.join("cpu.stat")).and_then(|text| field(&text, "usage_usec"));
                 Figures {
                     cpu: cpu.and_then(|microseconds| microseconds.checked_mul(1000)),
-                    // `max` is no number: no limit.
+                    // `max` is not a number: no limit.
                     limit: number(&at.join("memory.max")),
                     tasks: number(&at.join("pids.current")),
                     ..memory(&at, "memory.current", "inactive_file", "active_file")
@@ -161,7 +161,7 @@ impl Hierarchies {
     }
 }
 
-/// What the kernel writes for "none" is its largest number of whole pages.
+/// Reads a limit of version 1, where the kernel writes its largest number of whole pages for "none".
 fn limit_v1(file: &Path) -> Option<u64> {
     number(file).filter(|limit| *limit < u64::MAX >> 2)
 }
@@ -204,7 +204,8 @@ mod tests {
             tasks: Some(5),
         };
         assert_eq!(read("p"), expected);
-        // More cache than usage, for the two are not read at once; no limit; controllers that are not mounted.
+        // More cache than usage, because the two are not read at the same time; no limit; controllers that are not
+        // mounted.
         assert_eq!(read("bare"), Figures { working_set: Some(0), usage: Some(1000), ..Figures::default() });
         assert_eq!(read("gone"), Figures::default());
     }
@@ -259,7 +260,7 @@ mod tests {
         let told = hierarchies.pressures(Path::new("p"));
         assert_eq!(told.memory.unwrap().some.unwrap().total, 42);
         assert_eq!((told.cpu, told.io), (None, None));
-        // Docker sets both limits to the same: no swap. Without one of memory none of swap is known.
+        // Docker sets both limits to the same value: no swap. Without a memory limit, the swap limit is unknown.
         tree.write("memory/p/memory.memsw.limit_in_bytes", "1000000\n");
         assert_eq!(hierarchies.details(Path::new("p")).swap_limit, Some(0));
         tree.write("memory/p/memory.memsw.limit_in_bytes", "9223372036854771712\n");
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(hierarchies.details(Path::new("p")).swap_limit, None);
     }
 
-    /// The kernel's own.
+    /// The files of this machine's kernel.
     #[test]
     fn this_machines_cgroups_tell_something() {
         let hierarchies = Hierarchies::open(PathBuf::from("/sys/fs/cgroup"));

@@ -1,22 +1,22 @@
-//! What a container takes of the disk on which Docker keeps it, where Docker has told where its files are.
+//! Usage of a container on Docker's disk, if Docker has told where its files are.
 
 use std::path::{Path, PathBuf};
 
 use super::disk_use::{DiskUse, Round};
 use crate::runtime::ContainerFiles;
 
-/// What one container takes.
+/// Usage of one container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContainerDisk {
-    /// Its writable layer, without inodes where only Docker can count it; and the volumes that its image declares.
+    /// Its writable layer, without inodes if only Docker can count it; and the volumes that its image declares.
     pub writable: DiskUse,
-    /// Its log, with rotated files.
+    /// Its log, including rotated files.
     pub logs: DiskUse,
-    /// The files that Docker keeps for all containers of its sandbox; told for the first of them in a round.
+    /// The files that all containers of its sandbox share; counted for the first of these containers in a round.
     pub shared: DiskUse,
 }
 
-/// Counts one container. What Docker did not tell takes nothing.
+/// Counts one container. Parts that Docker did not tell count as zero.
 #[must_use]
 pub fn read(
     id: &str,
@@ -37,14 +37,14 @@ pub fn read(
     } else {
         DiskUse::default()
     };
-    // What is bound in such a file's place is not Docker's.
+    // A file that is bound in place of such a file is not Docker's.
     let is_docker_s = |path: &&Path| docker_root.is_some_and(|root| path.starts_with(root));
     let shared = files.shared.iter().map(Path::new).filter(is_docker_s).map(|path| round.file(path));
     let shared = shared.fold(DiskUse::default(), DiskUse::and);
     ContainerDisk { writable, logs, shared }
 }
 
-/// Where Docker's driver `local` keeps the log of a container.
+/// The path of the log of a container with Docker's driver `local`.
 fn hidden_log(docker_root: &Path, id: &str) -> PathBuf {
     docker_root.join("containers").join(id).join("local-logs")
 }
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(read(&ContainerFiles::default()), ContainerDisk::default());
     }
 
-    /// A pod filled a disk through its `/etc/hostname`, and another pod was evicted for it.
+    /// Regression: a pod filled a disk through its `/etc/hostname`, and another pod was evicted for it.
     #[test]
     fn what_containers_write_into_files_of_their_sandbox_counts_once() {
         let tree = Tree::new("stats-container-disk-shared");

@@ -1,4 +1,4 @@
-//! What the kernel counts of one cgroup beyond [`super::cgroup`]: the figures that only cAdvisor's metrics have (cAdvisor,
+//! Figures of one cgroup beyond [`super::cgroup`], which only cAdvisor's metrics have (cAdvisor,
 //! `container/libcontainer/handler.go`).
 
 use std::path::Path;
@@ -7,14 +7,14 @@ use super::cgroup::Hierarchies;
 use super::{field, number, text};
 use crate::cgroup::values::Version;
 
-/// Each part is `None` where the kernel does not tell it.
+/// A part is `None` if the kernel does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// CPU time in user mode, nanoseconds.
     pub user: Option<u64>,
     /// CPU time in the kernel, nanoseconds.
     pub system: Option<u64>,
-    /// Periods of the quota; those in which it was used up; nanoseconds for which tasks waited then.
+    /// Periods of the quota; periods in which it was used up; nanoseconds for which tasks waited then.
     pub periods: Option<u64>,
     pub throttled_periods: Option<u64>,
     pub throttled: Option<u64>,
@@ -22,18 +22,18 @@ pub struct Counted {
     pub cache: Option<u64>,
     /// Bytes of files that are mapped.
     pub mapped_file: Option<u64>,
-    /// Most bytes of memory at any time.
+    /// Highest memory usage so far, bytes.
     pub max_usage: Option<u64>,
-    /// How often the limit of memory was hit.
+    /// How often the memory limit was hit.
     pub failures: Option<u64>,
-    /// Kills for want of memory.
+    /// Out-of-memory kills.
     pub oom_kills: Option<u64>,
-    /// Period and quota, microseconds; the quota is `None` without one.
+    /// Period and quota, microseconds; the quota is `None` if there is none.
     pub period: Option<u64>,
     pub quota: Option<u64>,
-    /// As version 1 has them.
+    /// CPU shares in the scale of version 1.
     pub shares: Option<u64>,
-    /// Bytes and operations, all devices together.
+    /// Bytes and operations, summed over all devices.
     pub io: Io,
 }
 
@@ -49,7 +49,7 @@ pub struct Io {
 /// Length of a tick in `cpuacct.stat`, nanoseconds.
 const TICK: u64 = super::node::TICK;
 
-/// Reads a cgroup; its path as for [`Hierarchies::read`].
+/// Reads a cgroup; the path is as for [`Hierarchies::read`].
 #[must_use]
 pub fn read(hierarchies: &Hierarchies, cgroup: &Path) -> Counted {
     match hierarchies.version() {
@@ -80,7 +80,7 @@ fn version_1(hierarchies: &Hierarchies, cgroup: &Path) -> Counted {
         failures: number(&memory.join("memory.failcnt")),
         oom_kills: field(&oom, "oom_kill"),
         period: number(&cpu.join("cpu.cfs_period_us")),
-        // -1 is no number: no quota.
+        // -1 is not a valid number here: no quota.
         quota: number(&cpu.join("cpu.cfs_quota_us")),
         shares: number(&cpu.join("cpu.shares")),
         io: Io {
@@ -128,7 +128,7 @@ fn shares(weight: u64) -> u64 {
     weight.saturating_sub(1).saturating_mul(262_142).checked_div(9999).unwrap_or(0).saturating_add(2)
 }
 
-/// The sum of the lines `MAJOR:MINOR WORD NUMBER`; `None` without one.
+/// The sum over the lines `MAJOR:MINOR WORD NUMBER`; `None` without such a line.
 fn devices(text: &str, word: &str) -> Option<u64> {
     let of_line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -138,7 +138,7 @@ fn devices(text: &str, word: &str) -> Option<u64> {
     text.lines().filter_map(of_line).reduce(u64::saturating_add)
 }
 
-/// The sum of the values behind this beginning of a word; `None` without one.
+/// The sum over the values of words with this beginning; `None` without such a word.
 fn pairs(text: &str, name: &str) -> Option<u64> {
     let numbers = text.split_whitespace().filter_map(|word| word.strip_prefix(name)?.parse::<u64>().ok());
     numbers.reduce(u64::saturating_add)

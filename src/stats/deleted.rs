@@ -1,10 +1,10 @@
-//! Files that were removed and that processes still have open, or mapped into their memory, or run, or stand in: they take
-//! room on a disk, and no walk finds them.
+//! Removed files that processes still have open, map into memory, run, or use as a directory: they take space on a
+//! disk, and no walk finds them.
 //!
-//! A container owns what is looked at here: nothing of its own is opened, so that nothing can hang in a file system of its
-//! own, and so many descriptors and mappings are looked at. Each thread may have descriptors of its own, and go on when the
-//! first one of its process has ended. Where a process has put files that nobody is shown, into messages that nobody has
-//! received (`unix(7)`, `SCM_RIGHTS`) or into a ring of `io_uring(7)`, there is more than is counted.
+//! A container controls these processes: no file of its own is opened, so that its file systems cannot make podkeeper
+//! hang, and the numbers of descriptors and mappings are bounded. Each thread may have its own descriptors, and may
+//! live on when the first thread of its process has ended. If a process hides files in messages that were not received
+//! (`unix(7)`, `SCM_RIGHTS`) or in a ring of `io_uring(7)`, there is more than is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,22 +17,22 @@ use super::disk_use::{DiskUse, Round};
 use super::{text, text_up_to};
 use crate::base::limits;
 
-/// File systems of containers' roots; what is removed there was in a writable layer.
+/// File system types of containers' roots; removed files on them were in a writable layer.
 const LAYERS: [&str; 4] = ["overlay", "aufs", "btrfs", "zfs"];
 
 /// Which files count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Those in containers' writable layers.
+    /// Count files in containers' writable layers.
     pub layers: bool,
-    /// Those on file systems with these device numbers.
+    /// Count files on file systems with these device numbers.
     pub devices: Vec<u64>,
 }
 
-/// What processes of these cgroups, and of those below, hold so, each file once. `proc` is `/proc`. Where they have more
-/// than [`limits::DELETED_FILES`] of them, or more descriptors, processes or cgroups than are looked at, or files that
-/// nobody is shown, or the time of the round is over, it is what was found, and the round is told that there is more. Each
-/// descriptor is a step of the round.
+/// Usage of removed files that processes of these cgroups, and of cgroups below, hold; each file once. `proc` is
+/// `/proc`. If there are more than [`limits::DELETED_FILES`] files, too many descriptors, processes or cgroups, or
+/// hidden files, or if the round's time is over, the result is the part that was found, and the round is marked as cut.
+/// Each descriptor is a step of the round.
 #[must_use]
 pub fn held(
     proc: &Path,
@@ -49,7 +49,7 @@ pub fn held(
     look.sum
 }
 
-/// Processes of a cgroup and of those below it; `false` when these are more than are looked at.
+/// Processes of a cgroup and of those below it; `false` when there are too many of these.
 fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
     let (mut open, mut found) = (vec![top.to_owned()], BTreeSet::new());
     for _ in 0..limits::DELETED_CGROUPS {
@@ -60,7 +60,7 @@ fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
         // A cgroup that has gone meanwhile has no processes.
         let text = text_up_to(&at.join("cgroup.procs"), limits::DELETED_PROCESSES).unwrap_or_default();
         found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
-        // What is cut may end within a number.
+        // The last number may be incomplete when the text is cut.
         if u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
             return (found, false);
         }
@@ -71,21 +71,22 @@ fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
     (found, is_whole)
 }
 
-/// The kernel writes so behind the name of what has none any more.
+/// The kernel adds this to the path of a file that has no name any more.
 fn is_deleted(target: &[u8]) -> bool {
     target.ends_with(b" (deleted)")
 }
 
 /// Whether a ring may hold removed files (`io_uring/fdinfo.c`).
 fn hides(info: &Path) -> bool {
-    // A ring at work tells nothing at that moment.
+    // A busy ring reports no files at that moment.
     let ask = || text_up_to(info, limits::DELETED_RING).and_then(|text| holds_removed(&text));
     let told = (0..limits::DELETED_RING_ASKED).find_map(|_| ask());
-    // One that is closed by now holds nothing.
+    // A ring that was closed meanwhile holds no files.
     told.unwrap_or_else(|| info.exists())
 }
 
-/// The same by what it tells of itself; `None` when that is not whole. Some kernels tell last names of files only.
+/// The same by the ring's own report; `None` when the report is incomplete. Some kernels report only the last name of
+/// each file.
 fn holds_removed(text: &str) -> Option<bool> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("UserFiles:"));
     let count: usize = lines.next()?.split_whitespace().nth(1)?.parse().ok()?;
@@ -93,7 +94,7 @@ fn holds_removed(text: &str) -> Option<bool> {
     if files.len() < count {
         return None;
     }
-    // A table has empty places.
+    // The table has empty places.
     let mut files = files.into_iter().filter(|file| !matches!(*file, "" | "<none>"));
     let whole = ["/", "socket:[", "pipe:[", "anon_inode:"];
     let is_shown =
@@ -104,17 +105,17 @@ fn holds_removed(text: &str) -> Option<bool> {
 struct Look<'a> {
     proc: &'a Path,
     counted: &'a Counted,
-    /// Descriptors that may still be looked at.
+    /// Number of descriptors and mappings that may still be looked at.
     descriptors: usize,
-    /// Those of further threads.
+    /// The same for descriptors of threads other than the first.
     of_threads: usize,
-    /// Those of removed files among them.
+    /// Number of removed files that may still be looked at.
     left: usize,
-    /// Device and inode.
+    /// Device and inode of the files that were counted.
     seen: BTreeSet<(u32, u32, u64)>,
     /// Sockets that were looked at.
     sockets: BTreeSet<u64>,
-    /// A process has put files where nobody is shown them.
+    /// A process has hidden files.
     is_hidden: bool,
     sum: DiskUse,
     round: &'a mut Round,
@@ -123,9 +124,9 @@ struct Look<'a> {
 /// A table of descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// Of the first thread of a process.
+    /// The table of the first thread of a process.
     Leader,
-    /// Of another one, which mostly is the same table.
+    /// The table of another thread, which is usually the same one.
     Thread,
 }
 
@@ -145,7 +146,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// `None`: there is more than is looked at.
+    /// Looks at all processes; `None` if there are too many.
     fn cgroups(&mut self, tops: &[PathBuf]) -> Option<()> {
         let (mut is_whole, mut all) = (true, BTreeSet::new());
         for top in tops {
@@ -161,14 +162,15 @@ impl<'a> Look<'a> {
                 without_memory.insert(*pid);
             }
         }
-        // What most processes have is in the tables of their first threads: those come first.
+        // The tables of first threads hold almost all descriptors, so they come first.
         for pid in &all {
             self.threads(*pid, without_memory.contains(pid))?;
         }
         is_whole.then_some(())
     }
 
-    /// Threads of a process beside the first one, which share its memory, and find it where that one has ended.
+    /// Looks at the other threads of a process. They share its memory, so the memory is read through them if the first
+    /// thread has ended.
     fn threads(&mut self, pid: u32, mut wants_memory: bool) -> Option<()> {
         let tasks = self.proc.join(pid.to_string()).join("task");
         for entry in fs::read_dir(tasks).into_iter().flatten().flatten() {
@@ -177,7 +179,8 @@ impl<'a> Look<'a> {
             if thread == pid {
                 continue;
             }
-            // `task` has no `map_files`; a thread has a directory beside those of processes, which no list shows.
+            // `task` has no `map_files`; but each thread has a directory beside those of processes, which no list
+            // shows.
             let at = self.proc.join(thread.to_string());
             self.table(&at, Whose::Thread)?;
             if wants_memory {
@@ -187,7 +190,7 @@ impl<'a> Look<'a> {
         Some(())
     }
 
-    /// What a thread has open, and where it stands.
+    /// Looks at the open files of a thread, and at its working and root directories.
     fn table(&mut self, thread: &Path, whose: Whose) -> Option<()> {
         let mut mounts = None;
         for name in ["cwd", "root"] {
@@ -215,7 +218,7 @@ impl<'a> Look<'a> {
             let info = text(&info()).unwrap_or_default();
             let Some(mount) = super::field(&info, "mnt_id") else { continue };
             let mounts = mounts.get_or_insert_with(|| Mounts::of(thread, self.counted));
-            // What is in memory is on a mount of the kernel's own, or on a tmpfs.
+            // Files in memory are on a mount of the kernel's own, or on a tmpfs.
             if mounts.by_number.get(&mount).copied().unwrap_or_default() {
                 self.file(&link, |_| true);
             }
@@ -223,7 +226,7 @@ impl<'a> Look<'a> {
         Some(())
     }
 
-    /// A link that holds a file without a descriptor.
+    /// Looks at a link of `/proc` that holds a file without a descriptor.
     fn standing(&mut self, link: &Path, thread: &Path, mounts: &mut Option<Mounts>) -> Option<()> {
         self.round.goes_on().then_some(())?;
         if fs::read_link(link).is_ok_and(|target| is_deleted(target.as_os_str().as_encoded_bytes())) {
@@ -234,7 +237,8 @@ impl<'a> Look<'a> {
         Some(())
     }
 
-    /// Descriptors that are on their way to a socket (`net/unix/af_unix.c`, `unix_show_fdinfo`; since Linux 5.6).
+    /// Checks a socket for descriptors that were sent to it and not received (`net/unix/af_unix.c`, `unix_show_fdinfo`;
+    /// since Linux 5.6).
     fn socket(&mut self, number: &[u8], info: impl Fn() -> PathBuf) {
         let number =
             std::str::from_utf8(number).ok().and_then(|text| text.trim_end_matches(']').parse().ok());
@@ -249,7 +253,8 @@ impl<'a> Look<'a> {
         self.is_hidden = on_their_way.is_some_and(|count| count > 0);
     }
 
-    /// What a process has mapped, and may have closed since, and the program that it runs; whether it has memory.
+    /// Looks at the mapped files of a process, which it may have closed since, and at its program; returns whether the
+    /// process has memory.
     fn memory(&mut self, process: &Path) -> Option<bool> {
         let mut mounts = None;
         self.standing(&process.join("exe"), process, &mut mounts)?;
@@ -262,7 +267,7 @@ impl<'a> Look<'a> {
             };
             self.left = self.left.checked_sub(1)?;
             let mounts = mounts.get_or_insert_with(|| Mounts::of(process, self.counted));
-            // Of a file of a layer the kernel may tell the device below it.
+            // For a file of a layer the kernel may report the device below it.
             let counts = |device| mounts.devices.contains(&device) || self.counted.devices.contains(&device);
             self.file(&process.join("map_files").join(range), counts);
         }
@@ -270,10 +275,10 @@ impl<'a> Look<'a> {
         (!is_cut).then_some(!text.is_empty())
     }
 
-    /// One that is on a file system that counts, by its device number.
+    /// Counts a removed file, if its device counts.
     fn file(&mut self, link: &Path, counts: impl Fn(u64) -> bool) {
         let wanted = StatxFlags::BASIC_STATS;
-        // What the file system knows without asking anybody: the container may be who would be asked.
+        // `STATX_DONT_SYNC` uses what the kernel knows: the container could be the server of the file system.
         let Ok(found) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, wanted) else { return };
         let id = (found.stx_dev_major, found.stx_dev_minor, found.stx_ino);
         let counts = counts(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor));
@@ -284,12 +289,12 @@ impl<'a> Look<'a> {
     }
 }
 
-/// What a process has mounted.
+/// The mounts of a process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Mounts {
-    /// By number: whether what is there counts.
+    /// By mount id: whether files on it count.
     by_number: BTreeMap<u64, bool>,
-    /// Devices of those that count.
+    /// Devices of the mounts that count.
     devices: BTreeSet<u64>,
 }
 

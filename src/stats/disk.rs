@@ -1,35 +1,35 @@
-//! File systems as programs without privileges see them.
+//! File systems as unprivileged programs see them.
 
 use std::path::Path;
 
-/// How much of a file system is left.
+/// Size and free space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Bytes in all.
+    /// Total bytes.
     pub capacity: u64,
-    /// Bytes that are in use, as `df` has it.
+    /// Bytes in use, as `df` shows them.
     pub used: u64,
-    /// Bytes that can still be written, without what only root may.
+    /// Bytes that can still be written, without the space reserved for root.
     pub available: u64,
-    /// Inodes in all; 0 where there is no such bound (btrfs).
+    /// Total inodes; 0 if there is no such bound (btrfs).
     pub inodes: u64,
-    /// Inodes that can still be made.
+    /// Inodes that can still be created.
     pub inodes_free: u64,
-    /// Which one it is.
+    /// Device number.
     pub device: u64,
-    /// How its space is shared with others.
+    /// How it shares its space with other file systems.
     pub sharing: Sharing,
 }
 
-/// How file systems of a kind that may have several devices share what space there is.
+/// How file systems of a kind that may have several devices share their space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// One device, one space.
     None,
-    /// btrfs: a subvolume has a device number of its own, but `statfs` tells the figures of the whole file system (Linux,
-    /// `fs/btrfs/super.c`, `btrfs_statfs`).
+    /// btrfs: each subvolume has its own device number, but `statfs` reports the figures of the whole file system
+    /// (Linux, `fs/btrfs/super.c`, `btrfs_statfs`).
     Whole,
-    /// ZFS: `statfs` of a dataset tells as available what the pool, or the dataset's own quota, has left (OpenZFS,
+    /// ZFS: `statfs` of a dataset reports as available what the pool, or the dataset's own quota, has left (OpenZFS,
     /// `module/os/linux/zfs/zfs_vfsops.c`, `zfs_statvfs`).
     Available,
 }
@@ -40,7 +40,7 @@ const BTRFS: u64 = 0x9123_683e;
 const ZFS: u64 = 0x2fc1_2fc1;
 
 impl FileSystem {
-    /// The one that a directory is on. `None` when it cannot be told.
+    /// The file system of a directory. `None` when it cannot be read.
     #[must_use]
     pub fn of(directory: &Path) -> Option<FileSystem> {
         use std::os::unix::fs::MetadataExt as _;
@@ -62,11 +62,11 @@ impl FileSystem {
         })
     }
 
-    /// Whether what is written to one of them is missing on the other.
+    /// Whether writing to one of them uses space of the other.
     #[must_use]
     pub fn shares_space_with(&self, other: &FileSystem) -> bool {
         let pair = |sharing| (self.sharing, other.sharing) == (sharing, sharing);
-        // Somebody may write between the two looks.
+        // Another process may write between the two looks.
         let is_near = |a: u64, b: u64| a.abs_diff(b) <= self.capacity.max(other.capacity) / 1000;
         self.device == other.device
             || pair(Sharing::Whole) && self.capacity == other.capacity
@@ -81,7 +81,7 @@ impl FileSystem {
 )]
 fn kind(directory: &Path) -> Option<u64> {
     let kind = rustix::fs::statfs(directory).ok()?.f_type;
-    // Some architectures have it in 32 bits, with a sign.
+    // On some architectures the field is a signed 32-bit number.
     u64::try_from(kind & 0xffff_ffff).ok()
 }
 
@@ -109,7 +109,7 @@ mod tests {
         check(of(1, Sharing::Whole, 9000, 5), of(2, Sharing::Whole, 9000, 7), true);
         check(of(1, Sharing::Whole, 9000, 5), of(2, Sharing::Whole, 9001, 5), false);
         check(of(1, Sharing::Whole, 9000, 5), of(2, Sharing::None, 9000, 5), false);
-        // A dataset's size is what it holds and what is available.
+        // A dataset's size is its used space plus the available space.
         check(of(1, Sharing::Available, 9000, 5000), of(2, Sharing::Available, 6000, 5009), true);
         check(of(1, Sharing::Available, 9000, 5000), of(2, Sharing::Available, 9000, 4000), false);
     }

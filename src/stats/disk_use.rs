@@ -1,9 +1,10 @@
-//! What trees and logs take of a disk, counted as `du` counts: blocks, each inode once.
+//! Usage of trees and logs on a disk, counted like `du`: blocks, each inode once.
 //!
-//! Containers own what is counted here: no link is followed and no mount crossed. A round looks at a bounded number of
-//! entries, or for a bounded time; past that, where a tree changes below the walk's feet, and where it cannot be read, a
-//! figure is what was counted, and [`Reach`] tells why. Of files with several names so many are remembered; of further
-//! ones each name counts with its share, for nobody is to hide a file behind many others, or to seem larger than it is.
+//! Containers own the counted files: no link is followed and no mount crossed. A round looks at a bounded number of
+//! entries, or for a bounded time. If that is not enough, if a tree changes during the walk, or if it cannot be read,
+//! the figure is the part that was counted, and [`Reach`] tells why. A bounded number of files with several names is
+//! remembered; beyond that, each name counts its share of the file, so that a file cannot hide behind many others, or
+//! count several times.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -23,14 +24,14 @@ use crate::base::walk::{DIRECTORY, Visit, walk};
 /// Bytes and inodes on a disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// Bytes of blocks: a sparse file takes what was written to it, a small one a whole block.
+    /// Bytes of blocks: a sparse file counts its written blocks, a small file a whole block.
     pub bytes: u64,
     /// Files, directories and links.
     pub inodes: u64,
 }
 
 impl DiskUse {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: DiskUse) -> DiskUse {
         DiskUse {
@@ -40,20 +41,20 @@ impl DiskUse {
     }
 }
 
-/// How much of what there is was counted. Of several, the last one of these that is true is told.
+/// How complete a count is. If several values apply, the last of them is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// All of it.
+    /// Complete.
     Whole,
-    /// A file system has failed: there may be more.
+    /// A file system failed: there may be more.
     Unreadable,
-    /// A tree was changed below the walk's feet: there may be more, which another walk may find.
+    /// A tree was changed during the walk: there may be more, which another walk may find.
     Moved,
-    /// There is more than is counted.
+    /// There is more than was counted.
     Exceeded,
 }
 
-/// How far a round has come, for a thread that watches it: a disk may hang.
+/// Progress of a round, for a thread that watches it, because a disk may hang.
 #[derive(Debug, Default)]
 pub struct Progress {
     steps: AtomicU64,
@@ -62,7 +63,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Something was done.
+    /// Counts a step.
     pub fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
@@ -73,14 +74,14 @@ impl Progress {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// What was counted so far.
+    /// The usage counted so far.
     #[must_use]
     pub fn sum(&self) -> DiskUse {
         let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
         DiskUse { bytes: of(&self.bytes), inodes: of(&self.inodes) }
     }
 
-    /// All is counted once more.
+    /// Starts the count again at zero.
     pub fn again(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         self.inodes.store(0, Ordering::Relaxed);
@@ -92,19 +93,19 @@ impl Progress {
     }
 }
 
-/// One round of looking, which costs a bounded number of entries, or a bounded time, however many trees there are.
+/// A round of counting, bounded in entries or in time, for any number of trees.
 #[derive(Debug)]
 pub struct Round {
     left: u64,
-    /// It ends then.
+    /// End of the round.
     until: Option<Instant>,
-    /// How often a directory may still be read again for what was renamed in it.
+    /// How often a directory may still be read again to find renamed entries.
     searches: u32,
-    /// How often it may go on after a directory was moved.
+    /// How often the round may still go on after a directory was moved.
     moves: u32,
     reach: Reach,
     progress: Arc<Progress>,
-    /// Single files that were counted.
+    /// Single files that were counted, by device and inode.
     files: BTreeSet<(u64, u64)>,
 }
 
@@ -115,7 +116,7 @@ impl Default for Round {
 }
 
 impl Round {
-    /// A round that ends at this time, whatever it has counted, and whose progress somebody watches.
+    /// A round that ends at this time, with a progress for another thread to watch.
     #[must_use]
     pub fn until(until: Instant, progress: Arc<Progress>) -> Round {
         Round::new(u64::MAX, Some(until), progress)
@@ -138,17 +139,17 @@ impl Round {
         Ok(())
     }
 
-    /// One thing that is looked at beside trees; says whether the round goes on.
+    /// Counts one look outside of trees; returns whether the round goes on.
     pub fn goes_on(&mut self) -> bool {
         self.take().is_ok()
     }
 
-    /// There is more than is counted.
+    /// Marks that there is more than was counted.
     pub fn cut(&mut self) {
         self.reach = Reach::Exceeded;
     }
 
-    /// Something else was done in it.
+    /// Counts a step that is not an entry.
     pub fn step(&self) {
         self.progress.step();
     }
@@ -159,13 +160,13 @@ impl Round {
         self.left == 0
     }
 
-    /// How much of what there is was counted.
+    /// How complete the count is.
     #[must_use]
     pub fn reach(&self) -> Reach {
         if self.is_over() { Reach::Exceeded } else { self.reach }
     }
 
-    /// A directory with all that is in it; nothing where there is no directory.
+    /// Counts a directory with everything in it; zero if there is no directory.
     pub fn tree(&mut self, path: &Path) -> DiskUse {
         let top = match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
             Ok(top) => top,
@@ -175,14 +176,14 @@ impl Round {
             }
         };
         let mut count = Count::new(self);
-        // What was counted before an error holds.
+        // Usage that was counted before an error is kept.
         let reach = walk(top, &mut count).map_or_else(|error| ended(&error), |()| Reach::Whole);
         let sum = count.sum;
         self.reach = self.reach.max(reach);
         sum
     }
 
-    /// One regular file, which counts once in a round, under whatever names it is asked for; nothing where there is none.
+    /// Counts one regular file, once in a round for all its names; zero if there is none.
     pub fn file(&mut self, path: &Path) -> DiskUse {
         let Ok(stat) = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else { return DiskUse::default() };
         let is_new = FileType::from_raw_mode(stat.st_mode).is_file() && self.files.insert(id(&stat));
@@ -193,7 +194,7 @@ impl Round {
         count.sum
     }
 
-    /// A log of Docker's with its rotated files, which are named `FILE.1`, `FILE.2.gz` and so on.
+    /// Counts a log of Docker's, including its rotated files `FILE.1`, `FILE.2.gz` and so on.
     pub fn log(&mut self, file: &Path) -> DiskUse {
         let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
         else {
@@ -203,7 +204,7 @@ impl Round {
         let mut count = Count::new(self);
         let rotated = (1..limits::LOG_FILES_COUNTED)
             .flat_map(|number| [format!("{name}.{number}"), format!("{name}.{number}.gz")]);
-        // The file names are asked for, since the directory has much else; the first number that is missing is the last.
+        // The files are looked up by name, because the directory has many others; the numbers have no gaps.
         let mut missing = 0;
         for name in std::iter::once(name.to_owned()).chain(rotated) {
             match statat(&at, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -211,7 +212,7 @@ impl Round {
                 Ok(_) => break,
                 Err(_) => missing += 1,
             }
-            // A file is renamed while one looks.
+            // A file may be renamed during the count, so a few missing names are accepted.
             if missing > 4 {
                 break;
             }
@@ -220,7 +221,7 @@ impl Round {
     }
 }
 
-/// Where there is no directory there is nothing.
+/// A missing directory counts as complete.
 fn not_opened(error: Errno) -> Reach {
     match error {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Reach::Whole,
@@ -228,11 +229,11 @@ fn not_opened(error: Errno) -> Reach {
     }
 }
 
-/// Why a walk has ended before its end.
+/// Why a walk ended early.
 fn ended(error: &io::Error) -> Reach {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::TOOBIG) => Reach::Exceeded,
-        // The walk's own, or another file stands where a directory was.
+        // The walk's own error, or the directory was replaced by another file.
         None | Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Reach::Moved,
         Some(_) => Reach::Unreadable,
     }
@@ -243,7 +244,7 @@ struct Count<'a> {
     sum: DiskUse,
     /// Inodes with several names that were counted.
     linked: BTreeSet<(u64, u64)>,
-    /// Of inodes that are counted by their names: millionths of one that are not in the sum yet.
+    /// Millionths of inodes that are counted by their names and not in the sum yet.
     shares: u64,
 }
 
@@ -330,7 +331,7 @@ impl Visit for Count<'_> {
     fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
         Ok(())
     }
-    /// What is mounted is not on this disk, or is counted elsewhere.
+    /// Skips a mount: its files are not on this disk, or are counted elsewhere.
     fn mount(&mut self, _: &CStr) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What only Docker knows about where the things of pods are: its root directory, the files of containers, sandboxes.
+//! Data that only Docker has about pods' files: its root directory, the files of containers, sandboxes.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use super::summary::asked::Asked;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerFiles, ContainerSummary, DockerError, DockerState, Reply, labels};
 
-/// What only Docker knows: where its files are, and which containers are sandboxes. A container that is gone meanwhile
-/// takes nothing.
+/// Adds data that only Docker has: where its files are, and which containers are sandboxes. A container that is gone
+/// meanwhile counts as zero.
 ///
 /// # Errors
-/// Docker's.
+/// Errors of Docker.
 pub fn ask(docker: &Docker, asked: &mut Asked) -> Result<(), DockerError> {
     asked.socket = docker.socket().map(Path::to_owned);
     if let Reply::Info(info) = docker.call(&Call::Info)? {
@@ -27,7 +27,7 @@ pub fn ask(docker: &Docker, asked: &mut Asked) -> Result<(), DockerError> {
     Ok(())
 }
 
-/// Those that run.
+/// Sandboxes that run.
 fn sandboxes(docker: &Docker, root_dir: &Path) -> Result<Vec<ContainerSummary>, DockerError> {
     let wanted = [
         format!("{}={}", labels::TYPE, labels::TYPE_SANDBOX),
@@ -50,7 +50,7 @@ fn files(docker: &Docker, id: &str) -> Result<Option<ContainerFiles>, DockerErro
     };
     let found = ask(false)?;
     match &found {
-        // Only some storage drivers have a directory that can be counted from here.
+        // Only some storage drivers have a directory that podkeeper can count.
         Some(files) if files.upper_dir.is_none() => ask(true),
         _ => Ok(found),
     }

@@ -1,10 +1,11 @@
-//! Figures of the node, of its cgroups and disks: what the kernel tells, read when somebody asks.
+//! Figures of the node, its cgroups and its disks, read from the kernel on request.
 //!
 //! [`cgroup`] reads one cgroup of either version, [`places`] finds the cgroups of containers, [`disk_use`] counts trees,
 //! [`deleted`] finds files without a name, [`node`] and [`process`] read `/proc`, and [`rate`] makes rates of two
-//! readings. [`summary`] puts everything together in the kubelet's words. What the kernel does not tell is `None`, never 0.
+//! readings. [`summary`] puts everything together in the kubelet's words. Figures that the kernel does not report are
+//! `None`, never 0.
 //!
-//! Never here: a thread, a cache, a call to Docker elsewhere than in [`engine`], or a decision.
+//! Never here: a thread, a cache, a call to Docker outside of [`engine`], or a decision.
 
 pub mod cgroup;
 pub mod container_disk;
@@ -29,7 +30,7 @@ use std::path::Path;
 
 use crate::base::limits;
 
-/// The text of one of the kernel's files, at most [`limits::KERNEL_FILE`] bytes of it.
+/// The text of one of the kernel's files, up to [`limits::KERNEL_FILE`] bytes.
 fn text(path: &Path) -> Option<String> {
     text_up_to(path, limits::KERNEL_FILE)
 }
@@ -37,18 +38,18 @@ fn text(path: &Path) -> Option<String> {
 /// The same with another bound.
 fn text_up_to(path: &Path, most: u64) -> Option<String> {
     let mut bytes = Vec::new();
-    // The kernel's files have no size, do not wait, and are no links that somebody else could lay.
+    // The kernel's files have no size and do not block, and other programs cannot replace them by links.
     File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
-    // Names in it may be anything.
+    // Names in it may have any bytes.
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file that holds one number.
+/// The number in a file that holds only a number.
 fn number(path: &Path) -> Option<u64> {
     text(path)?.trim().parse().ok()
 }
 
-/// The value of a line `NAME VALUE` or `NAME: VALUE kB`, as it stands.
+/// The value of a line `NAME VALUE` or `NAME: VALUE kB`, without conversion.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?;

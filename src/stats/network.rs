@@ -1,4 +1,4 @@
-//! What went through the interfaces of a network namespace: that of a process, from `/proc/PID/net/dev`.
+//! Traffic of the interfaces of a network namespace: the namespace of a process, from `/proc/PID/net/dev`.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use crate::base::limits;
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// What came in.
+    /// Received traffic.
     pub received: Traffic,
-    /// What went out.
+    /// Sent traffic.
     pub sent: Traffic,
 }
 
@@ -23,25 +23,26 @@ pub struct Traffic {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// Packets that were broken.
+    /// Damaged packets.
     pub errors: u64,
-    /// Packets that there was no room for.
+    /// Packets that were dropped for lack of space.
     pub dropped: u64,
 }
 
-/// Interfaces that nobody counts: the loopback, and the node's ends of what containers have (cAdvisor,
-/// `container/libcontainer/handler.go`).
+/// Prefixes of interfaces that are not counted: the loopback, and the node's ends of containers'
+/// interfaces (cAdvisor, `container/libcontainer/handler.go`).
 const LEFT_OUT: [&str; 3] = ["lo", "veth", "docker"];
 
-/// The interfaces that a process sees, at most [`limits::INTERFACES`]; `None` when it is gone. `proc` is `/proc`.
+/// The interfaces that a process sees, at most [`limits::INTERFACES`]; `None` when the process is gone. `proc` is
+/// `/proc`.
 #[must_use]
 pub fn of_process(proc: &Path, pid: u32) -> Option<Vec<Interface>> {
     let text = text(&proc.join(pid.to_string()).join("net/dev"))?;
     Some(text.lines().filter_map(parse).take(limits::INTERFACES).collect())
 }
 
-/// `  eth0: 103820 1501 0 0 0 0 0 0 507880 3938 0 57 0 0 0 0`: bytes, packets, errs, drop, fifo, frame, compressed and
-/// multicast of what was received, and then eight numbers of what was sent.
+/// Parses `  eth0: 103820 1501 0 0 0 0 0 0 507880 3938 0 57 0 0 0 0`: bytes, packets, errs, drop, fifo, frame,
+/// compressed and multicast of received traffic, then eight numbers of sent traffic.
 fn parse(line: &str) -> Option<Interface> {
     // An alias has a colon in its name.
     let (name, numbers) = line.rsplit_once(':')?;
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(of_process(&tree.root(), 8), None);
     }
 
-    /// The kernel's own.
+    /// The files of this machine's kernel.
     #[test]
     fn this_process() {
         let found = of_process(Path::new("/proc"), std::process::id()).unwrap();

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use super::{field, number, text};
 
-/// What the machine uses. Each part is `None` where the kernel does not tell it.
+/// Usage of the machine. A part is `None` if the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// CPU time since the boot, all CPUs together, nanoseconds; without waiting for a disk.
+    /// CPU time since the boot, summed over all CPUs, nanoseconds; without waiting for a disk.
     pub cpu: Option<u64>,
-    /// Bytes of memory that are not free, without the page cache that nobody has used for a while.
+    /// Bytes of memory that are not free, without page cache that was unused for a while.
     pub working_set: Option<u64>,
-    /// Bytes of memory in all.
+    /// Total bytes of memory.
     pub memory: Option<u64>,
-    /// Bytes of memory that programs can have without swapping, as the kernel reckons: it would give back the page cache
+    /// Bytes of memory that programs can get without swapping, by the kernel's estimate: it would reclaim page cache
     /// that is in use, too.
     pub available: Option<u64>,
     /// Processes and threads.
     pub tasks: Option<u64>,
-    /// How many there can be.
+    /// Highest possible number of tasks.
     pub most_tasks: Option<u64>,
 }
 
@@ -40,19 +40,19 @@ pub fn read(proc: &Path) -> Figures {
     }
 }
 
-/// When the machine was started, in seconds of wall time.
+/// When the machine was booted, in seconds of wall time.
 #[must_use]
 pub fn boot_seconds(proc: &Path) -> Option<u64> {
     text(&proc.join("stat")).and_then(|text| field(&text, "btime"))
 }
 
-/// `0.52 2.09 3.03 1/345 4711`: the number of tasks stands behind the slash.
+/// Parses `0.52 2.09 3.03 1/345 4711`: the number of tasks is after the slash.
 fn tasks(text: &str) -> Option<u64> {
     text.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// The first line: user, nice, system, idle, iowait, irq, softirq, steal. Time that the hypervisor gave to others is
-/// not this machine's, and guests are in "user" already.
+/// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal. Stolen time belongs to other machines,
+/// and "user" includes guests already.
 fn cpu(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|number| number.parse().ok()).collect();

@@ -1,5 +1,5 @@
-//! Where the cgroups of containers and pods are. They are looked for by their names in the kernel's tree, so that flags,
-//! drivers, a `kubepods` that moved, and containers without a pod's cgroup make no difference.
+//! Where the cgroups of containers and pods are. They are found by their names in the kernel's tree, so flags, drivers,
+//! a moved `kubepods`, and containers without a pod's cgroup make no difference.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -19,21 +19,21 @@ pub fn containers(hierarchies: &Hierarchies) -> BTreeMap<String, PathBuf> {
 /// Cgroups below the mount.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Of containers, by their ids, 64 hex digits.
+    /// Cgroups of containers, by their ids, 64 hex digits.
     pub containers: BTreeMap<String, PathBuf>,
-    /// Of pods, by [`key_of`] their UIDs.
+    /// Cgroups of pods, by [`key_of`] their UIDs.
     pub pods: BTreeMap<String, PathBuf>,
 }
 
 impl Found {
-    /// The cgroup of a pod, whether a container of it runs or not.
+    /// The cgroup of a pod, with or without a running container.
     #[must_use]
     pub fn of_pod(&self, uid: &str) -> Option<&PathBuf> {
         self.pods.get(&key_of(uid))
     }
 }
 
-/// As [`containers`], with the cgroups of pods.
+/// Like [`containers`], and with the cgroups of pods.
 #[must_use]
 pub fn all(hierarchies: &Hierarchies) -> Found {
     let root = hierarchies.tree();
@@ -43,7 +43,7 @@ pub fn all(hierarchies: &Hierarchies) -> Found {
         for name in directories(&root.join(&at)) {
             let path = at.join(&name);
             if let Some(id) = container_id(&name) {
-                // A container may have cgroups of its own below; the first with the id is Docker's.
+                // A container may have its own cgroups below; the first with the id is Docker's.
                 found.containers.entry(id.to_owned()).or_insert(path);
                 continue;
             }
@@ -62,7 +62,7 @@ fn pod_uid(name: &str) -> Option<&str> {
     last.strip_prefix("pod").filter(|uid| !uid.is_empty())
 }
 
-/// systemd's names have `_` for `-`.
+/// The UID with `_` for `-`, as in systemd's names.
 fn key_of(uid: &str) -> String {
     uid.replace('-', "_")
 }

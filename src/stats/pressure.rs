@@ -1,10 +1,10 @@
-//! Stall times, as the kernel tells them of the machine and of cgroups (`Documentation/accounting/psi.rst`).
+//! Stall times of the machine and of cgroups, as the kernel reports them (`Documentation/accounting/psi.rst`).
 
 use std::path::Path;
 
 use super::text;
 
-/// How long tasks waited for one resource since the boot, or since the cgroup was made.
+/// How long tasks waited for one resource since the boot, or since the cgroup was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stall {
     /// Microseconds.
@@ -18,11 +18,11 @@ pub struct Stall {
 pub struct Pressure {
     /// At least one task waited.
     pub some: Option<Stall>,
-    /// All that could have worked waited.
+    /// All tasks that could have worked waited.
     pub full: Option<Stall>,
 }
 
-/// Stalls by resource; `None` where the kernel does not tell.
+/// Stalls by resource; `None` if the kernel does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pressures {
     /// Of processors.
@@ -34,20 +34,21 @@ pub struct Pressures {
 }
 
 impl Pressures {
-    /// Those that `read` has the text of.
+    /// Pressures from the texts that `read` returns.
     pub(super) fn of(read: impl Fn(&str) -> Option<String>) -> Pressures {
         let of = |resource: &str| parse(&read(resource)?);
         Pressures { cpu: of("cpu"), memory: of("memory"), io: of("io") }
     }
 
-    /// Those of the machine. `proc` is `/proc`.
+    /// Pressures of the machine. `proc` is `/proc`.
     #[must_use]
     pub fn of_machine(proc: &Path) -> Pressures {
         Pressures::of(|resource| text(&proc.join("pressure").join(resource)))
     }
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and such a line for `full`. `None` when there is neither.
+/// Parses the lines `some avg10=0.00 avg60=0.00 avg300=0.00 total=0` and `full …`. `None` when both are
+/// missing.
 fn parse(text: &str) -> Option<Pressure> {
     let line = |kind: &str| {
         let mut words = text.lines().find_map(|line| line.strip_prefix(kind))?.split_whitespace();
@@ -94,7 +95,7 @@ mod tests {
         let told = Pressures::of_machine(&tree.root());
         assert_eq!(told.io.unwrap().some.unwrap().total, 7);
         assert_eq!((told.cpu, told.memory), (None, None));
-        // This one has been up for a while, if its kernel counts at all.
+        // This machine has been up for a while, if its kernel counts stalls at all.
         let told = Pressures::of_machine(Path::new("/proc"));
         assert_eq!(told.cpu.is_some(), Path::new("/proc/pressure/cpu").exists());
         assert!(told.cpu.is_none_or(|cpu| cpu.some.unwrap().total > 0));

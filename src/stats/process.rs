@@ -1,4 +1,4 @@
-//! What single processes use, for programs that have no cgroup of their own.
+//! Usage of single processes, for programs without a cgroup of their own.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use super::node::TICK;
 use super::{field, text};
 
-/// What one process uses, or several together.
+/// Usage of one process, or of several together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     /// CPU time of all its threads, nanoseconds; without that of children.
     pub cpu: u64,
-    /// Bytes of memory; what it shares with others counts with each of them.
+    /// Bytes of memory; shared memory counts with each process.
     pub rss: u64,
     /// Bytes of swap.
     pub swap: u64,
     /// Threads.
     pub tasks: u64,
-    /// When it began, since the boot; of several the first.
+    /// Start time since the boot; of several processes the earliest.
     pub started: Duration,
 }
 
-/// Reads one process; `None` when there is none. `proc` is `/proc`.
+/// Reads one process; `None` when it does not exist. `proc` is `/proc`.
 #[must_use]
 pub fn read(proc: &Path, pid: u32) -> Option<Figures> {
     let at = proc.join(pid.to_string());
-    // The program's name may have any character.
+    // The program's name may contain any character.
     let stat = text(&at.join("stat"))?;
     let numbers: Vec<u64> =
         stat.rsplit_once(')')?.1.split_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
@@ -43,7 +43,7 @@ pub fn read(proc: &Path, pid: u32) -> Option<Figures> {
     })
 }
 
-/// Reads all of these that are there; `None` when none is.
+/// Reads those of the processes that exist; `None` when none does.
 #[must_use]
 pub fn read_all(proc: &Path, pids: &[u32]) -> Option<Figures> {
     pids.iter().filter_map(|pid| read(proc, *pid)).reduce(|a, b| Figures {
@@ -75,7 +75,7 @@ mod tests {
             started: Duration::from_millis(73_272_490),
         };
         assert_eq!(read(&tree.root(), 7), Some(expected));
-        // A thread of the kernel has no memory.
+        // A kernel thread has no memory.
         tree.write("8/stat", &stat.replacen("7 (a)", "8 (k)", 1).replace("7327249", "12"));
         tree.write("8/status", "Name:\tk\n");
         let both = read_all(&tree.root(), &[7, 8, 9]).unwrap();
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(read(&tree.root(), 9), None);
     }
 
-    /// The kernel's own.
+    /// The files of this machine's kernel.
     #[test]
     fn this_process() {
         let figures = read(Path::new("/proc"), std::process::id()).unwrap();

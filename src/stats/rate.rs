@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// CPU that was used in `window`, billionths of a core, out of two readings in nanoseconds. `None` when the counter went
-/// back, because the cgroup was made anew, or no time has passed.
+/// CPU usage in `window`, billionths of a core, from two readings in nanoseconds. `None` when the counter went back
+/// because the cgroup was created again, or when no time has passed.
 #[must_use]
 pub fn nano_cores(before: u64, after: u64, window: Duration) -> Option<u64> {
     let used = u128::from(after.checked_sub(before)?);

@@ -1,9 +1,9 @@
-//! A directory with files as the kernel has them.
+//! A directory with files like the kernel's.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Removed when it goes.
+/// Removed when it is dropped.
 pub struct Tree(PathBuf);
 
 impl Tree {

@@ -19,7 +19,7 @@ pub fn headings(wide: bool, namespaces: bool) -> Vec<String> {
     first.iter().chain(&narrow).chain(more).map(|w| (*w).to_owned()).collect()
 }
 
-/// What a row says about a pod, without what changes by itself as time passes.
+/// The content of a row, without values that change as time passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     namespace: String,
@@ -61,7 +61,7 @@ impl Row {
         &self.name
     }
 
-    /// Both are about the same pod.
+    /// Whether both are about the same pod.
     #[must_use]
     pub fn is_same_pod(&self, other: &Row) -> bool {
         self.namespace == other.namespace && self.name == other.name
@@ -88,12 +88,12 @@ impl Row {
     }
 }
 
-/// The daemon says that the pod's source holds something newer.
+/// Whether the daemon has marked that the pod's source holds a newer version.
 fn is_stale(pod: &Pod) -> bool {
     pod.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(file::STALE))
 }
 
-/// What is summed up over containers.
+/// Sums over containers.
 struct Counted {
     ready: usize,
     total: usize,
@@ -123,7 +123,7 @@ fn count(pod: &Pod, status: &PodStatus) -> Counted {
     all
 }
 
-/// Init containers: the first one that is not done gives the reason. True while there is one.
+/// Counts init containers: the first one that is not done gives the reason. Returns whether there is one.
 fn count_init(pod: &Pod, status: &PodStatus, all: &mut Counted) -> bool {
     let number = pod.spec.as_ref().and_then(|s| s.init_containers.as_ref()).map_or(0, Vec::len);
     for (index, container) in status.init_container_statuses.iter().flatten().enumerate() {
@@ -148,9 +148,9 @@ fn count_init(pod: &Pod, status: &PodStatus, all: &mut Counted) -> bool {
     false
 }
 
-/// Regular containers, from the last to the first: the first one that has something to tell wins.
+/// Counts regular containers, from the last to the first: the first one with a reason decides.
 fn count_regular(pod: &Pod, status: &PodStatus, all: &mut Counted) {
-    // Restarts of init containers that are done are no news; those of sidecars are.
+    // Restarts of finished init containers are not shown; those of sidecars are.
     all.restarts = 0;
     all.last_restart = None;
     for container in status.init_container_statuses.iter().flatten() {
@@ -187,7 +187,7 @@ fn add_restarts(container: &ContainerStatus, all: &mut Counted) {
     }
 }
 
-/// `Completed`, `Signal:9`, `ExitCode:1`; `None` when it has not ended.
+/// `Completed`, `Signal:9`, `ExitCode:1`; `None` when the container has not ended.
 fn end_reason(container: &ContainerStatus) -> Option<String> {
     let ended = container.state.as_ref()?.terminated.as_ref()?;
     Some(match (ended.reason.as_deref(), ended.signal) {

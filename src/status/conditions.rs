@@ -8,7 +8,7 @@ use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::pod::ContainerKind;
 use crate::status::{Input, seconds};
 
-/// Types that the agent owns; all others belong to other writers and are passed on.
+/// Condition types that the agent owns; all others belong to other writers and are kept.
 pub const OWNED: [&str; 8] = [
     "PodScheduled",
     "Ready",
@@ -19,9 +19,9 @@ pub const OWNED: [&str; 8] = [
     "PodReadyToStartContainers",
     RESTARTING,
 ];
-/// True while all containers of the pod are removed in order to run again.
+/// True while all containers of the pod are being removed to run again.
 pub(super) const RESTARTING: &str = "AllContainersRestarting";
-/// Owned, and copied from the status before: set on eviction. Others set it too.
+/// Owned, and copied from the previous status: set on eviction. Other components set it, too.
 pub const DISRUPTION: &str = "DisruptionTarget";
 
 /// Status, reason and message of one condition.
@@ -85,7 +85,7 @@ pub(super) fn conditions(input: &Input<'_>, old: &PodStatus, status: &PodStatus)
     all
 }
 
-/// Only pods that may restart all containers have this condition.
+/// The condition exists only for pods that may restart all containers.
 fn restarting(input: &Input<'_>, status: &PodStatus) -> Option<(&'static str, Word)> {
     let word = match status.phase.as_deref() {
         Some("Succeeded") => Word::because(false, "PodCompleted"),
@@ -100,7 +100,7 @@ fn restarting(input: &Input<'_>, status: &PodStatus) -> Option<(&'static str, Wo
     could_restart_all(input.pod).then_some((RESTARTING, word))
 }
 
-/// A sandbox runs, and no new one is needed.
+/// Whether a sandbox runs, and no new one is needed.
 fn sandbox_is_ready(input: &Input<'_>) -> bool {
     match sandbox_change(input.pod, input.observed) {
         SandboxChange::Keep(sandbox) => sandbox.state.is_running(),
@@ -108,7 +108,7 @@ fn sandbox_is_ready(input: &Input<'_>) -> bool {
     }
 }
 
-/// Names of containers without a status, and of those whose status is not good.
+/// Names of containers without a status, and of those with an unsatisfying status.
 #[derive(Debug, Default)]
 struct Lacking<'a> {
     unknown: Vec<&'a str>,
@@ -171,7 +171,7 @@ fn containers_ready(input: &Input<'_>, status: &PodStatus) -> Word {
     }
 }
 
-/// `known`: the conditions that readiness gates may name.
+/// `known`: the conditions that readiness gates may refer to.
 fn ready(input: &Input<'_>, containers: &Word, known: &[PodCondition]) -> Word {
     if !containers.status {
         return containers.clone();

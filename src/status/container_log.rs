@@ -1,11 +1,11 @@
-//! Which instance of a container is meant by its log (upstream `validateContainerLogStatus` in `pkg/kubelet/kubelet.go`).
+//! The instance of a container whose log is meant (upstream `validateContainerLogStatus` in `pkg/kubelet/kubelet.go`).
 //! Pure.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
 
 use crate::runtime::names::docker_id;
 
-/// Docker's id of it: of the last instance that has ended when `previous`, else of the one that runs or ran last.
+/// Docker's id of the instance: the last one that has ended if `previous`, otherwise the one that runs or ran last.
 ///
 /// # Errors
 /// Why there is none, in the kubelet's words.
@@ -31,8 +31,8 @@ pub fn of(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Res
         let why = || format!("container {container:?} in pod {pod:?} is terminated");
         return id(ended.container_id.as_ref()).or(last).ok_or_else(why);
     }
-    // It waits to run again: the log of its last instance is the one that tells why. One that Docker has already, and of
-    // which not more is told yet, has a log, too.
+    // It waits to run again: the log of its last instance shows why. A container that Docker has created already has a
+    // log, too.
     last.or_else(|| id(status.container_id.as_ref())).ok_or_else(|| waits(status, pod, container))
 }
 
@@ -56,7 +56,8 @@ mod tests {
 
     use super::*;
 
-    /// A container in this state, or one that waits for this reason, and whose last state has the id `last`, if it has one.
+    /// A status with a container in this state or with this waiting reason; its last state has the id `last` if
+    /// `has_last`.
     fn status(state: &str, has_last: bool) -> PodStatus {
         let ended = |id: &str| ContainerStateTerminated {
             container_id: Some(format!("docker://{id}")),

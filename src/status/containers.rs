@@ -75,8 +75,8 @@ fn status(
         None => without_instance(input, container, old),
     };
     let newest = instances.first().copied();
-    // A container that was only just created was not inspected yet, and one whose image was resolved before
-    // is created from the image's id: its image name is the manifest's.
+    // A container that was just created was not inspected yet, and a container whose image was resolved
+    // before was created from the image's id: both show the manifest's image name.
     if status.image.is_empty() || status.image.starts_with("sha256:") {
         status.image = container.image.clone().unwrap_or_default();
     }
@@ -89,13 +89,13 @@ fn status(
             ..ContainerStateTerminated::default()
         }));
     }
-    // Once set they belong to the container.
+    // Once set, they stay with the container.
     let told = old.and_then(|o| o.volume_mounts.clone());
     status.volume_mounts = told.or_else(|| mounts(container, input.recursive_mounts));
     let runs = newest.is_some_and(|c| c.state.is_running());
     if let Some(resources) = container.resources.as_ref().filter(|_| newest.is_some()) {
         let before = || old.and_then(|o| o.resources.clone());
-        // One that does not run has what it would get (`convertContainerStatusResources`).
+        // A container that does not run shows the resources that it would get (`convertContainerStatusResources`).
         let changing = runs && input.resize.containers.contains(&container.name);
         status.resources = if changing { before() } else { Some(resources.clone()) };
         status.allocated_resources.clone_from(&resources.requests);
@@ -104,7 +104,7 @@ fn status(
     status
 }
 
-/// Mounts of the manifest; `IfPossible` is recursive where the engine can do that.
+/// Mounts of the manifest; `IfPossible` is recursive if the engine supports that.
 fn mounts(container: &Container, recursive: bool) -> Option<Vec<VolumeMountStatus>> {
     let of = |mount: &VolumeMount| {
         let read_only = mount.read_only == Some(true);
@@ -124,7 +124,7 @@ fn mounts(container: &Container, recursive: bool) -> Option<Vec<VolumeMountStatu
     container.volume_mounts.as_ref().map(|all| all.iter().map(of).collect())
 }
 
-/// The status of a container that Docker does not have (any more).
+/// The status of a container that does not exist in Docker (any more).
 fn without_instance(
     input: &Input<'_>,
     container: &Container,
@@ -147,7 +147,7 @@ fn without_instance(
     };
     let has_last = status.last_state.as_ref().is_some_and(|s| s.terminated.is_some());
     if old_state.is_some_and(|s| s.running.is_some()) && !has_last {
-        // It ran, so it is shown as stopped: waiting alone would make the pod Pending.
+        // It ran before, so it is shown as stopped: only waiting would make the pod Pending.
         status.last_state = Some(vanished(GONE_WHEN_DELETED));
         if input.pod.metadata.deletion_timestamp.is_none() {
             status.restart_count = status.restart_count.saturating_add(1);
@@ -183,7 +183,7 @@ fn from_instances(
         RunState::Exited(exit) => exited(input, newest, exit),
         RunState::Removing => match end_of(old_state, newest).or_else(|| end_of(old_last, newest)) {
             Some(known) => known,
-            // An end that was not observed is counted here; `restarts_told` does not count it.
+            // An end that was not observed is counted here; `restarts_told` skips it.
             None => {
                 if old_state.is_some_and(|s| s.running.is_some()) {
                     restart_count = restart_count.max(old_count.saturating_add(1));
@@ -216,15 +216,15 @@ fn from_instances(
     }
 }
 
-/// The end of this very instance, if it was recorded before Docker began to remove it.
+/// The end of this instance, if it was recorded before Docker began to remove it.
 fn end_of(state: Option<&ContainerState>, instance: &Owned) -> Option<ContainerState> {
     let end = state?.terminated.as_ref()?;
     let id = names::docker_id(end.container_id.as_deref()?)?;
     (id == instance.id).then(|| terminated(end.clone()))
 }
 
-/// Why a container that should run does not start: the kubelet's reason cache. A running container never
-/// waits.
+/// Sets why a container that should run does not start: the kubelet's reason cache. A running container
+/// never waits.
 fn overlay(
     input: &Input<'_>,
     kind: ContainerKind,
@@ -304,8 +304,8 @@ fn vanished(message: &str) -> ContainerState {
     })
 }
 
-/// The reasons of cri-dockerd (`core/container_status.go`). A container that never ran has its creation time
-/// as start and end.
+/// The state of an ended container, with the reasons of cri-dockerd (`core/container_status.go`). A
+/// container that never ran has its creation time as start and end.
 fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
     let reason = match exit {
         _ if exit.cannot_run => "ContainerCannotRun",
@@ -324,7 +324,7 @@ fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
         finished_at: finished.map(seconds),
         message: termination::joined(&exit.message, own, most),
         reason: Some(reason.to_owned()),
-        // Docker does not tell it, and exit code 137 alone does not prove it: a program may exit with it.
+        // Docker does not report the signal, and exit code 137 alone does not prove it: a program may exit with it.
         signal: None,
         started_at: started.map(seconds),
     })

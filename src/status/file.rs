@@ -1,5 +1,5 @@
 //! The status file: the daemon writes it, and the command line reads it. It lies on tmpfs, so it is written
-//! without fsync, and whole or not at all: a reader sees one version or the one before.
+//! without fsync, and atomically: a reader sees the new version or the previous one.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub const STALE: &str = "podkeeper.dev/stale";
 pub const API_VERSION: &str = "podkeeper.dev/v1";
 const KIND: &str = "NodeStatus";
 
-/// The status file's bytes. Borrows everything: no pod is copied. `addresses` are the node's, at most one of
+/// Renders the status file. Borrows everything: no pod is copied. `addresses` are the node's, at most one of
 /// each family; pods on the host's network have them too.
 ///
 /// A pod that is being stopped has a `deletionTimestamp`: the source's, or, as in the API, the end of its
@@ -71,7 +71,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
     serde_json::to_vec(&file).unwrap_or_default()
 }
 
-/// The pods as the kubelet's `/pods` tells them: a `PodList`, whose items have no kind of their own. A pod that no
+/// The pods in the form of the kubelet's `/pods`: a `PodList`, whose items have no kind of their own. A pod that no
 /// manifest in force names is not desired, and is left out. `addresses` as for [`render`].
 #[must_use]
 pub fn pod_list(snapshot: &Snapshot, addresses: &[String]) -> Vec<u8> {
@@ -91,14 +91,14 @@ pub fn pod_list(snapshot: &Snapshot, addresses: &[String]) -> Vec<u8> {
         metadata: BTreeMap::new(),
         items: snapshot.pods.iter().filter(is_desired).map(item).collect(),
     };
-    // As above.
+    // See above.
     serde_json::to_vec(&list).unwrap_or_default()
 }
 
 /// One pod in the API's form. `addresses` as for [`render`].
 #[must_use]
 pub fn pod_value(view: &PodView, addresses: &[String]) -> Value {
-    // As above.
+    // See above.
     serde_json::to_value(PodOut::new(view, addresses)).unwrap_or_default()
 }
 
@@ -159,7 +159,7 @@ impl Serialize for StatusOut<'_> {
 }
 
 /// A status with the addresses of the node that its pod is on, the first one first. As with the kubelet, a pod that was
-/// refused or not started has none.
+/// refused or not started has no addresses.
 #[must_use]
 pub fn addressed<'a>(status: &'a PodStatus, host_network: bool, addresses: &[String]) -> Cow<'a, PodStatus> {
     let Some(first) = addresses.first().filter(|_| status.conditions.is_some()) else {
@@ -176,7 +176,7 @@ pub fn addressed<'a>(status: &'a PodStatus, host_network: bool, addresses: &[Str
     Cow::Owned(status)
 }
 
-/// Metadata as it is, or with a deletion timestamp, or marked as stale.
+/// Metadata, with a deletion timestamp or a stale mark if needed.
 struct MetadataOut<'a> {
     metadata: &'a ObjectMeta,
     /// When its stop began, and its own grace period in seconds.

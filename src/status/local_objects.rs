@@ -19,10 +19,10 @@ pub const NAME: &str = "objects.json";
 const API_VERSION: &str = "podkeeper.dev/v1";
 /// Annotation: the file or URL that an object comes from.
 pub const ORIGIN: &str = "podkeeper.dev/origin";
-/// Annotation, in the file only, of a ConfigMap whose values are not there, and why.
+/// Annotation, in the file only, of a ConfigMap whose values were left out, with the reason.
 const LEFT_OUT: &str = "podkeeper.dev/left-out";
 
-/// An identity for what has none: a UUID of its own form, made of what it is called.
+/// A UID for an object without one: a UUID of podkeeper's own form, made from the parts of its name.
 #[must_use]
 pub fn made_uid(parts: &[&str]) -> String {
     let hex = hash::fnv1a_128_hex(parts);
@@ -30,7 +30,7 @@ pub fn made_uid(parts: &[&str]) -> String {
     format!("{}-{}-{}-{}-{}", piece(0, 8), piece(8, 12), piece(12, 16), piece(16, 20), piece(20, 32))
 }
 
-/// When something was made of which nobody knows it: as far as anybody can tell, when the daemon started.
+/// The creation time of objects without a known one: when the daemon started.
 #[must_use]
 pub fn begun(snapshot: &Snapshot) -> String {
     text(snapshot.info.started.unwrap_or(Timestamp::UNIX_EPOCH))
@@ -40,7 +40,7 @@ fn text(time: Timestamp) -> String {
     super::seconds(time).0.to_string()
 }
 
-/// An object as the API has it, with all of its values. `begun` is its age where it has none.
+/// An object as the API has it, with all of its values. `begun` is the creation time if the object has none.
 #[must_use]
 pub fn value(object: &LocalObject, begun: &str) -> Value {
     let bytes = |bytes: &[u8]| Value::from(base64::encode(bytes));
@@ -113,7 +113,7 @@ fn claim_spec(access_modes: &[String], storage: &str, volume: &str) -> Value {
     })
 }
 
-/// The file's bytes: ConfigMaps, and Secrets without their values. Those of ConfigMaps are there as long as all of them
+/// The file's bytes: ConfigMaps, and Secrets without their values. Values of ConfigMaps are included while all of them
 /// together stay within [`limits::OBJECTS_SHOWN`].
 #[must_use]
 pub fn render(objects: &Scopes, begun: &str) -> Vec<u8> {
@@ -137,7 +137,7 @@ pub fn render(objects: &Scopes, begun: &str) -> Vec<u8> {
             }
             Content::Secret { type_, data } => {
                 fields.insert("type".to_owned(), type_.clone().into());
-                // In no form that could be taken for a value.
+                // The form cannot be mistaken for a value.
                 let size = |(key, value): (&String, &SecretBytes)| (key.clone(), size_of(value).into());
                 fields.insert("data".to_owned(), Value::Object(data.iter().map(size).collect()));
             }
@@ -161,7 +161,8 @@ fn size_of(value: &SecretBytes) -> String {
 /// Reads the file of a run directory.
 ///
 /// # Errors
-/// A message with the path; also where there is none: podkeeper has not told yet, or is an older one.
+/// A message with the path; also when the file is missing, because podkeeper has not written it yet or is an older
+/// version.
 pub fn read(run_dir: &Path) -> Result<Vec<Value>, String> {
     let path = run_dir.join(NAME);
     let failed = |why: String| format!("cannot read {}: {why}", path.display());

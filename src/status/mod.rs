@@ -1,5 +1,5 @@
 //! Status of pods: PodStatus as the kubelet computes it (upstream `pkg/kubelet/kubelet_pods.go`,
-//! `generateAPIPodStatus`) [pure], the snapshot, and the status file. Never decides anything.
+//! `generateAPIPodStatus`) [pure], the snapshot, and the status file. Never here: a decision.
 
 pub mod columns;
 pub mod conditions;
@@ -58,9 +58,9 @@ pub const NO_RESIZE: Resize = Resize { containers: BTreeSet::new(), error: None 
 /// Input of [`compute`].
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
-    /// The pod as wanted.
+    /// The wanted pod.
     pub pod: &'a DesiredPod,
-    /// Containers of the pod as last observed.
+    /// Containers of the pod, as last observed.
     pub observed: &'a Observed,
     /// Probe results.
     pub probes: &'a Probes,
@@ -85,7 +85,7 @@ pub struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// All containers are being removed, or were in the last status, in order to run again.
+    /// Whether all containers are being removed to run again, now or in the last status.
     fn starts_over(&self) -> bool {
         let mut before = self.old.iter().flat_map(|old| old.conditions.iter().flatten());
         before.any(|c| c.type_ == conditions::RESTARTING && c.status == "True")
@@ -119,7 +119,7 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
             old.phase.clone().filter(|phase| !phase.is_empty()).unwrap_or_else(|| "Pending".to_owned());
     }
     let terminal = |status: &PodStatus| status.phase.clone().filter(|phase| is_final(Some(phase)));
-    // Sticky twice: against our last status, and against the API server's.
+    // Sticky twice: compared with our last status, and with the API server's.
     let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or(computed);
     let phase = if input.past_deadline { "Failed".to_owned() } else { phase };
     let same_phase = old.phase.as_deref() == Some(phase.as_str());
@@ -162,7 +162,7 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
     }
 }
 
-/// Status of a pod that was evicted (upstream `evictPod`); `told` is the message with what comes then.
+/// Status of a pod that was evicted (upstream `evictPod`); `told` is the message plus its consequence.
 #[must_use]
 pub fn evicted(pod: &DesiredPod, reason: &str, message: &str, told: &str, now: Timestamp) -> PodStatus {
     let condition = PodCondition {
@@ -210,14 +210,14 @@ pub(crate) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
-/// When the pod was first seen, as the merge writes it: the pod's sandbox carries it on to the next daemon.
+/// When the pod was first seen, as the merge records it: the pod's sandbox carries it over to the next daemon.
 fn began(pod: &DesiredPod) -> Option<Time> {
     let seen = pod.metadata.annotations.as_ref()?.get(CONFIG_SEEN)?;
     Some(seconds(seen.parse().ok()?))
 }
 
-/// When the pod started, if no status says: when it was first seen, else the creation time of its oldest
-/// sandbox (by attempt), so that a restarted daemon shows the same.
+/// When the pod started, if no status has it: when it was first seen, else the creation time of its
+/// oldest sandbox (by attempt), so that a restarted daemon shows the same.
 fn start_time(pod: &DesiredPod, input: &Input<'_>) -> Time {
     let sandboxes = input.observed.sandboxes(&pod.uid);
     let oldest = sandboxes.into_iter().min_by_key(|sandbox| sandbox.attempt);
@@ -257,8 +257,8 @@ fn pod_ips(pod: &DesiredPod, observed: &Observed, old: &PodStatus) -> Vec<PodIP>
     }
 }
 
-/// The first attempt that is free after this status of a container; `None` when the status shows none that
-/// ran. The number of a container that was created and never ran is free.
+/// The first attempt number that is free according to a container's status; `None` when the status shows
+/// none that ran. The number of a container that was created and never ran is free.
 #[must_use]
 pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
@@ -267,7 +267,7 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     let runs = state.is_some_and(|state| state.running.is_some());
     let ended = state.and_then(|state| state.terminated.as_ref());
     let last = told.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    // An end that was not observed has been counted already.
+    // An end that was not observed was counted already.
     let taken = match ended.or(last) {
         _ if runs => true,
         Some(end) if ended.is_some() => !containers::is_unseen(end),

@@ -1,5 +1,4 @@
-//! The node as the API's `Node`, and its row in kubectl's table: from what the daemon says of it, and what the machine
-//! says of itself. Pure.
+//! The node as the API's `Node`, and its row in kubectl's table: from the daemon's data and the machine's own. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +8,13 @@ use crate::base::human;
 use crate::base::logging::one_line;
 use crate::node::facts::Facts;
 
-/// What the daemon says of the node.
+/// The daemon's data about the node.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     pub node: &'a str,
     pub addresses: &'a [String],
     pub docker: &'a DockerView,
-    /// It is drained, or being drained.
+    /// The node is drained, or being drained.
     pub drained: bool,
     pub conditions: &'a [ConditionView],
     pub info: &'a NodeView,
@@ -24,7 +23,7 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// As the daemon wrote it.
+    /// Data from the daemon's status file.
     #[must_use]
     pub fn of_file(file: &'a StatusFile) -> About<'a> {
         About {
@@ -38,7 +37,7 @@ impl<'a> About<'a> {
         }
     }
 
-    /// As this daemon knows it.
+    /// Data from this daemon's snapshot.
     #[must_use]
     pub fn of_snapshot(snapshot: &'a Snapshot, addresses: &'a [String], version: &'a str) -> About<'a> {
         About {
@@ -52,7 +51,7 @@ impl<'a> About<'a> {
         }
     }
 
-    /// This program's version, in the place of the kubelet's.
+    /// This program's version, in place of the kubelet's.
     #[must_use]
     pub fn kubelet_version(&self) -> String {
         format!("podkeeper-{}", one_line(self.version))
@@ -67,7 +66,7 @@ impl<'a> About<'a> {
         }
     }
 
-    /// `printNode` of `pkg/printers/internalversion/printers.go`.
+    /// The cells of `printNode` in `pkg/printers/internalversion/printers.go`.
     #[must_use]
     pub fn cells(&self, facts: &Facts, wide: bool, now: Timestamp) -> Vec<String> {
         let ready = self.conditions.iter().find(|condition| condition.type_ == "Ready");
@@ -136,14 +135,14 @@ impl<'a> About<'a> {
     }
 }
 
-/// A condition as the API has it.
+/// A condition in the API's form.
 #[must_use]
 pub fn condition(c: &ConditionView) -> Value {
     json!({"type": c.type_, "status": status_word(c), "reason": c.reason, "message": c.message,
            "lastTransitionTime": seconds(c.since)})
 }
 
-/// Reason of conditions that nobody keeps up to date (`pkg/controller/nodelifecycle`).
+/// Reason of conditions that are not kept up to date any more (`pkg/controller/nodelifecycle`).
 pub const STATUS_UNKNOWN: &str = "NodeStatusUnknown";
 
 /// `True`, `False` or `Unknown`.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus};
 use crate::plan::restart::{could_restart_all, restarts};
 use crate::pod::{ContainerKind, DesiredPod, Source};
 
-/// State of one container, as the phase counts it.
+/// State of one container for the phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// No status, or one without a state.
@@ -15,7 +15,7 @@ enum Seen {
     },
     /// Waiting, and never ended before.
     Waiting,
-    /// Terminated, or waiting after it ended: `waits` tells which.
+    /// Terminated, or waiting after an end, if `waits`.
     Stopped {
         code: i64,
         waits: bool,
@@ -83,7 +83,8 @@ impl Counts {
             Seen::Waiting => self.waiting = self.waiting.saturating_add(1),
             Seen::Stopped { code, waits } => {
                 self.stopped = self.stopped.saturating_add(1);
-                // A container that waits to run again has not succeeded, whatever its last exit code.
+                // A container that waits to run again has not succeeded, regardless of its last exit
+                // code.
                 self.succeeded = self.succeeded.saturating_add(usize::from(code == 0 && !waits));
                 let is_final = !restarts(pod, container, code) && !begins_anew(pod, waits);
                 self.stopped_final = self.stopped_final.saturating_add(usize::from(is_final));
@@ -92,13 +93,14 @@ impl Counts {
     }
 }
 
-/// A container of a pod that restarts all containers waits for its turn, whatever its policy.
+/// Whether a container of a pod that restarts all containers waits for its turn, regardless of its
+/// policy.
 fn begins_anew(pod: &DesiredPod, waits: bool) -> bool {
     waits && could_restart_all(pod)
 }
 
-/// The phase, without regard to the phase before. `terminal`: the pod is being finalised.
-/// `regular_in_sandbox`: a regular container exists in the current sandbox.
+/// The phase, without the previous one. `terminal`: the pod is being finalised. `regular_in_sandbox`:
+/// a regular container exists in the current sandbox.
 pub(super) fn phase(
     pod: &DesiredPod,
     init: &[ContainerStatus],

@@ -1,4 +1,4 @@
-//! The node's whole state at one moment, immutable: the status file holds it, and the command line reads it.
+//! The node's whole state at one time, immutable: the status file contains it, and the command line reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::policy;
 /// `status.reason` of a pod that no manifest in force names.
 pub const UNMANAGED: &str = "Unmanaged";
 
-/// The node at one moment, as the sync loop publishes it.
+/// The node at one time, as the sync loop publishes it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Node name.
@@ -31,23 +31,23 @@ pub struct Snapshot {
     pub conditions: Vec<ConditionView>,
     /// Threads of the daemon that do not come back from their work.
     pub stuck: Vec<Task>,
-    /// What the node has and gives.
+    /// The node's resources, and its labels.
     pub info: NodeView,
-    /// By pod, images of its wanted version where the one that is shown is older: no collection takes them.
+    /// By pod, images of its wanted version if an older one is shown: no collection removes them.
     pub also_wanted: BTreeMap<String, BTreeSet<String>>,
-    /// By pod, evictions that the next one counts with; the next daemon remembers them by this.
+    /// By pod, evictions with which the next one counts in a row; the next daemon reads them from the file.
     pub evictions: BTreeMap<String, EvictionView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
-    /// What pods of each source may do, by the source's name.
+    /// The policy of each source's pods, by the source's name.
     pub policies: BTreeMap<String, policy::PolicyView>,
-    /// By UID, the claims of a pod.
+    /// The claims of each pod, by its UID.
     pub claims: BTreeMap<String, Vec<ClaimView>>,
-    /// What pods of each source have when one has to go.
+    /// The rights of each source's pods when a pod has to be evicted.
     pub standings: BTreeMap<Source, StandingView>,
     /// By identity.
     pub pods: Vec<PodView>,
-    /// All problems of what the sources hold.
+    /// All problems in the content of the sources.
     pub problems: Vec<Problem>,
 }
 
@@ -74,17 +74,17 @@ impl Snapshot {
     }
 }
 
-/// The latest snapshot, for threads that look at it when they need it and are not woken for it. Clones share it.
+/// The latest snapshot, for threads that read it when needed and are not woken for it. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Latest(Arc<Mutex<Arc<Snapshot>>>);
 
 impl Latest {
-    /// This is how it is now.
+    /// Stores the current snapshot.
     pub fn tell(&self, snapshot: Arc<Snapshot>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 
-    /// How it is now.
+    /// The current snapshot.
     #[must_use]
     pub fn get(&self) -> Arc<Snapshot> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -99,19 +99,19 @@ pub struct PodView {
     pub status: Arc<PodStatus>,
     /// When its stop began, wall time (kubectl prints `Terminating`).
     pub leaving: Option<Timestamp>,
-    /// It runs from an older version than its source holds, or from the store of last good versions.
+    /// Whether it runs from an older version than its source holds, or from the store of last good versions.
     pub stale: bool,
-    /// A worker keeps it running, or stops it, and would stop it, or sooner, if it were told to: only such a pod can be
-    /// evicted. A pod chooses its grace period, which may be years.
+    /// Whether a worker keeps it running, or is stopping it and could stop it sooner: only such a pod can be evicted. A
+    /// pod chooses its grace period, which may be years.
     pub is_kept: bool,
-    /// Its worker has told how it is. Before that nobody knows which containers it has.
+    /// Whether its worker has reported its state. Before that, its containers are unknown.
     pub is_told: bool,
-    /// Its source has it deleted, none of its containers runs, and none will be started.
+    /// Whether its source has deleted it, none of its containers runs, and none will be started.
     pub is_over: bool,
 }
 
 impl PodView {
-    /// A pod that is as its status says, and of which no worker keeps anything running.
+    /// A view of a pod that no worker keeps running, with this status.
     #[must_use]
     pub fn shown(pod: Arc<DesiredPod>, status: Arc<PodStatus>) -> PodView {
         PodView { pod, status, leaving: None, stale: false, is_kept: false, is_told: true, is_over: false }
@@ -123,38 +123,38 @@ impl PodView {
 pub struct ClaimView {
     /// Its name.
     pub name: String,
-    /// Its size as its source wants it, bytes; `None` when the source does not have it any more.
+    /// Its size as its source sets it, bytes; `None` when the source no longer has the claim.
     pub storage: Option<u64>,
-    /// The source is held to a level of Pod Security: the size is a limit.
+    /// Whether the source is restricted to a level of Pod Security: then the size is a limit.
     pub is_held: bool,
-    /// What all claims of the source may hold together.
+    /// Upper bound for all claims of the source together.
     pub together: policy::Most,
 }
 
-/// What pods of a source have when a pod has to go.
+/// The rights of a source's pods when a pod has to be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StandingView {
-    /// Percent of the node that their requests may be together to count whole.
+    /// Percent of the node up to which the sum of their requests counts in full.
     pub requests: u8,
-    /// They go before those of others.
+    /// Whether they are evicted before pods of other sources.
     pub evict_first: bool,
-    /// What their claims may hold together.
+    /// Upper bound for their claims together.
     pub claims: policy::Most,
 }
 
-/// What is remembered of a pod's evictions.
+/// Remembered evictions of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionView {
     /// UID of the pod.
     pub uid: String,
-    /// How often in a row before the last one.
+    /// Number of evictions in a row.
     pub count: u32,
-    /// It does not return before, wall time. No order depends on it.
+    /// Wall time before which the pod does not start again. No order depends on it.
     pub until: Timestamp,
-    /// Why.
+    /// Message of the last eviction.
     pub message: String,
-    /// It does not return while the node is short of anything.
+    /// Whether the pod does not start again while the node is short of anything.
     pub of_the_node: bool,
 }
 
@@ -173,14 +173,14 @@ pub struct DockerView {
     pub problem: Option<String>,
 }
 
-/// What the node has, and what it gives to pods.
+/// The node's resources, and the part for pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Quantities of the whole machine, by the resource's name.
     pub capacity: BTreeMap<String, String>,
-    /// The same of what pods may request.
+    /// Quantities that pods may request.
     pub allocatable: BTreeMap<String, String>,
     /// When the daemon started, wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,14 +191,14 @@ pub struct NodeView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionView {
-    /// `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`; `OutOfDisk`, where a flag asks for it.
+    /// `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`; `OutOfDisk`, if a flag enables it.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether it holds.
+    /// Whether the condition is true.
     pub is_true: bool,
     /// The kubelet's word.
     pub reason: String,
-    /// In a sentence.
+    /// The message.
     pub message: String,
     /// Since when, wall time.
     pub since: Timestamp,
@@ -208,7 +208,7 @@ pub struct ConditionView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainView {
-    /// When the drain was asked for, wall time.
+    /// When the drain was requested, wall time.
     pub since: Timestamp,
     /// Upper bound of each pod's grace, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,8 +233,8 @@ pub struct SourceView {
     /// Whether the content in force came from the store of last good versions.
     #[serde(default)]
     pub restored: bool,
-    /// When it was last read well, wall time. May be older than the last reading while there is no problem: a
-    /// source that sends the same content again causes no write.
+    /// When it was last read successfully, wall time. May be older than the last reading even without a
+    /// problem: a source that sends the same content again causes no write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Timestamp>,
     /// When the content in force was accepted, wall time.
@@ -254,7 +254,7 @@ pub struct SourceView {
 }
 
 impl SourceView {
-    /// One that has said nothing yet.
+    /// The state of a source that has not reported yet.
     #[cfg(test)]
     pub(crate) fn silent(name: &str) -> SourceView {
         SourceView {
@@ -271,13 +271,13 @@ impl SourceView {
         }
     }
 
-    /// It has said nothing since the daemon started, not even that it cannot be read: soon more is known.
+    /// Whether it has not reported since the daemon started, not even a failure: more will be known soon.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         !self.has_said() && self.problem.is_none()
     }
 
-    /// It has said which pods it wants, or what it said last was restored.
+    /// Whether it has reported the pods that it wants, or its last content was restored.
     #[must_use]
     pub fn has_said(&self) -> bool {
         self.ready || self.restored
@@ -298,10 +298,10 @@ pub struct StatusFile {
     pub pid: u32,
     /// Node name.
     pub node: String,
-    /// Root directory of the daemon; empty when it does not say (an earlier version).
+    /// Root directory of the daemon; empty if the file does not have it (an earlier version).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub root_dir: String,
-    /// Addresses of the node, IPv4 first, when they are known.
+    /// Addresses of the node, IPv4 first, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// Docker's state.
@@ -309,24 +309,24 @@ pub struct StatusFile {
     /// Set while the node is drained or being drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainView>,
-    /// Conditions of the node; none when the daemon does not say (an earlier version).
+    /// Conditions of the node; none if the file does not have them (an earlier version).
     #[serde(default)]
     pub conditions: Vec<ConditionView>,
-    /// Threads of the daemon that hang, as in [`Snapshot::stuck`], in words.
+    /// Threads of the daemon that hang, as in [`Snapshot::stuck`], as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stuck: Vec<String>,
-    /// What the node has and gives.
+    /// The node's resources and labels.
     #[serde(default)]
     pub info: NodeView,
-    /// As [`Snapshot::also_wanted`].
+    /// See [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: BTreeMap<String, BTreeSet<String>>,
-    /// As [`Snapshot::evictions`].
+    /// See [`Snapshot::evictions`].
     #[serde(default)]
     pub evictions: BTreeMap<String, EvictionView>,
     /// State of each source.
     pub sources: Vec<SourceView>,
-    /// What pods of each source may do, by the source's name.
+    /// The policy of each source's pods, by the source's name.
     #[serde(default)]
     pub policies: BTreeMap<String, policy::PolicyView>,
     /// Problems, as in [`Snapshot::problems`].

@@ -1,6 +1,6 @@
-//! What the daemon's threads do, as the watch, the log and the status tell it.
+//! The tasks of the daemon's threads, as the watch, the log and the status name them.
 //!
-//! Never here: who hangs, and what follows from it.
+//! Never here: the decision whether a thread hangs, and its consequences.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use serde::{Serialize, Serializer};
 use crate::base::pulse;
 use crate::pod::{PodKey, Source};
 
-/// The threads that are watched.
+/// The watched threads.
 pub type Pulses = pulse::Pulses<Task>;
 
-/// What one thread of the daemon does.
+/// The task of one thread of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     /// The main loop.
     MainLoop,
     /// The work for one pod.
     Pod(PodKey),
-    /// A source: it is read, and what it says is judged.
+    /// Reading a source, and checking its content.
     Source(Source),
-    /// What a source said is written to the disk.
+    /// Writing a source's content to the disk.
     Store(Source),
     /// Docker's events and lists.
     Events,
@@ -31,11 +31,11 @@ pub enum Task {
     Servers,
     /// The node's certificates.
     Certificates,
-    /// What an API server is told of the node.
+    /// Reports about the node to an API server.
     Heartbeat,
-    /// What an API server is told of pods.
+    /// Reports about pods to an API server.
     PodStatus,
-    /// What an API server is told of events.
+    /// Events for an API server.
     ApiEvents,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Task {
     }
 }
 
-/// As words: the status file is read by people.
+/// As text, because people read the status file.
 impl Serialize for Task {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

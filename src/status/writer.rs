@@ -1,7 +1,7 @@
-//! The status thread: takes the latest snapshot and writes the status file when its content differs, the file of local
-//! objects when they do, and the event file when there are events. Snapshots that come in a burst are written once; events that only repeat
-//! are written at most every `limits::EVENTS_REPEATED`. A caller that asks whether the daemon still works
-//! gets a new time on the status file. No other write happens while nothing changes.
+//! The status thread: takes the latest snapshot and writes the status file, the file of local objects and the event
+//! file when their contents have changed. Snapshots in a burst are written once; events of which only the counts change
+//! are written at most every `limits::EVENTS_REPEATED`. When a caller checks whether the daemon still works, the status
+//! file gets a new time. No other write happens while nothing changes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ struct Shared {
 struct Slot {
     latest: Option<(Arc<Snapshot>, Arc<Scopes>)>,
     events: Option<(Change, Vec<Arc<Kept>>)>,
-    /// The events of an earlier daemon, which are in the event file already.
+    /// The events of an earlier daemon that are in the event file already.
     found: Vec<Arc<Kept>>,
     /// Whether there is an event file.
     has_events: bool,
-    /// Whether a written file was removed.
+    /// Whether a written file has vanished.
     lost: bool,
     asked: bool,
     closed: bool,
@@ -42,10 +42,10 @@ pub struct Writer {
     shared: Arc<Shared>,
 }
 
-/// Makes the run directory anew, with every file in it that this room does not write.
+/// Creates the run directory again, with every file in it that this room does not write.
 pub type Restore = Box<dyn Fn() -> io::Result<()> + Send>;
 
-/// Notices that written files were removed.
+/// Notices when written files vanish.
 pub struct FileWatch {
     shared: Arc<Shared>,
     paths: [PathBuf; 3],
@@ -53,7 +53,7 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Has missing files written again. Does not wake the thread otherwise.
+    /// Makes missing files be written again. Does not wake the thread otherwise.
     pub fn check(&self) {
         let has_events = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events;
         let events = Some(&self.events).filter(|_| has_events);
@@ -66,8 +66,8 @@ impl FileWatch {
 }
 
 impl Writer {
-    /// Starts the thread, which writes this node's state into this directory. `node_ips` are the addresses
-    /// given to the node by flag.
+    /// Starts the thread, which writes this node's state into this directory. `node_ips` are the node's
+    /// addresses from flags.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -82,7 +82,7 @@ impl Writer {
         Ok(Writer { shared })
     }
 
-    /// Watches the files in this directory, and the file `beside` them that [`Restore`] makes.
+    /// Watches the files in this directory, and the file `beside` that [`Restore`] creates.
     #[must_use]
     pub fn watch(&self, run_dir: &Path, beside: &str) -> FileWatch {
         FileWatch {
@@ -92,26 +92,26 @@ impl Writer {
         }
     }
 
-    /// All events that an earlier daemon wrote: they are written again when the file is removed.
+    /// Takes all events that an earlier daemon wrote: they are written again if the file is removed.
     pub fn set_earlier_events(&self, events: Vec<Arc<Kept>>) {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.has_events = !events.is_empty();
         slot.found = events;
     }
 
-    /// Replaces the snapshot, and the local objects with it, that wait to be written; never blocks on a write.
+    /// Replaces the snapshot and the local objects that wait to be written; never blocks on a write.
     pub fn publish(&self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).latest = Some((snapshot, objects));
         self.shared.wake.notify_one();
     }
 
-    /// Tells that the main thread works: the status file gets a new time.
+    /// Shows that the main thread works: the status file gets a new time.
     pub fn answer(&self) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).asked = true;
         self.shared.wake.notify_one();
     }
 
-    /// Replaces the events that wait to be written: all of them, and whether one is new.
+    /// Replaces the events that wait to be written: all of them, and how they have changed.
     pub fn publish_events(&self, change: Change, events: Vec<Arc<Kept>>) {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let unwritten = slot.events.take().map(|(change, _)| change);
@@ -128,17 +128,17 @@ impl Drop for Writer {
     }
 }
 
-/// One piece of work for the thread.
+/// One task for the thread.
 enum Work {
     Status(Arc<Snapshot>, Arc<Scopes>),
     Events(Vec<Arc<Kept>>),
-    /// Both files once more.
+    /// Write both files again.
     Again,
-    /// A new time for the status file.
+    /// Set a new time on the status file.
     Answer,
 }
 
-/// Least time between two writes of events, by kind of change.
+/// Shortest time between two writes of events, by kind of change.
 fn patience(change: Change) -> Duration {
     match change {
         Change::New => limits::EVENTS_NEW,
@@ -178,7 +178,7 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
     }
 }
 
-/// What is written, and where.
+/// The files, and their written contents.
 struct Files<'a> {
     shared: &'a Shared,
     run_dir: &'a Path,
@@ -189,7 +189,8 @@ struct Files<'a> {
     status: Vec<u8>,
     /// Events in the event file.
     kept: Vec<Arc<Kept>>,
-    /// Objects, and the age of those that have none. Their bytes are not kept: they would be in memory twice.
+    /// Objects, and the creation time of those without one. The rendered bytes are not kept, because they would double
+    /// the memory.
     objects: Option<(Arc<Scopes>, String)>,
 }
 
@@ -225,7 +226,7 @@ impl Files<'_> {
         if self.kept.is_empty() { Ok(()) } else { self.write_events() }
     }
 
-    /// Writes what differs; everything, where an earlier write failed.
+    /// Writes the files that have changed; all files if an earlier write failed.
     fn tell(&mut self, snapshot: &Snapshot, objects: Arc<Scopes>, failed: bool) -> io::Result<()> {
         let addresses = address::of_node(self.node_ips);
         let version = env!("CARGO_PKG_VERSION");
@@ -237,7 +238,7 @@ impl Files<'_> {
         if failed {
             return self.write_all();
         }
-        // Before the status: who reads that finds them.
+        // Before the status file, so that its readers find them.
         if has_new {
             self.write_objects()?;
         }
@@ -250,12 +251,12 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
     let mut files = Files { shared, run_dir, node, node_ips, restore, status, kept, objects };
     let mut events_written = None;
     let mut complained = false;
-    // A failed write leaves old files: everything is written again.
+    // A failed write leaves old files, so everything is written again.
     let mut retry = None;
     while let Some(work) = next(shared, events_written, retry) {
         let result = match work {
             Work::Status(snapshot, all) => files.tell(&snapshot, all, retry.is_some()),
-            // No new time for a file that is not the current state: the caller gets its answer when it is.
+            // A file that is not up to date gets no new time: the caller gets its answer once it is.
             Work::Answer if retry.is_some() => files.write_all(),
             Work::Answer => file::touch(run_dir),
             Work::Events(events) => {
@@ -330,11 +331,11 @@ mod tests {
         until("it is written", || path.exists());
         let first = std::fs::read(&path).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        // No change, and no publish.
+        // Without a change or a publish.
         watch.check();
         until("it is written again", || path.exists());
         assert_eq!(std::fs::read(&path).unwrap(), first);
-        // Only the directory's content, with the lock beside the file.
+        // Only the directory's content, including the lock beside the file.
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(dir.join("lock")).unwrap();
         watch.check();
@@ -345,7 +346,7 @@ mod tests {
         std::fs::remove_file(&objects).unwrap();
         watch.check();
         until("it is written again", || objects.exists());
-        // Only the event file, of an earlier daemon and of this one.
+        // Only the event file, both of an earlier daemon and of this one.
         let events = dir.join(object::NAME);
         watch.check();
         writer.set_earlier_events(kept());
@@ -370,7 +371,7 @@ mod tests {
         until("all is removed", || std::fs::remove_dir_all(&root).is_ok());
     }
 
-    /// On a full disk, say, a failed write is repeated, and an older state does not get a new time.
+    /// A failed write (for example on a full disk) is repeated, and an outdated file does not get a new time.
     #[test]
     fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new_time() {
         let root = crate::base::testing::scratch("writer-full");
@@ -398,7 +399,7 @@ mod tests {
         thread::sleep(limits::STATUS_COALESCE);
         assert_eq!((time(), std::fs::read(&path).unwrap()), (before, old.clone()));
         std::fs::remove_dir(&in_the_way).unwrap();
-        // No change, and no caller asks.
+        // Without a change or a caller.
         until("it is written", || std::fs::read(&path).is_ok_and(|new| new != old));
         until("they are written", || root.join(object::NAME).exists());
         std::fs::remove_dir_all(&root).unwrap();

@@ -1,8 +1,8 @@
 //! The files for containers' termination messages. Their content and place are never trusted: no link is
-//! followed, no call waits, and reads are bounded.
+//! followed, no call blocks, and reads are bounded.
 //!
-//! Never here: deciding when. Only `ROOT/pods/<uid>/containers` and the files of [`POD_FILES`] are touched;
-//! other entries below `ROOT/pods/<uid>` belong to other rooms.
+//! Never here: the time of an action. Only `ROOT/pods/<uid>/containers` and the files of [`POD_FILES`] are
+//! touched; other entries below `ROOT/pods/<uid>` belong to other rooms.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,7 +28,7 @@ const POD_FILES: &[&str] = &[crate::layout::HOSTS, crate::layout::RESOLVER];
 #[derive(Debug, Clone)]
 pub struct Files {
     root: PathBuf,
-    /// Pods with files made by this process, which a sweep spares. Bounded by the pods with files.
+    /// Pods with files created by this process, which a sweep keeps. Bounded by the pods with files.
     in_use: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -39,7 +39,7 @@ impl Files {
         Files { root, in_use: Arc::default() }
     }
 
-    /// Makes an instance's file, empty and writable for any user of the container.
+    /// Creates an instance's file, empty and writable for any user of the container.
     ///
     /// # Errors
     /// The disk is full or read-only, or another kind of file is in its place.
@@ -98,8 +98,8 @@ impl Files {
         }
     }
 
-    /// Removes an instance's file, and the directories that are empty without it. The sweep of the next start
-    /// removes the rest.
+    /// Removes an instance's file, and the directories that become empty. The sweep of the next start removes
+    /// the rest.
     pub fn remove(&self, file: &LogFile) {
         let mut in_use = self.in_use();
         if let Ok(Some((directory, last))) = self.directory(file) {
@@ -126,7 +126,7 @@ impl Files {
         }
     }
 
-    /// Opens a pod's own file for reading and writing, made when it is missing; `ROOT/pods/<uid>/<name>`.
+    /// Opens a pod's own file for reading and writing, creating it if missing; `ROOT/pods/<uid>/<name>`.
     ///
     /// # Errors
     /// The disk is full or read-only, or another kind of file is in its place.
@@ -154,8 +154,8 @@ impl Files {
         Ok(File::from(made))
     }
 
-    /// Removes the files of a pod that is gone, also of containers that were never made, and its directory if
-    /// it is empty then.
+    /// Removes the files of a pod that is gone, including those of containers that were never created, and
+    /// its directory if it becomes empty.
     pub fn forget_pod(&self, uid: &str) {
         let mut in_use = self.in_use();
         if let Ok(pods) = rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
@@ -170,7 +170,7 @@ impl Files {
         if let Some(containers) = below(pod.as_fd(), "containers") {
             for name in names(containers.as_fd()) {
                 let Some(container) = below(containers.as_fd(), &name) else { continue };
-                // Only files that this room made.
+                // Only files of this room.
                 for file in names(container.as_fd()).iter().filter(|file| is_file_name(file)) {
                     _ = unlinkat(&container, file, AtFlags::empty());
                 }
@@ -191,8 +191,8 @@ impl Files {
         Ok(Some((at, last)))
     }
 
-    /// Removes a container's directory and those above it, as far as they are empty. Returns true when the
-    /// pod has no files any more.
+    /// Removes a container's directory and its parents, as far as they are empty. Returns true when the pod
+    /// has no files any more.
     fn prune(&self, uid: &str, container: &str) -> bool {
         let file = LogFile { uid: uid.to_owned(), container: container.to_owned(), attempt: 0 };
         let Some([pods, uid, containers, name, _]) = file.parts() else { return true };
@@ -217,7 +217,7 @@ impl Files {
     }
 }
 
-/// Removes files of a pod, and its directory if it is empty then.
+/// Removes files of a pod, and its directory if it becomes empty.
 fn remove_pod_files(pods: &OwnedFd, uid: &str, files: &[&str]) {
     if let Ok(pod) = openat(pods, uid, DIRECTORY, Mode::empty()) {
         for file in files {

@@ -1,13 +1,13 @@
-//! Termination messages (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): their source, and how
-//! much of them is kept. Pure, except for [`files`], which alone touches the disk.
+//! Termination messages (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): their source and their
+//! bounds. Pure, except for [`files`], the only part that uses the disk.
 //!
-//! Each instance of a container has a file of its own, `ROOT/pods/<uid>/containers/<name>/<8 hex>`, mounted
-//! at its `terminationMessagePath`. The eight digits are the attempt, so that labels alone lead to the file
-//! and no state is needed.
+//! Each instance of a container has its own file, `ROOT/pods/<uid>/containers/<name>/<8 hex>`, mounted at its
+//! `terminationMessagePath`. The eight digits are the attempt, so that the labels determine the file and no
+//! state is needed.
 //!
-//! The worker's thread makes the file just before the create is sent (when the disk refuses, the container
-//! waits with `CreateContainerConfigError`), reads it when an end has been inspected, and removes it with the
-//! container. Only the status waits for it, so that no end is shown without its message.
+//! The worker's thread creates the file just before the create is sent (if the disk refuses, the container
+//! waits with `CreateContainerConfigError`), reads it when an end was inspected, and removes it with the
+//! container. Only the status waits for the message, so that no end is shown without it.
 
 pub mod files;
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::base::limits;
 use crate::runtime::frames::Frames;
 
-/// Whether the text can be one name in a path.
+/// Whether the text can be a single name in a path.
 pub(crate) fn is_one_name(part: &str) -> bool {
     !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255
 }
@@ -33,8 +33,8 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Parts below the root directory; `None` when a part cannot be one name in a path. Labels may hold
-    /// anything, and a manifest may give any UID.
+    /// Parts below the root directory; `None` when a part cannot be a single name in a path. Labels may have
+    /// any content, and a manifest may give any UID.
     #[must_use]
     pub fn parts(&self) -> Option<[String; 5]> {
         let name = format!("{:08x}", self.attempt);
@@ -80,11 +80,11 @@ pub fn log_text(body: &[u8]) -> String {
     }
 }
 
-/// At most the last `most` bytes, as text that is not longer than that.
+/// At most the last `most` bytes, as text of at most that length.
 fn newest(bytes: &[u8], most: usize) -> String {
     let tail = bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default();
     let text = String::from_utf8_lossy(tail);
-    // Bytes that are not UTF-8 need more room as text.
+    // Bytes that are not UTF-8 take more room as text.
     let from = (0..=text.len()).find(|&at| text.is_char_boundary(at) && text.len() - at <= most);
     text.get(from.unwrap_or(0)..).unwrap_or_default().to_owned()
 }

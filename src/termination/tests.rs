@@ -168,7 +168,7 @@ fn a_sweep_takes_what_nobody_has() {
     fs::remove_dir_all(&root).unwrap();
 }
 
-/// A container whose image never came has a directory and no end.
+/// A container whose image never came has a directory, but no end.
 #[test]
 fn a_pod_that_is_gone_leaves_nothing_of_what_was_never_made() {
     let root = crate::base::testing::scratch("never-made");

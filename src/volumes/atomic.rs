@@ -1,6 +1,6 @@
 //! Files that change together (upstream `pkg/volume/util/atomic_writer.go`): each version is in a directory
 //! of its own, `..data` links to the version in force, and every visible name is a link through it.
-//! Exchanging that one link is the change: a reader sees the old files or the new ones, even if this process
+//! Replacing that one link is the change: a reader sees the old files or the new ones, even if this process
 //! dies.
 
 use std::collections::BTreeSet;
@@ -23,8 +23,8 @@ use crate::base::order;
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
 
-/// Makes a directory hold exactly these files, besides entries of other programs. Returns whether anything
-/// changed.
+/// Makes a directory contain exactly these files, besides entries of other programs. Returns whether
+/// anything changed.
 ///
 /// `group` is the pod's fsGroup. `now` only makes a name.
 ///
@@ -62,7 +62,7 @@ pub(super) fn write(dir: &OwnedFd, files: &Payload, group: Option<u32>, now: Tim
             walk::gone(unlinkat(dir, name.as_str(), AtFlags::empty()))?;
         }
     }
-    // The version before this one, and versions that a death left half made.
+    // The previous version, and incomplete versions of a killed daemon.
     for other in walk::names(dir)?.iter().filter(|other| is_version(other) && **other != name) {
         walk::remove(dir, other)?;
     }
@@ -108,7 +108,7 @@ fn is_link(dir: &OwnedFd, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Makes the visible links that are missing or lead elsewhere.
+/// Makes the visible links that are missing or have another target.
 fn link(dir: &OwnedFd, names: &BTreeSet<String>) -> io::Result<()> {
     for name in names {
         let target = format!("{DATA}/{name}");
@@ -130,7 +130,7 @@ fn is_directory(dir: &OwnedFd, name: &str) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
-/// A new directory, named after the time, which need not be right.
+/// A new directory, named after the time, which need not be correct.
 fn fresh(dir: &OwnedFd, now: Timestamp) -> io::Result<(String, OwnedFd)> {
     let text = now.to_string();
     let digits: String = text.chars().take(19).map(|c| if c.is_ascii_digit() { c } else { '_' }).collect();

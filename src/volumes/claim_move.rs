@@ -1,11 +1,11 @@
 //! Moves claims of earlier versions at the daemon's start. Up to version 0.1 all sources had their claims in
-//! one place, where only the file source's are now. On a node with one source, other than the file source,
-//! all of them belong to that source, also unused ones (of a drained node) and those that several pods share:
-//! they are moved, once. With several sources their owner is unknown; then the pods that use a claim decide,
-//! see [`super::claim_use`].
+//! one place, where only the file source's are now. On a node with a single source that is not the file source,
+//! all of them belong to that source, including unused ones (of a drained node) and shared ones: they are
+//! moved, once. With several sources their owner is unknown; then the pods that use a claim decide, see
+//! [`super::claim_use`].
 //!
-//! Never here: an end of the daemon. A claim that cannot be moved waits and is tried again: by a thread until
-//! all are moved, and by each set-up of a claim.
+//! Never here: ending the daemon. A claim that cannot be moved waits and is tried again: by a thread until all
+//! are moved, and by each set-up of a claim.
 
 use std::fs::DirBuilder;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,8 +23,8 @@ use crate::base::{durable, limits};
 use crate::layout;
 use crate::pod::Source;
 
-/// Marker in the directory of claims: sources have separate places there. From then on a claim's place tells
-/// its source, also when the node's sources change.
+/// Marker in the directory of claims: sources have separate places there. From then on a claim's place shows
+/// its source, even when the node's sources change.
 const MARK: &str = ".by-source";
 
 /// State of the move.
@@ -32,9 +32,9 @@ const MARK: &str = ".by-source";
 enum State {
     /// Not tried yet.
     Due,
-    /// Some claims are in their old place: they would begin empty although they have data.
+    /// Some claims are in their old place: they would start empty although they have data.
     Left(String),
-    /// All claims are in their place, but the marker is missing: the next daemon would look again.
+    /// All claims are in place, but the marker is missing: the next daemon has to look again.
     Unmarked(String),
     /// All moved, and marked.
     Separate,
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// Receives what is wrong with the move; `None` once it is complete.
+/// Receives the problem with the move; `None` once it is complete.
 pub type Tell = Box<dyn Fn(Option<String>) + Send + Sync>;
 
 /// The claims of this node, set up one at a time.
@@ -67,7 +67,7 @@ impl fmt::Debug for Claims {
 }
 
 impl Claims {
-    /// Claims below this root directory, of a node with these sources. No file is touched yet. `tell` may
+    /// Claims below this root directory, for a node with these sources. No file is touched yet. `tell` may
     /// block.
     #[must_use]
     pub fn new(root: PathBuf, sources: Vec<Source>, tell: Tell) -> Claims {
@@ -96,7 +96,7 @@ impl Claims {
     }
 
     /// Lets one caller at a time set up claims: of two pods that want a claim exclusively, one must be first.
-    /// First tries to move the claims that are left.
+    /// First tries to move the remaining claims.
     pub(super) fn lock(&self) -> Guard<'_> {
         Guard(self.try_move())
     }
@@ -118,7 +118,7 @@ impl Claims {
 pub(super) struct Guard<'a>(MutexGuard<'a, State>);
 
 impl Guard<'_> {
-    /// Why claims of an earlier version are in their old place, if some are.
+    /// Why claims of an earlier version are still in their old place, if some are.
     pub(super) fn left(&self) -> Option<&str> {
         match &*self.0 {
             State::Left(why) => Some(why),
@@ -176,7 +176,7 @@ pub(super) fn begin(root: &Path) -> io::Result<()> {
     let storage = root.join(layout::LOCAL_STORAGE);
     match DirBuilder::new().mode(PRIVATE).create(&storage) {
         Ok(()) => durable::write(&storage.join(MARK), b"").inspect_err(|_| {
-            // So that the next call begins again.
+            // The next call begins again.
             let _ = std::fs::remove_dir(&storage);
         }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -185,7 +185,7 @@ pub(super) fn begin(root: &Path) -> io::Result<()> {
 }
 
 /// Moves all namespaces; of namespaces that exist already, the claims that do not. A claim that cannot be
-/// moved (because of a mount, say) does not stop the others; the first error is returned.
+/// moved (for example because of a mount) does not stop the others; the first error is returned.
 fn move_all(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     let mut result = Ok(());
     for namespace in walk::names(from)?.iter().filter(|name| !name.starts_with('.')) {
@@ -243,7 +243,7 @@ mod tests {
         put("default/shared/data", "shared");
         put("default/moved/data", "left behind");
         put("team/drained/data", "drained");
-        // A start that was killed after some.
+        // A start that was killed after some claims.
         put(".http/default/moved/data", "moved");
         assert_eq!(separate(&root, &[]), None);
         assert_eq!(data("team/drained/data").as_deref(), Some("drained"), "nobody to give it to");
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(data(".http/team/drained/data").as_deref(), Some("drained"));
         assert_eq!(data(".http/default/moved/data").as_deref(), Some("moved"));
         assert_eq!(data("default/moved/data").as_deref(), Some("left behind"), "nothing is lost");
-        // What the file source's pods write from now on is theirs, also when the node has no such source later.
+        // Later files of the file source's pods belong to it, even when the node has no such source later.
         put("default/later/data", "file");
         assert_eq!(separate(&root, &[Source::Http]), None);
         assert_eq!(data("default/later/data").as_deref(), Some("file"));
@@ -284,7 +284,7 @@ mod tests {
         let storage = root.join("local-storage");
         fs::create_dir_all(storage.join("default/data")).unwrap();
         fs::create_dir_all(storage.join("team/data")).unwrap();
-        // A file is in the place of this source's claims.
+        // A file occupies the place of this source's claims.
         fs::write(storage.join(".http"), "").unwrap();
         let (tell, told) = crossbeam_channel::unbounded();
         let tell = Box::new(move |trouble| tell.send(trouble).unwrap());

@@ -3,7 +3,7 @@
 //! source together have a limit as well, those that are left of manifests that are gone among them: a size is its source's
 //! own word. That limit holds for the same part of the disk's inodes: empty files fill a disk, too.
 //!
-//! Never here: whether a pod that runs goes on.
+//! Never here: whether a running pod may go on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::runtime::progress::bytes;
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Round};
 
-/// What a pod is told whose claim holds more than its size: `used` and `size` in bytes, and `path` where it is known.
+/// The message for a pod whose claim is over its size: `used` and `size` in bytes, and `path` if known.
 #[must_use]
 pub fn over(name: &str, used: u64, size: u64, path: Option<&Path>) -> Option<String> {
     let at = path.map(|path| format!(" in {}", path.display())).unwrap_or_default();
@@ -75,23 +75,24 @@ pub fn of_source(root: &Path, source: Source, round: &mut Round) -> DiskUse {
     round.tree(&local.join(own))
 }
 
-/// Directories of namespaces that are directly there; those of other sources begin with a dot.
+/// Directories of namespaces at the top level; directories of other sources begin with a dot.
 fn namespaces(local: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(local).into_iter().flatten().flatten();
     let own = all.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     own.map(|entry| entry.path()).take(limits::NAMESPACES_COUNTED).collect()
 }
 
-/// A claim that a pod is to begin with.
+/// Bounds of a claim that a pod wants to start with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Its size, bytes, where that is a limit.
+    /// Its size, bytes, if it is a limit.
     pub size: Option<u64>,
-    /// What all of its source may hold together.
+    /// Bound for all claims of its source together.
     pub together: Most,
 }
 
-/// Counts what it holds, and all of its source, for a bounded time: what was counted until then has to do.
+/// Counts the claim, and all claims of its source, for a bounded time; an incomplete count is used as it is. Returns
+/// the message if a bound is exceeded.
 pub(super) fn look(name: &str, bounds: Bounds, source: Source, root: &Path, path: &Path) -> Option<String> {
     let round = || Round::until(Instant::now() + limits::CLAIM_LOOK, Arc::default());
     let own = bounds.size.and_then(|size| over(name, round().tree(path).bytes, size, Some(path)));

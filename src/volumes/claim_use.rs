@@ -1,8 +1,8 @@
-//! Which pod uses which claim: a link in the pod's directory, which is never followed. Its text is the
-//! claim's source, namespace and name.
+//! Which pod uses which claim: recorded as a link in the pod's directory, which is never followed. Its text
+//! is the claim's source, namespace and name.
 //!
 //! Up to version 0.1 all sources had their claims in one place, and the link's text was that place's path.
-//! Such a link is the only sign of the data's owner; see [`Use::adopt`].
+//! Such a link is the only evidence of the data's owner; see [`Use::adopt`].
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -35,7 +35,8 @@ impl Use<'_> {
         layout::claim_use(self.source, self.namespace, self.name)
     }
 
-    /// The place of all sources' claims of this name in earlier versions; the file source's are still there.
+    /// The place of all sources' claims of this name in earlier versions; it is still the file source's
+    /// place.
     fn former_place(&self) -> Result<PathBuf, String> {
         let parts = layout::claim(Source::File, self.namespace, self.name);
         layout::below(self.root, &parts).ok_or_else(|| format!("{:?} is no name", self.name))
@@ -60,15 +61,15 @@ impl Use<'_> {
         })
     }
 
-    /// Whether the data may be where an earlier version had them, so that the claim would begin empty.
+    /// Whether the data may still be in the place of an earlier version, so that the claim would start empty.
     pub(super) fn is_left(&self, root: &OwnedFd) -> bool {
         let is_there = |source| is_there(root, &layout::claim(source, self.namespace, self.name).join("/"));
         !is_there(self.source) && is_there(Source::File)
     }
 
-    /// Moves the data of this pod's claim from the former place, if its own link of an earlier version shows
-    /// that no other pod uses them. A claim whose pod is not on this node stays where it is. Answers with
-    /// what the operator has to know of a claim that begins empty beside data that may be its own.
+    /// Moves the data of this pod's claim from the former place, if its own link from an earlier version
+    /// shows that no other pod uses them. A claim whose pod is not on this node stays where it is. Returns a
+    /// note for the operator if the claim starts empty beside data that may belong to it.
     ///
     /// # Errors
     /// The data cannot be moved.

@@ -7,7 +7,7 @@ use super::mounts;
 use crate::base::limits;
 use crate::base::program::run;
 
-/// Directories of `mount`'s helpers, in `mount`'s order.
+/// Directories of `mount`'s helpers, in the order that `mount` uses.
 const HELPERS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
 
 /// Mounts an export.
@@ -32,7 +32,7 @@ pub(super) fn mount_nfs(
     run(command, limits::HELPER)
 }
 
-/// Arguments of `mount`, except the place.
+/// Arguments of `mount`, except the mount point.
 pub(crate) fn nfs_arguments(server: &str, export: &str, read_only: bool, options: &[String]) -> Vec<String> {
     let is_v6 = server.contains(':') && !server.starts_with('[');
     let server = if is_v6 { format!("[{server}]") } else { server.to_owned() };

@@ -1,7 +1,7 @@
-//! hostPath volumes of pods that may have only some paths of the host. A pod may write below an allowed path,
-//! and put links there for the next pod. So every part below it is opened by itself, and the target of a link
-//! must be allowed too. The result is bound by its descriptor to a place of the pod's own, and Docker mounts
-//! it from there: exchanging the path after the check changes nothing.
+//! hostPath volumes of pods that may use only some paths of the host. A pod may write below an allowed path,
+//! and put links there for the next pod. So every part below it is opened separately, and the target of a
+//! link must be allowed, too. The result is bound by its descriptor to a place of the pod's own, and Docker
+//! mounts it from there: replacing the path after the check has no effect.
 //!
 //! The allowed path itself belongs to the operator, and may lead through links.
 
@@ -38,7 +38,7 @@ pub(super) struct Wanted<'a> {
     pub allowed: &'a [AllowedPath],
 }
 
-/// How to make a part that does not exist.
+/// How to create a missing part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Directory,
@@ -59,10 +59,10 @@ impl Wanted<'_> {
         format!("hostPath {}: {why}", self.path)
     }
 
-    /// A handle of the path's target, which is made where the type says so.
+    /// A handle of the path's target, which is created if the type requires it.
     ///
     /// # Errors
-    /// It leads out of the allowed paths or is of another type, or an error of the system.
+    /// The path leads out of the allowed paths or has another type, or an error of the system.
     pub(super) fn open(&self) -> Result<OwnedFd, String> {
         let system = |error: io::Error| self.refused(&error.to_string());
         let no = || self.refused("is not allowed on this node");
@@ -187,7 +187,7 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), S
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
-            // A daemon that died may have left this out.
+            // A killed daemon may have skipped this.
             mounts::make_slave(&place).map_err(words).map_err(failed)?;
             return node.docker_sees(&place);
         }

@@ -18,7 +18,7 @@ use crate::pod::PodKey;
 use crate::pod::allocatable::Allocatable;
 use crate::policy::Policies;
 
-/// The node, as this room needs it.
+/// The parts of the node for this room.
 #[derive(Debug)]
 pub struct Node {
     root: PathBuf,
@@ -59,7 +59,7 @@ pub struct Settings {
     pub allocatable: Allocatable,
     /// Docker's socket.
     pub docker: Option<PathBuf>,
-    /// Policies of pods: which paths of the host they may have.
+    /// Policies of pods, including the allowed paths of the host.
     pub policies: Arc<Policies>,
     /// The claims of this node.
     pub claims: Arc<Claims>,
@@ -101,7 +101,7 @@ impl Volumes {
         }
     }
 
-    /// Returns true to try again.
+    /// Returns true if it has to be tried again.
     fn sweep_pod(&self, root: &Path, uid: &str, attempt: u32) -> bool {
         if !self.0.take(uid, &Use::Sweep) {
             return false;
@@ -129,8 +129,8 @@ impl Node {
         Ok(self.real_root.get_or_init(|| real).clone())
     }
 
-    /// Checks that Docker sees the mount at this place. It does when both are in one mount namespace, or when
-    /// mounts propagate from podkeeper's to Docker's. What cannot be determined counts as seen.
+    /// Checks that Docker sees the mount at this path. It does if both are in one mount namespace, or if
+    /// mounts propagate from podkeeper's to Docker's. If this cannot be determined, the check passes.
     pub(super) fn docker_sees(&self, place: &Path) -> Result<(), String> {
         let Some(socket) = self.docker.as_deref().filter(|_| !self.sees.load(Ordering::Relaxed)) else {
             return Ok(());
@@ -184,7 +184,7 @@ pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
 /// Receives the result of binding parts of volumes, from any thread.
 pub type Bound = Box<dyn FnOnce(Result<(), String>) + Send>;
 
-/// One worker's handle: its jobs are done one after the other.
+/// One worker's handle: its jobs run one after the other.
 pub struct PodVolumes {
     node: Arc<Node>,
     key: PodKey,
@@ -202,7 +202,7 @@ impl fmt::Debug for PodVolumes {
 struct Queue {
     jobs: VecDeque<Job>,
     runs: bool,
-    /// What is being done.
+    /// The current job.
     doing: Option<String>,
 }
 
@@ -242,8 +242,8 @@ impl PodVolumes {
         self.push(Job::Order(order));
     }
 
-    /// Binds the parts of volumes of one container, and reports whether all are bound. Of what was asked for it before
-    /// and is not begun nothing is heard any more.
+    /// Binds the parts of volumes of one container, and reports whether all are bound. Earlier requests for it that
+    /// have not begun are dropped without a report.
     pub fn sub_paths(&self, list: Vec<SubPath>, bound: Bound) {
         let container =
             |list: &[SubPath]| list.first().map(|part| (part.uid.clone(), part.container.clone()));
@@ -252,7 +252,7 @@ impl PodVolumes {
         self.push(Job::SubPaths(list, bound));
     }
 
-    /// What is being done now, in words.
+    /// The current job, as text.
     #[must_use]
     pub fn doing(&self) -> Option<String> {
         self.lock().doing.clone()
@@ -287,7 +287,7 @@ impl PodVolumes {
     }
 }
 
-/// The next job; with none left, the thread counts as ended.
+/// The next job; if there is none, the thread counts as ended.
 fn next(queue: &Mutex<Queue>) -> Option<Job> {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     let job = queue.jobs.pop_front();

@@ -3,10 +3,11 @@
 //! takes them down after the last, in a thread of its own that ends when it is done.
 //!
 //! The state is the kernel's mount table and the directories themselves, never a state file. Never here:
-//! deciding when; a recursive delete that crosses a mount or follows a link; a Secret's value on a disk.
+//! the time of an action; a recursive delete that crosses a mount or follows a link; a Secret's value on
+//! a disk.
 //!
 //! A worker orders *set up* before a sandbox is made, after objects changed, and once in each daemon; and
-//! *tear down* when no container of a UID runs and it is not the wanted one, or its pod has ended. Both
+//! *tear down* when no container of a UID runs and that UID is not the wanted one, or its pod has ended. Both
 //! determine the present state, so they may be ordered at any time, again, and after any death. The layout is
 //! the kubelet's, below `ROOT/pods/<uid>`:
 //!
@@ -19,10 +20,10 @@
 //!   `<source>:<namespace>/<claim>`, which is never followed. The data are in `ROOT/local-storage`, separate
 //!   for each source. Docker mounts that directory itself, so there is no mount to lose, and
 //!   `ReadWriteOncePod` is a look into the other pods' directories.
-//! - The files of an object that are in force are those of the link `..data`.
+//! The current files of an object are those behind the link `..data`.
 //!
-//! A create whose mounts have a `subPath` waits in the worker's thread until [`sub_path`] has bound the
-//! place. The place is compared with the present mount by device and inode, so that a restarted container
+//! A create whose mounts have a `subPath` waits in the worker's thread until [`sub_path`] has bound it.
+//! The bound place is compared with the current mount by device and inode, so that a restarted container
 //! sees new files.
 
 mod atomic;
@@ -53,7 +54,7 @@ use crate::pod::object::Objects;
 /// An order of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
-    /// Set up, or bring up to date, all volumes of a pod.
+    /// Set up all volumes of a pod, or update them.
     SetUp(SetUp),
     /// Take down and remove all volumes of a pod.
     TearDown {
@@ -80,29 +81,29 @@ pub enum Report {
         /// Volumes that could not be set up.
         failed: Vec<Failure>,
     },
-    /// Something to know of a volume that fails nothing.
+    /// A note on a volume that did not fail.
     Note {
         /// Pod UID.
         uid: String,
         volume: String,
-        /// What.
+        /// The note.
         note: Note,
     },
     /// A tear-down has ended.
     TornDown {
         /// Pod UID.
         uid: String,
-        /// Why some of it is left.
+        /// Why some volumes could not be removed.
         result: Result<(), String>,
     },
 }
 
-/// What is to be known of a volume that is set up.
+/// A note on a volume that was set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// A change of its ownership takes long; files so far.
+    /// The change of its ownership takes long; files so far.
     Slow(u64),
-    /// It is empty, though there are data that may be its own; what and where, for the operator.
+    /// It is empty, but there are data that may belong to it; with a message for the operator.
     BeginsEmpty(String),
 }
 
@@ -113,11 +114,11 @@ pub struct Failure {
     pub volume: String,
     /// The reason, in the kubelet's words.
     pub why: String,
-    /// Whether it has its old content, with which containers may go on.
+    /// Whether it has its old content, with which containers may run on.
     pub usable: bool,
 }
 
-/// A part of a volume for a container: bound to a place of its own before the container is made, because
+/// A part of a volume for a container: bound to its own path before the container is created, because
 /// Docker follows links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubPath {
@@ -127,7 +128,7 @@ pub struct SubPath {
     pub volume: String,
     /// Path of the volume on the host.
     pub base: PathBuf,
-    /// Relative, without `..`; missing directories are made.
+    /// Relative, without `..`; missing directories are created.
     pub path: String,
     /// Name of the container.
     pub container: String,
@@ -135,7 +136,7 @@ pub struct SubPath {
     pub index: usize,
 }
 
-/// Whether a pod's volumes are made of local objects.
+/// Whether some volume of the pod has files from local objects.
 #[must_use]
 pub fn use_objects(pod: &DesiredPod) -> bool {
     layout::volumes(pod).iter().any(|volume| {
@@ -149,16 +150,18 @@ pub fn use_objects(pod: &DesiredPod) -> bool {
     })
 }
 
-/// Removes all that is in a directory, which itself stays. No link is followed, and no mount crossed.
+/// Removes everything in a directory, but not the directory. No link is followed, and no mount crossed.
 ///
 /// # Errors
-/// It is no directory, something is mounted in it, or another error of the system. What was removed until then is gone.
+/// It is not a directory, something is mounted in it, or another error of the system. Entries that were removed before
+/// the error are gone.
 pub fn empty(directory: &Path) -> io::Result<()> {
     walk::empty(rustix::fs::open(directory, walk::DIRECTORY, Mode::empty())?)
 }
 
-/// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files makes
-/// these places, for they cannot be made later (upstream `pkg/volume/util/nested_volumes.go`).
+/// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files
+/// creates these mount points, because they cannot be created later (upstream
+/// `pkg/volume/util/nested_volumes.go`).
 #[must_use]
 pub fn nested(pod: &DesiredPod, volume: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Mounts in the kernel: the mount table alone says what is mounted, never a manifest. Reading it is pure;
+//! Mounts in the kernel: only the mount table shows what is mounted, never a manifest. Reading it is pure;
 //! mounting and unmounting are I/O.
 
 use std::ffi::CString;
@@ -41,7 +41,7 @@ fn line(line: &[u8]) -> Option<Mounted> {
     })
 }
 
-/// `\040` is a blank.
+/// `\040` is a space.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -62,8 +62,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The present mounts. The kernel may change the table between two reads of it: it counts when two reads
-/// agree.
+/// The present mounts. The kernel may change the table between two reads of it, so two reads must agree.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -94,7 +93,7 @@ pub fn at<'t>(table: &'t [Mounted], place: &Path) -> Option<&'t Mounted> {
     table.iter().rev().find(|mounted| mounted.at == place)
 }
 
-/// Mounts a tmpfs of at most `size` bytes; kept out of swap where the kernel can.
+/// Mounts a tmpfs of at most `size` bytes; kept out of swap if the kernel supports that.
 ///
 /// # Errors
 /// An error of the system.
@@ -129,7 +128,7 @@ pub fn huge_pages(target: &OwnedFd, page: u64, size: Option<u64>) -> io::Result<
     Ok(mount("nodev", target.as_str(), "hugetlbfs", MountFlags::empty(), options.as_c_str())?)
 }
 
-/// Binds a handle to another place.
+/// Binds a handle to another path.
 ///
 /// # Errors
 /// An error of the system.
@@ -137,7 +136,7 @@ pub fn bind(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// Binds a handle to another place, with the mounts below it.
+/// Binds a handle to another path, with the mounts below it.
 ///
 /// # Errors
 /// An error of the system.
@@ -145,7 +144,7 @@ pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind_recursive(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// Stops mounts and unmounts at a bound place from propagating to its origin; the other direction still
+/// Stops mounts and unmounts at a bind mount from propagating to its origin; the other direction still
 /// works. Without this, taking down a pod's directory would unmount the host's own file systems.
 ///
 /// # Errors
@@ -155,7 +154,7 @@ pub fn make_slave(at: &Path) -> io::Result<()> {
     Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
 }
 
-/// Unmounts this place, and all below it.
+/// Unmounts this path, and all mounts below it.
 ///
 /// # Errors
 /// A mount is in use, or an error of the system.
@@ -166,10 +165,10 @@ pub fn end_all(place: &Path) -> io::Result<()> {
     end(place)
 }
 
-/// Unmounts this place; without a mount there it succeeds.
+/// Unmounts this path; succeeds if there is no mount.
 ///
 /// # Errors
-/// It is in use, or an error of the system.
+/// The mount is in use, or an error of the system.
 pub fn end(at: &Path) -> io::Result<()> {
     match unmount(at.as_os_str().as_bytes(), UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),

@@ -1,5 +1,5 @@
 //! The files of configMap, secret, downwardAPI and projected volumes (upstream
-//! `pkg/volume/{configmap,secret,downwardapi,projected}/`). Pure: the content, not the place.
+//! `pkg/volume/{configmap,secret,downwardapi,projected}/`). Pure: content only, no paths on the host.
 //!
 //! Contents may be secret: this file prints none of them.
 
@@ -13,7 +13,7 @@ use crate::layout::{self, Kind};
 use crate::pod::downward::{self, Facts};
 use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 
-/// Mode of files whose volume gives none.
+/// Mode of files if the volume sets none.
 const DEFAULT_MODE: i32 = 0o644;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl fmt::Debug for PayloadFile {
 /// Files by path: relative, clean, no `..`; no file's path goes through another file.
 pub type Payload = BTreeMap<String, PayloadFile>;
 
-/// The files of a volume. `None`: podkeeper writes no files for this kind.
+/// The files of a volume. Returns `None` for a kind without files from podkeeper.
 ///
 /// # Errors
 /// A required object, key, field or resource is missing, or a path is invalid; in the kubelet's words.
@@ -76,7 +76,7 @@ pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Op
     Ok(Some(files))
 }
 
-/// Mode and owner for files that have none of their own.
+/// Mode and owner for files without their own.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     mode: Option<i32>,
@@ -169,7 +169,7 @@ fn no_file_is_a_directory(files: &Payload) -> Result<(), String> {
     Ok(())
 }
 
-/// Keys and values; `binaryData` of a ConfigMap too.
+/// Keys and values, including `binaryData` of a ConfigMap.
 fn entries(object: &LocalObject) -> Vec<(&str, &[u8])> {
     match &object.content {
         Content::ConfigMap { data, binary } => {

@@ -1,8 +1,8 @@
 //! Sets up a pod's volumes on the host. Every step determines the present state, so that a daemon killed at
 //! any point, or a machine that lost its tmpfs, reaches the same end state.
 //!
-//! Never here: deciding when; access by path below a directory that a container may write to (only by
-//! descriptor).
+//! Never here: the time of an action; access by path below a directory that a container may write to
+//! (only by descriptor).
 
 mod claims;
 
@@ -30,11 +30,11 @@ use crate::pod::qos;
 
 /// Mode of a directory for root alone.
 pub(super) const PRIVATE: u32 = 0o750;
-/// Policy by which a volume whose root has the right group is not changed.
+/// Policy under which a volume whose root has the right group is not changed.
 const ON_MISMATCH: &str = "OnRootMismatch";
 
-/// Sets up every volume of a pod; a volume that fails does not stop the others. `note` takes, with the volume's
-/// name, what is to be known besides.
+/// Sets up every volume of a pod; a volume that fails does not stop the others. `note` gets notes, with the
+/// volume's name.
 pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) -> Vec<Failure> {
     let mut failed = Vec::new();
     for volume in layout::volumes(&order.pod) {
@@ -50,7 +50,7 @@ pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) 
 /// Why a volume could not be set up.
 struct Trouble {
     why: String,
-    /// Whether it has its old content, with which containers may go on.
+    /// Whether it has its old content, with which containers may run on.
     usable: bool,
 }
 
@@ -87,7 +87,7 @@ impl One<'_> {
         }
     }
 
-    /// The volume's own directory, made when it is missing.
+    /// The volume's own directory, created if missing.
     fn directory(&self, mode: u32) -> Result<(OwnedFd, PathBuf), Trouble> {
         let plugin = Kind::of(self.volume).plugin().unwrap_or_default();
         let parts = [layout::VOLUMES, plugin];
@@ -109,7 +109,7 @@ impl One<'_> {
         Ok((made, path))
     }
 
-    /// The marker of a volume that was set up completely: it is not set up again in this pod's life.
+    /// The marker of a volume that was set up completely: it is not set up again for this pod.
     fn ready(&self, plugin: &str, name: &str) -> Result<Ready, Trouble> {
         let (at, path) = self.pod_directory(&[layout::PLUGINS, plugin, name])?;
         Ok(Ready { at, path })
@@ -161,7 +161,7 @@ impl One<'_> {
         };
         match medium {
             "" => {
-                // A death may have come between making it and this.
+                // A daemon may have been killed between creating it and this.
                 let mode = Mode::from_raw_mode(given.unwrap_or(0o777));
                 fchmod(&open()?, mode).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
             }
@@ -275,7 +275,7 @@ impl One<'_> {
         Ok(())
     }
 
-    /// Makes the mount points of other volumes inside this one: they cannot be made later.
+    /// Creates the mount points of other volumes inside this one: they cannot be created later.
     fn mount_points(&self, dir: &OwnedFd) -> io::Result<()> {
         for point in super::nested(self.pod, &self.volume.name) {
             let parts: Vec<&str> = point.split('/').collect();
@@ -290,7 +290,7 @@ impl One<'_> {
         Ok(())
     }
 
-    /// A hostPath of a pod that may have only some paths.
+    /// Binds a hostPath of a pod that may use only some paths.
     fn guarded(&self, spec: &HostPathVolumeSource) -> Result<(), String> {
         let name = self.volume.name.as_str();
         let writes = |c: &Container| {
@@ -339,7 +339,7 @@ impl Ready {
     }
 }
 
-/// Checks the type of the path; makes it where the type says so, and where the kubelet leaves that to Docker.
+/// Checks the type of the path; creates it if the type requires it, and if the kubelet leaves that to Docker.
 fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
     if path.split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{path}`: must not contain '..'"));
@@ -363,7 +363,7 @@ fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
         }
         "Directory" => is(FileType::Directory, "a directory"),
         "FileOrCreate" if found.is_none() => {
-            // Its parent directory is not made.
+            // Its parent directory is not created.
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o644);
             let made = rustix::fs::open(path, flags, mode).and_then(|made| fchmod(&made, mode));

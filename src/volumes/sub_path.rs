@@ -1,8 +1,8 @@
 //! Parts of volumes (upstream `pkg/volume/util/subpath/subpath_linux.go`). A container may write to its
-//! volume meanwhile, and put links there that lead anywhere. So every part of the path is opened by itself, a
-//! link is read and walked like a path, and the walk never leaves the volume (kubernetes/kubernetes#56625,
-//! CVE-2017-1002101, CVE-2021-25741). The result is bound by its descriptor, so that exchanging the path
-//! afterwards changes nothing.
+//! volume meanwhile, and create links to anywhere. So every part of the path is opened separately, a link is
+//! read and walked like a path, and the walk never leaves the volume (kubernetes/kubernetes#56625,
+//! CVE-2017-1002101, CVE-2021-25741). The result is bound by its descriptor, so that replacing the path
+//! afterwards has no effect.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,10 +18,10 @@ use super::{SubPath, mounts};
 use crate::base::limits;
 use crate::layout;
 
-/// Mode of a file that serves as mount point.
+/// Mode of a file that is a mount point.
 const TARGET_FILE: u32 = 0o640;
 
-/// Binds a part of a volume to its place.
+/// Binds a part of a volume to its mount point.
 ///
 /// # Errors
 /// The kubelet's message for the container, and the reason, which the kubelet only logs.
@@ -50,11 +50,11 @@ pub(super) enum Step {
     Open,
 }
 
-/// A handle of the path's target inside `base`. Missing directories are made.
+/// A handle of the path's target inside `base`. Missing directories are created.
 pub(super) fn resolve(base: &Path, path: &str) -> Result<OwnedFd, (Step, io::Error)> {
     let open = |error: Errno| (Step::Open, error.into());
     let outside = || (Step::Open, io::Error::other("it leads out of the volume"));
-    // The base itself belongs to the operator: a hostPath may be a link.
+    // The base itself is the operator's choice: a hostPath may be a link.
     let base = rustix::fs::open(base, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(open)?;
     let mode = fstat(&base).map_err(open)?.st_mode & 0o7777;
     let mut way = vec![base];
@@ -122,7 +122,7 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
     let place = layout::sub_path(&root, uid, volume, container, *index).ok_or("a name is none")?;
     let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
     let table = mounts::table().map_err(words)?;
-    // Bound before: to the present target, or to the one before the volume's files changed.
+    // It was bound before: to the current target, or to the one before the volume's files changed.
     for _ in table.iter().filter(|mounted| mounted.at == place) {
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {

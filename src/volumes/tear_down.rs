@@ -1,5 +1,5 @@
-//! Takes a pod's volumes down. The kernel tells the mounts and the disk the directories: no manifest is
-//! needed or trusted.
+//! Takes a pod's volumes down. Mounts are read from the kernel, and directories from the disk: no manifest
+//! is needed or trusted.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,11 +12,11 @@ use super::walk::{self, DIRECTORY};
 use super::{helper, mounts};
 use crate::layout;
 
-/// Unmounts and removes this room's entries below the pod's directory; then the directory itself, when it is
+/// Unmounts and removes this room's entries below the pod's directory; then the directory itself, if it is
 /// empty. `root` must not go through links.
 ///
 /// # Errors
-/// A volume is in use, or an error of the system. The rest stays as it is, and may be tried again.
+/// A volume is in use, or an error of the system. Everything else stays as it is, and may be tried again.
 pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
     let Some(path) = layout::pod_dir(root, uid) else { return Ok(()) };
     let Some((pods, pod)) = open(root, uid).map_err(|error| format!("{}: {error}", path.display()))? else {
@@ -30,7 +30,7 @@ pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
     sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
     volumes(&pod).map_err(failed(layout::VOLUMES))?;
     walk::remove(&pod, layout::PLUGINS).map_err(failed(layout::PLUGINS))?;
-    // Other rooms may have files in it.
+    // Other rooms may have files in the directory.
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
 }
@@ -67,7 +67,7 @@ fn unmount_all(path: &Path) -> Result<(), String> {
     let all = table()?;
     let bound = path.join(layout::VOLUMES).join(layout::HOST_PATH);
     for mounted in mounts::below(&all, &bound) {
-        // A daemon that died just after binding has left this out.
+        // A daemon that was killed just after binding has skipped this.
         if let Err(error) = mounts::make_slave(&mounted.at) {
             return Err(format!("{} cannot be set apart: {error}", mounted.at.display()));
         }
@@ -111,7 +111,7 @@ fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
     rmdir(pod, layout::SUB_PATHS)
 }
 
-/// Removes each kind as it was made: a directory that may hold other data is only removed when it is empty.
+/// Removes each kind as it was created: a directory that may hold other data is only removed if it is empty.
 fn volumes(pod: &OwnedFd) -> io::Result<()> {
     let Some(all) = walk::open_below(pod.as_fd(), &[layout::VOLUMES])? else { return Ok(()) };
     for plugin in walk::names(&all)? {
@@ -135,10 +135,10 @@ fn rmdir(at: &OwnedFd, name: &str) -> io::Result<()> {
     walk::gone(unlinkat(at, name, AtFlags::REMOVEDIR))
 }
 
-/// The other pod whose directory has a link of this claim with one of these texts.
+/// Another pod whose directory has a link for this claim with one of these texts.
 ///
 /// # Errors
-/// A pod's directory cannot be read: then it is unknown whether there is one.
+/// A pod's directory cannot be read: then it is unknown whether there is such a pod.
 pub(super) fn user_of(root: &Path, but: &str, claim: &str, words: &[&[u8]]) -> io::Result<Option<String>> {
     let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let Some(pods) = walk::open_below(at.as_fd(), &["pods"])? else { return Ok(None) };
@@ -159,7 +159,7 @@ pub(super) fn user_of(root: &Path, but: &str, claim: &str, words: &[&[u8]]) -> i
     Ok(None)
 }
 
-/// UIDs of all pods that have a directory.
+/// UIDs of all pods with a directory.
 pub(super) fn pods(root: &Path) -> Vec<String> {
     let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let pods = at.map_err(io::Error::from).and_then(|at| walk::open_below(at.as_fd(), &["pods"]));

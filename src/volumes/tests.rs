@@ -49,7 +49,7 @@ fn mount_points_inside_a_volume() {
     assert_eq!(found, ["deep/er", "run"]);
 }
 
-/// Parts that an attacker would try.
+/// Path parts that an attacker would try.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("..".to_owned()),
@@ -68,7 +68,7 @@ fn paths() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Any path that is written leads to a place inside.
+    /// Any path in a manifest leads to a place inside.
     #[test]
     fn no_path_of_a_manifest_leads_out(path in paths(), uid in paths(), name in paths(), index in 0_usize..9) {
         if let Ok(parts) = layout::inside(&path) {
@@ -89,7 +89,7 @@ proptest! {
         }
     }
 
-    /// Volumes and mounts of any kind lead inside too.
+    /// Volumes and mounts of any kind lead to places inside, too.
     #[test]
     fn no_volume_lies_outside(name in paths(), claim in paths(), sub in paths(), expression in any::<bool>()) {
         let mut pod = pod("{containers: [{name: a}]}");

@@ -15,12 +15,12 @@ use crate::base::limits;
 pub(super) use crate::base::walk::{DIRECTORY, HANDLE};
 use crate::base::walk::{Visit, enter, walk};
 
-/// Removes what it visits. A pod may have made very many directories, beside one another or within one another: few names
-/// are remembered at a time, and what is deep is brought up.
+/// Removes what it visits. A pod may have created very many directories, beside or inside one another: only few names
+/// are remembered at a time, and deep directories are moved up.
 struct Remover {
-    /// What the names of directories that were brought up begin with: nobody can have foreseen it.
+    /// The prefix of the new names of moved directories, which cannot be predicted.
     unique: u64,
-    /// Directories that were brought up.
+    /// Number of moved directories.
     moved: u64,
 }
 
@@ -42,7 +42,7 @@ impl Visit for Remover {
         let to = format!(".podkeeper-removed-{:016x}-{}", self.unique, self.moved);
         match renameat(at, name, top, to.as_str()) {
             Ok(()) => Ok(true),
-            // It is gone, or a mount, which is told when it is entered.
+            // It is gone, or a mount, which is reported when it is entered.
             Err(Errno::NOENT | Errno::BUSY) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -72,7 +72,7 @@ pub(super) fn gone(result: Result<(), Errno>) -> io::Result<()> {
 /// Removes any entry of this name, with all its content.
 ///
 /// # Errors
-/// It has a mount in it, or an error of the system. Entries removed until then are gone.
+/// It has a mount in it, or an error of the system. Entries that were removed before the error are gone.
 pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     match unlinkat(parent, name, AtFlags::empty()) {
         // `unlink`'s errors for a directory: the first is Linux's, the second the standard's.
@@ -88,10 +88,10 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     Remover::new().left(parent, &name)
 }
 
-/// Removes all that is in a directory.
+/// Removes everything in a directory.
 ///
 /// # Errors
-/// As of [`remove`].
+/// As for [`remove`].
 pub(super) fn empty(top: OwnedFd) -> io::Result<()> {
     walk(top, &mut Remover::new())
 }
@@ -104,7 +104,7 @@ pub(super) struct Ownership<'a> {
     pub read_only: bool,
     /// Whether to skip a volume whose root has the right group (`OnRootMismatch`).
     pub only_on_mismatch: bool,
-    /// Called when it takes long, with the count of files so far.
+    /// Called when the walk takes long, with the number of files so far.
     pub slow: &'a mut dyn FnMut(u64),
 }
 
@@ -119,10 +119,10 @@ impl Ownership<'_> {
     }
 }
 
-/// Gives a volume to a group: children first, so that an interrupted walk has not changed its root.
+/// Gives a volume to a group: children first, so that an interrupted walk leaves its root unchanged.
 ///
 /// # Errors
-/// An error of the system, or other programs make and change files in it faster than the walk can change them
+/// An error of the system, or other programs create and change files in it faster than the walk
 /// ([`limits::OWNERSHIP_CHANGED`]). Changes until then stay.
 pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
     own_within(top, ownership, limits::OWNERSHIP_SLOW, limits::OWNERSHIP_CHANGED)
@@ -141,8 +141,8 @@ fn own_within(top: OwnedFd, ownership: Ownership<'_>, slow: Duration, most: u64)
     walk(top, &mut owner)
 }
 
-/// The time on this directory's file system: files' change times are in that clock. `None` on a read-only
-/// file system; where only the time is unknown, every file counts as changed.
+/// The time on this directory's file system: files' change times use that clock. `None` on a read-only
+/// file system; if only the time is unknown, every file counts as changed.
 fn time_of(directory: &OwnedFd) -> io::Result<Option<(i64, i64)>> {
     let mode = Mode::from_raw_mode(fstat(directory)?.st_mode & 0o7777);
     match fchmod(directory, mode) {
@@ -162,7 +162,7 @@ fn changed(stat: &Stat) -> (i64, i64) {
     (i64::try_from(stat.st_ctime).unwrap_or(i64::MAX), i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
 }
 
-/// Counts files that were made or changed since a walk began; other programs could make them without end.
+/// Counts files that were created or changed since a walk began; other programs could create them without end.
 struct Changes {
     since: Option<(i64, i64)>,
     count: u64,
@@ -203,7 +203,7 @@ struct Owner<'a> {
     /// Elapsed time of the next `slow` message.
     next: Duration,
     changes: Changes,
-    /// Bytes of names of directories that were found and not left.
+    /// Bytes of the names of directories that were found and not left yet.
     names: usize,
 }
 
@@ -232,7 +232,7 @@ impl Owner<'_> {
     }
 }
 
-/// The path of a descriptor, which works for handles too.
+/// The path of a descriptor, which also works for handles.
 pub(super) fn by_descriptor(found: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", found.as_raw_fd())
 }
@@ -259,7 +259,7 @@ impl Visit for Owner<'_> {
         self.names = self.names.saturating_sub(limits::WALK_NAME.saturating_add(name.count_bytes()));
         Ok(())
     }
-    /// Another mount stays as it is.
+    /// Leaves another mount as it is.
     fn mount(&mut self, _: &CStr) -> io::Result<()> {
         Ok(())
     }
@@ -281,7 +281,7 @@ pub(super) fn open_below(at: BorrowedFd<'_>, parts: &[&str]) -> io::Result<Optio
     Ok(Some(here))
 }
 
-/// Makes a path below a directory, part by part, without following a link; new directories get `mode`.
+/// Creates a path below a directory, part by part, without following a link; new directories get `mode`.
 ///
 /// # Errors
 /// A part is a link or not a directory, or an error of the system.

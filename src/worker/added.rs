@@ -1,6 +1,6 @@
-//! A container that is added to a running pod: for `podkeeper debug`, and for the API's `ephemeralcontainers`. It is made
-//! with labels by which the daemon takes it over: shown in the status, never started again, stopped and removed with its
-//! pod.
+//! A container that is added to a running pod: for `podkeeper debug`, and for the API's `ephemeralcontainers`. It is
+//! created with labels by which the daemon takes it over: shown in the status, never started again, stopped and removed
+//! with its pod.
 //!
 //! Never here: a container that its source's policy does not allow.
 
@@ -23,7 +23,7 @@ use crate::policy::{PolicyView, Refusal};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerSummary, DockerState, HostDetail, RefusalKind, Reply, labels, names};
 
-/// What is added, and to what.
+/// The container to add, and its place.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     pub pod: &'a Pod,
@@ -32,18 +32,18 @@ pub struct Wanted<'a> {
     pub target: Option<&'a str>,
     /// Root directory of the daemon; empty when it is not known.
     pub root_dir: &'a str,
-    /// What pods of each source may do.
+    /// The policy of each source's pods.
     pub policies: &'a BTreeMap<String, PolicyView>,
-    /// The source of who asks; `None` for who is root of the node. It may be another one than the pod's: both must allow
-    /// what is added.
+    /// The source of the requester; `None` if that is the node's root. It may differ from the pod's source: both must
+    /// allow the container.
     pub asked_by: Option<Source>,
 }
 
-/// Makes the container, and returns its id: it is not started. `bring` is asked for the image before it is used, and told
-/// whether Docker has it.
+/// Creates the container, and returns its id; it is not started. `bring` is called for the image before it is used,
+/// with whether Docker has it.
 ///
 /// # Errors
-/// The pod does not run, may not have the container, or Docker refused; for a user.
+/// The pod does not run, may not have the container, or Docker refused; as a text for the user.
 pub fn make(
     docker: &Docker,
     wanted: &Wanted<'_>,
@@ -84,7 +84,7 @@ pub fn make(
 /// Why a container is not added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotAdded {
-    /// What pods of a source may do forbids it.
+    /// The policy of a source forbids it.
     Forbidden(String),
     /// Anything else.
     Failed(String),
@@ -104,7 +104,7 @@ impl From<String> for NotAdded {
     }
 }
 
-/// Name and UID of a pod.
+/// The name and UID of a pod.
 #[must_use]
 pub fn identity(pod: &Pod) -> (PodKey, String) {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -112,8 +112,8 @@ pub fn identity(pod: &Pod) -> (PodKey, String) {
     (PodKey { namespace, name: text(&pod.metadata.name) }, text(&pod.metadata.uid))
 }
 
-/// The pod's newest sandbox that runs. Of the daemon with this root directory: another one on the same Docker may
-/// have a pod of that name and UID.
+/// The pod's newest running sandbox. It must belong to the daemon with this root directory: another daemon on the same
+/// Docker may have a pod of the same name and UID.
 ///
 /// # Errors
 /// The pod does not run, or Docker does not answer.
@@ -133,20 +133,20 @@ pub fn sandbox(docker: &Docker, key: &PodKey, uid: &str, root_dir: &str) -> Resu
     running.max_by_key(attempt).ok_or_else(|| format!("pod {} does not run", key.name))
 }
 
-/// The number of a sandbox among those of its pod, when its labels tell it.
+/// The number of a sandbox among those of its pod, if its labels have it.
 #[must_use]
 pub fn attempt(sandbox: &ContainerSummary) -> Option<u32> {
     sandbox.labels.get(labels::SANDBOX_ATTEMPT)?.parse().ok()
 }
 
-/// Where the pod's hosts file is, if there is one.
+/// The path of the pod's hosts file, if it has one.
 fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
     let root = sandbox.labels.get(labels::ROOT_DIR)?;
     let path = files::path(Path::new(root), uid, layout::HOSTS);
     path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 
-/// The cgroup of the pod, and what else its sandbox knows of.
+/// The pod's cgroup, and other settings from its sandbox.
 fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
     let detail = docker.call(&Call::Inspect { id: sandbox.id.clone() }).and_then(Reply::container);
     let detail = detail.map_err(|error| error.to_string())?;
@@ -155,8 +155,8 @@ fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
     Ok(Place { cgroup_parent, pids_limit, log_driver })
 }
 
-/// The pod with the container in it, without others that were added to it: they were judged before. `labels` are those of
-/// its sandbox.
+/// The pod with the container in it, without earlier added ones: they were judged before. `labels` are those of its
+/// sandbox.
 #[must_use]
 pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &EphemeralContainer) -> DesiredPod {
     let (key, uid) = identity(pod);
@@ -178,11 +178,11 @@ pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &Ephemer
     }
 }
 
-/// Whether a pod may have such a container: by what pods of its source may do, and by what those may of the source that asks
-/// for it, where only that counts which the container brings.
+/// Whether a pod may have such a container, by the policy of its own source, and by that of the requesting source, for
+/// which only violations that the container adds count.
 ///
 /// # Errors
-/// It may not, and why.
+/// The pod may not have it, and why.
 pub fn judge(
     pod: &DesiredPod,
     policies: &BTreeMap<String, PolicyView>,
@@ -199,7 +199,7 @@ pub fn judge(
     refused(asking, brought)
 }
 
-/// What pods of a source may not do of this.
+/// The violations of a source's policy.
 fn refusals(
     pod: &DesiredPod,
     spec: &PodSpec,
@@ -225,7 +225,8 @@ fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), NotAdded> {
     Err(NotAdded::Forbidden(why))
 }
 
-/// As whom it runs, by the pod, its own context and its image, which is brought first. Where its image has a say, the image that was asked is the one to be used, by its id: the tag may be moved meanwhile.
+/// The user that the container runs as, by the pod, its own context and its image, which is brought first. If the image
+/// decides, the inspected image has to be used, by its id, because the tag may be moved meanwhile.
 fn whom(
     docker: &Docker,
     pod: &DesiredPod,

@@ -1,7 +1,7 @@
-//! How many containers are started at once, all pods together. Docker does no more work by being asked
-//! for more at a time, and on a small machine a hundred starts at boot would all run past their deadline.
-//! First come, first served. No thread blocks: a worker that must wait is woken through its mailbox. Starts that
-//! hang do not hold up the others until their deadline: while none ends, one place after the other is passed on.
+//! Limits how many containers of all pods are started at a time. Docker does no more work when it gets more
+//! requests at once, and on a small machine a hundred starts at boot would all miss their deadlines. First come,
+//! first served. No thread blocks: a worker that must wait is woken through its mailbox. Starts that hang do not
+//! delay the others until their deadline: while no start ends, one place after the other is passed on.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::mailbox::Mailbox;
 use crate::base::clock::Mono;
 use crate::base::limits;
 
-/// The gate. Clones are the same one.
+/// The gate. Clones share it.
 #[derive(Clone)]
 pub struct Gate {
     inner: Arc<Mutex<Inner>>,
@@ -26,10 +26,10 @@ struct Inner {
 /// The right to one start, given back when dropped.
 pub struct Permit {
     gate: Gate,
-    /// What [`Inner::moves`] was when it was last looked at, and when it was first seen so.
+    /// The last seen value of [`Inner::moves`], and when it was first seen.
     moves: u64,
     since: Mono,
-    /// Its place was passed on to another start.
+    /// The place was passed on to another start.
     passed_on: bool,
 }
 
@@ -41,7 +41,8 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A permit, or a place in the queue: then [`Mailbox::grant`] is called when it is this one's turn.
+    /// Returns a permit, or puts the worker into the queue: then [`Mailbox::grant`] is called when its turn
+    /// comes.
     pub fn enter(&self, mailbox: &Arc<Mailbox>, now: Mono) -> Option<Permit> {
         let mut inner = self.lock();
         match inner.free.checked_sub(1) {
@@ -83,8 +84,8 @@ impl Inner {
 }
 
 impl Permit {
-    /// Passes the place on when no start at all has ended for [`limits::STARTS_STUCK`]; a Docker that is only
-    /// slow ends some. Returns when to ask again; `None`: no more.
+    /// Passes the place on when no start at all has ended for [`limits::STARTS_STUCK`]; with a Docker that is
+    /// only slow, some starts end. Returns when to call again; `None`: not again.
     pub fn pass_on_if_stuck(&mut self, now: Mono) -> Option<Mono> {
         if self.passed_on {
             return None;
@@ -98,7 +99,7 @@ impl Permit {
             return Some(due);
         }
         self.passed_on = true;
-        // The next one is passed on after as long again.
+        // The next place is passed on after the same time again.
         inner.moves = inner.moves.wrapping_add(1);
         inner.pass_on();
         None
@@ -133,12 +134,12 @@ mod tests {
         for waiting in [&a, &b, &c] {
             assert!(gate.enter(waiting, BEGIN).is_none());
         }
-        // One that ends while it waits takes no turn.
+        // A worker that ends while it waits takes no turn.
         gate.leave(&b);
         drop(busy);
         let granted = [&a, &b, &c].map(|m| m.take_grants());
         assert_eq!(granted, [1, 0, 1]);
-        // The two that were granted give their turns back: all of them are free again.
+        // The two granted workers give their places back: all places are free again.
         drop([gate.permit(BEGIN), gate.permit(BEGIN)]);
         let again: Vec<Option<Permit>> =
             (0..=limits::STARTS_AT_ONCE).map(|_| gate.enter(&a, BEGIN)).collect();
@@ -154,7 +155,7 @@ mod tests {
         let waiting = [(); 3].map(|()| mailbox());
         assert!(waiting.iter().all(|m| gate.enter(m, BEGIN).is_none()));
         let at = |times: u32| BEGIN.after(limits::STARTS_STUCK * times);
-        // How many ask again, and how many places were passed on.
+        // The number of permits that ask again, and of places that were passed on.
         let mut look = |now: Mono| {
             let asking = hung.iter_mut().filter_map(|permit| permit.pass_on_if_stuck(now)).count();
             (asking, waiting.iter().map(|m| m.take_grants()).sum::<usize>())
@@ -162,7 +163,7 @@ mod tests {
         let all = limits::STARTS_AT_ONCE;
         assert_eq!(look(BEGIN), (all, 0));
         assert_eq!(look(at(1)), (all - 1, 1), "one, not all at once");
-        // That one is answered, and what it gives back serves the next two: no other place is needed.
+        // That start is answered, and its place serves the next two: no other place is needed.
         for _ in 0..2 {
             drop(gate.permit(at(1)));
             assert_eq!(look(at(1)), (all - 1, 1));
@@ -170,7 +171,8 @@ mod tests {
         drop(gate.permit(at(1)));
         assert_eq!(look(at(2)), (all - 1, 0), "one ended since");
         assert_eq!(look(at(3)), (all - 2, 0), "none ended since");
-        // Those that had passed theirs on give nothing back: in the end there are as many places as before.
+        // Permits that have passed their places on give nothing back: in the end there are as many places as
+        // before.
         drop(hung);
         let again: Vec<_> = (0..=all).map(|_| gate.enter(&waiting[0], at(4))).collect();
         assert_eq!(again.iter().flatten().count(), all);

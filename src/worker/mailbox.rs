@@ -1,4 +1,4 @@
-//! The mailbox of a worker between threads: a sender puts its message, wakes the worker, and never waits for it.
+//! The mailbox of a worker between threads: a sender adds its message, wakes the worker, and never waits for it.
 //! [`Slot`] decides which messages for the machine are kept and which replace others; some are for the thread itself.
 
 use std::io;
@@ -11,11 +11,11 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::machine::{Inbox, Slot};
 use crate::probe::prober::{News, ProbeListener};
 
-/// A mailbox: putting never blocks on the worker.
+/// A mailbox: adding a message never blocks on the worker.
 #[derive(Debug)]
 pub struct Mailbox {
     unread: Mutex<Unread>,
-    /// Turns at the gate that came and were not taken yet.
+    /// Number of turns at the gate that were granted and not taken yet.
     grants: AtomicUsize,
     wake: OwnedFd,
 }
@@ -24,21 +24,21 @@ pub struct Mailbox {
 struct Unread {
     /// For the machine.
     slot: Slot,
-    /// For the thread: whether the parts of volumes are there that the create of this number waits for. Bounded by the
+    /// For the thread: results for creates, by their numbers, that wait for parts of volumes. Bounded by the number of
     /// creates.
     bound: Vec<(u64, Result<(), String>)>,
-    /// For the thread: it is to end.
+    /// For the thread: it has to end.
     closed: bool,
 }
 
-/// What a worker reads at once.
+/// Everything unread.
 #[derive(Debug)]
 pub(super) struct Mail {
     /// For the machine.
     pub(super) inbox: Inbox,
-    /// What creates waited for, as [`Mailbox::bound`] was told.
+    /// Results of [`Mailbox::bound`].
     pub(super) bound: Vec<(u64, Result<(), String>)>,
-    /// The worker is to end.
+    /// The worker has to end.
     pub(super) closed: bool,
 }
 
@@ -46,7 +46,7 @@ impl Mailbox {
     /// An empty mailbox.
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// The system has no file descriptor left.
     pub fn new() -> io::Result<Mailbox> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Mailbox { unread: Mutex::default(), grants: AtomicUsize::new(0), wake })
@@ -57,7 +57,7 @@ impl Mailbox {
         self.change(|unread| change(&mut unread.slot));
     }
 
-    /// What the create of this number waited for is there, or why not.
+    /// The parts that the create of this number waited for are ready, or failed.
     pub(super) fn bound(&self, token: u64, result: Result<(), String>) {
         self.change(|unread| unread.bound.push((token, result)));
     }
@@ -72,13 +72,13 @@ impl Mailbox {
         self.wake();
     }
 
-    /// It is this worker's turn at the gate.
+    /// Grants this worker its turn at the gate.
     pub(super) fn grant(&self) {
         self.grants.fetch_add(1, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Turns that came since the last call.
+    /// Number of turns since the last call.
     pub(super) fn take_grants(&self) -> usize {
         self.grants.swap(0, Ordering::SeqCst)
     }

@@ -1,6 +1,6 @@
 //! The worker of a pod: one thread per pod identity carries out the decisions of its [`crate::machine::Machine`], and
-//! tells it the results. [`pulls`] pulls images, [`gate`] limits how many containers start at once, [`needs`] makes
-//! ready what a create needs on the node, [`added`] adds a container to a pod that runs.
+//! tells it the results. [`pulls`] pulls images, [`gate`] limits how many containers start at a time, [`needs`]
+//! prepares what a create needs on the node, [`added`] adds a container to a running pod.
 //!
 //! Never here: a decision about a pod; blocking on Docker.
 

@@ -1,5 +1,6 @@
-//! What of the node a create needs beside Docker, made or read by the worker's thread just before it is
-//! sent: seccomp profiles, devices. When a part is missing, the worker answers in Docker's place and sends nothing.
+//! Parts of a create that come from the node and not from Docker, made or read by the worker's thread just before
+//! the create is sent: seccomp profiles, devices. If a part is missing, the worker answers in Docker's place and
+//! sends nothing.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,10 +17,10 @@ use crate::runtime::{CreateBody, DockerError, Refusal};
 /// Directory of seccomp profiles below the root directory.
 const SECCOMP: &str = "seccomp";
 
-/// Completes a create, or says why it cannot be sent.
+/// Completes a create, or returns why it cannot be sent.
 ///
 /// # Errors
-/// A refusal that looks like Docker's, with the kubelet's words where it has some.
+/// A refusal like Docker's, in the kubelet's words if there are any.
 pub fn complete(body: &mut CreateBody, needs: &Needs, root_dir: &Path) -> Result<(), DockerError> {
     for device in &body.host_config.devices {
         look_at_device(&device.path_on_host).map_err(Refusal::not_sent)?;
@@ -36,7 +37,7 @@ pub fn complete(body: &mut CreateBody, needs: &Needs, root_dir: &Path) -> Result
     Ok(())
 }
 
-/// Docker finds out only at the start, and the container then counts as one that ran.
+/// Checks a device now: Docker would notice only at the start, and the container would then count as one that ran.
 fn look_at_device(path: &str) -> Result<(), String> {
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => Ok(()),

@@ -1,5 +1,5 @@
-//! What other threads learn of the node while pods run: a machine is told of it before each of its steps, and reads
-//! nothing by itself.
+//! Data about the node that other threads update while pods run: a machine gets the changes before each of its
+//! steps, and reads nothing by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,19 +8,19 @@ use crate::cgroup::Parents;
 use crate::image::grants::Grants;
 use crate::machine::NodeFacts;
 
-/// Where it is kept. None of it is ever held for longer than a copy takes.
+/// The shared cells of these data. Each is locked only for the time of a copy.
 #[derive(Debug, Clone)]
 pub struct NodeCells {
-    /// How cgroups of pods are named.
+    /// The naming of pods' cgroups.
     pub cgroups: Parents,
-    /// Docker mounts recursively read-only where that is asked for, as far as it said last.
+    /// Whether Docker can mount recursively read-only, by its last answer.
     pub recursive_mounts: Arc<AtomicBool>,
-    /// Whose secrets brought which image.
+    /// The secrets that brought each image.
     pub grants: Arc<Grants>,
 }
 
 impl NodeCells {
-    /// As it is now.
+    /// The current data.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         NodeFacts {
@@ -30,7 +30,7 @@ impl NodeCells {
         }
     }
 
-    /// What has changed since `told`, which is brought up to date.
+    /// The data if they have changed since `told`, which is updated.
     pub(super) fn news(&self, told: &mut NodeFacts) -> Option<NodeFacts> {
         let facts = self.facts();
         (facts != *told).then(|| {

@@ -1,10 +1,10 @@
-//! Image pulls: in turn, or several at once (`--serialize-image-pulls` of the kubelet), and the loading of
-//! the built-in sandbox image. A worker asks, and finds the answer in its mailbox.
+//! Image pulls: one at a time, or several (`--serialize-image-pulls` of the kubelet), and the loading of
+//! the built-in sandbox image. A worker sends a request, and gets the answer in its mailbox.
 //!
-//! Threads `pk-images` exist only while there is something to pull. A pull that hangs ends by the progress
-//! deadline, and holds up only the pods that wait for it or, in turn, behind it; so does one that hardly moves while
-//! others wait for its place. One that nobody waits for any more ends. Pods whose image is here
-//! wait for no pull of others, and not twice for a registry that does not answer.
+//! Threads `pk-images` exist only while there is something to pull. A pull that hangs ends at the progress deadline,
+//! and delays only the pods that wait for it or for its place; the same holds for a pull with almost no progress
+//! while others wait for its place. A pull that no pod waits for any more is ended. Pods whose image is on the node
+//! wait for no other pods' pulls, and not twice for a registry that does not answer.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -51,7 +51,7 @@ const GIVES_WAY: &str =
 /// Called with each image that a pod wants and Docker may not have.
 pub type OnMissing = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Asks for images. Clones share one queue.
+/// The queue of image pulls. Clones share it.
 #[derive(Clone)]
 pub struct Pulls {
     shared: Arc<Shared>,
@@ -76,7 +76,7 @@ struct Shared {
 }
 
 impl Pulls {
-    /// Nothing is pulled yet, and no thread runs. Pulls of sources `behind` others give way to theirs.
+    /// Creates the queue, without threads. Pulls of the sources `behind` others are stopped in favor of the others'.
     #[must_use]
     pub fn new(
         docker: Docker,
@@ -105,12 +105,12 @@ impl Pulls {
         }
     }
 
-    /// Registries that did not answer are asked again.
+    /// Makes registries that did not answer be asked again.
     pub fn ask_all_again(&self) {
         self.shared.registries().forget();
     }
 
-    /// Asks for an image; never blocks on a pull. The answer comes into the mailbox.
+    /// Requests an image; never blocks on a pull. The answer is put into the mailbox.
     pub fn ask(&self, request: PullRequest, answer: &Arc<Mailbox>) {
         if !request.builtin {
             self.missing(&request.image);
@@ -122,7 +122,7 @@ impl Pulls {
         self.shared.begin();
     }
 
-    /// A worker has ended: pulls that nobody else waits for end, too.
+    /// A worker has ended: ends the pulls that no other worker waits for.
     pub(super) fn leave(&self, mailbox: &Arc<Mailbox>) {
         let ended = Arc::as_ptr(mailbox);
         let stays = |answer: &Answer| {
@@ -131,7 +131,7 @@ impl Pulls {
         self.shared.queue().drop_unwanted(stays);
     }
 
-    /// A pod wants this image, Docker does not have it, and its policy forbids a pull.
+    /// Reports that a pod wants this image, Docker does not have it, and its policy forbids a pull.
     pub fn missing(&self, image: &str) {
         (self.shared.missing)(image);
         if self.shared.grants.is_unknown(image) {
@@ -139,8 +139,8 @@ impl Pulls {
         }
     }
 
-    /// For an image that is here, while it is unknown whether a secret brought it: an image that was loaded is
-    /// for every pod. Pods that wait for it ask again.
+    /// For an image on the node when it is unknown whether a secret brought it: checks whether it was loaded,
+    /// because a loaded image is for every pod. Pods that wait for it ask again.
     fn clear_up(&self, image: &str) {
         let (shared, image) = (Arc::clone(&self.shared), image.to_owned());
         let look = move || {
@@ -154,22 +154,22 @@ impl Pulls {
         }
     }
 
-    /// Has the built-in sandbox image loaded ahead of the first pod.
+    /// Loads the built-in sandbox image before the first pod needs it.
     pub fn prepare_sandbox_image(&self) {
         let image = sandbox_image::image_name();
         let request = PullRequest::plain(image, true, Source::File);
-        // A full queue is no loss: the pod that misses the image asks again.
+        // A full queue does no harm: the pod that lacks the image asks again.
         _ = self.shared.queue().add(request, None);
         self.shared.begin();
     }
 }
 
-/// The pod's own credentials that fit.
+/// The pod's own matching credentials.
 fn shown(request: &PullRequest) -> Vec<&Credential> {
     lookup(&request.image, request.credentials.iter().map(|config| &**config))
 }
 
-/// What became of a pull, and whether it had begun with a pod's secrets.
+/// The result of a pull, and its grant if it began with a pod's secrets.
 type Fetched = (Option<Begun>, Result<With, PullError>);
 
 impl Shared {
@@ -177,7 +177,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread for the next pull, if one may begin.
+    /// Starts a thread for the next pull, if one may start.
     fn begin(self: &Arc<Shared>) {
         let Some(job) = self.queue().next(is_read) else { return };
         let (shared, key) = (Arc::clone(self), job.key.clone());
@@ -191,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// Pulls until nothing is left that may begin.
+    /// Pulls until no pull may start.
     fn work(&self, first: Job) {
         let mut job = first;
         loop {
@@ -211,7 +211,7 @@ impl Shared {
             self.remember(&job.request, result.as_ref().err(), took);
             let size = self.learn(&job.request, &result, begun);
             let asks = self.queue().done(&job.key);
-            // One pull, but an answer for each pod: a pod that may use an older copy gets it.
+            // One pull with an answer for each pod: a pod that may use an older copy gets it.
             let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
             let unasked = result.as_ref().is_err_and(|error| !matches!(error, PullError::Answered(_)));
             let there = lenient && unasked && (here || self.is_present(&job.request.image));
@@ -240,7 +240,7 @@ impl Shared {
         self.registries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the registry answered.
+    /// Remembers whether the registry answered.
     fn remember(&self, request: &PullRequest, error: Option<&PullError>, took: Duration) {
         if request.builtin {
             return;
@@ -255,7 +255,7 @@ impl Shared {
         }
     }
 
-    /// `here`: there is a copy, and a pod that asks may use it.
+    /// Pulls an image. `here`: a copy exists, and a requesting pod may use it.
     fn pull(&self, job: &Job, here: bool) -> Fetched {
         let stop = job.stop.as_deref();
         let mut hear = |news: News<'_>| match (news, stop) {
@@ -279,7 +279,7 @@ impl Shared {
         self.fetch(&job.request, here, stop, &mut hear)
     }
 
-    /// See [`Shared::pull`]. `stop` ends it, and `hear` is told how it goes.
+    /// See [`Shared::pull`]. `stop` ends the pull, and `hear` gets its progress.
     fn fetch(
         &self,
         request: &PullRequest,
@@ -331,7 +331,7 @@ impl Shared {
         (begun, pulled)
     }
 
-    /// What needs no pull, or may not be pulled now.
+    /// Returns the result for an image that needs no pull, or an error if a pull is not allowed now.
     fn without_pull(
         &self,
         request: &PullRequest,
@@ -358,7 +358,8 @@ impl Shared {
         if self.may_ask(here) { Ok(None) } else { Err(PullError::OverRate) }
     }
 
-    /// Of a copy that may be another pod's, by its digest, the pull proves nothing.
+    /// If the image is named by its digest and the copy may belong to another pod, a pull proves nothing, so the
+    /// registry is asked.
     fn consent(&self, image: &str) -> Consent {
         match image.contains('@') && self.grants.needs_credentials(image) {
             true => Consent::Asked,
@@ -366,8 +367,8 @@ impl Shared {
         }
     }
 
-    /// The node's rate lets another pull begin. Where a copy is here, it waits for its turn: no pod
-    /// fails, or starts with an old image, because many others look at the same moment.
+    /// Whether the node's rate allows another pull. If a copy exists, waits for its turn: no pod fails, or starts
+    /// with an old image, because many others check at the same moment.
     fn may_ask(&self, here: bool) -> bool {
         let until = self.clock.now().mono.after(if here { limits::RATE_TURN } else { Duration::ZERO });
         loop {
@@ -386,7 +387,7 @@ impl Shared {
         }
     }
 
-    /// Tells the progress of the pull to all that wait for it.
+    /// Sends the progress of the pull to all that wait for it.
     fn tell(&self, job: &Job, words: &str) {
         for (request, answer) in self.queue().askers(&job.key) {
             if let Some(mailbox) = answer.as_ref().and_then(Weak::upgrade) {
@@ -420,12 +421,12 @@ impl Shared {
         detail.and_then(|detail| u64::try_from(detail.size).ok())
     }
 
-    /// The pod may use the copy that is here.
+    /// Whether the pod may use the local copy.
     fn may_have(&self, request: &PullRequest) -> bool {
         self.grants.allows(&request.image, &shown(request))
     }
 
-    /// The id of an image that is here and came from no registry, so without a secret.
+    /// The id of a local image that came from no registry, and so without a secret.
     fn id_of_loaded(&self, image: &str) -> Option<String> {
         match self.docker.call(&Call::ImageInspect { image: image.to_owned() }) {
             Ok(Reply::Image(detail)) if detail.digests.is_empty() => Some(detail.id),

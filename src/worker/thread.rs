@@ -1,5 +1,5 @@
 //! The thread of a pod worker, which carries out what its [`Machine`] decides. It waits in one
-//! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
+//! place, for its mailbox and for the replies of all calls in flight; no call blocks it.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -36,7 +36,7 @@ use crate::status::task::{Pulses, Task};
 use crate::termination::files::Files;
 use crate::volumes::manager::{PodVolumes, Volumes};
 
-/// How a worker's thread reaches the main loop.
+/// How a worker's thread sends to the main loop.
 #[derive(Clone)]
 pub struct Tell(pub Arc<dyn Fn(FromPod) -> bool + Send + Sync>);
 
@@ -49,13 +49,13 @@ impl fmt::Debug for Tell {
 /// Shared by all workers of this node.
 #[derive(Clone)]
 pub struct Tools {
-    /// For the machines.
+    /// Settings of the machines.
     pub settings: Arc<Settings>,
-    /// What they are told of the node.
+    /// Data of the node for the machines.
     pub node: NodeCells,
     /// Docker.
     pub docker: Docker,
-    /// The one clock.
+    /// The daemon's clock.
     pub clock: System,
     /// Image pulls.
     pub pulls: Pulls,
@@ -67,30 +67,30 @@ pub struct Tools {
     pub files: NodeFiles,
     /// The network of the pods.
     pub network: Arc<PodNetwork>,
-    /// Networks that plugins make.
+    /// Networks of CNI plugins.
     pub networks: Arc<Networks>,
-    /// What pods see of the disk.
+    /// The pods' volumes.
     pub volumes: Volumes,
     /// The gate for starts of all pods.
     pub gate: Gate,
-    /// Where logs are found by name.
+    /// Links by which logs are found.
     pub logs: Arc<PodLogs>,
     /// Cgroups of pods.
     pub cgroups: Cgroups,
-    /// The threads that are watched.
+    /// The watched threads.
     pub pulses: Pulses,
-    /// Into the main loop; false: it is gone.
+    /// Sends to the main loop; returns false if it is gone.
     pub tell: Tell,
 }
 
-/// A running worker. Dropping it tells the thread to end; it never waits for it.
+/// A running worker. Dropping it tells the thread to end, without waiting for it.
 #[derive(Debug)]
 pub struct Worker {
     mailbox: Arc<Mailbox>,
 }
 
 impl Worker {
-    /// Starts the thread of one pod. `found`: what Docker is known to hold under its identity.
+    /// Starts the thread of one pod. `found`: the containers that Docker is known to hold under its identity.
     ///
     /// # Errors
     /// The system has no thread or file descriptor left.
@@ -145,7 +145,7 @@ impl Drop for Worker {
     }
 }
 
-/// `pk-` and as much of the pod's name as the kernel's 15 bytes hold.
+/// `pk-` and the beginning of the pod's name, within the kernel's 15 bytes.
 fn thread_name(key: &PodKey) -> String {
     key.name.chars().take(12).fold("pk-".to_owned(), |mut name, c| {
         name.push(c);
@@ -156,21 +156,21 @@ fn thread_name(key: &PodKey) -> String {
 struct Body {
     key: PodKey,
     machine: Machine,
-    /// What the machine was told of the node.
+    /// The node's data that the machine has.
     node: NodeFacts,
     mailbox: Arc<Mailbox>,
     tools: Tools,
     calls: Vec<InFlight>,
     /// Starts that wait for their turn at the gate.
     queued: VecDeque<(Token, Call)>,
-    /// Inputs for the machine that need no wait.
+    /// Inputs for the machine that are ready.
     told: Vec<Input>,
     volumes: PodVolumes,
     cgroups: cgroup::PodCgroups,
     networks: PodNetworks,
-    /// Creates that wait for parts of volumes, and until when.
+    /// Creates that wait for parts of volumes, with their deadlines.
     unbound: Table<u64, (Create, Mono)>,
-    /// Containers whose links were made.
+    /// Containers whose log links were made.
     logs: ContainerLogs,
     /// Starts that must not be sent, and why.
     unsent: Table<Token, String>,
@@ -190,7 +190,7 @@ impl Drop for Body {
         PodNetwork::after_a_pod(&self.tools.network);
         let mailbox = Arc::clone(&self.mailbox);
         self.tools.prober.watch(&self.key, mailbox, Watch::default());
-        // Turns that came and will not be used go to the next ones.
+        // Granted turns that will not be used are passed on.
         drop(self.grants());
     }
 }
@@ -216,7 +216,7 @@ impl Body {
                 self.bound(token, result, &now);
             }
             self.give_up_binding(&now);
-            // Answers that are there already come first: hints may be about them.
+            // Ready answers come first, because hints may be about them.
             let told = std::mem::take(&mut self.told).into_iter();
             for input in told.chain(inbox.inputs()).chain(self.answers()) {
                 self.machine.handle(input, &now);
@@ -229,7 +229,7 @@ impl Body {
                     return;
                 }
             }
-            // What is answered already (nothing could be sent) is taken without waiting.
+            // Calls that are answered already (nothing could be sent) are handled without waiting.
             let done =
                 !self.told.is_empty() || (called && self.calls.iter().any(|c| c.pending.fd().is_none()));
             if !done {
@@ -242,7 +242,7 @@ impl Body {
         }
     }
 
-    /// False: the main loop is gone, and so is this worker's purpose.
+    /// Returns false if the main loop is gone, so that this worker is not needed any more.
     fn carry_out(&mut self, output: Output) -> bool {
         match output {
             Output::Call(token, Call::Start { .. }) if self.unsent.contains_key(&token) => {
@@ -313,17 +313,17 @@ impl Body {
         true
     }
 
-    /// Takes a call back that was not sent yet.
+    /// Cancels a call that was not sent yet.
     fn withdraw(&mut self, token: Token) {
         let before = self.queued.len();
-        // Its turn at the gate, when it comes, is passed on.
+        // Its turn at the gate is passed on when it comes.
         self.queued.retain(|(queued, _)| *queued != token);
         if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
             self.told.push(Input::Withdrawn(token));
         }
     }
 
-    /// What a create needs on the node's disk, made just before it is sent; what the pod is to be told.
+    /// Prepares the node's part of a create just before it is sent; returns events for the pod.
     fn prepare(&self, Create { body, needs, .. }: &mut Create) -> Result<Vec<Words>, DockerError> {
         let root = Path::new(&self.tools.settings.map.root_dir);
         needs::complete(body, needs, root)?;
@@ -331,7 +331,7 @@ impl Body {
             Some(wanted) => self.tools.files.prepare(wanted, body).map_err(Refusal::not_sent)?,
             None => Vec::new(),
         };
-        // This comes last, so that a create that is refused leaves nothing.
+        // This comes last, so that a refused create leaves no file.
         if let Some(file) = &needs.termination_file {
             self.tools.termination.make(file).map_err(|error| {
                 let path = file.path(root).unwrap_or_default();
@@ -342,7 +342,7 @@ impl Body {
         Ok(told)
     }
 
-    /// The volumes of a create are there, or could not be made.
+    /// Handles the result of preparing a create's volumes.
     fn bound(&mut self, token: u64, result: Result<(), String>, now: &Now) {
         let Some((create, _)) = self.unbound.remove(&token) else { return };
         match result {
@@ -351,8 +351,8 @@ impl Body {
         }
     }
 
-    /// Parts of volumes that are not bound by now: their file system may hang, and neither the pod nor its end waits
-    /// for that.
+    /// Gives up on parts of volumes past their deadlines: their file system may hang, and neither the pod nor its end
+    /// waits for that.
     fn give_up_binding(&mut self, now: &Now) {
         let late = self.unbound.iter().filter(|(_, (_, until))| now.mono >= *until);
         let late: Vec<u64> = late.map(|(token, _)| *token).collect();
@@ -369,8 +369,8 @@ impl Body {
         }
     }
 
-    /// Fields that this Docker does not know are left out; without one of them the container would see less
-    /// of what was asked for than it may.
+    /// Sends a create without fields that this Docker does not know, unless leaving one out would change
+    /// more than the pod allows.
     fn create(&mut self, token: Token, mut create: Create) {
         let body = &mut create.body;
         let newest = body.host_config.mounts.iter().any(|mount| {
@@ -380,7 +380,7 @@ impl Body {
             for mount in &mut body.host_config.mounts {
                 let Some(options) = &mut mount.bind_options else { continue };
                 if options.read_only_force_recursive {
-                    // It is told like any other reply: a machine hears nothing between two steps.
+                    // The refusal is sent like any other reply: a machine gets no input between two steps.
                     let why = Err("this Docker has no recursive read-only mounts".to_owned());
                     self.unbound.insert(token.0, (create, Mono(std::time::Duration::MAX)));
                     return self.mailbox.bound(token.0, why);
@@ -438,8 +438,8 @@ impl Body {
             let flags = if c.pending.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             Some(PollFd::from_borrowed_fd(fd, flags))
         }));
-        // An interrupted wait is a wake-up like any other: everything is looked at again. One that fails for want of the
-        // kernel's memory must not turn this into a loop that never rests.
+        // An interrupted wait is a wake-up like any other: everything is checked again. If the wait fails because the
+        // kernel has no memory, the loop must not spin.
         if let Err(error) = crate::base::wait::until(fds, until) {
             log::warn!("waiting for answers failed: {error}; tried again in a moment");
             std::thread::sleep(limits::WAIT_AGAIN);

@@ -1,5 +1,5 @@
-//! The integration tests, one binary: the simulation of the whole loop, and everything that a real Docker
-//! Engine must agree to.
+//! The integration tests, one binary: the simulation of the whole loop, and everything that has to be
+//! checked on a real Docker Engine.
 
 #![cfg(test)]
 

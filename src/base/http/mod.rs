@@ -1,5 +1,4 @@
-//! Bodies of HTTP/1.1 messages, from bytes as they come: those that podkeeper asks for, and those that are sent to it.
-//! Pure.
+//! Bodies of HTTP/1.1 messages, received and sent to podkeeper, parsed from bytes as they arrive. Pure.
 //!
 //! Never here: a buffer, or a result that depends on how the bytes were split over reads. Bytes go straight to the
 //! caller, who has a bound for them.
@@ -11,18 +10,18 @@ use crate::base::limits;
 /// How the end of a body is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After so many bytes.
+    /// The body has this many bytes.
     Length(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// With the connection.
+    /// The body ends with the connection.
     UntilClose,
 }
 
-/// Why bytes are no body.
+/// Why bytes are not a valid body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// It is longer than the caller's bound.
+    /// The body is longer than the caller's bound.
     TooLong,
     ChunkSize,
     ChunkLine,
@@ -37,7 +36,7 @@ impl fmt::Display for Broken {
 }
 
 impl Broken {
-    /// For who reads the error.
+    /// The error as text.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -54,10 +53,10 @@ impl Broken {
 #[derive(Debug)]
 pub struct Body {
     state: State,
-    /// Of the line before a chunk, or behind it; of a trailer only whether it has begun.
+    /// The line before or after a chunk; for a trailer only whether it has begun.
     line: Vec<u8>,
     trailer: usize,
-    /// Bytes that it may still bring, where nothing says before how many come.
+    /// Bytes that the body may still have, if its length is not known in advance.
     room: u64,
 }
 
@@ -76,7 +75,7 @@ enum State {
 }
 
 impl Body {
-    /// A reader of a body that ends in this way, and that has at most `limit` bytes where its end is not said before.
+    /// A reader of a body with this framing, which has at most `limit` bytes if its length is not known in advance.
     #[must_use]
     pub fn new(framing: Framing, limit: u64) -> Body {
         let state = match framing {
@@ -99,14 +98,14 @@ impl Body {
         self.state == State::Done
     }
 
-    /// The connection has ended.
+    /// Reports that the connection has ended.
     pub fn close(&mut self) {
         if self.state == State::UntilClose {
             self.state = State::Done;
         }
     }
 
-    /// Bytes that are still to come, where that is known.
+    /// Number of remaining bytes, if known.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         match self.state {
@@ -116,11 +115,10 @@ impl Body {
         }
     }
 
-    /// Takes `rest` off its beginning, all of it unless the body ends before, and appends what belongs to the body to
-    /// `out`.
+    /// Consumes the beginning of `rest`, all of it unless the body ends before, and appends the body's bytes to `out`.
     ///
     /// # Errors
-    /// Bytes that are no body, or more than the bound. Every later call fails in the same way.
+    /// The bytes are not a valid body, or the body exceeds the bound. Every later call fails with the same error.
     pub fn feed(&mut self, rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         while !rest.is_empty() && self.state != State::Done {
             self.step(rest, out).inspect_err(|why| self.state = State::Failed(*why))?;
@@ -183,7 +181,7 @@ impl Body {
             b'\n' if self.line.is_empty() => self.state = State::Done,
             b'\n' => self.line.clear(),
             b'\r' => {}
-            // That the line is not empty is all that counts.
+            // Only whether the line is empty matters.
             _ if self.line.is_empty() => self.line.push(byte),
             _ => {}
         }
@@ -211,7 +209,7 @@ fn take(rest: &mut &[u8], left: u64, out: &mut Vec<u8>) -> u64 {
     left.saturating_sub(n as u64)
 }
 
-/// The hexadecimal number before any extension.
+/// The chunk size: the hexadecimal number before any extension.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let digits = line.split(';').next()?.trim_matches([' ', '\t', '\r']);

@@ -1,4 +1,4 @@
-//! Bodies, however they are cut.
+//! Bodies, split over reads in all ways.
 
 use proptest::prelude::*;
 
@@ -55,7 +55,7 @@ fn a_body_has_a_bound_unless_its_length_is_known() {
     assert_eq!(fed(Framing::UntilClose, b"abcd"), Err(Broken::TooLong));
     assert_eq!(fed(Framing::Chunked, b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"), Ok(()));
     assert_eq!(fed(Framing::Chunked, b"1\r\na\r\n3\r\n"), Err(Broken::TooLong));
-    // The caller has judged it by its length.
+    // The caller has checked the length already.
     assert_eq!(fed(Framing::Length(9), b"123456789"), Ok(()));
 }
 

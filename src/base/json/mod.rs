@@ -51,13 +51,13 @@ pub fn text(value: &impl Serialize) -> String {
 /// Serializes through [`serde_json::Value`]; for `#[serde(serialize_with)]`.
 ///
 /// # Errors
-/// Those of the serializer.
+/// Errors of the serializer.
 pub fn through_value<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serde_json::to_value(value).map_err(S::Error::custom)?.serialize(serializer)
 }
 
-/// How many values a JSON text has at most, without reading it: each but the first of a list or an object comes after a
-/// comma. As [`serde_json::Value`] a value of two bytes takes more than thirty.
+/// An upper bound for the number of values in a JSON text, found without parsing: each value but the first of a list or
+/// an object follows a comma. A value of two bytes takes more than thirty as [`serde_json::Value`].
 #[must_use]
 pub fn values(text: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (1usize, false, false);

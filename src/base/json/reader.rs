@@ -1,4 +1,4 @@
-//! The one deserializer of Kubernetes types: reads a [`Value`] that stays where it is.
+//! The one deserializer of Kubernetes types, which reads a [`Value`] by reference.
 //!
 //! serde_json's own takes the value apart, so each type's code has to free what is left of it wherever it may fail. The
 //! errors are serde_json's.
@@ -55,7 +55,7 @@ impl<'v> Reader<'v> {
         }
     }
 
-    /// As a list, all of which is to be taken.
+    /// Reads a list, all elements of which must be consumed.
     fn tuple<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
         let Value::Array(items) = self.value else { return Err(self.wrong(&visitor)) };
         let mut rest = Items { rest: items.iter(), room: self.room };
@@ -91,7 +91,7 @@ fn visit<'v, V: Visitor<'v>>(number: &Number, visitor: V) -> Result<V::Value, Er
     }
 }
 
-/// Several kinds that are read in the same way.
+/// Defines several methods that read in the same way.
 macro_rules! all {
     ($way:ident: $($kind:ident)*) => {
         $(fn $kind<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -177,7 +177,7 @@ impl<'v> Deserializer<'v> for Reader<'v> {
         if self.value.is_array() { self.tuple(visitor) } else { self.map(visitor) }
     }
 
-    /// Kubernetes types have none; those of podkeeper have no Kubernetes type in them.
+    /// Kubernetes types have no enums; podkeeper's own enums contain no Kubernetes type.
     fn deserialize_enum<V: Visitor<'v>>(
         self,
         name: &'static str,

@@ -5,15 +5,15 @@ use serde_json::Value;
 use super::{Path, show};
 use crate::base::limits;
 
-/// Columns that were understood: heading and path.
+/// Parsed columns: heading and path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns(Vec<(String, Path)>);
 
 impl Columns {
-    /// Understands them.
+    /// Parses columns.
     ///
     /// # Errors
-    /// What is wrong with them, in kubectl's words.
+    /// The first mistake, in kubectl's words.
     pub fn parse(spec: &str) -> Result<Columns, String> {
         if spec.is_empty() {
             return Err("custom-columns format specified but no custom columns given".to_owned());
@@ -44,7 +44,7 @@ impl Columns {
     /// The row of an object.
     ///
     /// # Errors
-    /// As of a template.
+    /// As for a template.
     pub fn cells(&self, object: &Value) -> Result<Vec<String>, String> {
         let cell = |(_, path): &(String, Path)| {
             let found = path.find(object)?;

@@ -1,4 +1,4 @@
-//! Finds what a path names (`client-go/util/jsonpath/jsonpath.go`, with missing keys allowed). Pure.
+//! Evaluates paths (`client-go/util/jsonpath/jsonpath.go`, with missing keys allowed). Pure.
 
 use std::cmp::Ordering;
 
@@ -93,7 +93,7 @@ impl Eval {
         Ok(found)
     }
 
-    /// The value and all that is in it.
+    /// Collects the value and all values in it.
     fn descend<'v>(&mut self, value: &'v Value, found: &mut Vec<&'v Value>) -> Result<(), String> {
         self.count(1)?;
         found.push(value);
@@ -158,7 +158,7 @@ fn list(value: &Value) -> Result<Option<&Vec<Value>>, String> {
     }
 }
 
-/// Where an index is in a list, counted from the end if it is negative.
+/// The position of an index in a list; negative indexes count from the end.
 fn place(index: i64, length: usize) -> Result<usize, String> {
     let length_signed = i64::try_from(length).unwrap_or(i64::MAX);
     let at = if index < 0 { index.saturating_add(length_signed) } else { index };
@@ -185,7 +185,7 @@ fn slice(
         step if step <= 0 => return Err("step must be > 0".to_owned()),
         step => usize::try_from(step).unwrap_or(usize::MAX),
     };
-    // No element is asked for: that may be anywhere.
+    // An empty slice may be anywhere.
     let taken: &[Value] = if start == to {
         &[]
     } else {

@@ -1,8 +1,8 @@
-//! JSONPath templates as kubectl has them (`client-go/util/jsonpath`): `{.items[*].metadata.name}{"\n"}`, and columns of
-//! such paths (`kubectl/pkg/cmd/get/customcolumn.go`). Pure, and bounded: neither a template nor what it finds can take
-//! more than [`limits::TEMPLATE_STEPS`](crate::base::limits::TEMPLATE_STEPS) steps.
+//! JSONPath templates in kubectl's syntax (`client-go/util/jsonpath`): `{.items[*].metadata.name}{"\n"}`, and columns
+//! of such paths (`kubectl/pkg/cmd/get/customcolumn.go`). Pure, and bounded: a template and its results take at most
+//! [`limits::TEMPLATE_STEPS`](crate::base::limits::TEMPLATE_STEPS) steps.
 //!
-//! `$` and `@` are the value at hand, as in kubectl: within a range the element.
+//! `$` and `@` are the current value, as in kubectl: within a range the element.
 
 pub mod columns;
 mod eval;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use eval::Eval;
 
-/// A template that was understood.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template(Vec<Part>);
 
@@ -55,7 +55,7 @@ enum Operand {
 /// How two sides are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
-    /// Without a right side: there is a left one.
+    /// The left side exists; there is no right side.
     Exists,
     Equal,
     NotEqual,
@@ -66,18 +66,18 @@ enum Operator {
 }
 
 impl Template {
-    /// Understands a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first mistake in it.
     pub fn parse(text: &str) -> Result<Template, String> {
         parse::template(text).map(Template)
     }
 
-    /// What it prints of a value. Fields that are not there print nothing.
+    /// The output for a value. Missing fields print nothing.
     ///
     /// # Errors
-    /// An index is beyond the end of a list, values cannot be compared, or it takes too long.
+    /// An index is beyond the end of a list, values cannot be compared, or the evaluation takes too many steps.
     pub fn render(&self, value: &Value) -> Result<String, String> {
         let mut out = String::new();
         Eval::default().parts(&self.0, value, &mut out)?;
@@ -85,23 +85,23 @@ impl Template {
     }
 }
 
-/// A path that was understood.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path(Vec<Step>);
 
 impl Path {
-    /// Understands a path as columns have it: `.metadata.name`, `metadata.name`, `{.metadata.name}`.
+    /// Parses a path as in columns: `.metadata.name`, `metadata.name`, `{.metadata.name}`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first mistake in it.
     pub fn parse(text: &str) -> Result<Path, String> {
         parse::relaxed(text).map(Path)
     }
 
-    /// The values at it.
+    /// The values at the path.
     ///
     /// # Errors
-    /// As [`Template::render`].
+    /// As for [`Template::render`].
     pub fn find<'v>(&self, value: &'v Value) -> Result<Vec<&'v Value>, String> {
         Eval::default().find(&self.0, value)
     }

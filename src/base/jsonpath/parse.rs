@@ -1,16 +1,16 @@
-//! Understands templates and paths (`client-go/util/jsonpath/parser.go`). Pure: the text is a user's.
+//! Parses templates and paths (`client-go/util/jsonpath/parser.go`). Pure: the text is a user's.
 
 use serde_json::Value;
 
 use super::{Operand, Operator, Part, Step};
 use crate::base::limits;
 
-/// What is left of a text.
+/// The unparsed rest of a text.
 struct Rest<'a> {
     text: &'a str,
 }
 
-/// Understands a template.
+/// Parses a template.
 pub fn template(text: &str) -> Result<Vec<Part>, String> {
     if text.len() > limits::TEMPLATE_BYTES {
         return Err(format!("the template is longer than {} bytes", limits::TEMPLATE_BYTES));
@@ -23,7 +23,7 @@ pub fn template(text: &str) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// Understands a path without braces, or with them.
+/// Parses a path with or without braces.
 pub fn relaxed(text: &str) -> Result<Vec<Step>, String> {
     let bare = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text);
     if bare.is_empty() || bare.contains(['{', '}']) || text.len() > limits::TEMPLATE_BYTES {
@@ -41,7 +41,7 @@ pub fn relaxed(text: &str) -> Result<Vec<Step>, String> {
     }
 }
 
-/// Parts up to the end, or to the `{end}` of the range around them, which stays.
+/// Parses parts up to the end, or to the `{end}` of the range around them, which is not consumed.
 fn parts(rest: &mut Rest<'_>, depth: usize) -> Result<Vec<Part>, String> {
     if depth > limits::TEMPLATE_DEPTH {
         return Err(format!("ranges stand in each other {} deep at most", limits::TEMPLATE_DEPTH));
@@ -81,7 +81,7 @@ fn is_end(text: &str) -> bool {
     inner.is_some_and(|(inner, _)| inner.trim() == "end")
 }
 
-/// What stands between two braces: texts, numbers and paths, one after the other.
+/// Parses the content of a pair of braces: texts, numbers and paths, one after the other.
 fn action(rest: &mut Rest<'_>, all: &mut Vec<Part>) -> Result<(), String> {
     loop {
         rest.space();
@@ -115,7 +115,7 @@ fn action(rest: &mut Rest<'_>, all: &mut Vec<Part>) -> Result<(), String> {
     }
 }
 
-/// A path, up to what is none.
+/// Parses a path, up to the first character that cannot be part of it.
 fn path(rest: &mut Rest<'_>, depth: usize) -> Result<Vec<Step>, String> {
     if depth > limits::TEMPLATE_DEPTH {
         return Err(format!("filters stand in each other {} deep at most", limits::TEMPLATE_DEPTH));
@@ -139,7 +139,7 @@ fn path(rest: &mut Rest<'_>, depth: usize) -> Result<Vec<Step>, String> {
                     }
                     Some('[') => {}
                     _ => match rest.name() {
-                        // A dot alone is the value itself.
+                        // A single dot is the value itself.
                         name if name.is_empty() => {}
                         name => all.push(Step::Field(name)),
                     },
@@ -154,7 +154,7 @@ fn path(rest: &mut Rest<'_>, depth: usize) -> Result<Vec<Step>, String> {
     }
 }
 
-/// `[…]`.
+/// Parses `[…]`.
 fn bracket(rest: &mut Rest<'_>, depth: usize) -> Result<Step, String> {
     rest.skip();
     rest.space();
@@ -194,7 +194,7 @@ fn bracket(rest: &mut Rest<'_>, depth: usize) -> Result<Step, String> {
     }
 }
 
-/// `3`, `1:3`, `::2`.
+/// Parses `3`, `1:3`, `::2`.
 fn slice(rest: &mut Rest<'_>) -> Result<Step, String> {
     let text = rest.word(|c| c.is_ascii_digit() || c == '-' || c == ':').to_owned();
     let number = |text: &str| match text {
@@ -290,7 +290,7 @@ impl<'a> Rest<'a> {
         Ok(())
     }
 
-    /// A name after a dot: `\` takes the meaning of the next character.
+    /// Parses a name after a dot; `\` escapes the next character.
     fn name(&mut self) -> String {
         let mut name = String::new();
         while let Some(c) = self.first() {
@@ -307,7 +307,7 @@ impl<'a> Rest<'a> {
         name
     }
 
-    /// A text in quotes, with Go's escapes.
+    /// Parses a quoted text with Go's escapes.
     fn quoted(&mut self) -> Result<String, String> {
         let quote = self.first();
         self.skip();

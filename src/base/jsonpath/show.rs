@@ -1,8 +1,8 @@
-//! Values as kubectl prints them. Pure.
+//! Values in kubectl's output format. Pure.
 
 use serde_json::Value;
 
-/// As `-o jsonpath` prints a value: texts as they are, lists and objects as JSON.
+/// A value as `-o jsonpath` prints it: texts as they are, lists and objects as JSON.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -11,7 +11,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// As a column prints a value: as Go prints it (`fmt`), `map[a:b]` and `[a b]`.
+/// A value as a column prints it, in Go's format (`fmt`): `map[a:b]` and `[a b]`.
 pub fn go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -13,7 +13,7 @@ fn pods() -> Value {
     ]})
 }
 
-/// What kubectl 1.36 printed of such objects, and what it said of what is wrong.
+/// Output and error messages of kubectl 1.36 for the same objects.
 #[test]
 fn templates_print_what_kubectls_print() {
     for (template, expected) in [

@@ -2,104 +2,104 @@
 
 use std::time::Duration;
 
-/// Largest answer, bytes: a list of a node's pods, with what each may have.
+/// Largest answer, bytes: a list of a node's pods, each of any allowed size.
 pub const API_ANSWER: u64 = 32 * 1024 * 1024;
-/// Most values in an answer or an event: each is many times as large in memory as in the text.
+/// Most values in an answer or an event: each takes many times more memory than its text.
 pub const API_VALUES: usize = 500_000;
-/// Largest event of a watch, bytes: more than etcd takes for one object.
+/// Largest event of a watch, bytes: larger than etcd's bound for one object.
 pub const API_EVENT: usize = 4 * 1024 * 1024;
-/// Most bytes of an answer that was no success that are read for its words.
+/// Most bytes of a failed answer that are read for its message.
 pub const API_WORDS: usize = 1000;
 /// Largest kubeconfig, bytes.
 pub const API_KUBECONFIG: usize = 1024 * 1024;
 /// Largest token, bytes.
 pub const API_TOKEN: usize = 64 * 1024;
-/// Looking the server's name up, and connecting to one of its addresses: each may take this long.
+/// Time for looking up the server's name, and for connecting to one of its addresses, each.
 pub const API_CONNECT: Duration = Duration::from_secs(5);
-/// The TLS handshake, and an answer of a proxy: each may take this long.
+/// Time for the TLS handshake, and for an answer of a proxy, each.
 pub const API_HANDSHAKE: Duration = Duration::from_secs(10);
-/// Most calls under way, heartbeats apart.
+/// Most calls at a time, without heartbeats.
 pub const API_CALLS: usize = 3;
-/// Most connections that are kept for the next calls.
+/// Most idle connections that are kept.
 pub const API_IDLE: usize = 3;
-/// A connection that was not used for so long is not used again.
+/// A connection that was idle for this long is not used again.
 pub const API_IDLE_MAX: Duration = Duration::from_secs(80);
-/// Bytes that are read of a connection at once.
+/// Bytes that are read from a connection at once.
 pub const API_BUFFER: usize = 16 * 1024;
-/// Calls a second in the long run, and how many more at once; as the kubelet (`kubeAPIQPS`, `kubeAPIBurst`).
+/// Calls per second in the long run, and the burst on top; the kubelet's values (`kubeAPIQPS`, `kubeAPIBurst`).
 pub const API_QPS: u32 = 50;
 /// See [`API_QPS`].
 pub const API_BURST: u32 = 100;
-/// How often files of credentials are looked at, when there is a call; as client-go's rotating transport.
+/// How often credential files are checked, when there is a call; the value of client-go's rotating transport.
 pub const API_CREDENTIALS_LOOK: Duration = Duration::from_secs(10);
-/// How long a credential plugin may take, and how much it may say.
+/// How long a credential plugin may take, and the size of its output.
 pub const API_PLUGIN: Duration = Duration::from_secs(60);
 /// See [`API_PLUGIN`].
 pub const API_PLUGIN_BYTES: usize = 1024 * 1024;
-/// The credential of a plugin is not asked for again earlier, whatever the plugin says of its end.
+/// A plugin's credential is requested again at the earliest after this, whatever expiry the plugin reports.
 pub const API_PLUGIN_MIN: Duration = Duration::from_secs(10);
-/// Longest wait that is taken from a server's `Retry-After`.
+/// Longest `Retry-After` of a server that is respected.
 pub const API_RETRY_AFTER: Duration = Duration::from_secs(300);
-/// A connection on which nothing comes is asked for a sign of life after this time, and then so often.
+/// A silent connection is probed after this time, and then at [`API_KEEPALIVE_AGAIN`].
 pub const API_KEEPALIVE: Duration = Duration::from_secs(30);
-/// See [`API_KEEPALIVE`]: between two questions.
+/// See [`API_KEEPALIVE`]: time between two probes.
 pub const API_KEEPALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// See [`API_KEEPALIVE`]: unanswered questions after which the server counts as gone.
+/// See [`API_KEEPALIVE`]: unanswered probes after which the server counts as gone.
 pub const API_KEEPALIVE_TRIES: u32 = 3;
 
 // --- The API server as a source ----------------------------------------------------------------------
 
-/// One call of the source in all, and the beginning of a watch.
+/// Time for one call of the source, and for the beginning of a watch.
 pub const API_CALL: Duration = Duration::from_secs(30);
-/// The first one at a start: what is remembered waits for it.
+/// Time for the first call after the start: remembered content waits for it.
 pub const API_FIRST: Duration = Duration::from_secs(3);
 /// One call for an object or a token.
 pub const API_OBJECT_CALL: Duration = Duration::from_secs(10);
-/// A watch lasts so long, and up to twice as long; as client-go's `minWatchTimeout`.
+/// Shortest duration of a watch; the longest is twice that; client-go's `minWatchTimeout`.
 pub const API_WATCH_MIN: Duration = Duration::from_secs(300);
-/// A watch that ends earlier and without an event has failed.
+/// A watch that ends earlier than this without an event has failed.
 pub const API_WATCH_SHORT: Duration = Duration::from_secs(1);
-/// Events that come within this time become one set.
+/// Events within this time become one set.
 pub const API_COALESCE: Duration = Duration::from_millis(5);
 /// First wait after a failure; doubles to [`API_BACKOFF_MAX`].
 pub const API_BACKOFF_MIN: Duration = Duration::from_millis(800);
 /// See [`API_BACKOFF_MIN`].
 pub const API_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// After so long without a failure waits begin anew.
+/// After this time without a failure the waits start from the beginning.
 pub const API_BACKOFF_RESET: Duration = Duration::from_secs(120);
-/// Objects that pods refer to are looked up again after this time, and up to [`API_OBJECTS_JITTER`] more.
+/// Objects that pods refer to are read again after this time, plus up to [`API_OBJECTS_JITTER`].
 pub const API_OBJECTS_EVERY: Duration = Duration::from_secs(60);
 /// See [`API_OBJECTS_EVERY`].
 pub const API_OBJECTS_JITTER: Duration = Duration::from_secs(10);
-/// At a start pods are waited for so long whose objects the server does not give.
+/// How long pods wait at the daemon's start for objects that the server does not return.
 pub const API_OBJECTS_PATIENCE: Duration = Duration::from_secs(5);
-/// Most pods of the server that are known, those that have ended and those of other sources among them.
+/// Most known pods of the server, including pods that have ended and pods of other sources.
 pub const API_PODS: usize = 4000;
-/// Most bytes that they take, about; on a small machine [`API_PODS_PART`] of its memory.
+/// Approximate bound for the bytes of these pods; on a small machine, [`API_PODS_PART`] of its memory.
 pub const API_PODS_BYTES: usize = 24 * 1024 * 1024;
 /// See [`API_PODS_BYTES`].
 pub const API_PODS_PART: usize = 32;
-/// So many pods for which there is no room are known by name.
+/// Number of pods over the bound that are remembered by name.
 pub const API_LEFT_OUT: usize = 1000;
-/// Most bytes of text of the objects that they refer to: values are longer there than in a manifest.
+/// Most bytes of text of the objects that pods refer to: values are encoded longer there than in a manifest.
 pub const API_OBJECTS_TEXT: usize = 24 * 1024 * 1024;
-/// Most bytes of environment variables of Services that a container is given, counted as execve(2) counts them: with 8
-/// MiB of stack it takes two MiB of arguments and variables, and the container has some of its own.
+/// Most bytes of a container's environment variables for Services, counted like execve(2): with 8 MiB of stack it
+/// accepts two MiB of arguments and variables, and the container has its own, too.
 pub const SERVICE_VARIABLES: usize = 512 * 1024;
-/// What execve(2) counts for each variable beside its name and value: `=`, the end, and a pointer.
+/// Bytes that execve(2) counts for each variable in addition to its name and value: `=`, the end, and a pointer.
 pub const VARIABLE_BYTES: usize = 10;
-/// The same of all namespaces of the node's pods, so that no object of a user is left out for them.
+/// The same for all namespaces of the node's pods, so that no user's object is left out because of them.
 pub const SERVICE_VARIABLES_OF_NODE: usize = 4 * 1024 * 1024;
-/// What could not be looked up is asked for again after this time. Where the server did not answer in time, twice as
-/// long, doubled up to [`API_BACKOFF_MAX`].
+/// An object that could not be read is requested again after this time. If the server did not answer in time, the wait
+/// is doubled each time, up to [`API_BACKOFF_MAX`].
 pub const API_LOOK_UP_AGAIN: Duration = Duration::from_secs(2);
-/// The server has so many times to say that this node may not read an object of its pod, before it is believed.
+/// Number of times in a row that the server must refuse this node an object of its pod before the refusal counts.
 pub const API_REFUSALS: u32 = 5;
-/// A token that could not be made is asked for again after this time.
+/// A token that could not be requested is requested again after this time.
 pub const API_TOKEN_AGAIN: Duration = Duration::from_secs(10);
-/// A token is made anew after this time, however long it lasts; as the kubelet (`maxTTL`).
+/// A token is replaced after this time, even if it lasts longer; the kubelet's value (`maxTTL`).
 pub const API_TOKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Grace of a pod whose object vanished without one, seconds; the kubelet's `minimumGracePeriodInSeconds`.
+/// Grace period of a pod whose object vanished without one, seconds; the kubelet's `minimumGracePeriodInSeconds`.
 pub const API_FORCED_GRACE: i64 = 2;
-/// Most reasons for which a pod of the server is refused that are told.
+/// Most reasons in the message about a refused pod of the server.
 pub const API_REFUSAL_REASONS: usize = 5;

@@ -4,39 +4,39 @@ use std::time::Duration;
 
 // --- The main loop -----------------------------------------------------------------------------------
 
-/// A wait no longer than this has a relative time-out; after a stop of the process it ends late by at most
+/// A wait up to this long uses a relative time-out; after a stop of the process it ends late by at most
 /// that much.
 pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);
-/// How long a thread rests for whose wait the kernel has no memory.
+/// How long a thread pauses when the kernel has no memory for its wait.
 pub const WAIT_AGAIN: Duration = Duration::from_millis(500);
-/// A file of podkeeper's own that cannot be read now is tried so often before it is done without.
+/// How often a file of podkeeper's own that cannot be read is tried before podkeeper goes on without it.
 pub const READ_TRIES: u32 = 3;
-/// How long until it is tried again.
+/// Time between these tries.
 pub const READ_AGAIN: Duration = Duration::from_millis(200);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 /// Bytes of the longest record in the kernel's log.
 pub const KERNEL_RECORD: usize = 8192;
-/// Most kills for want of memory that are told in one [`OOM_WINDOW`].
+/// Most out-of-memory kills that are reported in one [`OOM_WINDOW`].
 pub const OOM_KILLS: usize = 32;
 /// See [`OOM_KILLS`].
 pub const OOM_WINDOW: Duration = Duration::from_secs(10);
-/// A safety net that finds nothing for long looks this many times less often than its flag says.
+/// Factor by which a safety net that finds nothing for long looks less often than its flag says.
 pub const QUIET_FACTOR: u32 = 5;
-/// Shortest period that a flag may give to something that is done again and again.
+/// Shortest period that a flag may set for a repeated action.
 pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// Most signals that the main loop has not handled yet.
 pub const SIGNAL_QUEUE: usize = 64;
 
 // --- The watch over the threads, and the service manager -----------------------------------------------
 
-/// How often the threads are looked at where no watchdog of systemd asks for more; rarer while all are at rest.
+/// How often the threads are checked, unless systemd's watchdog needs more; less often while all are at rest.
 pub const WATCH_LOOK: Duration = Duration::from_secs(60);
-/// A thread that two looks find at the same piece of work, begun so long ago, hangs.
+/// A thread that two checks find at the same piece of work, begun at least this long ago, hangs.
 pub const STUCK: Duration = Duration::from_secs(60);
-/// The service manager hears after this time that podkeeper is ready, whatever Docker and the disks do.
+/// After this time podkeeper reports to the service manager that it is ready, even if Docker or a disk does not work.
 pub const READY_PATIENCE: Duration = Duration::from_secs(20);
-/// Least time between two states that the service manager is told.
+/// Shortest time between two states for the service manager.
 pub const NOTIFY_STATUS: Duration = Duration::from_secs(10);
 /// How long a datagram to the service manager may take.
 pub const NOTIFY_PATIENCE: Duration = Duration::from_secs(1);
@@ -47,11 +47,11 @@ pub const NOTIFY_PATIENCE: Duration = Duration::from_secs(1);
 pub const DRAIN_BYTES: usize = 4096;
 /// Most bytes of a lock file: a process id.
 pub const LOCK_BYTES: usize = 64;
-/// So many lists of the kernel's locks have to lack one that is not held.
+/// Number of lists of the kernel's locks in which a lock must be missing before it counts as free.
 pub const LOCK_LOOKS: u32 = 8;
 /// How often `drain` and `resume` check the daemon's progress.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
-/// How long the root directory may take to say at the start whether the node is drained, before that is told.
+/// How long the root directory may take at the start to show whether the node is drained, before this is reported.
 pub const MARKER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the main thread may take to end after SIGTERM before the process ends without waiting for it.
 pub const END_PATIENCE: Duration = Duration::from_secs(1);
@@ -71,11 +71,11 @@ pub const HELPER_WORDS: u64 = 1024;
 /// Bytes read of a file of the node (its hosts, its resolver settings).
 pub const NODE_FILE: usize = 1024 * 1024;
 
-/// `--runonce`: nothing is decided earlier: a manifest that was written just now is read when it has rested.
+/// `--runonce`: earliest time of a decision: a manifest that was just written is read only after it has settled.
 pub const RUN_ONCE_REST: Duration = Duration::from_secs(2);
-/// `--runonce`: a source has so long for its first set (the kubelet's `runOnceManifestDelay` is 1 s, and its URL is asked
-/// later).
+/// `--runonce`: how long a source has for its first set (the kubelet's `runOnceManifestDelay` is 1 s, and its URL is
+/// read later).
 pub const RUN_ONCE_SETS: Duration = Duration::from_secs(10);
-/// `--runonce`: all pods run after this time, or it has failed. It is the sum of the kubelet's ten waits, of 1 s, doubled
-/// each time (`runOnceRetryDelay`, `runOnceMaxRetries`).
+/// `--runonce`: if not all pods run after this time, it has failed. It is the sum of the kubelet's ten waits, of 1 s,
+/// doubled each time (`runOnceRetryDelay`, `runOnceMaxRetries`).
 pub const RUN_ONCE_PODS: Duration = Duration::from_secs(1023);

@@ -1,4 +1,4 @@
-//! Bounds of the Docker client, and of the Docker in memory.
+//! Bounds of the Docker client, and of the in-memory Docker.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const SHORT_CALL: Duration = Duration::from_secs(10);
 /// Deadline of the removal of an image.
 pub const IMAGE_REMOVE: Duration = Duration::from_secs(120);
-/// Deadline of the questions how much Docker's build cache takes, and of its removal.
+/// Deadline of a request for the size of Docker's build cache, and of the cache's removal.
 pub const DISK_USAGE: Duration = Duration::from_secs(300);
 /// Longest answer head (status line and headers), in bytes.
 pub const HTTP_HEAD: usize = 64 * 1024;
@@ -33,7 +33,7 @@ pub const HTTP_CHUNK_LINE: usize = 1024;
 pub const HTTP_TRAILERS: usize = 8 * 1024;
 /// Bytes read of one answer before its deadline is checked and other descriptors are served.
 pub const HTTP_TURN: usize = 1024 * 1024;
-/// Bytes asked of the socket in one read; larger buffers are freed after use.
+/// Bytes requested from the socket in one read; larger buffers are freed after use.
 pub const HTTP_READ: usize = 16 * 1024;
 /// Longest line of a JSON stream (events, pull progress), in bytes.
 pub const STREAM_LINE: usize = 1024 * 1024;
@@ -41,7 +41,7 @@ pub const STREAM_LINE: usize = 1024 * 1024;
 pub const IDLE_CONNECTIONS: usize = 8;
 /// Oldest Docker API version podkeeper works with.
 pub const API_OLDEST: (u16, u16) = (1, 40);
-/// Newest Docker API version podkeeper asks for.
+/// Newest Docker API version podkeeper uses.
 pub const API_NEWEST: (u16, u16) = (1, 51);
 /// Characters of Docker's message that are kept in an error.
 pub const ERROR_MESSAGE: usize = 4096;
@@ -53,13 +53,13 @@ pub const RECONNECT_MIN: Duration = Duration::from_millis(100);
 /// Longest wait before connecting to Docker again. An attempt on a socket that has no listener costs
 /// microseconds; at boot all pods wait for it.
 pub const RECONNECT_MAX: Duration = Duration::from_millis(500);
-/// After an event that was too long to be read all containers are listed, but not sooner than this after the
-/// last list.
+/// After an event that was too long to be read, all containers are listed, but not sooner than this after
+/// the last list.
 pub const UNREAD_LIST: Duration = Duration::from_secs(2);
 
 // --- The Docker in memory ----------------------------------------------------------------------------
 
-/// Events that it keeps for replay, as many as Docker does.
+/// Events that it keeps for replay, as many as Docker.
 pub const FAKE_EVENTS: usize = 256;
 /// Most execs that it remembers.
 pub const FAKE_EXECS: usize = 1024;

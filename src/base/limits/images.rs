@@ -8,11 +8,11 @@ use super::SCAN_QUIET;
 
 /// Bytes of an image archive sent as one chunk.
 pub const LOAD_CHUNK: usize = 32 * 1024;
-/// Image names kept of the answer to a load.
+/// Image names kept from the answer to a load.
 pub const LOAD_NAMES: usize = 1000;
 /// Most archives in the preload directory; further ones are reported and ignored.
 pub const PRELOAD_FILES: usize = 1000;
-/// Most image names kept of all archives together.
+/// Most image names kept for all archives together.
 pub const PRELOAD_NAMES: usize = 10_000;
 /// A file whose times are younger than this may still be being written, so it is looked at again.
 pub const PRELOAD_SETTLE: Duration = SCAN_QUIET;
@@ -33,12 +33,12 @@ pub const PRELOAD_NICE: i32 = 10;
 
 // --- Pulls -------------------------------------------------------------------------------------------
 
-/// A pull without progress for so long is given up where no flag says for how long.
+/// A pull without progress for this long is given up, if no flag sets another time.
 pub const PULL_SILENCE: Duration = Duration::from_secs(60);
-/// A pull without a byte of a layer for so long is taken to wait for Docker, which downloads three layers at once for all
-/// pulls: one that hardly moves gives way to it.
+/// A pull without a byte of a layer for this long is assumed to wait for Docker, which downloads three layers at a time
+/// for all pulls: a pull that makes almost no progress is stopped in its favor.
 pub const PULL_STARVED: Duration = Duration::from_secs(20);
-/// A pull has to bring so many bytes within its deadline while others wait for its place.
+/// Bytes that a pull must receive within its deadline while others wait for its place.
 pub const PULL_LEAST: u64 = 64 * 1024;
 /// Once a pull has begun to extract, it may be silent for this long: a big layer on slow flash storage.
 pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
@@ -85,9 +85,9 @@ pub const RATE_TURN: Duration = Duration::from_secs(10);
 
 /// Most remembered images that were pulled with secrets of pods.
 pub const GRANTS: usize = 4096;
-/// So many more are noted for pulls that began while there was room.
+/// Number of further images that are noted for pulls that began while there was room.
 pub const GRANTS_UNDER_WAY: usize = 64;
-/// Most credentials remembered for each of them.
+/// Most credentials remembered for each of these images.
 pub const GRANT_KEYS: usize = 100;
 /// Largest file of these grants that is read, bytes.
 pub const GRANTS_BYTES: usize = 32 * 1024 * 1024;
@@ -98,15 +98,15 @@ pub const CREDENTIALS_BYTES: usize = 1024 * 1024;
 
 // --- Garbage -----------------------------------------------------------------------------------------
 
-/// Images are collected, and looked at for it, at most this often; `ImageGCPeriod` of the kubelet.
+/// Shortest time between two collections of images, and between looks for one; `ImageGCPeriod` of the kubelet.
 pub const IMAGE_GC_PERIOD: Duration = Duration::from_secs(300);
-/// A run of the collector begins no further removal after this.
+/// A run of the collector starts no further removal after this time.
 pub const GARBAGE_RUN: Duration = Duration::from_secs(600);
-/// So many removals in a row without an answer end it, too.
+/// Number of removals in a row without an answer that end the run, too.
 pub const GARBAGE_TIMEOUTS: u32 = 2;
-/// Most images of which it is noted when they were used; others are never too young, and go last.
+/// Most images whose use is recorded; others are never too young, and are removed last.
 pub const IMAGE_RECORDS: usize = 4096;
-/// Largest file of these notes that is read, bytes.
+/// Largest file of these records that is read, bytes.
 pub const IMAGE_RECORDS_BYTES: usize = 2 * 1024 * 1024;
 /// Longest entry of `--pinned-images`, characters.
 pub const PIN: usize = 512;

@@ -1,4 +1,4 @@
-//! Every bound, time-out and capacity, named. A number of this kind anywhere else is a mistake.
+//! Every bound, time-out and capacity, named. Such a number anywhere else is a mistake.
 //!
 //! Each file has the bounds of one part; users write `limits::NAME`.
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-// --- What a container gets ---------------------------------------------------------------------------
+// --- Settings of a container -------------------------------------------------------------------------
 
 /// Longest value of a pod's label or annotation that is copied to a label of its sandbox, in bytes.
 pub const LABEL_COPIED: usize = 4 * 1024;
@@ -16,87 +16,85 @@ pub const ARGUMENT_BYTES: usize = 128 * 1024;
 /// References nest, so without a bound a short manifest could ask for more than the node's memory.
 pub const EXPANSION_BYTES: usize = 1024 * 1024;
 /// Most bytes of one container's environment that come from local objects: more than Linux passes to a
-/// program in all.
+/// program in total.
 pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
-/// Most cgroups among which those of containers are looked for, when somebody asks for figures.
+/// Most cgroups that are searched for those of containers, when figures are requested.
 pub const CGROUPS: usize = 16_384;
-/// Most interfaces of one network namespace whose figures are told.
+/// Most interfaces of one network namespace whose figures are reported.
 pub const INTERFACES: usize = 64;
 /// Bytes read of one of the kernel's files with figures.
 pub const KERNEL_FILE: u64 = 64 * 1024;
-/// Entries of directories that one look at the disk use of a pod counts for somebody who asks for figures; past it,
-/// figures are what was counted.
+/// Directory entries that one look at a pod's disk usage counts for a request for figures; if there are more, the
+/// figure is the part that was counted.
 pub const DISK_USE_ENTRIES: u64 = 500_000;
-/// A count by which it is decided whether a pod goes has no bound but this time, for each pod: who has more than is counted
-/// until then is known to have at least that. A slow card tells of some thousand files in a second.
+/// The only bound, for each pod, of a count that decides about evictions: a pod with more files than can be counted in
+/// this time uses at least the counted amount. A slow card lists some thousand files per second.
 pub const DISK_USE_PATIENCE: Duration = Duration::from_secs(120);
-/// Whom this is enough for is looked at before others. Who keeps a disk busy with a tree that takes long delays the limits of
-/// others, and their evictions, by so much, and by one long count.
+/// Pods that can be counted in this time come before others. A pod that keeps a disk busy with a large tree delays the
+/// checks of others, and their evictions, by this time plus one long count.
 pub const DISK_USE_QUICK: Duration = Duration::from_secs(3);
-/// How long a claim whose size is a limit is counted before a pod starts with it.
+/// How long a claim whose size is a limit may be counted before a pod starts with it.
 pub const CLAIM_LOOK: Duration = Duration::from_secs(20);
 /// Namespaces of claims that are counted for their source.
 pub const NAMESPACES_COUNTED: usize = 10_000;
-/// How often a pod is counted whose directories are moved during each count.
+/// Number of counts of a pod whose directories move during each count.
 pub const DISK_USE_COUNTS: usize = 3;
-/// How often a walk that counts goes on after a directory was moved below its feet.
+/// How often a counting walk goes on after a directory was moved during the walk.
 pub const DISK_USE_MOVED: u32 = 1000;
-/// How deep it goes down again then; what is below is given up.
+/// How deep the walk goes down again then; directories below are given up.
 pub const WALK_BACK: usize = 1000;
-/// Directories of one directory that a walk which counts opens before it enters them, and how many of the whole way are
-/// open at a time.
+/// Directories of one directory that a counting walk opens before it enters them, and open directories on the whole
+/// path.
 pub const WALK_OPEN: usize = 16;
 pub const DISK_USE_OPEN: usize = 128;
-/// Files that were renamed before they were met, and that are looked for together.
+/// Files that were renamed before they were visited, and that are searched for together.
 pub const WALK_LOST: usize = 65_536;
-/// How often a directory is read for them in a row when none is met under the name that it says.
+/// Number of readings in a row that find no file under its listed name, after which the search ends.
 pub const WALK_VAIN: u32 = 100;
-/// Names of directories that a removal remembers of one directory at a time, and how deep it goes.
+/// Directory names that a removal remembers for one directory at a time, and the depth to which it goes.
 pub const WALK_BATCH: usize = 1000;
 pub const WALK_DEPTH: usize = 1000;
-/// Bytes of names of directories that are remembered while a volume is given to a group, and what is reckoned for one
-/// beside its name.
+/// Bytes of directory names that are remembered while a volume is given to a group, and the overhead of each name.
 pub const WALK_NAMES: usize = 32 * 1024 * 1024;
 pub const WALK_NAME: usize = 64;
-/// Files with several names that are remembered while one tree is counted; of more, each name counts with its share.
+/// Files with several names that are remembered while one tree is counted; beyond that, each name counts its share.
 pub const DISK_USE_LINKED: usize = 16_384;
 /// Descriptors of a pod's processes that are looked at: a proxy has one for each connection.
 pub const DELETED_DESCRIPTORS: usize = 2_000_000;
-/// The same of those that threads have beside the first one of their process: nobody tells which of them have a table of
-/// their own.
+/// The same for threads other than the first one of their process: whether they have their own table cannot be told.
 pub const DELETED_OF_THREADS: usize = 1_000_000;
-/// Sockets of a pod that are looked at once, under however many descriptors.
+/// Sockets of a pod that are remembered, so that each is looked at once for all its descriptors.
 pub const DELETED_SOCKETS: usize = 100_000;
-/// Bytes that a ring of requests tells of itself, and how often it is asked when it is busy.
+/// Bytes that are read of a request ring's report, and number of tries while the ring is busy.
 pub const DELETED_RING: u64 = 1 << 20;
 pub const DELETED_RING_ASKED: usize = 10;
 /// Bytes of the list of a cgroup's processes.
 pub const DELETED_PROCESSES: u64 = 1 << 20;
-/// Descriptors of removed files among them.
+/// Removed files among these.
 pub const DELETED_FILES: usize = 100_000;
-/// Bytes of the list of what a process has mapped.
+/// Bytes of the list of a process's mappings.
 pub const DELETED_MAPS: u64 = 8 << 20;
-/// Cgroups of one container whose processes are looked at for it.
+/// Cgroups of one container whose processes are looked at.
 pub const DELETED_CGROUPS: usize = 4096;
-/// How often one count reads a directory again for what was renamed in it before it was met.
+/// How often one count reads a directory again for entries that were renamed before they were visited.
 pub const DISK_USE_SEARCHES: u32 = 10_000;
 /// Most files of one log that are counted.
 pub const LOG_FILES_COUNTED: u32 = 1000;
-/// How long until the next look at the disk use of pods near a limit of their own (upstream's `monitoringInterval`).
+/// Time until the next look at the disk usage of pods near their own limits (upstream's `monitoringInterval`).
 pub const LIMITS_NEAR: Duration = Duration::from_secs(10);
 /// The same when half of a limit is used.
 pub const LIMITS_BETWEEN: Duration = Duration::from_secs(30);
 /// The same far from every limit.
 pub const LIMITS_FAR: Duration = Duration::from_secs(120);
-/// The longest time until the next look at a pod whose look takes long.
+/// Longest pause before the next look at a pod whose look takes long.
 pub const LIMITS_SLOW: Duration = Duration::from_secs(600);
-/// How often in a row a pod of a source that is held to a level of Pod Security may have more than can be counted, and how
-/// often it may have moved what it has during a count, before it is over its limits.
+/// Number of counts in a row in which a pod of a source that is restricted to a Pod Security level has too much to
+/// count, and in which it has moved files, after which it counts as over its limits.
 pub const LIMITS_UNCOUNTED: u32 = 3;
 pub const LIMITS_MOVED: u32 = 10;
-/// Of the time a pod is looked at for one part in so many.
+/// One part in this many of the time may be spent on looking at a pod.
 pub const LIMITS_PART: u32 = 20;
-/// How long `top` measures how much CPU is used.
+/// How long `top` measures CPU usage.
 pub const TOP_WINDOW: Duration = Duration::from_secs(1);
 /// Largest seccomp profile, bytes.
 pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
@@ -105,32 +103,32 @@ pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
 
 /// An evicted pod does not start again before this has passed; doubles with each eviction to [`EVICTED_MAX`].
 pub const EVICTED_MIN: Duration = Duration::from_secs(300);
-/// See [`EVICTED_MIN`]; a pod that has run for so long starts over with the shortest wait.
+/// See [`EVICTED_MIN`]; a pod that has run for this long starts over with the shortest wait.
 pub const EVICTED_MAX: Duration = Duration::from_secs(3600);
 /// How long after one evicted pod the next one starts again.
 pub const EVICTED_APART: Duration = Duration::from_secs(30);
 
 // --- Workers and machines ----------------------------------------------------------------------------
 
-/// How long a pod waits for other pods when its annotations do not say.
+/// How long a pod waits for other pods unless its annotations set a time.
 pub const AFTER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Most pods that one pod may wait for.
 pub const AFTER_PODS: usize = 64;
 /// Stack of a pod worker, bytes.
 pub const WORKER_STACK: usize = 256 * 1024;
-/// Most container ids a mailbox remembers as hints; past it, the worker looks at all containers.
+/// Most container ids that a mailbox remembers as hints; beyond that, the worker looks at all containers.
 pub const MAILBOX_HINTS: usize = 64;
 /// Most results of probes and ends of hooks that wait for a worker.
 pub const MAILBOX_NEWS: usize = 1024;
 /// Most warnings of one create that are logged.
 pub const WARNINGS_PER_CREATE: usize = 8;
-/// Most containers of all pods that are being started at once: Docker gets no faster by more.
+/// Most containers of all pods that are started at a time: more would not make Docker faster.
 pub const STARTS_AT_ONCE: usize = 8;
-/// After so long without the end of any start, one more than [`STARTS_AT_ONCE`] may begin.
+/// If no start ends for this long, one more than [`STARTS_AT_ONCE`] may begin.
 pub const STARTS_STUCK: Duration = Duration::from_secs(2);
 /// Most Docker calls one pod may have in flight.
 pub const CALLS_PER_POD: usize = 16;
-/// How long Docker may still carry out a start whose answer never came. The container is removed; where
+/// How long Docker may still carry out a start that it did not answer. The container is removed; if
 /// Docker refuses that, no container is made in its place for this long.
 pub const LATE_START: Duration = Duration::from_secs(60);
 /// First wait after a Docker call failed; doubles to [`CALL_RETRY_MAX`].
@@ -144,9 +142,9 @@ pub const SANDBOX_LINGER: Duration = Duration::from_secs(1);
 pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
 /// Shortest grace any container gets, seconds (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
 pub const GRACE_MIN: u32 = 2;
-/// Seconds that a pod of a source that stands behind others may have at most to end, where nothing else is said.
+/// Longest grace period of a pod whose source is behind others, seconds, unless a setting says otherwise.
 pub const GRACE_BEHIND: u32 = 600;
-/// What pods may share of the seconds after which a machine goes on to go down: the rest is for their last KILLs.
+/// The part of a machine's shutdown time that pods share: the rest is for the last KILLs.
 #[must_use]
 pub const fn drain_share(within: u32) -> Duration {
     Duration::from_secs((within - within / 8) as u64)
@@ -167,17 +165,17 @@ pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 /// How often podkeeper tries to kill the processes in the cgroup of a pod without containers and to remove
 /// it.
 pub const CGROUP_KILL_ROUNDS: u32 = 6;
-/// How often what still stands in the topmost cgroup is looked for.
+/// How often the remaining children of the topmost cgroup are looked up.
 pub const CGROUP_ROUNDS: u32 = 10;
-/// How long other podkeepers are waited for that make or remove their cgroups: each takes milliseconds.
+/// How long to wait for other podkeepers that create or remove cgroups: each takes milliseconds.
 pub const CGROUP_ALONE: Duration = Duration::from_secs(2);
-/// How often it is tried.
+/// Interval of the tries.
 pub const CGROUP_ALONE_POLL: Duration = Duration::from_millis(2);
-/// So long nobody is waited for who has kept the lock for [`CGROUP_ALONE`].
+/// A podkeeper that has kept the lock for [`CGROUP_ALONE`] is not waited for during this time.
 pub const CGROUP_NOT_ALONE: Duration = Duration::from_secs(60);
-/// How long another podkeeper may take between making a cgroup and marking it.
+/// How long another podkeeper may take between creating a cgroup and marking it.
 pub const CGROUP_MARK: Duration = Duration::from_millis(50);
-/// How long a pod's cgroup without a mark must have had processes before it is taken for another program's.
+/// How long a pod's cgroup without a mark must have had processes before it counts as another program's.
 pub const CGROUP_STRANGER: Duration = Duration::from_secs(5);
 /// Most of those cgroups that are remembered.
 pub const CGROUP_STRANGERS: usize = 64;
@@ -188,12 +186,12 @@ pub const CGROUP_CONTAINERS: usize = 64;
 
 // --- Network -----------------------------------------------------------------------------------------
 
-/// How long a worker waits for the pod network before it goes on without.
+/// How long a worker waits for the pod network before it goes on without it.
 pub const NETWORK_PATIENCE: Duration = Duration::from_secs(8);
 /// Most bytes of one setting of a slice, as systemd keeps it in a file.
 pub const UNIT_FILE: usize = 64 * 1024;
-/// Name servers that a resolver reads of resolv.conf. It, and the two that follow, are upstream's
-/// (`pkg/apis/core/validation`): more are refused in a pod, and left out of the node's.
+/// Name servers that a resolver reads from resolv.conf. This bound and the two after it are upstream's
+/// (`pkg/apis/core/validation`): a pod with more is refused, and the node's further ones are left out.
 pub const RESOLVER_SERVERS: usize = 3;
 /// Search domains that a resolver reads.
 pub const RESOLVER_SEARCHES: usize = 32;
@@ -213,14 +211,14 @@ pub const SWEEP_TRIES: u32 = 14;
 pub const OWNERSHIP_SLOW: Duration = Duration::from_secs(30);
 /// The report is repeated after this.
 pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
-/// Most files that other processes make or change in a volume during its change of ownership; past it the
-/// volume cannot be set up. Links that the walk meets a second time count too, so it is far more than a disk
-/// takes in a minute.
+/// Most files that other processes create or change in a volume during its change of ownership; beyond that,
+/// the volume cannot be set up. Links that the walk meets a second time count, too, so it is far more than a
+/// disk can do in a minute.
 pub const OWNERSHIP_CHANGED: u64 = 10_000_000;
-/// How long the set-up of a pod's volumes, or their end, may take before that is told: the kubelet waits two minutes
+/// How long the set-up or removal of a pod's volumes may take before it is reported: the kubelet waits two minutes
 /// (upstream `pkg/kubelet/volumemanager/volume_manager.go`).
 pub const VOLUMES_SLOW: Duration = Duration::from_secs(120);
-/// How long a create waits for its subPaths: their file system may hang. Then it is given up and tried again.
+/// How long a create waits for its subPaths: their file system may hang. After that it is given up and tried again.
 pub const SUB_PATHS: Duration = Duration::from_secs(30);
 /// Most links on the way to a subPath, as in the kernel.
 pub const SUB_PATH_LINKS: u32 = 40;
@@ -246,7 +244,7 @@ pub const BACKOFF_MIN: Duration = Duration::from_secs(10);
 pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
 /// A crash-loop entry is forgotten when the container ran this long.
 pub const CRASH_RESET: Duration = Duration::from_secs(600);
-/// Most entries of one back-off table; past it, the entry that was advanced longest ago is dropped.
+/// Most entries of one back-off table; beyond that, the entry that was advanced longest ago is dropped.
 pub const BACKOFF_ENTRIES: usize = 1024;
 
 // --- Probes and hooks --------------------------------------------------------------------------------
@@ -254,7 +252,7 @@ pub const BACKOFF_ENTRIES: usize = 1024;
 /// Bytes kept of an exec's output and of an HTTP body (upstream `pkg/probe/exec/exec.go`,
 /// `pkg/probe/http/http.go`).
 pub const PROBE_OUTPUT: usize = 10 * 1024;
-/// How often in a row a probe that cannot be made is tried.
+/// Number of tries in a row for a probe that cannot be started.
 pub const PROBE_TRIES: u32 = 3;
 /// Most redirects that a probe follows.
 pub const PROBE_REDIRECTS: usize = 10;
@@ -266,28 +264,28 @@ pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
 /// How long Docker may take to answer a call about a command of a probe or a hook, as with the kubelet
 /// (`--runtime-request-timeout`); not part of the probe's own time-out.
 pub const PROBE_DOCKER: Duration = Duration::from_secs(120);
-/// An answer that took longer comes from a Docker that was stalled: its word that a command is too slow is
-/// not believed at once.
+/// An answer that took longer comes from a Docker that was stalled: its report that a command is too slow
+/// is checked again.
 pub const PROBE_DOCKER_SLOW: Duration = Duration::from_secs(1);
 /// Bytes of a command's output that are read before other descriptors are served.
 pub const EXEC_TURN: usize = 32 * 1024;
-/// Most commands of one probe that outlived their time-out and still run; past it no further one is started.
+/// Most commands of one probe that still run after their time-out; with more, no further one is started.
 pub const PROBE_EXECS_LEFT: usize = 3;
 /// Most host names waiting to be looked up.
 pub const PROBE_NAMES: usize = 64;
 /// Longest HTTP/2 frame, header block and message that a gRPC probe reads, bytes.
 pub const GRPC_BYTES: usize = 16 * 1024;
-/// Most bytes that a gRPC probe reads in all.
+/// Most bytes that a gRPC probe reads in total.
 pub const GRPC_ANSWER: usize = 256 * 1024;
 /// Most bytes of a TLS handshake and answer that wait to be read.
 pub const TLS_BYTES: usize = 64 * 1024;
-/// An HTTP hook without an answer ends after this: upstream would wait for ever.
+/// An HTTP hook without an answer ends after this time: upstream would wait for ever.
 pub const HOOK_HTTP: Duration = Duration::from_secs(600);
-/// Containers of a pod that were added to earlier sandboxes of it and have ended: so many of them are kept.
+/// Number of ended containers that are kept among those that were added to earlier sandboxes of a pod.
 pub const ADDED_DEAD: usize = 32;
 
 /// Reads of the table of mounts until two agree.
 pub const MOUNT_READS: u32 = 5;
 
-/// Names of data directories of a volume that are tried for one time stamp.
+/// Names of a volume's data directories that are tried for one time stamp.
 pub const DATA_NAMES: u32 = 100;

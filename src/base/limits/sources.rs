@@ -1,4 +1,4 @@
-//! Bounds of manifests, their sources, and what is remembered of them.
+//! Bounds of manifests, their sources, and their remembered content.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub const MANIFEST_DEPTH: usize = 100;
 pub const MANIFEST_NODES: usize = 100_000;
 /// Most bytes of YAML scalars in one file, after aliases are expanded.
 pub const MANIFEST_SCALARS: usize = 4 * 1024 * 1024;
-/// Characters of a manifest's value that a problem's message repeats.
+/// Characters of a manifest's value that are repeated in a problem's message.
 pub const PROBLEM_VALUE: usize = 100;
 /// Most problems kept for one file.
 pub const PROBLEMS_PER_FILE: usize = 50;
@@ -39,18 +39,17 @@ pub const CONFIG_FILES: usize = 256;
 pub const PODS_PER_SOURCE: usize = 1000;
 /// Most bytes of values in one ConfigMap or Secret, as in the API server.
 pub const OBJECT_BYTES: usize = 1024 * 1024;
-/// Most finalizers, owners and managers that one object may have, of each.
+/// Most finalizers, owners and managers of one object, of each.
 pub const METADATA_LIST: usize = 256;
 /// Most local objects one source may have.
 pub const OBJECTS_PER_SOURCE: usize = 1000;
 /// Most bytes (keys and values) of all local objects of one source.
 pub const OBJECT_BYTES_PER_SOURCE: usize = 16 * 1024 * 1024;
-/// Bytes of objects that every machine takes, however small.
+/// Bytes of objects that every machine accepts, even a small one.
 pub const OBJECTS_LEAST: usize = 2 * 1024 * 1024;
 /// Most problems kept for a source.
 pub const PROBLEMS_PER_SOURCE: usize = 500;
-/// At start of the daemon, how long a source waits for the first set of the sources that take precedence over
-/// it.
+/// How long a source waits at the daemon's start for the first set of the sources that precede it.
 pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
 /// How long the ending daemon waits for the thread of one source.
 pub const SOURCE_END: Duration = Duration::from_millis(200);
@@ -59,7 +58,7 @@ pub const SOURCE_POLICY_SETTINGS: usize = 256;
 
 // --- The manifest path -------------------------------------------------------------------------------
 
-/// inotify hints that come within this time become one scan.
+/// inotify hints within this time become one scan.
 pub const SCAN_COALESCE: Duration = Duration::from_millis(5);
 /// A file that failed to parse or was changed while it was read is read again after this.
 pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
@@ -68,7 +67,7 @@ pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
 pub const SCAN_QUIET: Duration = Duration::from_secs(2);
 /// A file that keeps changing is read again after [`SCAN_SETTLE`], doubled at most this many times.
 pub const SCAN_SETTLE_DOUBLINGS: u32 = 6;
-/// Files that are gone still count while other files come and go, but at most for this long.
+/// Vanished files still count while other files come and go, but at most for this long.
 pub const SCAN_GONE_MAX: Duration = Duration::from_secs(30);
 /// Equal scans after which a directory that lost all its pods without an inotify event is believed.
 pub const SCAN_EMPTY_LOOKS: u32 = 3;
@@ -90,34 +89,34 @@ pub const VERIFY_KEYS: usize = 64;
 /// When a manifest and its signature do not match, the other of the two gets this long to arrive.
 pub const SIGNATURE_SETTLE: Duration = Duration::from_secs(2);
 
-// --- What is remembered of a source ------------------------------------------------------------------
+// --- Remembered content of a source ------------------------------------------------------------------
 
-/// Most bytes of remembered manifests of one source, as they are on disk.
+/// Most bytes of remembered manifests of one source, as stored on disk.
 pub const LAST_GOOD_BYTES: u64 = 16 * 1024 * 1024;
-/// So many are read: what is replaced is removed after what replaces it was written.
+/// Number of bytes that are read: old files are removed only after their replacements were written.
 pub const LAST_GOOD_READ: u64 = 2 * LAST_GOOD_BYTES;
 /// Most files that remember the manifests of one source.
 pub const LAST_GOOD_FILES: usize = 2 * MANIFEST_FILES;
 /// Most bytes of one file that remembers a manifest.
 pub const LAST_GOOD_FILE: usize = 16 * 1024 * 1024;
-/// First wait before a manifest that could not be remembered is written again; doubles to
+/// First wait before a manifest that could not be stored is written again; doubles to
 /// [`LAST_GOOD_RETRY_MAX`].
 pub const LAST_GOOD_RETRY_MIN: Duration = Duration::from_secs(5);
-/// Longest wait before a manifest that could not be remembered is written again.
+/// Longest wait before a manifest that could not be stored is written again.
 pub const LAST_GOOD_RETRY_MAX: Duration = Duration::from_secs(600);
-/// How long a source waits for its store where an operator's word wants it looked at.
+/// How long a source waits for its store when an operator's command requires a look at it.
 pub const LAST_GOOD_ASKED: Duration = Duration::from_millis(500);
-/// How soon it is looked whether what a source said was written; doubles to [`LAST_GOOD_LOOK_MAX`].
+/// First interval of the checks whether a source's content was written; doubles to [`LAST_GOOD_LOOK_MAX`].
 pub const LAST_GOOD_LOOK_MIN: Duration = Duration::from_millis(20);
-/// How rarely it is looked whether a disk answers again that is to remember what a source said.
+/// Longest interval of the checks whether the store's disk answers again.
 pub const LAST_GOOD_LOOK_MAX: Duration = Duration::from_secs(10);
 /// Most pods, local objects and URLs of one source whose highest signed version is remembered.
 pub const SEEN_NAMES: usize = 8192;
 /// Most damaged files of one source that are renamed for the operator; more stay where they are.
 pub const LAST_GOOD_DAMAGED: usize = 4;
-/// How long `podkeeper forget` waits for the daemon to have forgotten.
+/// How long `podkeeper forget` waits for the daemon to do it.
 pub const FORGET_PATIENCE: Duration = Duration::from_secs(5);
-/// How often `forget` checks in that time.
+/// Interval of `forget`'s checks during that time.
 pub const FORGET_LOOK: Duration = Duration::from_millis(20);
 /// A source has this long to answer before its remembered manifests are restored.
 pub const RESTORE_HEAD_START: Duration = Duration::from_millis(500);
@@ -132,19 +131,19 @@ pub const URL_FIRST_BYTE: Duration = Duration::from_secs(10);
 pub const URL_WHOLE: Duration = Duration::from_secs(30);
 /// Most redirects of one request, all to the same server.
 pub const URL_REDIRECTS: usize = 5;
-/// Most addresses of a name that are tried.
+/// Most addresses of a server's name that are tried.
 pub const URL_ADDRESSES: usize = 16;
 /// Longest URL, bytes.
 pub const URL_LENGTH: usize = 65_534;
 /// Longest answer head with its interim ones, bytes.
 pub const URL_HEAD: usize = 16 * 1024;
-/// Bytes that are read of a body at once, allocated for the length of one request.
+/// Bytes of a body that are read at once; the buffer exists for one request.
 pub const URL_BUFFER: usize = 32 * 1024;
 /// Largest value of `--manifest-url-max-size`, bytes.
 pub const URL_BODY_MAX: usize = 64 * 1024 * 1024;
 /// Largest detached signature, bytes.
 pub const URL_SIGNATURE: usize = 16 * 1024;
-/// Longest `ETag` and `Last-Modified` that are kept, bytes.
+/// Longest `ETag` and `Last-Modified` that are used, bytes.
 pub const URL_VALIDATOR: usize = 1024;
 /// Largest file of certificates or keys, bytes.
 pub const PEM_FILE: usize = 8 * 1024 * 1024;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 // --- Command line ------------------------------------------------------------------------------------
 
-/// A command that Docker lets wait for so long says so.
+/// A command that waits this long for Docker prints a message.
 pub const DOCKER_SLOW: Duration = Duration::from_secs(3);
 /// Most manifest errors that `get pods` repeats; the status file and the log have them all.
 pub const ERRORS_SHOWN: usize = 5;
 /// How long `exec` waits for the exit code after the command's streams ended.
 pub const EXEC_EXIT: Duration = Duration::from_secs(2);
-/// How often `exec` checks for it.
+/// How often `exec` checks for the exit code.
 pub const EXEC_EXIT_LOOK: Duration = Duration::from_millis(10);
 
 // --- Status file -------------------------------------------------------------------------------------
@@ -36,11 +36,11 @@ pub const EVENTS_BYTES: usize = 256 * 1024;
 pub const EVENT_MESSAGE: usize = 1024;
 /// Most events of one container and reason that differ only in their text; later ones become one.
 pub const EVENT_VARIANTS: usize = 10;
-/// A hexadecimal number of so many digits in an event's message is an id: as many as Docker's short ids have.
+/// A hexadecimal number of this many digits in an event's message counts as an id: Docker's short ids have that many.
 pub const EVENT_ID: usize = 12;
 /// A repeated event is logged again after this, and at each power of ten of its count.
 pub const EVENT_LOG_AGAIN: Duration = Duration::from_secs(600);
-/// Shortest value of a Secret that is searched for in messages, bytes.
+/// Shortest value of a Secret that is hidden in messages, bytes.
 pub const EVENT_SECRET: usize = 4;
 /// The event file is written at most this often while there are new events.
 pub const EVENTS_NEW: Duration = Duration::from_millis(500);
@@ -48,8 +48,7 @@ pub const EVENTS_NEW: Duration = Duration::from_millis(500);
 pub const EVENTS_REPEATED: Duration = Duration::from_secs(10);
 /// Largest event file that is read, bytes.
 pub const EVENTS_FILE: usize = 4 * 1024 * 1024;
-/// Bytes of keys and values of ConfigMaps that are shown to the command line, of all of them together: their file is in
-/// memory.
+/// Bytes of keys and values of all ConfigMaps that are available to the command line: their file is in memory.
 pub const OBJECTS_SHOWN: usize = 512 * 1024;
-/// Longest file of objects that is read: their names and labels come to the values.
+/// Longest file of objects that is read: names and labels come on top of the values.
 pub const OBJECTS_FILE: usize = 32 * 1024 * 1024;

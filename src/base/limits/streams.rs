@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-/// How long the client may take to create the streams that it asked for, as the kubelet's streamCreationTimeout.
+/// How long the client may take to create its streams; the kubelet's streamCreationTimeout.
 pub const STREAMS_CREATED: Duration = Duration::from_secs(30);
-/// A stream on which nothing is sent or received for so long is closed, as the kubelet's
-/// streamingConnectionIdleTimeout.
+/// A stream without traffic for this long is closed; the kubelet's streamingConnectionIdleTimeout.
 pub const STREAM_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
-/// How long a client may take to close a connection of which it has been told the end.
+/// How long a client may take to close a connection after it was told the end.
 pub const STREAM_LINGER: Duration = Duration::from_secs(5);
-/// Bytes that wait for one side of a stream, beyond which nothing more is read of the other.
+/// Bytes that wait for one side of a stream; beyond that, the other side is not read.
 pub const STREAM_BACKLOG: usize = 256 * 1024;
-/// News of a client before the other side gets its turn.
+/// Messages from a client that are handled before the other side is served.
 pub const STREAM_TURN: usize = 64;
-/// Bytes that ports have not taken, of all connections of one port-forward, beyond which nothing more is read of its
-/// client.
+/// Bytes that wait for ports, for all connections of one port-forward; beyond that, its client is not read.
 pub const FORWARD_WAITING: usize = 2 * 1024 * 1024;
-/// A forwarded connection that takes nothing for so long, and so holds up others, is closed.
+/// A forwarded connection that accepts no data for this long, and so delays others, is closed.
 pub const FORWARD_STALL: Duration = Duration::from_secs(30);
 /// Longest output of a command of `/run`, in bytes.
 pub const RUN_OUTPUT: usize = 4 * 1024 * 1024;
@@ -33,32 +31,32 @@ pub const SPDY_HEADER_COUNT: usize = 128;
 pub const SPDY_STREAMS: usize = 2 * FORWARDED + 16;
 /// Bytes in a SPDY data frame that is sent.
 pub const SPDY_DATA: usize = 32 * 1024;
-/// Bytes taken of a stream before the peer is told so; half of the window with which SPDY/3.1 begins.
+/// Bytes of a stream that are consumed before the peer is notified; half of SPDY/3.1's initial window.
 pub const SPDY_ACKNOWLEDGE: u32 = 32 * 1024;
-/// Longest WebSocket message that is received, in bytes: it is held whole.
+/// Longest WebSocket message that is received, in bytes: it is buffered whole.
 pub const WEBSOCKET_MESSAGE: usize = 4 * 1024 * 1024;
-/// Bytes of a WebSocket connection that are looked at in one go.
+/// Bytes of a WebSocket connection that are parsed at once.
 pub const WEBSOCKET_READ: usize = 16 * 1024;
 /// Bytes in a WebSocket message that is sent.
 pub const WEBSOCKET_DATA: usize = 32 * 1024;
-/// Bytes of one resize message that is not whole yet.
+/// Bytes of one incomplete resize message.
 pub const RESIZE_MESSAGE: usize = 1024;
-/// Most ports that one port-forward over WebSocket names: each has two channels, and a channel is a byte.
+/// Most ports of one port-forward over WebSocket: each has two channels, and the channel number is one byte.
 pub const FORWARDED_PORTS: usize = 100;
 /// Most connections that one port-forward has open at once.
 pub const FORWARDED: usize = 1024;
-/// Longest number that a client gives a forwarded connection, in bytes.
+/// Longest number of a forwarded connection that a client may use, in bytes.
 pub const FORWARD_REQUEST: usize = 256;
-/// Bytes that are kept of a forwarded connection whose second stream is not there yet; of all of them together
+/// Bytes that are kept for a forwarded connection whose second stream is missing; for all of them together
 /// [`FORWARD_WAITING`].
 pub const FORWARD_EARLY: usize = 64 * 1024;
-/// Connections that `podkeeper port-forward` carries at once; more wait.
+/// Connections that `podkeeper port-forward` serves at a time; more have to wait.
 pub const CARRIED: usize = 256;
-/// How long `podkeeper port-forward` takes no connection after the system refused it a descriptor.
+/// How long `podkeeper port-forward` accepts no connection after the system refused it a descriptor.
 pub const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bytes of the stack of the thread that makes sockets in the network of a pod.
+/// Stack of the thread that creates sockets in a pod's network, bytes.
 pub const NETNS_STACK: usize = 64 * 1024;
 
-/// Bytes of memory that a stream keeps for the next ones.
+/// Bytes of memory that a stream keeps for reuse.
 pub const STREAM_KEPT: usize = 64 * 1024;

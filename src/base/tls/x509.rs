@@ -1,6 +1,6 @@
-//! What stands in a certificate: who it names, how long it holds, which key it is of. Pure.
+//! Reads fields of a certificate: its names, its validity, its key. Pure.
 //!
-//! Never here: whether a certificate is to be believed; that is TLS's.
+//! Never here: whether a certificate is trusted; TLS decides that.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::base::clock::Timestamp;
 
-/// DER's tags.
+/// DER tags.
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const INTEGER: u8 = 0x02;
@@ -24,14 +24,14 @@ const VERSION: u8 = 0xa0;
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
-/// From when to when a certificate holds, by wall time.
+/// The time range in which a certificate is valid, wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     pub from: Timestamp,
     pub until: Timestamp,
 }
 
-/// The common name and the organizations of a certificate; `None` when it has no common name that can be read.
+/// The common name and the organizations of a certificate; `None` when it has no readable common name.
 #[must_use]
 pub fn subject(certificate: &CertificateDer<'_>) -> Option<(String, BTreeSet<String>)> {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
@@ -45,7 +45,7 @@ pub fn subject(certificate: &CertificateDer<'_>) -> Option<(String, BTreeSet<Str
             set = after;
             let (kind, value) = element(pair, OBJECT_IDENTIFIER)?;
             match kind {
-                // The last one counts, as in Go's `pkix.Name`.
+                // The last one is used, as in Go's `pkix.Name`.
                 COMMON_NAME => name = Some(text(value)?),
                 ORGANIZATION => _ = groups.insert(text(value)?),
                 _ => {}
@@ -56,7 +56,7 @@ pub fn subject(certificate: &CertificateDer<'_>) -> Option<(String, BTreeSet<Str
     Some((name, groups))
 }
 
-/// How long a certificate holds; `None` when that cannot be read.
+/// The validity of a certificate; `None` when it cannot be read.
 #[must_use]
 pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let (outer, _) = element(certificate, SEQUENCE)?;
@@ -71,21 +71,21 @@ pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     Some(Validity { from, until })
 }
 
-/// The key of a certificate, as `SubjectPublicKeyInfo` in DER; `None` for what is no certificate.
+/// The key of a certificate, as `SubjectPublicKeyInfo` in DER; `None` for anything but a certificate.
 #[must_use]
 pub fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
     Some(parsed.subject_public_key_info().as_ref().to_vec())
 }
 
-/// Whether a certificate is good for this DNS name or address.
+/// Whether a certificate is valid for this DNS name or address.
 #[must_use]
 pub fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
     let Ok(parsed) = webpki::EndEntityCert::try_from(certificate) else { return false };
     ServerName::try_from(name).is_ok_and(|name| parsed.verify_is_valid_for_subject_name(&name).is_ok())
 }
 
-/// A moment, and what follows it.
+/// A time, and the rest of the input.
 fn time(der: &[u8]) -> Option<(Timestamp, &[u8])> {
     let tag = *der.first()?;
     let (bytes, rest) = element(der, tag)?;
@@ -122,13 +122,13 @@ fn text(value: &[u8]) -> Option<String> {
     (!text.chars().any(char::is_control)).then(|| text.to_owned())
 }
 
-/// The content of the first element, which has this tag, and what follows it.
+/// The content of the first element, which must have this tag, and the rest of the input.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match usize::from(*first) {
         short @ 0..=0x7f => (short, rest),
-        // A certificate of more than 65,535 bytes is none.
+        // A certificate of more than 65,535 bytes is not accepted.
         long @ (0x81 | 0x82) => {
             let (bytes, rest) = rest.split_at_checked(long & 0x7f)?;
             (bytes.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), rest)
@@ -150,7 +150,7 @@ mod tests {
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
         params.distinguished_name.push(DnType::CommonName, "system:node:n1");
-        // The first is written as UTCTime, the second as GeneralizedTime.
+        // The first time is written as UTCTime, the second as GeneralizedTime.
         (params.not_before, params.not_after) = (date_time_ymd(2026, 2, 3), date_time_ymd(2061, 12, 31));
         let key = KeyPair::generate().unwrap();
         let made = params.self_signed(&key).unwrap();

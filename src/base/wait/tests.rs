@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-/// The wait of the stopped process: longer than what is waited for by a time that stands still with it.
+/// The wait of the stopped process: longer than any wait that a relative time-out may cover.
 const LONG: Duration = Duration::from_millis(2500);
 
 fn reading(stream: &UnixStream) -> Vec<PollFd<'_>> {
@@ -27,10 +27,10 @@ fn what_is_there_ends_the_wait_and_so_does_the_time() {
     }
 }
 
-/// Set in the process that is stopped: it is this test binary again, told to run the same test.
+/// Set in the stopped process: this test binary again, running the same test.
 const IS_STOPPED: &str = "PODKEEPER_TEST_IS_STOPPED";
 
-/// The part of the process that is stopped.
+/// The code of the stopped process.
 fn wait_and_tell() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let at = Instant::now() + LONG;
@@ -55,13 +55,14 @@ fn a_process_that_was_stopped_wakes_when_its_time_has_come() {
     if std::env::var_os(IS_STOPPED).is_some() {
         return wait_and_tell();
     }
-    // A timer that stood still takes most of its time again, each time; a busy machine is late only now and then.
+    // A timer that stopped with the process takes most of its time again, in each try; a busy machine is late
+    // only now and then.
     let late: Vec<Duration> =
         (0..3).map(|_| time_after_the_stop()).take_while(|more| *more >= LONG / 2).collect();
     assert!(late.len() < 3, "{late:?} more");
 }
 
-/// Stops a process that waits until its time has passed: how long it waits after it goes on.
+/// Stops a waiting process until its deadline has passed; returns how long it waits after it continues.
 fn time_after_the_stop() -> Duration {
     let own_name = "base::wait::tests::a_process_that_was_stopped_wakes_when_its_time_has_come";
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -78,7 +79,7 @@ fn time_after_the_stop() -> Duration {
     wait_for_state(child.id(), "S");
     kill_process(pid, Signal::STOP).unwrap();
     wait_for_state(child.id(), "T");
-    // Its time passes without any other event.
+    // The deadline passes without any other event.
     std::thread::sleep(LONG.saturating_sub(begun.elapsed()));
     kill_process(pid, Signal::CONT).unwrap();
     let goes_on = Instant::now();

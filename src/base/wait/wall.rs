@@ -1,5 +1,5 @@
-//! A wait until a moment of the wall clock, for what is given such a moment by others: a certificate's end. It ends as
-//! well when somebody sets that clock, as NTP does after a boot without a battery.
+//! A wait until a time of the wall clock, for times that come from outside, such as a certificate's end. It also ends
+//! when the clock is set, as by NTP after a boot without a battery.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
@@ -13,11 +13,11 @@ use rustix::time::{
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 
-/// Waits until one of these descriptors is ready, `mono` or `wall` has come, or the wall clock was set. Returns the
+/// Waits until one of these descriptors is ready, `mono` or `wall` is reached, or the wall clock was set. Returns the
 /// descriptors' flags in the same order.
 ///
 /// # Errors
-/// The kernel's: out of memory.
+/// An error of the kernel: out of memory.
 pub fn until(
     set: Vec<PollFd<'_>>,
     mono: Option<Instant>,
@@ -25,7 +25,7 @@ pub fn until(
 ) -> Result<Vec<PollFlags>, Errno> {
     let Some(wall) = wall else { return super::until(set, mono) };
     let Some(timer) = timer(wall) else {
-        // Looking every so often does as well.
+        // Checking at intervals works as well.
         let look = Instant::now() + limits::WALL_LOOK;
         return super::until(set, Some(mono.map_or(look, |mono| mono.min(look))));
     };
@@ -36,11 +36,11 @@ pub fn until(
     Ok(there)
 }
 
-/// Fires at this moment, or when the clock was set.
+/// Fires at this time, or when the clock was set.
 fn timer(wall: Timestamp) -> Option<OwnedFd> {
     let timer =
         timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK).ok()?;
-    // A moment of zero would turn the timer off.
+    // A time of zero would turn the timer off.
     let it_value = Timespec { tv_sec: wall.as_second().max(1), tv_nsec: 0 };
     let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
     let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;

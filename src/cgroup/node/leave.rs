@@ -1,4 +1,4 @@
-//! Trees of cgroups that this daemon leaves: one that another program takes for its own, and those of earlier flags.
+//! Trees of cgroups that this daemon stops using: a tree that another program uses, and those of earlier flags.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cgroup::{Driver, Naming};
 
 impl Cgroups {
     /// Leaves `kubepods` to the program that removes podkeeper's cgroups from it. Only once: a program that
-    /// does so everywhere cannot be avoided.
+    /// does this everywhere cannot be avoided.
     pub(super) fn move_away(&self, from: Arc<Kubepods>) -> (Arc<Kubepods>, Option<String>) {
         let mut known = self.shared.lock();
         if known.moved {
@@ -22,8 +22,8 @@ impl Cgroups {
         let own = Arc::new(self.own(&from));
         let words = moved_words(&from, &own);
         log::warn!("{words}");
-        // With the mark the next daemon would take it for a podkeeper's, and lose a pod before it knows
-        // better.
+        // With the mark, the next daemon would use it as a podkeeper's, and lose a pod before it
+        // notices.
         from.tree.unmark(&from.naming.top());
         self.parents.set(own.naming.clone());
         known.moved = true;
@@ -32,8 +32,8 @@ impl Cgroups {
         (own, Some(words))
     }
 
-    /// Removes the cgroups of all podkeeper's pods, except these and those of workers; also those of earlier
-    /// flags.
+    /// Removes the cgroups of all podkeeper's pods, except these and those of workers; including those of
+    /// earlier flags.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
         let Some(kubepods) = self.kubepods() else { return };
         let keep = order::set(keep.iter().map(|uid| key(uid)));
@@ -45,7 +45,7 @@ impl Cgroups {
         drop(known);
         for kubepods in former.iter().chain([&kubepods]) {
             for uid in kubepods.ours().into_iter().filter(|uid| !keep.contains(&key(uid))) {
-                // A worker that wants it meanwhile waits, and makes it anew.
+                // A worker that needs it meanwhile waits, and creates it again.
                 let Some(_claim) = self.shared.claim_unused(&key(&uid)) else { continue };
                 match kubepods.remove_pod(&uid) {
                     Ok(()) => log::info!("removed the cgroup of pod {uid}, which is gone"),

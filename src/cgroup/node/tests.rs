@@ -1,5 +1,5 @@
-//! Against directories that look like mounted hierarchies. The kernel makes a cgroup's files with it; here
-//! the writes make them.
+//! Tests on directories that look like mounted hierarchies. The kernel creates a cgroup's files with it; here
+//! the writes create them.
 
 mod owners;
 
@@ -67,7 +67,7 @@ fn version_2() {
     assert_eq!(text(&dir, "kubepods/burstable/poda/cpu.max"), "max 100000");
     assert_eq!(text(&dir, "kubepods/podc/pids.max"), "max");
     assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "59");
-    // Again with other values: a resize.
+    // Again with other values, as after a resize.
     all.ensure(&pod("a", Qos::Burstable, 2000)).1.unwrap();
     assert_eq!(text(&dir, "kubepods/burstable/poda/cpu.weight"), "79");
     assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "98");
@@ -86,10 +86,10 @@ fn that_the_limits_of_all_pods_hold_is_told_once_and_tried_again() {
         let settings = Settings { is_enforced, ..settings(Some(1 << 30)) };
         Cgroups::new(settings, dir.0.clone(), "/root".to_owned())
     };
-    // A limit that the kernel does not take.
+    // A limit that the kernel rejects.
     std::fs::create_dir_all(dir.0.join("kubepods/memory.max")).unwrap();
     std::fs::write(dir.0.join("kubepods/memory.max/x"), "").unwrap();
-    // Without a mark it would be somebody else's.
+    // Without a mark it would count as another program's.
     assert!(Tree::open(dir.0.clone(), "/root".to_owned()).mark(std::path::Path::new("kubepods")));
     let all = of(true);
     assert_eq!(all.limited(), None, "it is not known yet where they are");
@@ -113,7 +113,7 @@ fn controllers_are_given_down() {
     let tree = Tree::open(dir.0.clone(), "/root".to_owned());
     assert_eq!(tree.version, Version::V2);
     tree.make(std::path::Path::new("a/b")).unwrap();
-    // A plain file holds the last write: pids, the last controller that can be delegated.
+    // A plain file has the content of the last write: pids, the last controller that can be delegated.
     assert_eq!(text(&dir, "cgroup.subtree_control"), "+pids");
 }
 
@@ -143,7 +143,7 @@ fn version_1() {
     }
 }
 
-/// One test at a time has cgroups of the kernel's own: a sweep takes all that bear its podkeeper's mark.
+/// One test at a time uses real cgroups of the kernel: a sweep removes all that have its podkeeper's mark.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -180,7 +180,7 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
     ours.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
     ours.ensure(&pod("b", Qos::Guaranteed, 100)).1.unwrap();
     theirs.ensure(&pod("c", Qos::Burstable, 100)).1.unwrap();
-    // A worker that asked for them needs them, even if the sweep's list is older.
+    // A worker that requested them needs them, even if the sweep's list is older.
     ours.sweep(&BTreeSet::new());
     let path = |rest: &str| PathBuf::from(format!("{root}/kubepods/{rest}"));
     assert!(tree.exists(&path("burstable/poda")) && tree.exists(&path("podb")));
@@ -203,7 +203,7 @@ fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
         all.decide("cgroupfs");
         all
     };
-    // A sweep goes by root directories, on the whole machine.
+    // A sweep looks for its root directory on the whole machine.
     let (ours, theirs) = (of("/two/ours"), of("/two/theirs"));
     if !real_ones_can_be_made() {
         assert!(ours.kubepods().is_none(), "then there are none to share");
@@ -235,7 +235,8 @@ fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
     tree.remove(&PathBuf::from(&root)).unwrap();
 }
 
-/// Two podkeepers with the same manifests begin at once: a cgroup has no processes before the first container.
+/// Two podkeepers with the same manifests start at the same time: a cgroup has no processes before the first
+/// container.
 #[test]
 fn of_two_podkeepers_that_begin_at_once_the_first_has_the_cgroup() {
     let _alone = alone();
@@ -263,7 +264,7 @@ fn of_two_podkeepers_that_begin_at_once_the_first_has_the_cgroup() {
     ours.remove("a").unwrap();
     assert!(tree.is_ours(&path), "removed, or taken over");
 
-    // What an earlier podkeeper left is nobody's any more.
+    // Cgroups of an earlier podkeeper that is gone may be taken over.
     drop(lock);
     ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
     assert!(!tree.is_ours(&path));
@@ -297,7 +298,7 @@ fn kubepods_goes_with_the_last_pod() {
     assert!(there() && tree.exists(&top.join("burstable")), "in use by another");
     theirs.remove("b").unwrap();
     assert!(!there());
-    // Made anew as before.
+    // Created again as before.
     ours.ensure(&pod("a", Qos::Burstable, 1000)).1.unwrap();
     let shares = |class: &str| {
         let (controller, file) = match tree.version {
@@ -312,12 +313,12 @@ fn kubepods_goes_with_the_last_pod() {
         Version::V2 => ("79\n", "39\n", "1\n"),
     };
     assert_eq!((&*shares(""), &*shares("burstable"), &*shares("besteffort")), expected);
-    // A daemon that comes back without pods.
+    // A restarted daemon without pods.
     of("/ours").decide("cgroupfs");
     assert!(there());
     ours.remove("a").unwrap();
     assert!(!there());
-    // A `kubepods` that podkeeper has not made is not touched.
+    // A `kubepods` that podkeeper has not created is not touched.
     tree.make(&top).unwrap();
     ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
     ours.remove("a").unwrap();

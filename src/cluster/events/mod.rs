@@ -1,10 +1,10 @@
-//! Events at an API server: what the recorder keeps, sent once each, and again when it was counted. Pure.
+//! Events for an API server: the recorder's events, each sent once, and again when its count has changed. Pure.
 //!
 //! Upstream: `client-go/tools/record/event.go`, `events_cache.go`. The recorder's ring aggregates and counts, and it is
-//! bounded; so there is no queue here, and an event of an hour without a server is sent when it is back, once, with its
-//! count. An event that the server had, and has forgotten since, is made anew.
+//! bounded; so this module has no queue, and an event that happened during an hour without a server is sent once when
+//! the server is back, with its count. An event that the server has dropped is created again.
 //!
-//! Never here: a socket, or an event that an earlier daemon has seen, unless it happened again.
+//! Never here: a socket, or an event from before the daemon's start, unless it happened again.
 
 mod tokens;
 
@@ -23,9 +23,9 @@ use crate::status::seconds;
 
 use tokens::Tokens;
 
-/// Who reports: the kubelet's word, for tools look for it.
+/// The reporting component: the kubelet's name, because tools search for it.
 const COMPONENT: &str = "kubelet";
-/// Where events of the node are kept, which has no namespace itself.
+/// The namespace of events about the node, which has no namespace itself.
 const OF_NODES: &str = "default";
 
 /// A request about an event.
@@ -35,7 +35,7 @@ pub struct Ask {
     pub namespace: String,
     /// Name of the event.
     pub name: String,
-    /// Make it, else patch the one of that name.
+    /// Create the event; otherwise patch the one of that name.
     pub is_new: bool,
     /// The event, or the patch.
     pub body: Value,
@@ -43,20 +43,20 @@ pub struct Ask {
     count: u32,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Ask this, and tell the answer.
+    /// Send this request, and report the answer.
     Ask(Ask),
-    /// Nothing, before then or until there are other events.
+    /// Wait until then, or until there are new events.
     Wait(Option<Mono>),
 }
 
-/// What the server has of an event.
+/// The server's copy of an event.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     count: u32,
-    /// The server does not have it, whatever its count is.
+    /// The server has lost the event.
     is_lost: bool,
 }
 
@@ -70,14 +70,14 @@ pub struct Post {
 }
 
 impl Post {
-    /// Events of an earlier daemon count as sent.
+    /// The state after the events of an earlier daemon, which count as sent.
     #[must_use]
     pub fn after(earlier: &[Arc<Kept>]) -> Post {
         let sent = earlier.iter().map(|kept| (kept.serial, Sent { count: kept.count, is_lost: false }));
         Post { sent: sent.collect(), ..Post::default() }
     }
 
-    /// The next request, when the recorder keeps these events. `node` is the name of this node.
+    /// The next request, for the recorder's current events. `node` is the name of this node.
     pub fn next(&mut self, kept: &[Arc<Kept>], node: &str, now: Mono) -> Next {
         if now < self.retry_at {
             return Next::Wait(Some(self.retry_at));
@@ -100,7 +100,7 @@ impl Post {
         Next::Wait(later)
     }
 
-    /// What the server says. Returns a line for the log, if there is something new to say.
+    /// Takes the server's answer. Returns a line for the log, if there is something new to report.
     pub fn told(&mut self, ask: &Ask, answer: &Answer, now: Mono) -> Option<(log::Level, String)> {
         if let Answer::Failed(why) = answer {
             self.retry_at = now.after(limits::API_EVENT_RETRY);
@@ -110,10 +110,10 @@ impl Post {
         }
         self.is_down = false;
         let is_lost = !ask.is_new && *answer == Answer::Missing;
-        // An earlier request has made it after all, with a count that is not known here.
+        // An earlier request has created it after all, with an unknown count.
         let count = if *answer == Answer::Exists && ask.count > 1 { 0 } else { ask.count };
         self.sent.insert(ask.serial, Sent { count, is_lost });
-        // A namespace that is being removed takes none: nothing is wrong with that.
+        // A namespace that is being removed accepts no events: this is not a problem.
         match answer {
             Answer::Forbidden(why) | Answer::Refused(why) => {
                 Some((log::Level::Debug, format!("event {}/{} is not taken: {why}", ask.namespace, ask.name)))
@@ -139,8 +139,8 @@ fn ask(kept: &Kept, is_new: bool, node: &str) -> Ask {
     Ask { namespace, name, is_new, body, serial, count }
 }
 
-/// A node's conditions are all `Normal` to the kubelet (`pkg/kubelet/kubelet_node_status.go`, `recordNodeStatusEvent`):
-/// those who watch a cluster for warnings hear of them by the conditions.
+/// The event's type. The kubelet uses `Normal` for all conditions of a node (`pkg/kubelet/kubelet_node_status.go`,
+/// `recordNodeStatusEvent`): monitoring sees them as conditions, not as warnings.
 fn weight(event: &ObjectEvent) -> &'static str {
     match &event.of {
         Involved::Node(_) if event.message.contains(" status is now: ") => Weight::Normal.as_str(),

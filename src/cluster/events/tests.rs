@@ -1,4 +1,4 @@
-//! Which events are sent, and what they look like.
+//! Which events are sent, and their contents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn an_event_is_made_and_then_counted() {
     assert!(!patch.is_new);
     assert_eq!(patch.name, made.name);
     assert_eq!(patch.body["count"], 2);
-    // The server forgets events after an hour.
+    // The server drops events after an hour.
     rig.told(&patch, Answer::Missing);
     let again = rig.ask().unwrap();
     assert!(again.is_new);
@@ -118,7 +118,7 @@ fn an_event_that_was_made_by_a_request_without_an_answer_is_counted_all_the_same
     assert_eq!((patch.is_new, &patch.name, &patch.body["count"]), (false, &made.name, &json!(2)));
     rig.told(&patch, Answer::Done(json!({})));
     assert_eq!(rig.next(), Next::Wait(None));
-    // What was made once has no more to tell.
+    // An event whose count is unchanged is not sent again.
     rig.add(of_pod("db"));
     let once = rig.ask().unwrap();
     rig.told(&once, Answer::Exists);

@@ -1,4 +1,4 @@
-//! How many events about one object may be sent (`client-go/tools/record/events_cache.go`, `EventSourceObjectSpamFilter`).
+//! Rate limit of events about one object (`client-go/tools/record/events_cache.go`, `EventSourceObjectSpamFilter`).
 //! Pure.
 
 use std::collections::BTreeMap;
@@ -15,22 +15,22 @@ pub(super) struct Tokens(BTreeMap<String, Bucket>);
 #[derive(Debug)]
 struct Bucket {
     left: u32,
-    /// When the last one was put in.
+    /// When the last token was added.
     filled: Mono,
 }
 
 impl Tokens {
-    /// Takes one.
+    /// Takes a token.
     ///
     /// # Errors
-    /// When there will be one.
+    /// When the next token is available.
     pub(super) fn take(&mut self, event: &ObjectEvent, now: Mono) -> Result<(), Mono> {
         let of = match &event.of {
             Involved::Pod(key) => format!("{key} {} {}", event.uid, event.weight.as_str()),
             Involved::Node(name) => format!("{name} {}", event.weight.as_str()),
         };
         if !self.0.contains_key(&of) && self.0.len() >= limits::API_EVENT_OBJECTS {
-            // The one that was used longest ago is the fullest.
+            // The bucket that was unused for longest is the fullest.
             let oldest = self.0.iter().min_by_key(|(_, bucket)| bucket.filled).map(|(of, _)| of.clone());
             oldest.and_then(|of| self.0.remove(&of));
         }

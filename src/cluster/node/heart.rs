@@ -1,5 +1,5 @@
-//! When what is sent about the node: registration first, then the status and the lease, each in its own time. Pure: it
-//! says what to ask next, and is told the answer.
+//! When to send what about the node: registration first, then the status and the lease, each at its own interval.
+//! Pure: it returns the next request, and takes the answer.
 
 use std::time::Duration;
 
@@ -18,54 +18,54 @@ const UID: &str = "/metadata/uid";
 /// A request about the node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ask {
-    /// Make the node object.
+    /// Create the node object.
     Create(Value),
-    /// Read it.
+    /// Read the node object.
     Read,
-    /// Change its status, or, by way of it, its metadata.
+    /// Patch its status, and with it its metadata.
     Patch(Value),
     /// Read the lease.
     ReadLease,
-    /// Make the lease.
+    /// Create the lease.
     CreateLease(Value),
-    /// Renew it.
+    /// Renew the lease.
     RenewLease(Value),
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Ask this, and tell the answer.
+    /// Send this request, and report the answer.
     Ask(Ask),
-    /// Nothing before then.
+    /// Wait until then.
     Wait(Mono),
 }
 
-/// What an answer meant.
+/// The meaning of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// The node object is there, with this UID.
+    /// The node object exists, with this UID.
     Registered(String),
     /// The machine has booted since the last status.
     Rebooted,
-    /// The server does not take it; why. Told once.
+    /// The server rejects requests, and why. Reported once.
     Trouble(String),
-    /// It does again.
+    /// The server accepts requests again.
     Well,
 }
 
-/// How far registration is.
+/// Progress of the registration.
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
     Create,
-    /// There is one, or it may not be made.
+    /// The object exists, or this node may not create it.
     Look,
-    /// The metadata of the one that is there has to be changed.
+    /// The metadata of the existing object has to be changed.
     Reconcile(Value),
     Done,
 }
 
-/// What is known of the lease.
+/// State of the lease.
 #[derive(Debug, Clone, PartialEq)]
 enum Lease {
     Unknown,
@@ -84,24 +84,24 @@ pub struct Heart {
     register_wait: Duration,
     /// The object as the server has it.
     node: Option<Value>,
-    /// It must be read before it is changed again.
+    /// The object must be read before the next change.
     stale: bool,
-    /// How often in a row it had changed meanwhile.
+    /// Number of conflicts in a row.
     conflicts: u32,
     status_at: Mono,
     report_at: Mono,
     lease: Lease,
     lease_at: Mono,
     lease_wait: Duration,
-    /// The server had the node as Ready once.
+    /// The server has had the node as Ready.
     was_ready: bool,
     troubled: bool,
-    /// Why the node may not be made.
+    /// Why the node may not be created.
     forbidden: Option<String>,
 }
 
 impl Heart {
-    /// A node that has asked nothing yet. `seed` spreads the nodes of a cluster over time.
+    /// The state before the first request. `seed` spreads the nodes of a cluster over time.
     #[must_use]
     pub fn new(settings: Settings, seed: u64, now: Mono) -> Heart {
         Heart {
@@ -132,20 +132,20 @@ impl Heart {
         at(node, UID).as_str()
     }
 
-    /// The server had the node as Ready once.
+    /// Whether the server has had the node as Ready.
     #[must_use]
     pub fn was_ready(&self) -> bool {
         self.was_ready
     }
 
-    /// Something about the node has changed. Before the node was Ready for the first time that is told at once.
+    /// Takes note that the node has changed. Before the node is first Ready, the status is sent soon.
     pub fn nudge(&mut self, now: Mono) {
         if !self.was_ready && now.since(self.began) < limits::FAST_STATUS {
             self.status_at = self.status_at.min(now.after(limits::FAST_STATUS_STEP));
         }
     }
 
-    /// What to do now, as the node is.
+    /// The next action, for the node's current state.
     pub fn next(&mut self, snapshot: &Snapshot, around: &object::Around<'_>, now: &Now) -> Next {
         let ours = || object::node(&self.settings, snapshot, around, now.wall);
         if self.stage != Stage::Done {
@@ -176,7 +176,7 @@ impl Heart {
         Next::Wait(self.status_at.min(self.lease_at))
     }
 
-    /// The request for a status that is due; `None` when the server has it.
+    /// The status request that is due; `None` when the server has that status.
     fn report(&self, ours: &Value, now: Mono) -> Option<Ask> {
         let Some(node) = self.node.as_ref().filter(|_| !self.stale) else { return Some(Ask::Read) };
         let theirs = at(node, "/status");
@@ -185,11 +185,11 @@ impl Heart {
         due.then(|| Ask::Patch(status::body(theirs, &wanted)))
     }
 
-    /// What the server says to a request. `ours` is the node as it would be made now.
+    /// Takes the server's answer. `ours` is the node object as it would be created now.
     pub fn told(&mut self, ask: &Ask, answer: Answer, ours: &Value, now: Mono) -> Vec<News> {
         let mut news = self.note_trouble(&answer);
         if news.contains(&News::Well) {
-            // Meanwhile the control plane may have given the node up.
+            // Meanwhile the control plane may have declared the node lost.
             (self.stale, self.status_at) = (true, now);
         }
         match ask {
@@ -202,7 +202,7 @@ impl Heart {
 
     fn note_trouble(&mut self, answer: &Answer) -> Vec<News> {
         let why = match answer {
-            // What these mean is known only after the next answer.
+            // The meaning of these depends on the next answer.
             Answer::Forbidden(_) | Answer::Missing | Answer::Exists if self.stage != Stage::Done => {
                 return Vec::new();
             }
@@ -243,13 +243,13 @@ impl Heart {
                 news.extend(rebooted.then_some(News::Rebooted));
                 news
             }
-            // It goes on without what the server does not take.
+            // The registration goes on without the rejected change.
             (Ask::Patch(_), Answer::Refused(_) | Answer::Forbidden(_)) if self.node.is_some() => {
                 let node = self.node.take().unwrap_or_default();
                 self.registered(node, now)
             }
             (_, answer) => {
-                // One that could not be made may have come meanwhile, and the other way round.
+                // A missing object may be created meanwhile, and an existing one removed.
                 self.stage = if matches!(answer, Answer::Failed(_)) { stage } else { Stage::Create };
                 self.register_at = now.after(self.register_wait);
                 self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
@@ -263,14 +263,15 @@ impl Heart {
         self.stage = Stage::Done;
         self.status_at = now;
         self.lease_at = now;
-        // The first status is sent also when it says the same: from then on the control plane counts with it.
+        // The first status is always sent, even when it is unchanged: from then on the control plane counts the
+        // intervals.
         self.report_at = now;
         let uid = at(&node, UID).as_str().unwrap_or_default().to_owned();
         self.has(node);
         vec![News::Registered(uid)]
     }
 
-    /// The server has the node like that.
+    /// The server has this node object.
     fn has(&mut self, node: Value) {
         let conditions = at(&node, "/status/conditions").as_array().map(Vec::as_slice).unwrap_or_default();
         self.was_ready |=
@@ -289,7 +290,7 @@ impl Heart {
             }
             (_, Answer::Done(node)) => self.has(node),
             (_, Answer::Missing) => {
-                // Somebody deleted it, or the server's data are older than this node.
+                // The object was deleted, or the server's data were restored from an older state.
                 self.stage = Stage::Create;
                 (self.register_at, self.node) = (now.after(self.register_wait), None);
                 self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
@@ -319,12 +320,12 @@ impl Heart {
             }
             (Ask::ReadLease, Answer::Missing) => Lease::Missing,
             (Ask::RenewLease(_), Answer::Missing) => {
-                // The control plane removes the lease of a node that somebody deleted: is it there still?
+                // The control plane removes the lease when the node is deleted, so the node is checked.
                 (self.stale, self.status_at, self.lease_at) = (true, now, now.after(limits::LEASE_RETRY_MIN));
                 Lease::Missing
             }
             (Ask::RenewLease(_), Answer::Conflict) => {
-                // The same, where the server says of a lease that is gone that it is another one.
+                // The same, for servers that report a removed lease as a conflict.
                 (self.stale, self.status_at, self.lease_at) = (true, now, now.after(limits::LEASE_RETRY_MIN));
                 Lease::Unknown
             }
@@ -332,7 +333,7 @@ impl Heart {
                 self.lease_at = now.after(self.lease_wait);
                 self.lease_wait = self.lease_wait.saturating_mul(2).min(limits::LEASE_RETRY_MAX);
                 match answer {
-                    // What is known is good still: the server does not answer.
+                    // The known lease is still valid: the server did not answer.
                     Answer::Failed(_) => std::mem::replace(&mut self.lease, Lease::Unknown),
                     _ => Lease::Unknown,
                 }

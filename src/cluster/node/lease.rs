@@ -1,4 +1,4 @@
-//! The node's lease: the heartbeat that costs little (`component-helpers/apimachinery/lease/controller.go`). Pure.
+//! The node's lease: a heartbeat with small requests (`component-helpers/apimachinery/lease/controller.go`). Pure.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::base::clock::Timestamp;
 /// Namespace of all nodes' leases.
 pub const NAMESPACE: &str = "kube-node-lease";
 
-/// The lease to write: a new one, or the known one renewed. `node` is the node's UID; without one the lease has no
-/// owner, and gets it later.
+/// The lease to write: a new one, or the known one, renewed. `node` is the node's UID; without it the lease has no
+/// owner, and gets one later.
 #[must_use]
 pub fn renewed(
     known: Option<&Value>,
@@ -26,7 +26,7 @@ pub fn renewed(
             "metadata": { "name": name, "namespace": NAMESPACE },
         })
     });
-    // The server keeps them itself.
+    // The server manages these itself.
     if let Some(metadata) = lease.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
         if let Some(uid) = node {

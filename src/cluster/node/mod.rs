@@ -1,8 +1,8 @@
-//! This node at an API server: the object, its status, its lease, and when which of them is sent. Pure.
+//! This node at an API server: the object, its status, its lease, and when each is sent. Pure.
 //!
 //! Upstream: `pkg/kubelet/kubelet_node_status.go`, `pkg/kubelet/nodestatus/setters.go`,
-//! `component-helpers/apimachinery/lease/controller.go`. Never here: a clock, a socket, or a condition's words, which
-//! `daemon/turn` has.
+//! `component-helpers/apimachinery/lease/controller.go`. Never here: a clock, a socket, or a condition's text, which
+//! comes from `daemon/turn`.
 
 pub mod heart;
 pub mod lease;
@@ -18,20 +18,20 @@ use serde_json::{Value, json};
 
 use crate::runtime::ImageSummary;
 
-/// What flags say of the node at the API server.
+/// Settings of the node at the API server, from flags.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Name of the node.
     pub name: String,
-    /// `--register-node`: make the node object when there is none.
+    /// `--register-node`: create the node object when it is missing.
     pub register: bool,
-    /// `--register-with-taints`: taints of a node that is made.
+    /// `--register-with-taints`: taints of a new node.
     pub taints: Vec<Taint>,
     /// Port of the kubelet's server, when it listens.
     pub port: Option<u16>,
     /// `--node-status-update-frequency`: how often a changed status is sent.
     pub update: Duration,
-    /// How often an unchanged one is.
+    /// How often an unchanged status is sent.
     pub report: Duration,
     /// `--node-lease-duration-seconds`.
     pub lease: Duration,
@@ -62,7 +62,7 @@ impl Settings {
 pub struct Taint {
     /// Its key.
     pub key: String,
-    /// Its value, maybe empty.
+    /// Its value, may be empty.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
     pub effect: String,
@@ -71,7 +71,7 @@ pub struct Taint {
 /// Parses `key=value:Effect,key:Effect`, the syntax of `--register-with-taints`.
 ///
 /// # Errors
-/// The first taint that is none.
+/// The first invalid taint.
 pub fn parse_taints(text: &str) -> Result<Vec<Taint>, String> {
     let taint = |text: &str| {
         let wrong = || format!("invalid taint spec: {text:?} is not KEY[=VALUE]:EFFECT");
@@ -88,11 +88,11 @@ pub fn parse_taints(text: &str) -> Result<Vec<Taint>, String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(taint).collect()
 }
 
-/// Images as the API tells them: the largest first, at most `most`; names by digest first, then by tag. The sandbox's
-/// image is one of them.
+/// Images in the API's form: the largest first, at most `most`; names by digest first, then by tag. Includes the
+/// sandbox image.
 #[must_use]
 pub fn images(list: &[ImageSummary], most: Option<usize>) -> Value {
-    // The order of what is equally large must not change by itself.
+    // Images of equal size need a stable order.
     let by_size: BTreeMap<(std::cmp::Reverse<u64>, &str), &ImageSummary> =
         list.iter().map(|image| ((std::cmp::Reverse(image.size), image.id.as_str()), image)).collect();
     let told = by_size.into_values().map(|image| {

@@ -9,25 +9,25 @@ use crate::status::node_object::{About, condition};
 use crate::status::seconds;
 use crate::status::snapshot::{ConditionView, Snapshot};
 
-/// The version of Kubernetes whose kubelet podkeeper does the work of: control planes compare it with their own.
+/// The version of the kubelet that podkeeper stands in for: control planes compare it with their own.
 const KUBELET: &str = "v1.36.2";
 /// Annotation: volumes are attached by the control plane, not by the node.
 const ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
-/// What the node is, beside what the snapshot says.
+/// Data about the node beside the snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
     /// The machine.
     pub facts: &'a Facts,
-    /// The node's addresses, the first one first.
+    /// The node's addresses, the primary one first.
     pub addresses: &'a [String],
     /// See [`super::images`].
     pub images: &'a Value,
-    /// Docker's version, once it was heard.
+    /// Docker's version, once known.
     pub docker: Option<&'a str>,
 }
 
-/// The whole object, as it is made when there is none.
+/// The whole object, as for creation.
 #[must_use]
 pub fn node(settings: &Settings, snapshot: &Snapshot, around: &Around<'_>, now: Timestamp) -> Value {
     let mut spec = Map::new();
@@ -55,7 +55,7 @@ fn taint(taint: &Taint) -> Value {
     }
 }
 
-/// The node's labels, and the old names of two of them.
+/// The node's labels, including the old names of two of them.
 fn labels(snapshot: &Snapshot) -> Value {
     let mut labels = json!(snapshot.info.labels);
     for (old, name) in
@@ -74,14 +74,14 @@ pub fn version() -> String {
     format!("{KUBELET}+podkeeper-{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The status that this node tells everybody, with what a control plane wants to know beside it.
+/// The status that this node publishes everywhere, plus fields that only a control plane needs.
 fn status(settings: &Settings, snapshot: &Snapshot, around: &Around<'_>, now: Timestamp) -> Value {
     let Around { facts, addresses, images, docker } = around;
     let about = About::of_snapshot(snapshot, addresses, env!("CARGO_PKG_VERSION"));
     let mut status = about.status(facts);
     if let Some(info) = status.get_mut("nodeInfo").and_then(Value::as_object_mut) {
         let mut put = |name: &str, value: String| _ = info.insert(name.to_owned(), value.into());
-        // In the forms that control planes parse.
+        // In formats that control planes parse.
         put("containerRuntimeVersion", format!("docker://{}", docker.unwrap_or("Unknown")));
         put("kubeletVersion", version());
         put("kubeProxyVersion", String::new());
@@ -99,7 +99,7 @@ fn status(settings: &Settings, snapshot: &Snapshot, around: &Around<'_>, now: Ti
     status
 }
 
-/// Ready is the last one: who reads them in order knows the others then. A node that is drained is not Ready.
+/// Ready comes last, so that a reader in order knows the others by then. A drained node is not Ready.
 fn conditions(snapshot: &Snapshot, now: Timestamp) -> Value {
     let is_ready = |condition: &&ConditionView| condition.type_ == "Ready";
     let pressures = snapshot.conditions.iter().filter(|condition| !is_ready(condition));

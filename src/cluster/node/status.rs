@@ -1,11 +1,11 @@
-//! The node's status: what the server should have, given what it has, and the patch from the one to the other. Pure.
+//! The node's status: the one that the server should have, and the patch that leads there. Pure.
 
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{at, patch};
 
-/// What the server should have: ours, and from its own what is not ours: conditions of others, resources of others, and
-/// the time since when a condition has been what it is.
+/// The status that the server should have: ours, plus from the server's copy the parts that are not ours: conditions
+/// and resources of others, and transition times of unchanged conditions.
 #[must_use]
 pub fn wanted(theirs: &Value, ours: &Value) -> Value {
     let none = Map::new();
@@ -41,8 +41,8 @@ fn conditions(theirs: &[Value], ours: &Value) -> Value {
     foreign.chain(own).collect()
 }
 
-/// Resources of others stay; devices of ours that are gone are none (`pkg/kubelet/kubelet_node_status.go`,
-/// `updateDefaultResources`, `reconcileExtendedResource`).
+/// Resources of others stay; removed devices of ours are set to zero
+/// (`pkg/kubelet/kubelet_node_status.go`, `updateDefaultResources`, `reconcileExtendedResource`).
 fn resources(theirs: &Map<String, Value>, ours: &Value) -> Value {
     let mut all = theirs.clone();
     for (name, amount) in &mut all {
@@ -54,7 +54,7 @@ fn resources(theirs: &Map<String, Value>, ours: &Value) -> Value {
     Value::Object(all)
 }
 
-/// Whether anything but the times of heartbeats differs.
+/// Whether the statuses differ in anything but heartbeat times.
 #[must_use]
 pub fn differs(theirs: &Value, wanted: &Value) -> bool {
     patch::diff(&still(theirs), &still(wanted)).is_some()
@@ -70,7 +70,7 @@ fn still(status: &Value) -> Value {
     status
 }
 
-/// The body of the patch: it touches the status alone. The addresses are a list that the API marks as one to merge and
+/// The body of the patch, which changes only the status. The addresses are a list that the API marks for merging and
 /// that must be replaced (`pkg/util/node/node.go`, `preparePatchBytesforNodeStatus`).
 #[must_use]
 pub fn body(theirs: &Value, wanted: &Value) -> Value {
@@ -82,8 +82,9 @@ pub fn body(theirs: &Value, wanted: &Value) -> Value {
     json!({ "status": changes })
 }
 
-/// What must change in the metadata of a node that was there before: default labels and the annotation
-/// (`reconcileCMADAnnotationWithExistingNode`, `updateDefaultLabels`). Labels of flags stay as they are.
+/// The patch for the metadata of a node that existed before: default labels and the annotation
+/// (`reconcileCMADAnnotationWithExistingNode`, `updateDefaultLabels`). Labels from flags stay as they
+/// are.
 #[must_use]
 pub fn metadata(theirs: &Value, ours: &Value) -> Option<Value> {
     const DEFAULT: [&str; 5] = [

@@ -192,7 +192,7 @@ impl Rig {
         self.heart.next(&snapshot(self.ready), &around, &self.now())
     }
 
-    /// Goes on until then, with these answers; writes down what is asked, with its time in seconds.
+    /// Runs until then, with these answers; records each request, with its time in seconds.
     fn run(&mut self, until: u64, mut server: impl FnMut(&Ask) -> Answer) {
         while self.millis < until {
             match self.next() {
@@ -256,7 +256,7 @@ fn a_node_registers_and_then_its_lease_alone_is_renewed() {
     );
     assert_eq!(rig.heart.uid(), Some("node-uid"));
     assert_eq!(rig.news, [News::Registered("node-uid".into())]);
-    // What has changed is sent within the next period, once.
+    // A change is sent within the next period, once.
     rig.ready = false;
     rig.story.clear();
     rig.run(62_000, |ask| match ask {
@@ -302,7 +302,7 @@ fn a_server_that_is_away_is_tried_more_rarely_and_told_of_once() {
     assert_eq!(rig.news, [News::Trouble("connection refused".into())]);
     rig.run(40_000, kind_server);
     assert!(rig.news.contains(&News::Well));
-    // Once it is registered, too.
+    // The same once it is registered.
     rig.story.clear();
     let began = rig.millis;
     rig.run(began + 60_000, down);
@@ -310,7 +310,7 @@ fn a_server_that_is_away_is_tried_more_rarely_and_told_of_once() {
     rig.story.clear();
     let began = rig.millis;
     rig.run(began + 10_000, kind_server);
-    // Meanwhile the control plane may have given the node up.
+    // Meanwhile the control plane may have declared the node lost.
     let has = |word: &str| rig.story.iter().any(|line| line.ends_with(word));
     assert!(has("renew lease") && has("read"), "{:?}", rig.story);
 }

@@ -1,8 +1,8 @@
-//! Which request about pods comes next: a pure machine that compares what the server has with what is so. See the room.
+//! The next request about pods: a pure machine that compares the server's pods with this node's. See the room.
 //!
 //! The server's pods come from a watch, which lags behind what this node has written itself. An answer to such a write
-//! counts until the watch tells of that version or a later one, so that nothing is sent twice. One that the watch never
-//! tells of (the server's data went back to an older state) counts for a while only.
+//! counts until the watch shows that version or a later one, so that nothing is sent twice. A write that the watch
+//! never shows (the server's data went back to an older state) counts only for a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 pub enum Ask {
     /// Patch its status.
     Status(Value),
-    /// Remove the object: its containers are dead, and the server has the last status. Only of this UID.
+    /// Remove the object of this UID: its containers are dead, and the server has the last status.
     Finish(String),
-    /// Make its mirror pod.
+    /// Create its mirror pod.
     MakeMirror(Value),
-    /// Remove a mirror pod of this UID, which is of another version or of no pod.
+    /// Remove the mirror pod of this UID, which belongs to another version or to no pod.
     DropMirror(String),
 }
 
-/// What an answer brought that somebody should hear.
+/// News from an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// For the log.
+    /// A line for the log.
     Line(log::Level, String),
-    /// The server does not take the mirror of this pod; why.
+    /// The server rejects the mirror of this pod, and why.
     NoMirror(PodKey, String),
 }
 
-/// What both sides know.
+/// The states of both sides.
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
-    /// What is so.
+    /// The node's state.
     pub snapshot: &'a Snapshot,
-    /// What the server has.
+    /// The server's pods.
     pub server: &'a PodsOfNode,
     /// Addresses of the node.
     pub addresses: &'a [String],
@@ -57,35 +57,36 @@ pub struct World<'a> {
     pub uid: Option<&'a str>,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Ask this about that pod, and tell the answer.
+    /// Send this request about that pod, and report the answer.
     Ask(PodKey, Ask),
-    /// Nothing, before then or until something changes.
+    /// Wait until then, or until something changes.
     Wait(Option<Mono>),
 }
 
-/// What is remembered of one pod.
+/// Remembered state of one pod.
 #[derive(Debug, Default)]
 struct Known {
-    /// The answer to the last write, when it was, and what the watch had then.
+    /// The answer to the last write, its time, and the watch's copy at that time.
     own: Option<(Arc<Pod>, Mono, Option<Arc<Pod>>)>,
-    /// Nothing had to be done with these, and nothing has to be as long as they are the same.
+    /// These needed no request; while they are unchanged, none is needed.
     settled: Option<Settled>,
-    /// The server did not take this, which is not sent again before then.
+    /// A request that the server rejected, and the time before which it is not repeated.
     refused: Option<(Ask, Mono)>,
-    /// The last status that the server took.
+    /// The last status that the server accepted.
     taken: Option<Taken>,
-    /// The object of this UID is gone, whatever the watch says.
+    /// The object of this UID is gone, even if the watch still shows it.
     gone: Option<String>,
 }
 
-/// A server that does not know a field, or lets others change it back, takes the same status again and again.
+/// An accepted status. A server that drops an unknown field, or another client that changes it back, would make
+/// podkeeper send the same status again and again.
 #[derive(Debug)]
 struct Taken {
     ask: Ask,
-    /// The same one is not sent again before then.
+    /// The same status is not sent again before then.
     until: Mono,
     wait: Duration,
 }
@@ -103,7 +104,7 @@ struct Settled {
 #[derive(Debug)]
 pub struct Desk {
     known: BTreeMap<PodKey, Known>,
-    /// The server did not answer: nothing is asked before.
+    /// The server did not answer: no request before then.
     retry_at: Mono,
     retry: Duration,
     troubled: bool,
@@ -169,7 +170,7 @@ impl Desk {
                 && (settled.is_over, settled.is_leaving) == (view.is_over, is_leaving)
                 && settled.addresses == world.addresses
         };
-        // A mirror pod that is missing may have to wait for the node's UID.
+        // A missing mirror pod may have to wait for the node's UID.
         if copy.is_some() && known.settled.as_ref().filter(same).is_some() {
             return None;
         }
@@ -186,7 +187,7 @@ impl Desk {
         ask
     }
 
-    /// What the server says. Returns what there is to say, if it is new.
+    /// Takes the server's answer. Returns news, if there is any.
     pub fn told(
         &mut self,
         key: &PodKey,
@@ -215,7 +216,7 @@ impl Desk {
                     News::Line(log::Level::Debug, line)
                 })
             }
-            // What a removal answers is the object as it was.
+            // The answer to a removal is the object as it was.
             (Answer::Done(_), Ask::Finish(uid) | Ask::DropMirror(uid)) => {
                 (known.gone, known.own) = (Some(uid), None);
                 None
@@ -223,7 +224,7 @@ impl Desk {
             (Answer::Missing, ask) => {
                 known.own = None;
                 known.gone = server.pods.get(key).map(|pod| uid(pod));
-                // A namespace that is gone, for a mirror pod.
+                // For a mirror pod: its namespace is gone.
                 known.refused = Some((ask, now.after(limits::POD_RETRY_MAX)));
                 None
             }
@@ -256,7 +257,7 @@ impl Desk {
 }
 
 impl Known {
-    /// Notes what the server took. True: it has taken the same before.
+    /// Notes an accepted status. Returns true if the server has accepted the same one before.
     fn take(&mut self, ask: Ask, now: Mono) -> bool {
         if !matches!(ask, Ask::Status(_)) {
             return false;
@@ -268,7 +269,7 @@ impl Known {
         before.is_some()
     }
 
-    /// The pod as the server has it, as far as one can know.
+    /// The server's copy of the pod, as far as it is known.
     fn copy(&mut self, watched: Option<&Arc<Pod>>, now: Mono) -> Option<Arc<Pod>> {
         if let Some(gone) = &self.gone {
             if watched.is_some_and(|pod| uid(pod) == *gone) {
@@ -279,7 +280,7 @@ impl Known {
         let Some((own, since, seen)) = &self.own else { return watched.cloned() };
         let is_young = now.since(*since) < limits::OWN_WRITE;
         let counts = match watched {
-            // The watch tells of a pod that was made here only later.
+            // The watch shows a pod that was created here only later.
             None => is_young && seen.is_none(),
             Some(watched) if uid(watched) != uid(own) => false,
             Some(watched) => {
@@ -295,7 +296,7 @@ impl Known {
     }
 }
 
-/// Whether two requests ask for the same, whenever it has become so.
+/// Whether two requests are the same except for times.
 fn is_same(a: &Ask, b: &Ask) -> bool {
     let timeless = |patch: &Value| {
         let mut patch = patch.clone();
@@ -311,7 +312,7 @@ fn is_same(a: &Ask, b: &Ask) -> bool {
     }
 }
 
-/// What the server must be asked, when it has this copy.
+/// The request that is needed if the server has this copy.
 fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> Option<Ask> {
     let pod = &view.pod;
     if view.status.reason.as_deref() == Some(UNMANAGED) {
@@ -324,12 +325,12 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     };
     let uid = uid(copy);
     match (pod.source, mirror::mirrored(copy)) {
-        // Another pod of that name.
+        // A different pod of that name.
         (Source::Api, None) if uid != pod.uid => return None,
         (Source::Api, None) => {}
-        // A file took the name over, or has left it.
+        // A file has taken the name, or has given it up.
         (Source::Api, Some(_)) => return Some(Ask::DropMirror(uid)),
-        // Somebody's pod has the name of a static one: it is nobody's mirror.
+        // Another user's pod has the name of a static one: it is not a mirror.
         (_, None) => return None,
         (_, Some(hash)) => {
             let is_current = mirror::hash(pod) == Some(hash) && copy.metadata.deletion_timestamp.is_none();
@@ -368,12 +369,12 @@ fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
-/// Versions of one object only ever grow; a server whose versions are no numbers has them all equal here.
+/// Versions of one object only grow; if a server's versions are not numbers, all count as equal.
 fn version(pod: &Pod) -> u64 {
     pod.metadata.resource_version.as_ref().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// An answer as a pod.
+/// The pod in an answer.
 fn pod_of(object: Value) -> Option<Arc<Pod>> {
     json::read(&object).ok().map(Arc::new)
 }

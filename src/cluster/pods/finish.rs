@@ -1,19 +1,20 @@
-//! The last status of a pod that is deleted (upstream `TerminatePod` in `status_manager.go`, `getPhase` for a pod that
-//! is finalised). Pure.
+//! The last status of a deleted pod (upstream `TerminatePod` in `status_manager.go`, `getPhase` for a pod that is
+//! finalised). Pure.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus};
 
 use super::wanted::is_terminal;
 use crate::pod::{ContainerKind, DesiredPod};
 
-/// No container runs any more: one that is not told as ended has ended unseen, and the phase is a last one.
+/// Makes the status final, because no container runs any more: a container without a known end has ended unseen, and
+/// the phase becomes final.
 pub(super) fn finish(pod: &DesiredPod, status: &mut PodStatus) {
     if is_initialized(pod, status) {
         status.container_statuses.iter_mut().flatten().for_each(end);
     }
     status.ephemeral_container_statuses.iter_mut().flatten().for_each(end);
     let started = status.init_container_statuses.iter().flatten().map(|c| usize::from(has_evidence(c)));
-    // Up to the last one that began, and the first one in any case.
+    // Init containers up to the last one that has started, and the first one in any case.
     let up_to = started.enumerate().filter(|(_, began)| *began > 0).map(|(at, _)| at).max().unwrap_or(0);
     let began = up_to.saturating_add(1);
     status.init_container_statuses.iter_mut().flatten().take(began).for_each(end);
@@ -50,7 +51,7 @@ fn end(c: &mut ContainerStatus) {
     c.state = Some(ContainerState { terminated: Some(ended), ..ContainerState::default() });
 }
 
-/// A container that began at some time.
+/// Whether a container has ever started.
 fn has_evidence(c: &ContainerStatus) -> bool {
     let ended = c.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
     ended || c.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())

@@ -1,4 +1,4 @@
-//! Mirror pods: the server's pictures of pods that files and URLs want, so that the cluster sees them. Pure.
+//! Mirror pods: the server's copies of pods from files and URLs, so that the cluster sees them. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
@@ -6,19 +6,19 @@ use serde_json::{Map, Value, json};
 use crate::manifest::static_pod::{CONFIG_HASH, CONFIG_MIRROR};
 use crate::pod::DesiredPod;
 
-/// The hash that tells versions of a static pod apart.
+/// The hash that identifies a version of a static pod.
 #[must_use]
 pub fn hash(pod: &DesiredPod) -> Option<&str> {
     pod.metadata.annotations.as_ref()?.get(CONFIG_HASH).map(String::as_str)
 }
 
-/// The hash of the version that a mirror pod is of; `None` when the pod is no mirror.
+/// The hash of the mirrored version; `None` when the pod is not a mirror.
 #[must_use]
 pub fn mirrored(pod: &Pod) -> Option<&str> {
     pod.metadata.annotations.as_ref()?.get(CONFIG_MIRROR).map(String::as_str)
 }
 
-/// The mirror pod to make; `node` is the UID of the node of this name, which owns it.
+/// The mirror pod to create; `node` is the UID of the node of this name, which owns it.
 #[must_use]
 pub fn body(pod: &DesiredPod, name: &str, node: &str) -> Value {
     let mut annotations = pod.metadata.annotations.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tables of what is asked about pods. Times are fixed; the server's pods and the node's are written as JSON.
+//! Tables of requests about pods. Times are fixed; the server's pods and the node's are written as JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn copy(value: Value) -> Arc<Pod> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-/// Both sides, and what was asked.
+/// Both sides, and the requests.
 struct Rig {
     desk: Desk,
     views: Vec<PodView>,
@@ -152,12 +152,12 @@ fn a_status_is_sent_once_and_nothing_regresses() {
     assert_eq!(body["metadata"], json!({"uid": "u1"}));
     assert_eq!(body["status"]["phase"], "Running");
     assert_eq!(body["status"]["hostIP"], "192.0.2.9");
-    // A condition of others stays, and one that this node does not tell any more goes.
+    // A condition of another component stays, and one that this node no longer reports is removed.
     let types: Vec<&Value> =
         body["status"]["conditions"].as_array().unwrap().iter().map(|c| &c["type"]).collect();
     assert_eq!(types, ["Ready", "PodScheduled"]);
     assert_eq!(body["status"].get("qosClass"), None);
-    // The answer counts until the watch has it.
+    // The answer counts until the watch shows it.
     let mut now = running();
     now["hostIP"] = "192.0.2.9".into();
     now["hostIPs"] = json!([{"ip": "192.0.2.9"}]);
@@ -190,7 +190,7 @@ fn a_status_that_the_server_does_not_keep_is_sent_again_more_and_more_rarely() {
         while let Next::Ask(_, ask) = rig.next() {
             sent.push(second);
             assert!(sent.len() < 20, "{sent:?}");
-            // It does not know `hostIPs`; another one says nothing of the pod at all.
+            // It does not know `hostIPs`; another server returns nothing of the pod at all.
             let answer =
                 if second < 60 { serde_json::to_value(&*kept("6", "Running")).unwrap() } else { json!({}) };
             rig.answer(ask, Answer::Done(answer));
@@ -235,7 +235,7 @@ fn phases() {
     assert_eq!(here("Failed", "Running", false, false, ended(1)), "Failed");
     assert_eq!(here("Running", "Failed", false, false, ended(1)), "Failed", "a last phase stays");
     assert_eq!(here("Running", "Succeeded", false, false, ended(0)), "Succeeded");
-    // Deleted, and all containers are dead.
+    // Deleted, with all containers dead.
     assert_eq!(here("Running", "Running", true, true, ended(0)), "Succeeded");
     assert_eq!(here("Running", "Running", true, true, ended(137)), "Failed");
     assert_eq!(here("Pending", "Pending", true, true, json!({"waiting": {}})), "Failed");
@@ -272,7 +272,7 @@ fn a_deleted_pod_is_finished_when_the_server_has_its_end() {
     let c = &body["status"]["containerStatuses"][0];
     assert_eq!((&c["state"]["terminated"]["exitCode"], &c["ready"]), (&json!(137), &json!(false)));
     assert_eq!(body["status"]["conditions"][0]["reason"], "PodFailed");
-    // What the server has then: the patch, applied.
+    // The server's copy after the patch.
     let mut failed = running();
     for (name, value) in body["status"].as_object().unwrap().clone() {
         failed[&name] = value;
@@ -284,7 +284,7 @@ fn a_deleted_pod_is_finished_when_the_server_has_its_end() {
     assert_eq!(finish, Ask::Finish("u1".into()));
     rig.answer(finish, Answer::Done(json!({})));
     assert_eq!(rig.next(), Next::Wait(None), "the watch lags behind");
-    // Made again under the same name: another pod, of which nothing is known here.
+    // A new pod under the same name, which this node does not know.
     rig.watch(vec![api_copy("u2", "7", json!({"phase": "Pending"}), false)]);
     assert_eq!(rig.next(), Next::Wait(None));
 }
@@ -330,7 +330,7 @@ fn mirror_pods() {
     // Of another version.
     rig.watch(vec![mirror_copy("m2", "h0", running())]);
     assert_eq!(rig.ask(), Ask::DropMirror("m2".into()));
-    // Somebody's own pod.
+    // Another user's pod.
     rig.watch(vec![api_copy("x", "1", running(), false)]);
     assert_eq!(rig.next(), Next::Wait(None));
     // The manifest is gone.

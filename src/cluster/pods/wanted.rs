@@ -1,4 +1,4 @@
-//! The status that the server should have, made of its own and of what is so (upstream `mergePodStatus`,
+//! The status that the server should have, from its own and this node's (upstream `mergePodStatus`,
 //! `updateStatusInternal`). Pure.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
@@ -12,14 +12,14 @@ use crate::pod::{DesiredPod, Source, is_final};
 use crate::status;
 use crate::status::conditions::{DISRUPTION, OWNED};
 
-/// How a pod is here.
+/// A pod on this node.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'a> {
     /// The pod.
     pub pod: &'a DesiredPod,
     /// Its status, with the node's addresses.
     pub status: &'a PodStatus,
-    /// It is being stopped.
+    /// The pod is being stopped.
     pub is_leaving: bool,
     /// See [`crate::status::snapshot::PodView::is_over`].
     pub is_over: bool,
@@ -27,21 +27,21 @@ pub struct Here<'a> {
     pub now: Timestamp,
 }
 
-/// Whether a phase is a last one.
+/// Whether a phase is final.
 #[must_use]
 pub fn is_terminal(status: &PodStatus) -> bool {
     is_final(status.phase.as_deref())
 }
 
-/// The body of the patch that gives the server's pod of this UID the status it should have; `None` when it has it.
+/// The body of the patch that gives the server's pod of this UID its status; `None` when the server has it.
 ///
 /// # Errors
-/// A container that has ended for good would run again, which cannot be: nothing is sent.
+/// A container that has ended for good would run again, which is impossible: nothing is sent.
 pub fn patch(theirs: &PodStatus, here: &Here<'_>, uid: &str) -> Result<Option<Value>, &'static str> {
     let wanted = wanted(theirs, here)?;
     let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
     let changes = patch::diff(&json(theirs), &json(&wanted));
-    // The UID is a precondition: a pod that was made anew must not get the old one's status.
+    // The UID is a precondition: a recreated pod must not get the old one's status.
     Ok(changes.map(|changes| json!({ "metadata": { "uid": uid }, "status": changes })))
 }
 
@@ -55,7 +55,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     let (init, regular) = (&own.init_container_statuses, &own.container_statuses);
     let none = init.is_none() && regular.is_none();
     let (init, regular) = (init.as_ref().unwrap_or(&empty), regular.as_ref().unwrap_or(&empty));
-    // The last word on a pod that is over is made below.
+    // The final status of a pod that is over is made below.
     if !none && !here.is_over && status::is_illegal(here.pod, theirs, init, regular) {
         return Err("a container that has ended for good is reported as not ended");
     }
@@ -78,7 +78,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if here.is_over && here.pod.source == Source::Api {
         finish::finish(here.pod, &mut all);
     }
-    // A phase that is a last one stays what it is, and none is told while a container could run.
+    // A final phase never changes, and no final phase is reported while a container could run.
     let could_run = here.is_leaving && !here.is_over || any_runs(&all);
     if is_terminal(theirs) || (is_terminal(&all) && could_run) {
         all.phase.clone_from(&theirs.phase);
@@ -99,8 +99,8 @@ fn any_runs(status: &PodStatus) -> bool {
     all.any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
-/// Ours, where there are any; a number of restarts is never taken back, nor, in a pod that is over, an end that this
-/// daemon has not seen.
+/// Our container statuses, if there are any; the restart count never decreases, and for a pod that is over, an end
+/// that this daemon has not seen is kept.
 fn containers(
     theirs: &Option<Vec<ContainerStatus>>,
     ours: &Option<Vec<ContainerStatus>>,
@@ -123,7 +123,7 @@ fn containers(
     Some(merged.collect())
 }
 
-/// Conditions of others as the server has them, then ours. A condition that is what it was keeps its time.
+/// Conditions of other components from the server, then ours. An unchanged condition keeps its time.
 fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<Vec<PodCondition>> {
     let before = theirs.conditions.as_deref().unwrap_or_default();
     let Some(ours) = &own.conditions else { return theirs.conditions.clone() };
@@ -144,7 +144,7 @@ fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<
     Some(foreign.chain(owned).collect())
 }
 
-/// A pod that has ended is not ready, whatever its last probe said.
+/// Makes a pod that has ended not ready, regardless of its last probe.
 fn not_ready(all: &mut PodStatus, now: Timestamp) {
     let reason = match all.phase.as_deref() {
         Some("Succeeded") => "PodCompleted",

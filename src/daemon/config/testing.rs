@@ -1,4 +1,4 @@
-//! Settings of a daemon whose loop runs without its threads. Never in the daemon.
+//! Settings of a daemon whose loop runs without its threads. For tests only.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::mapping::logs::LogSettings;
 use crate::runtime::docker::Endpoint;
 use crate::server;
 
-/// A node with manifests in `/m`, on a Docker in memory, that does as little as it can beside.
+/// A node with manifests in `/m`, on the in-memory Docker, with all optional features off.
 #[must_use]
 pub fn config(node_name: &str, root_dir: &str) -> Config {
     let labels = [("kubernetes.io/hostname", node_name), ("kubernetes.io/os", "linux")];

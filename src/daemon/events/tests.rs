@@ -19,7 +19,8 @@ struct Rig {
     fake: Fake,
     heard: Receiver<Event>,
     connects: Arc<AtomicU32>,
-    /// What the listener was told of images: of a list each, and of each container that is made.
+    /// Images that the listener got: one entry for each list, and one for each container that was
+    /// created.
     images: Arc<Mutex<Vec<String>>>,
     _events: Events,
 }
@@ -136,7 +137,7 @@ fn what_is_not_ours_is_not_heard() {
     assert_eq!(rig.next_like("listed"), "listed 0");
     plant(&rig.fake, "/elsewhere", "foreign", true);
     rig.fake.with(|state| _ = state.plant("odd", &[], true, now()));
-    // Of this root directory, without a pod's name.
+    // A container of this root directory without a pod's name.
     rig.fake.with(|state| _ = state.plant("nameless", &[(labels::ROOT_DIR, ROOT)], true, now()));
     plant(&rig.fake, ROOT, "web", true);
     assert_eq!(rig.next(), "default/web made");
@@ -151,7 +152,7 @@ fn k2309_when_the_stream_ends_it_is_told_and_everything_is_listed_again() {
         rig.fake.with(|state| state.cut_events());
         let lost = rig.next_like("lost");
         assert!(lost.starts_with("lost: Docker's event stream ended"), "{lost}");
-        // The stream is cut: only the list can tell.
+        // The stream is cut: only the list can show this container.
         plant(&rig.fake, ROOT, &format!("web{round}"), true);
         assert_eq!(rig.next_like("listed"), format!("listed {round}"));
     }
@@ -172,7 +173,7 @@ fn docker_that_is_not_there_is_waited_for() {
     assert_eq!(rig.connects.load(Ordering::SeqCst), 1);
 }
 
-/// Events are lost, or the stream is silent: the safety net still lists.
+/// Events are lost, or the stream is silent: the safety net still lists the containers.
 #[test]
 fn k2309_a_silent_stream_is_no_blindness() {
     let fake = fake();
@@ -192,7 +193,7 @@ fn the_thread_ends_with_the_main_loop() {
     assert_eq!(rig.next_like("listed"), "listed 0");
     let connects = Arc::clone(&rig.connects);
     drop(rig);
-    // The thread holds the counter as long as it lives.
+    // The thread holds the counter while it lives.
     let begun = Instant::now();
     while Arc::strong_count(&connects) > 1 {
         assert!(begun.elapsed() < PATIENCE, "it lives on");
@@ -215,7 +216,8 @@ fn lists_that_tell_something_else_are_told_apart() {
     assert!(empty != one && one != list(&fake));
 }
 
-/// So that it is known which images are used, for a container may be gone before the next list.
+/// The listener must learn which images are in use, because a container may be gone before the next
+/// list.
 #[test]
 fn the_listener_hears_of_images() {
     let fake = fake();
@@ -231,7 +233,7 @@ fn the_listener_hears_of_images() {
     make("after");
     let begun = Instant::now();
     let heard = || rig.images.lock().unwrap().iter().filter(|line| *line == "made of busybox:1").count();
-    // The engine replays the first one.
+    // The engine sends the first event again.
     while heard() < 2 {
         assert!(begun.elapsed() < PATIENCE, "{:?}", rig.images);
         std::thread::yield_now();

@@ -1,7 +1,7 @@
-//! What pods use of what is short. Memory and processes are read where the kernel tells them, at once; what lies on a
-//! disk has to be counted, which may take minutes: that has threads of its own.
+//! Measures how much pods use of the resource that the node is short of. Memory and processes are read from the kernel
+//! at once. Counting files on a disk may take minutes, so it has its own threads.
 //!
-//! Never here: a decision about which pod goes.
+//! Never here: a decision about which pod is evicted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,24 +26,24 @@ use crate::stats::{deleted, places};
 use crate::status::snapshot::{ClaimView, PodView, Snapshot, SourceView, UNMANAGED};
 use crate::volumes::claim_size;
 
-/// What one pod uses.
+/// Usage of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PodUse {
-    /// All of it; `None` when nobody can tell.
+    /// Total; `None` when it is unknown.
     used: Option<u64>,
-    /// There is more than could be counted.
+    /// The pod has more than could be counted.
     is_cut: bool,
-    /// Of it, images that would go with the pod.
+    /// Bytes of images that would be removed with the pod; part of `used`.
     images: u64,
-    /// Not of it: see [`PodUse::excess`].
+    /// See [`PodUse::excess`]; not part of `used`.
     excess: u64,
-    /// Its containers, by name, in the order of its status.
+    /// Usage of its containers, by name, in the order of its status.
     containers: Vec<(String, u64)>,
     /// Cgroups of its containers, below the mount.
     pub(super) cgroups: Vec<PathBuf>,
 }
 
-/// What pods use, by UID.
+/// Usage of pods, by UID.
 pub(super) type Amounts = BTreeMap<String, PodUse>;
 
 impl PodUse {
@@ -53,19 +53,20 @@ impl PodUse {
         self.excess
     }
 
-    /// There is more than could be counted.
+    /// The pod has more than could be counted.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// A pod whose count hangs: what is known of an earlier one, or what this one has found so far.
+    /// The usage of a pod whose count hangs: the result of an earlier count, or the part that this count has found so
+    /// far.
     pub(super) fn at_least(before: Option<PodUse>, found: u64) -> PodUse {
         let known = before.unwrap_or_default();
         PodUse { used: known.used.max((found > 0).then_some(found)), ..known }
     }
 }
 
-/// How pods are measured.
+/// The measurement of pods for one signal.
 #[derive(Debug)]
 pub(super) struct Measure {
     hierarchies: Hierarchies,
@@ -75,22 +76,22 @@ pub(super) struct Measure {
     proc: PathBuf,
     resource: Resource,
     counted: Counted,
-    /// Of files that were removed and are still open.
+    /// Which removed files that are still open are counted.
     deleted: deleted::Counted,
-    /// Tells what images take.
+    /// Tells the sizes of images.
     garbage: Option<Arc<Collector>>,
-    /// What images take; asked once.
+    /// Sizes of images; asked once.
     images: OnceLock<Shares>,
     /// What the claims of each source may hold together.
     bounds: Vec<(Source, DiskUse)>,
     /// What they hold above that.
     excess: OnceLock<u64>,
-    /// That is being counted, or was.
+    /// The excess is being counted, or was counted.
     is_excess_counted: AtomicBool,
 }
 
 impl Measure {
-    /// For this signal. `dedicated`: Docker's root directory has space of its own.
+    /// A measurement for this signal. `dedicated`: Docker's root directory has space of its own.
     pub(super) fn new(places: &Places, signal: Signal, dedicated: bool) -> Measure {
         let counted = Counted::of(signal, dedicated);
         let device = |directory: Option<PathBuf>, counts: bool| {
@@ -119,7 +120,7 @@ impl Measure {
         }
     }
 
-    /// With the bounds of claims, where they lie on what is short.
+    /// Adds the bounds of claims, if claims lie on the disk that is short.
     pub(super) fn with_claims(self, snapshot: &Snapshot) -> Measure {
         let all = snapshot.standings.iter();
         let bounds = all.filter_map(|(of, it)| Some((*of, claim_size::together(&self.root_dir, it.claims)?)));
@@ -128,7 +129,7 @@ impl Measure {
         Measure { bounds, ..self }
     }
 
-    /// Only the first one counts: where a claim is a disk that hangs, the counts of other pods do not wait with it.
+    /// Only the first caller counts: if a claim lies on a disk that hangs, the other pods' counts do not wait for it.
     fn excess(&self, progress: &Arc<Progress>) -> u64 {
         if !self.is_excess_counted.swap(true, Ordering::Relaxed) {
             _ = self.excess.set(self.count_excess(progress));
@@ -146,13 +147,13 @@ impl Measure {
         self.bounds.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// With what images take, where they lie on what is short.
+    /// Adds the sizes of images, if images lie on the disk that is short.
     pub(super) fn with_images(self, garbage: Option<Arc<Collector>>) -> Measure {
         let counts = self.counted.of_docker && self.resource == Resource::Storage;
         Measure { garbage: garbage.filter(|_| counts), ..self }
     }
 
-    /// Measures what the kernel tells of pods that may go and of which something runs: memory or processes.
+    /// Measures the running pods that may be evicted, by the kernel's figures: memory or processes.
     pub(super) fn pods(&self, snapshot: &Snapshot) -> Amounts {
         let may_go = snapshot.pods.iter().filter(|view| may_go(view));
         order::map(may_go.filter_map(|view| Some((view.pod.uid.clone(), self.pod(view)?))))
@@ -166,7 +167,7 @@ impl Measure {
         let each: Vec<(String, u64)> =
             running.iter().filter_map(|(name, cgroup)| Some(((*name).to_owned(), of(cgroup)?))).collect();
         let at: Vec<PathBuf> = running.into_iter().map(|(_, cgroup)| cgroup.clone()).collect();
-        // What containers have left in a volume in memory is the pod's, also while none of them runs.
+        // Files in a volume in memory count for the pod even while none of its containers runs.
         let whole = self.cgroups.of_pod(&view.pod.uid);
         let used = whole.and_then(of).or_else(|| sum(&each));
         (whole.is_some() || !at.is_empty()).then_some(PodUse {
@@ -177,7 +178,7 @@ impl Measure {
         })
     }
 
-    /// Counts what a pod has on the disk, which may take long, and no longer than it is to.
+    /// Counts the files of a pod on the disk. This may take long, but no longer than until `until`.
     pub(super) fn on_disk(
         &self,
         (view, patience): (&PodView, Duration),
@@ -193,7 +194,7 @@ impl Measure {
         let (reach, used) = believed(|| {
             progress.again();
             each.clear();
-            // Each pod has a round of its own: what one has lying about hides nothing of another.
+            // Each container has its own round, so that a container with many files hides no files of another.
             let mut round = Round::until(until, Arc::clone(progress));
             for (name, id) in all.iter().filter(|_| self.counted.of_docker) {
                 let disk = disks.of_container(id, &mut round);
@@ -220,14 +221,14 @@ impl Measure {
         PodUse { used, is_cut, images, excess, containers: each.into_iter().collect(), cgroups }
     }
 
-    /// What a claim holds is written by each pod that may write to it, for nobody knows by which. Its end leaves the claim as
-    /// it is, but lets it grow no further. Within the size that the operator has given it, it is no reason to go; a size
-    /// that comes from a source that is held to a level is that source's own word.
+    /// Counts a claim for each pod that may write to it, because the writer of a file is unknown. Evicting the pod
+    /// leaves the claim as it is, but stops its growth. Usage up to the size that the operator has set does not count;
+    /// a size that a source with a restricted Pod Security level has set itself does not protect the pod.
     fn claim(&self, view: &PodView, claim: &ClaimView, round: &mut Round) -> DiskUse {
         let parts = layout::claim(view.pod.source, &view.pod.key.namespace, &claim.name);
         let Some(path) = layout::below(&self.root_dir, &parts) else { return DiskUse::default() };
         let device = |path: &Path| FileSystem::of(path).map(|it| it.device);
-        // It may be a disk of its own.
+        // The claim may be a disk of its own.
         if device(&path) != device(&self.root_dir) {
             return DiskUse::default();
         }
@@ -245,7 +246,7 @@ impl Measure {
         }
     }
 
-    /// What of it is short.
+    /// The amount of the resource that is short: inodes or bytes.
     pub(super) fn amount(&self, used: DiskUse) -> u64 {
         match self.resource {
             Resource::Inodes => used.inodes,
@@ -254,9 +255,9 @@ impl Measure {
     }
 }
 
-/// What a count is taken for. A tree that was changed meanwhile is counted again: a part of it may have been missed, or
-/// counted twice, so of several such counts that in the middle holds. A disk that fails is nobody's fault, and what could
-/// be read counts.
+/// Repeats a count until it can be trusted. A tree that changed during the count is counted again, because parts of it
+/// may have been missed or counted twice; after several such counts the median is used. When a disk fails, the part
+/// that could be read counts.
 pub(super) fn believed<T: Ord>(mut count: impl FnMut() -> (Reach, T)) -> (Reach, T) {
     let mut moved = Vec::new();
     loop {
@@ -277,8 +278,8 @@ fn sum(each: &[(String, u64)]) -> Option<u64> {
     (!each.is_empty()).then(|| each.iter().fold(0, |sum: u64, (_, used)| sum.saturating_add(*used)))
 }
 
-/// The pods that may go now, with what was measured of them. One that was not measured has come since, or has nothing.
-/// `capacity`: all there is of what is short.
+/// The pods that may be evicted now, with their measured usage. Pods without a measurement are new or use nothing, and
+/// are left out. `capacity`: total amount of the resource that is short.
 pub(super) fn candidates(
     snapshot: &Snapshot,
     resource: Resource,
@@ -307,34 +308,34 @@ pub(super) fn candidates(
         .collect()
 }
 
-/// Of `most` the part that `asked` is of the sum.
+/// `asked` scaled down, so that all requests of the source, `sum`, fit into `most`.
 fn scaled(asked: u64, most: u64, sum: u64) -> u64 {
     let part = u128::from(asked) * u128::from(most) / u128::from(sum.max(1));
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
-/// Whether a pod may be there of which it is not known what it has, right after the daemon's start: Docker or a source has
-/// said nothing yet, or a worker has not told of its pod. Another pod would go for that one.
+/// Whether the usage of some pod may still be unknown right after the daemon's start, because Docker or a source has
+/// not reported yet, or a worker has not reported its pod. Without waiting, another pod would be evicted in its place.
 pub(super) fn is_any_unknown(snapshot: &Snapshot) -> bool {
     !snapshot.docker.reachable
         || snapshot.sources.iter().any(SourceView::is_silent)
         || snapshot.pods.iter().any(|view| may_go(view) && !view.is_told && !is_unmanaged(view))
 }
 
-/// All that is known of it comes from Docker's list.
+/// Everything known about the pod comes from Docker's list.
 fn is_unmanaged(view: &PodView) -> bool {
     view.status.reason.as_deref() == Some(UNMANAGED)
 }
 
-/// Whether it may be told to go.
+/// Whether the pod may be ordered to stop.
 pub(super) fn may_go(view: &PodView) -> bool {
     let has_ended = is_final(view.status.phase.as_deref());
-    // An order about a pod that nobody could stop would be lost, and waited for in vain. What no source wants is stopped, and
-    // can be told to hurry, or is left alone until its manifest can be read.
+    // An order to stop a pod that cannot be stopped has no effect, and the keeper would wait for it in vain. A pod that
+    // no source wants is being stopped already and can be hurried, or is left alone until its manifest can be read.
     view.is_kept && !has_ended
 }
 
-/// What is short as a resource of requests; empty: nobody can ask for it.
+/// Name of the resource in requests; empty when it cannot be requested.
 fn name_of(resource: Resource) -> &'static str {
     match resource {
         Resource::Memory => "memory",
@@ -352,7 +353,7 @@ fn request_of(view: &PodView, resource: Resource) -> u64 {
     if name.is_empty() { 0 } else { request(requests::request(&view.pod.spec, name)) }
 }
 
-/// `right`: what its request counts as.
+/// `right`: the part of its request that counts.
 fn candidate(view: &PodView, resource: Resource, right: u64, found: &PodUse) -> Candidate {
     let (pod, name) = (&view.pod, name_of(resource));
     let asked = |container: &str| {

@@ -1,4 +1,5 @@
-//! Work that may take minutes, in a thread that is there only meanwhile. Nobody waits for it when the daemon ends.
+//! Work that may take minutes, in a thread of its own that ends with it. The daemon does not wait for it when it
+//! ends.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread::JoinHandle;
@@ -12,12 +13,12 @@ use crate::base::limits;
 /// One piece of work.
 pub(super) struct Aside<T> {
     thread: JoinHandle<T>,
-    /// Hangs up when it is done.
+    /// Hangs up when the work is done.
     over: OwnedFd,
 }
 
 impl<T: Send + 'static> Aside<T> {
-    /// Begins it.
+    /// Begins the work.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -32,12 +33,12 @@ impl<T: Send + 'static> Aside<T> {
         Ok(Aside { thread, over })
     }
 
-    /// Ready when it is done.
+    /// Ready when the work is done.
     pub(super) fn done(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.over.as_fd(), PollFlags::IN)
     }
 
-    /// What came of it. Waits until it is done.
+    /// The result. Waits until it is done.
     pub(super) fn result(self) -> Option<T> {
         self.thread.join().ok()
     }

@@ -1,5 +1,6 @@
-//! In which order pods are counted, and which of them hang: one pod after the other, so that one whose files nobody can
-//! look at, on a dead disk or a dead server, hides no other. Pure: threads count, and tell how far they have come.
+//! The order in which pods are counted, and which counts hang. Pods are counted one after the other, so that a pod
+//! whose files cannot be read (a dead disk or server) does not block the others. Pure: threads count, and report their
+//! progress.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,50 +9,51 @@ use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::eviction::signal::Signal;
 
-/// The count for one signal, and what hangs of earlier ones.
+/// The count for one signal, and the counts that hang.
 #[derive(Debug, Default)]
 pub struct CountOrder {
     current: Option<Current>,
-    /// Pods whose count has not come to an end, though it was given up, by the signal that it was for.
+    /// Pods whose count was given up and has not ended, with the signal that it was for.
     hanging: BTreeSet<(Signal, String)>,
 }
 
 #[derive(Debug)]
 struct Current {
     signal: Signal,
-    /// UIDs of pods that are still to be counted; the next one is the last.
+    /// UIDs of pods that are still to be counted; the next one is last.
     waiting: Vec<String>,
     at: String,
-    /// How far its count has come, and since when it has come no further.
+    /// Progress of the current count, and the time of its last change.
     progress: u64,
     since: Mono,
 }
 
-/// What follows.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Count the pod with this UID.
     Pod(String),
-    /// All that can be counted was, for this signal.
+    /// All pods that can be counted for this signal were counted.
     Over(Signal),
 }
 
-/// What the count before took of a pod.
+/// The cost of a pod's previous count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Took {
-    /// There was more than it counted.
+    /// The pod had more than was counted.
     pub is_cut: bool,
-    /// How long it took.
+    /// Duration of the count.
     pub time: Duration,
 }
 
 impl Took {
-    /// Of a pod that was never counted: it has its turn after those that are counted quickly.
+    /// Value for a pod that was never counted: its turn is after the pods that are counted quickly.
     pub const UNKNOWN: Took = Took { is_cut: false, time: limits::DISK_USE_QUICK };
 }
 
-/// How long a pod is counted when so much time was `spent` on others and this many are `left`, it among them. Whose trees take
-/// long shall delay no eviction for ever; who was counted whole before is given time for that while there is any.
+/// How long a pod may be counted, when the counts of other pods have taken `spent` and `left` pods remain, this one
+/// included. Pods with large trees must not delay an eviction without end; a pod that was counted whole before gets the
+/// time for that while time remains.
 #[must_use]
 pub fn patience(spent: Duration, left: usize, before: Option<Took>) -> Duration {
     let rest = limits::COUNT_ROUND.saturating_sub(spent);
@@ -74,7 +76,7 @@ impl CountOrder {
     fn next(&mut self, signal: Signal, mut waiting: Vec<String>, now: Mono) -> Next {
         self.current = None;
         let hanging = self.hanging.iter().filter(|(of, _)| *of == signal).count();
-        // Each that hangs holds a thread. Of so many it is the disk that is dead.
+        // Each count that hangs holds a thread. When so many hang, the disk itself is dead.
         if hanging >= limits::COUNTS_HANGING {
             return Next::Over(signal);
         }
@@ -83,15 +85,15 @@ impl CountOrder {
         Next::Pod(at)
     }
 
-    /// A pod was counted for a signal. `None`: it was no longer waited for.
+    /// A pod was counted for a signal. Returns `None` when this count was no longer waited for.
     pub fn counted(&mut self, signal: Signal, uid: &str, now: Mono) -> Option<Next> {
         self.hanging.remove(&(signal, uid.to_owned()));
         let current = self.current.take_if(|it| it.signal == signal && it.at == uid)?;
         Some(self.next(signal, current.waiting, now))
     }
 
-    /// How far the count of the current pod has come, as a number that grows. The UID of that pod when it hangs, and
-    /// what follows.
+    /// Takes the progress of the current pod's count, as a number that grows. When the count hangs, returns the pod's
+    /// UID and the next step.
     pub fn watch(&mut self, progress: u64, now: Mono) -> Option<(String, Next)> {
         let current = self.current.as_mut()?;
         if current.progress != progress {
@@ -105,12 +107,12 @@ impl CountOrder {
         Some((at, self.next(signal, waiting, now)))
     }
 
-    /// The count is given up.
+    /// Gives the count up.
     pub fn end(&mut self) {
         self.current = None;
     }
 
-    /// When it is to be looked how far the count has come.
+    /// When the progress of the count has to be checked.
     #[must_use]
     pub fn due(&self) -> Option<Mono> {
         self.current.as_ref().map(|it| it.since.after(limits::COUNT_PATIENCE))
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(count.watch(7, at(109)), None);
         assert_eq!(count.watch(7, at(110)), Some(("b".to_owned(), pod("c"))));
         assert_eq!(count.counted(DISK, "c", at(111)), Some(Next::Over(DISK)));
-        // The next count does not wait for it, and that of another signal tries.
+        // The next count skips the pod that hangs; a count for another signal tries it.
         assert_eq!(count.begin(DISK, pods(&["b", "c"]), at(120)), pod("c"));
         assert_eq!(count.counted(DISK, "b", at(121)), None, "it was counted after all");
         assert_eq!(count.counted(DISK, "c", at(122)), Some(Next::Over(DISK)));
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(count.begin(Signal::ImageFs, pods(&["u0"]), at(9000)), pod("u0"));
     }
 
-    /// Ten pods with trees that took two minutes each made every eviction twenty minutes late.
+    /// Regression: ten pods whose trees took two minutes each made every eviction twenty minutes late.
     #[test]
     fn slow_pods_hold_no_eviction_up() {
         let seconds = Duration::from_secs;
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(patience(seconds(10), 17, whole), seconds(80));
         assert_eq!(patience(seconds(10), 17, Some(Took { is_cut: true, time: seconds(40) })), seconds(10));
         assert_eq!(patience(seconds(180), 17, whole), limits::COUNT_LEAST);
-        // All of a hundred that use their time up.
+        // All of a hundred pods use their whole time.
         let all = |before| {
             (0..100).rev().fold(Duration::ZERO, |spent, left| spent + patience(spent, left + 1, before))
         };

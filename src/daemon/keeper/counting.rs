@@ -1,6 +1,6 @@
-//! Threads that count what pods have on disks, one pod each and one after the other. Which pod is next, and which hangs,
-//! is decided in [`super::count_order`]. A thread that hangs is left alone: nobody waits for it, and what it finds when it comes
-//! back is kept for the next time.
+//! Threads that count the files of pods on disks, one pod at a time. Which pod is next, and which hangs, is decided in
+//! [`super::count_order`]. A thread that hangs is left alone: no other thread waits for it, and its result, when it
+//! comes, is kept for the next count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +20,7 @@ use crate::garbage::collector::Collector;
 use crate::stats::disk_use::Progress;
 use crate::status::snapshot::{PodView, Snapshot};
 
-/// What one thread has found.
+/// The result of one thread.
 struct Found {
     disks: Disks,
     used: PodUse,
@@ -35,18 +35,18 @@ struct Piece {
     run: Aside<Found>,
 }
 
-/// What became of the count of a pod.
+/// How the count of a pod ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It was counted, as far as anything is known of it.
+    /// The pod was counted, as far as its files are known.
     Counted,
     /// Docker does not answer: nothing can be counted.
     Unanswered,
-    /// It had been given up.
+    /// The count had been given up before.
     Late,
 }
 
-/// What is counted for one signal.
+/// The count for one signal.
 struct Current {
     signal: Signal,
     measure: Arc<Measure>,
@@ -54,7 +54,7 @@ struct Current {
     found: Amounts,
     at: Option<Piece>,
     began: Instant,
-    /// Pods that are still to be counted.
+    /// Number of pods that are still to be counted.
     left: usize,
 }
 
@@ -62,11 +62,11 @@ struct Current {
 pub(super) struct Counting {
     disks: Disks,
     current: Option<Current>,
-    /// Those that were given up.
+    /// Counts that were given up and have not ended.
     hanging: Vec<Piece>,
-    /// What was found last of each pod.
+    /// The last result of each pod.
     known: BTreeMap<(Signal, String), PodUse>,
-    /// How that went.
+    /// The cost of that count.
     took: BTreeMap<(Signal, String), Took>,
 }
 
@@ -75,7 +75,7 @@ impl Counting {
         Counting { disks, current: None, hanging: Vec::new(), known: BTreeMap::new(), took: BTreeMap::new() }
     }
 
-    /// Begins a count; returns the UIDs of the pods that are to be counted, first of those that are counted quickly.
+    /// Begins a count; returns the UIDs of the pods to count, those that are counted quickly first.
     pub(super) fn begin(
         &mut self,
         places: &Places,
@@ -129,12 +129,12 @@ impl Counting {
         Ok(())
     }
 
-    /// Ready when a thread is done.
+    /// Ready when a thread has ended.
     pub(super) fn done(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.hanging.iter().chain(self.current.iter().filter_map(|it| it.at.as_ref())).map(|it| it.run.done())
     }
 
-    /// The thread behind this place in [`Counting::done`] is done: its signal and pod, and what became of it.
+    /// Takes the result of the thread at this place in [`Counting::done`]: its signal and pod, and how the count ended.
     pub(super) fn take(&mut self, at: usize) -> Option<(Signal, String, Ended)> {
         let is_late = at < self.hanging.len();
         let piece = if is_late { self.hanging.remove(at) } else { self.current.as_mut()?.at.take()? };
@@ -146,7 +146,7 @@ impl Counting {
             self.took.insert((signal, uid.clone()), took);
         }
         let ended = match found {
-            // Of what Docker did not tell nothing is known.
+            // Without Docker's answer the usage is unknown.
             Some(found) if found.disks.is_docker_silent() && is_late => Ended::Late,
             Some(found) if found.disks.is_docker_silent() => Ended::Unanswered,
             Some(found) if is_late => {
@@ -165,12 +165,12 @@ impl Counting {
         Some((signal, uid, ended))
     }
 
-    /// How far the current pod's count has come; it grows. `None`: no pod is being counted.
+    /// Progress of the current pod's count, a number that grows. `None`: no pod is being counted.
     pub(super) fn progress(&self) -> Option<u64> {
         Some(self.current.as_ref()?.at.as_ref()?.progress.steps())
     }
 
-    /// The count of the current pod is given up.
+    /// Gives up the count of the current pod.
     pub(super) fn give_up(&mut self) {
         let Some(current) = self.current.as_mut() else { return };
         let Some(piece) = current.at.take() else { return };
@@ -183,7 +183,7 @@ impl Counting {
         self.hanging.push(piece);
     }
 
-    /// The count is over: what was found, and what is known of pods that hang.
+    /// Ends the count: returns its results, and the known usage of pods whose count hangs.
     pub(super) fn end(&mut self) -> Amounts {
         let Some(Current { signal, measure, snapshot, found, .. }) = self.current.take() else {
             return Amounts::new();
@@ -202,7 +202,7 @@ impl Counting {
         all
     }
 
-    /// The count is given up: Docker does not answer.
+    /// Gives the count up: Docker does not answer.
     pub(super) fn stop(&mut self) {
         self.current = None;
     }

@@ -1,8 +1,8 @@
-//! What pods take of the node's disk: where their things lie, and how much they are. Docker is asked once for each
-//! container, and then the file system.
+//! Measures the usage of pods on the node's disk: where their files lie, and how large they are. Docker is asked once
+//! for each container, and then the file system.
 //!
-//! Where Docker's storage driver has no directory of a container's own (only `overlay2` and its like have), Docker itself
-//! has to count, and tells no inodes.
+//! If Docker's storage driver has no directory for each container (only `overlay2` and similar drivers have one),
+//! Docker itself has to count, and it does not count inodes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,23 +23,23 @@ use crate::stats::disk_use::{DiskUse, Round};
 use crate::stats::{deleted, places};
 use crate::status::snapshot::PodView;
 
-/// What one pod takes of what its limits are for. A container is the newest one of its name: the dead one that is kept
-/// beside it does not count, as with the kubelet, for a limit is of what a container has now.
+/// Usage of one pod on the node's disk, as far as its limits cover it. Of each container name only the newest container
+/// counts, as with the kubelet: a limit is for the current container, not for the dead ones that are kept beside it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PodDisk {
     /// By name.
     pub containers: BTreeMap<String, ContainerDisk>,
     /// By name; volumes that lie on the node's disk and go with the pod.
     pub volumes: BTreeMap<String, DiskUse>,
-    /// Files that are no container's own, and that containers may write all the same: their hosts, host name and resolver,
-    /// and their termination messages.
+    /// Files outside of the containers' own directories that containers may still write to: hosts, host name and
+    /// resolver files, and termination messages.
     pub files: DiskUse,
     /// By name; claims whose size is a limit.
     pub claims: BTreeMap<String, Claimed>,
 }
 
 impl PodDisk {
-    /// Bytes, by name where there is one; a container's writable layer and logs together.
+    /// Bytes by name; a container's writable layer and logs together, other files without a name.
     pub(super) fn used(&self) -> Used {
         let of = |c: &ContainerDisk| c.writable.and(c.logs).bytes;
         Used {
@@ -52,7 +52,7 @@ impl PodDisk {
     }
 }
 
-/// Looks at pods' disks, and remembers where containers are.
+/// Measures pods on disks, and remembers where the files of containers are.
 #[derive(Debug, Clone)]
 pub(super) struct Disks {
     docker: Docker,
@@ -60,7 +60,7 @@ pub(super) struct Disks {
     docker_root: EngineRoot,
     /// By container id.
     places: BTreeMap<String, ContainerFiles>,
-    /// Calls of this round that had no answer in time.
+    /// Calls to Docker in this round that timed out.
     timeouts: u32,
     is_silent: bool,
 }
@@ -75,19 +75,19 @@ impl Disks {
         &self.root
     }
 
-    /// A round begins. Forgets containers that are none of these pods' any more.
+    /// Begins a round: forgets containers that belong to none of these pods.
     pub(super) fn begin(&mut self, pods: &[PodView]) {
         (self.timeouts, self.is_silent) = (0, false);
         let is_there = |id: &str| pods.iter().any(|view| on_disk(&view.status).any(|(_, known)| known == id));
         self.places.retain(|id, _| is_there(id));
     }
 
-    /// Whether Docker did not answer in this round. It is not asked again then.
+    /// Whether Docker stopped answering in this round. It is not asked again then.
     pub(super) fn is_docker_silent(&self) -> bool {
         self.is_silent
     }
 
-    /// Counts what is wanted of a pod. What Docker does not tell takes nothing.
+    /// Counts the `wanted` parts of a pod. A part that Docker does not tell counts as zero.
     pub(super) fn of_pod(&mut self, view: &PodView, wanted: &Wanted, round: &mut Round) -> PodDisk {
         let mut found = PodDisk::default();
         for volume in layout::volumes(&view.pod).iter().filter(|volume| wanted.volumes.contains(&volume.name))
@@ -120,8 +120,8 @@ impl Disks {
         found
     }
 
-    /// Bytes of files that a pod's processes hold though they were removed. The round is told when they keep some where
-    /// nobody is shown them.
+    /// Bytes of removed files that a pod's processes still hold open. Notes in the round when some are held where
+    /// podkeeper cannot see them.
     pub(super) fn removed(&self, view: &PodView, round: &mut Round) -> u64 {
         let hierarchies = Hierarchies::open(PathBuf::from(MOUNT));
         let places = places::containers(&hierarchies);
@@ -138,7 +138,7 @@ impl Disks {
         round.step();
         let Some(mut files) = self.files(id) else { return ContainerDisk::default() };
         if files.upper_dir.is_none() {
-            // Docker counts anew each time.
+            // Docker itself counts the size, every time.
             files.size = self.ask(id, true).and_then(|files| files.size);
         }
         round.step();
@@ -164,7 +164,7 @@ impl Disks {
             Err(DockerError::Unreachable(_)) => self.is_silent = true,
             Err(DockerError::Timeout(_)) => {
                 self.timeouts = self.timeouts.saturating_add(1);
-                // One container may hang in Docker by itself.
+                // A single container may make Docker hang.
                 self.is_silent =
                     self.timeouts >= limits::GARBAGE_TIMEOUTS && self.docker.call(&Call::Info).is_err();
             }
@@ -174,13 +174,13 @@ impl Disks {
     }
 }
 
-/// Name and Docker id of each container that is there: of each name the newest one.
+/// Name and Docker id of the newest existing container of each name.
 pub(super) fn containers(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> {
     statuses(status).filter_map(|c| Some((c.name.as_str(), id(c.container_id.as_deref())?)))
 }
 
-/// The same with the dead ones that are kept beside their successors: they lie on the disk, too. One that fills it and
-/// crashes is no better than one that goes on.
+/// The same, including dead containers that are kept beside their successors: their files lie on the disk, too. A
+/// container that fills the disk and crashes must count like one that keeps running.
 pub(super) fn on_disk(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> {
     let dead = statuses(status).filter_map(|c| {
         let last = c.last_state.as_ref()?.terminated.as_ref()?;
@@ -190,7 +190,7 @@ pub(super) fn on_disk(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> 
     containers(status).chain(dead)
 }
 
-/// Whether a container of it runs.
+/// Whether a container of the pod runs.
 pub(super) fn runs(status: &PodStatus) -> bool {
     statuses(status).any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }

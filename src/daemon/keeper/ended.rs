@@ -1,13 +1,14 @@
-//! What pods that have ended keep in the writable layers of their containers. Such a pod is no candidate, and its containers
-//! are no garbage: its end, its exit codes and its logs are read from them, and without them it would run again. So on a
-//! disk that is short the layers are emptied, and the containers stay. (The kubelet removes such containers then,
-//! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `DeleteAllUnusedContainers`: the API server knows of its pods' ends.)
+//! Empties the writable layers of containers whose pods have ended. Such a pod cannot be evicted, and its containers
+//! are not garbage: they record its end, its exit codes and its logs, and without them the pod would run again. So when
+//! the disk is short, their layers are emptied and the containers stay. (The kubelet removes such containers then,
+//! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `DeleteAllUnusedContainers`: the API server remembers the ends of its
+//! pods.)
 //!
 //! The upper directory of an overlay may be changed while it is not mounted (Linux,
-//! `Documentation/filesystems/overlayfs.rst`), and no container that has run is started again. Where Docker's storage
-//! driver tells no such directory, the layers stay as they are.
+//! `Documentation/filesystems/overlayfs.rst`), and a container that has run is never started again. If Docker's storage
+//! driver does not tell that directory, the layers stay as they are.
 //!
-//! Never here: a container that runs, or one of a pod that goes on; a directory that is not a container's own.
+//! Never here: a container that runs, or a container of a pod that goes on; a directory that is not a container's own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +31,7 @@ use crate::volumes;
 /// Containers of pods that have ended, by Docker's id.
 pub(super) type Containers = BTreeMap<String, PodKey>;
 
-/// Containers of pods of which nothing runs and nothing will be started.
+/// Containers of pods that have ended: no container runs, and none will be started.
 pub(super) fn containers(snapshot: &Snapshot) -> Containers {
     let ended = snapshot.pods.iter().filter(|view| {
         let is_over = view.is_told && is_final(view.status.phase.as_deref());
@@ -41,7 +42,7 @@ pub(super) fn containers(snapshot: &Snapshot) -> Containers {
     }))
 }
 
-/// Empties layers.
+/// Empties writable layers.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) docker: Docker,
@@ -51,12 +52,13 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Empties what these containers have written, and tells of each in the log. Once `gives_way` is set, no further one.
+    /// Empties the writable layers of these containers, and logs each. Stops before the next one when `gives_way` is
+    /// set.
     pub(super) fn empty(&self, gives_way: &AtomicBool) {
         let Some(docker_root) = self.docker_root.get().filter(|_| !self.containers.is_empty()) else {
             return;
         };
-        // As they are now: one may have been started by hand.
+        // Their current states: an operator may have started one by hand.
         let all = match collector::containers(&self.docker) {
             Ok(all) => all,
             Err(error) => return log::warn!("layers of pods that have ended are not emptied: {error}"),
@@ -75,8 +77,8 @@ impl Ended {
         }
     }
 
-    /// What the dead containers of pods that have ended have for themselves. Docker lets containers share volumes without
-    /// a name, too (`--volumes-from`): who looks into them so must not lose them.
+    /// Directories that belong only to dead containers of ended pods. Containers can share volumes without a name, too
+    /// (`--volumes-from`); a volume that another container uses is left out.
     fn places<'a>(
         &'a self,
         all: &'a [ContainerSummary],
@@ -106,7 +108,7 @@ impl Ended {
         Ok(places)
     }
 
-    /// Where a container's files are; nothing of one that is gone.
+    /// Where a container's files are; empty if the container is gone.
     fn files(&self, container: &ContainerSummary) -> Result<ContainerFiles, DockerError> {
         match self.docker.call(&Call::Files { id: container.id.clone(), size: false }) {
             Ok(Reply::Files(files)) => Ok(*files),
@@ -156,12 +158,13 @@ fn is_volume(directory: &Path) -> bool {
     directory.ends_with("_data")
 }
 
-/// Docker and Podman name a volume so that has no name.
+/// Docker and Podman give such names to volumes without a name.
 fn is_anonymous(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
-/// Bytes that it had, which are counted as far as a look goes. One with less than `least` helps nobody, and stays.
+/// Empties a directory and returns the bytes freed, as far as one look can count them. A directory with less than
+/// `least` bytes stays, because emptying it would not help.
 fn emptied(directory: &Path, least: u64) -> io::Result<u64> {
     let before = Round::default().tree(directory).bytes;
     if before < least {

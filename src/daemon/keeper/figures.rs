@@ -1,5 +1,5 @@
-//! What the keeper reads at each look: how much the node has left. Nothing is remembered and nothing decided, and nothing
-//! is asked of Docker or of a tree of files, which may take long.
+//! The keeper's figures of each look: how much the node has left. This module remembers and decides nothing, and asks
+//! neither Docker nor file trees, which may take long.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::stats::cgroup::Hierarchies;
 use crate::stats::disk::FileSystem;
 use crate::stats::{cgroup, node};
 
-/// Where the figures are.
+/// Where the figures are read.
 #[derive(Debug)]
 pub(super) struct Places {
     /// `/proc`.
@@ -22,20 +22,20 @@ pub(super) struct Places {
     pub(super) cgroups: Hierarchies,
     /// podkeeper's root directory.
     pub(super) root_dir: PathBuf,
-    /// Docker's.
+    /// Docker's root directory.
     pub(super) docker_root: EngineRoot,
 }
 
-/// One look.
+/// The figures of one look.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) seen: Seen,
-    /// Cgroups with the usage at which the kernel should tell, bytes.
+    /// Cgroups, each with the usage in bytes at which the kernel should notify.
     pub(super) usages: Vec<(PathBuf, u64)>,
 }
 
 impl Places {
-    /// Looks at the node. `pods`: the path of the cgroup of all pods.
+    /// Reads the node's figures. `pods`: the path of the cgroup of all pods.
     pub(super) fn look(&self, thresholds: &[Threshold], pods: Option<&Path>) -> Look {
         let mut look = Look::default();
         let watched = |signals: &[Signal]| thresholds.iter().any(|t| signals.contains(&t.signal));
@@ -47,7 +47,7 @@ impl Places {
                 None => machine.memory?,
             };
             let seen = Observation { available: capacity.saturating_sub(working_set), capacity };
-            // The usage that the working set has at the threshold, the page cache being as it is.
+            // The usage at which the working set reaches the threshold, if the page cache stays as it is.
             let cache = figures.usage.unwrap_or(working_set).saturating_sub(working_set);
             Some((seen, self.cgroups.threshold_events(cgroup), cache))
         };
@@ -55,11 +55,12 @@ impl Places {
             let Some((seen, events, cache)) = seen else { return };
             look.seen.found.insert(signal, seen);
             let Some(events) = events else { return };
-            // The kernel tells of one of them only; the others are above or below it.
+            // The kernel notifies at one usage only: the largest threshold is the first to be met.
             let value =
                 thresholds.iter().filter(|t| t.signal == signal).map(|t| t.value.of(seen.capacity)).max();
             let usage = value.map(|value| seen.capacity.saturating_sub(value).saturating_add(cache));
-            // With much cache the usage stays below: the kernel takes the cache back before. It tells of stalls then.
+            // With much page cache the usage never gets there, because the kernel reclaims the cache first. It reports
+            // stalls then.
             if let Some(usage) = usage.filter(|usage| *usage < seen.capacity) {
                 look.usages.push((events, usage));
             }
@@ -74,10 +75,10 @@ impl Places {
         }
         if let Some(pods) = pods.filter(|_| watched(&[Signal::AllocatableMemory])) {
             let figures = self.cgroups.read(pods);
-            // Without a limit there is nothing that it could run short of by itself.
+            // Without a limit the pods' cgroup cannot run short by itself.
             if figures.limit.is_some() {
-                // The kernel takes back used page cache, too, before it kills. Half of it counts as available: the rest
-                // may be what the pods cannot work without.
+                // Before it kills, the kernel reclaims used page cache, too. Half of it counts as available: the pods
+                // may need the rest to work.
                 let spare = figures.active_cache.unwrap_or(0) / 2;
                 let seen = memory(pods, &figures, None).map(|(seen, events, cache)| {
                     let available = seen.available.saturating_add(spare).min(seen.capacity);
@@ -111,8 +112,9 @@ impl Places {
     }
 }
 
-/// On a small node most of what counts as a working set is cache that the kernel would give back, and what sockets hold is
-/// in no cgroup: the kernel's own figure counts. In a part of a machine it is of more than that.
+/// On a small node most of the working set is page cache that the kernel would reclaim, and memory of sockets is in no
+/// cgroup, so the kernel's own figure counts. If the node is only a part of the machine, the kernel's figure covers
+/// more than the node, and the larger of both counts.
 fn of_kernel(seen: Observation, machine: &node::Figures) -> Observation {
     let available = match machine.available {
         Some(available) if Some(seen.capacity) == machine.memory => available,

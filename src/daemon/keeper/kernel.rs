@@ -1,8 +1,8 @@
-//! The kernel's word that memory runs short: it comes before the next look, which may be a minute away.
+//! Kernel notifications that memory runs short. They come before the next look, which may be a minute away.
 //!
-//! Threshold events of the memory controller of version 1 (`Documentation/admin-guide/cgroup-v1/memory.rst`), for the
-//! cgroups whose memory is watched; and, where the kernel has them, stall times of the whole machine
-//! (`Documentation/accounting/psi.rst`). Neither is needed: without them the next look comes as it is due.
+//! Uses threshold events of the memory controller of version 1 (`Documentation/admin-guide/cgroup-v1/memory.rst`), for
+//! the cgroups whose memory is watched; and, where the kernel has them, stall times of the whole machine
+//! (`Documentation/accounting/psi.rst`). Both are optional: without them the next look comes at its usual time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
 use crate::base::limits;
 
-/// What the kernel is asked to tell of.
+/// The notifications that podkeeper has requested.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     stalls: Option<File>,
@@ -28,11 +28,11 @@ struct Threshold {
 }
 
 impl Kernel {
-    /// Asks for stall times of memory. `proc` is `/proc`.
+    /// Requests notifications about stalls of memory. `proc` is `/proc`.
     pub(super) fn open(proc: &Path) -> Kernel {
         let ask = || -> io::Result<File> {
             let mut file = OpenOptions::new().read(true).write(true).open(proc.join("pressure/memory"))?;
-            // The kernel wants the NUL.
+            // The kernel requires the final NUL.
             file.write_all(limits::MEMORY_STALLS.as_bytes())?;
             Ok(file)
         };
@@ -41,8 +41,8 @@ impl Kernel {
         Kernel { stalls, thresholds: Vec::new() }
     }
 
-    /// Asks to be told when the cgroup at this directory of the memory controller (version 1) uses so many bytes. What
-    /// was asked for earlier holds when it is the same up to a hundredth, and is given up else.
+    /// Requests a notification when the cgroup at each directory of the memory controller (version 1) uses so many
+    /// bytes. An earlier request stays if its usage differs by at most a hundredth; otherwise it is replaced.
     pub(super) fn watch(&mut self, wanted: &[(PathBuf, u64)]) {
         let is_near = |a: u64, b: u64| a.abs_diff(b) <= b / 100;
         self.thresholds
@@ -58,14 +58,15 @@ impl Kernel {
         }
     }
 
-    /// What to poll.
+    /// The descriptors to poll.
     pub(super) fn set(&self) -> impl Iterator<Item = PollFd<'_>> {
         let stalls = self.stalls.iter().map(|file| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI));
         stalls
             .chain(self.thresholds.iter().map(|it| PollFd::from_borrowed_fd(it.told.as_fd(), PollFlags::IN)))
     }
 
-    /// Takes note of what was ready, in the order of [`Kernel::set`]; says whether the kernel told something.
+    /// Reads the descriptors that were ready, in the order of [`Kernel::set`]; returns whether the kernel has
+    /// notified.
     pub(super) fn heard(&mut self, ready: &[PollFlags]) -> bool {
         let (stalls, thresholds) =
             ready.split_at_checked(usize::from(self.stalls.is_some())).unwrap_or_default();
@@ -73,7 +74,7 @@ impl Kernel {
         for flags in stalls {
             told |= flags.contains(PollFlags::PRI);
             if flags.intersects(PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP) {
-                // It would be ready for ever.
+                // A broken descriptor would always be ready.
                 self.stalls = None;
             }
         }
@@ -85,7 +86,7 @@ impl Kernel {
                 return true;
             }
             told = true;
-            // A cgroup that is removed is told too, and again and again.
+            // The kernel notifies of a removed cgroup, too, again and again.
             rustix::io::read(&threshold.told, &mut [0_u8; 8]).is_ok() && threshold.at.exists()
         });
         told
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
     use crate::base::wait;
 
-    /// Files stand for the kernel's, and the test for the kernel, which writes to the descriptor that it was given.
+    /// The kernel's files are plain files here, and the test plays the kernel: it writes to the registered descriptor.
     #[test]
     fn the_kernel_tells_when_a_cgroup_uses_so_much() {
         let at = crate::base::testing::scratch("keeper-kernel");
@@ -121,7 +122,7 @@ mod tests {
         let told = kernel.thresholds.first().unwrap().told.as_raw_fd();
         let order: Vec<u64> = asked.split(' ').map(|word| word.parse().unwrap()).collect();
         assert_eq!((order.len(), order[0], order[2]), (3, u64::try_from(told).unwrap(), 8 << 20), "{asked}");
-        // What is asked for again stays as it is.
+        // A repeated request stays as it is.
         kernel.watch(&[(at.clone(), (8 << 20) + 1)]);
         assert_eq!(kernel.thresholds.first().map(|it| it.usage), Some(8 << 20));
         let soon = || Some(Instant::now() + Duration::from_millis(50));
@@ -138,7 +139,7 @@ mod tests {
             let ready = wait::until(kernel.set().collect(), soon()).unwrap();
             assert!(!kernel.heard(&ready), "it is told once");
         }
-        // A cgroup that is removed is told, too.
+        // The kernel notifies of a removed cgroup, too.
         std::fs::remove_dir_all(&at).unwrap();
         tell(&kernel);
         let ready = wait::until(kernel.set().collect(), soon()).unwrap();

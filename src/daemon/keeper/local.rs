@@ -1,6 +1,6 @@
-//! Pods that have limits of local storage are looked at, in a thread of its own: a tree of a million files must not hold
-//! up the look at the node's memory. The thread exists only while there is such a pod, and sleeps as `eviction::local`
-//! says.
+//! Watches pods that have limits of local storage, in a thread of its own: counting a tree of a million files must not
+//! delay the look at the node's memory. The thread exists only while there is such a pod, and sleeps as
+//! `eviction::local` says.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use crate::stats::disk_use::{DiskUse, Reach, Round};
 use crate::status::snapshot::{ClaimView, PodView, Snapshot};
 use crate::volumes::claim_size;
 
-/// Handle of the thread, which is there only while it is needed. Dropping it ends the thread.
+/// Handle of the thread, which runs only while it is needed. Dropping it ends the thread.
 #[derive(Debug)]
 pub(in crate::daemon) struct LimitWatch {
     shared: Arc<Shared>,
@@ -50,7 +50,7 @@ struct Slot {
     runs: bool,
     /// UIDs of pods with limits.
     known: BTreeSet<String>,
-    /// One more has come.
+    /// A pod with limits was added.
     more: bool,
     ended: bool,
 }
@@ -65,7 +65,7 @@ impl LimitWatch {
         LimitWatch { shared: Arc::default(), docker, root, docker_root, out }
     }
 
-    /// The pods as they are now. Starts the thread when it is needed; it is woken only for more pods with limits.
+    /// Takes the current pods. Starts the thread if it is needed; wakes it only when a pod with limits was added.
     pub(in crate::daemon) fn tell(&self, snapshot: Arc<Snapshot>) {
         let known = order::set(limited(&snapshot).map(|(view, _)| view.pod.uid.clone()));
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +91,7 @@ impl LimitWatch {
             .spawn(move || rounds.run());
         match spawned {
             Ok(_) => slot.runs = true,
-            // The next change of any pod tries again.
+            // The next change of any pod tries to start the thread again.
             Err(error) => log::error!("limits of local storage are not watched: {error}"),
         }
     }
@@ -111,8 +111,8 @@ fn limited(snapshot: &Snapshot) -> impl Iterator<Item = (&PodView, Wanted)> {
     may_go.filter_map(|view| Some((view, wanted(snapshot, view)?)))
 }
 
-/// A pod that does not run yet writes nothing into its claims: it waits for them by itself, and begins at once when they
-/// hold less.
+/// A pod that does not run yet writes nothing into its claims: it waits until they hold less, and then starts by
+/// itself.
 fn wanted(snapshot: &Snapshot, view: &PodView) -> Option<Wanted> {
     let written = written_claims(snapshot, view);
     let held = written.clone().filter(|claim| claim.is_held);
@@ -123,7 +123,7 @@ fn wanted(snapshot: &Snapshot, view: &PodView) -> Option<Wanted> {
     is_any.then(|| Wanted { claims, together, ..own.unwrap_or_default() })
 }
 
-/// Claims that a pod writes to now.
+/// Claims that a pod can write to now.
 fn written_claims<'s>(snapshot: &'s Snapshot, view: &PodView) -> impl Iterator<Item = &'s ClaimView> + Clone {
     let all = snapshot.claims.get(&view.pod.uid).filter(|_| runs(&view.status));
     all.into_iter().flatten()
@@ -141,7 +141,7 @@ struct Rounds {
     before: BTreeMap<String, Before>,
 }
 
-/// All claims of a source.
+/// Usage of all claims of a source.
 struct OfSource {
     reach: Reach,
     used: DiskUse,
@@ -164,16 +164,16 @@ struct Before {
     at: Instant,
     /// When to look again.
     due: Instant,
-    /// How long it took.
+    /// Duration of the look.
     took: Duration,
-    /// How often in a row it could not be counted whole, in all the time that there is for it.
+    /// Number of looks in a row, with the longest time allowed, that could not count the pod whole.
     uncounted: u32,
-    /// It is not counted as quickly as others are to be looked at.
+    /// Counting the pod takes longer than a normal look may take.
     is_slow: bool,
 }
 
 impl Rounds {
-    /// Until no pod has a limit.
+    /// Looks at pods until none has a limit.
     fn run(&mut self) {
         // A pod that has just come has not written yet.
         let mut pause = limits::LIMITS_NEAR;
@@ -183,7 +183,7 @@ impl Rounds {
         }
     }
 
-    /// Waits; `None`: there is nothing to look at any more. A pod that comes meanwhile is looked at soon.
+    /// Waits. Returns `None` when no pod is left to watch. A pod that is added meanwhile is looked at soon.
     fn sleep(&self, pause: Duration) -> Option<Arc<Snapshot>> {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = pause;
@@ -204,9 +204,9 @@ impl Rounds {
         }
     }
 
-    /// Looks at every pod with limits that is due, and tells those that are over one. Returns when to look again. Each pod
-    /// has a count and a pause of its own, so that one with many files hides no other. Nor makes it others wait: who
-    /// cannot be counted at once has its turn when all others were looked at, and one of those in each round.
+    /// Looks at every pod with limits that is due, and has those that are over a limit evicted. Returns when to look
+    /// again. Each pod has its own count and pause, so that a pod with many files hides no other and delays no other: a
+    /// pod that cannot be counted quickly waits until all others were looked at, and each round takes one of these.
     fn look(&mut self, pods: &Snapshot) -> Result<Instant, Gone> {
         let begun = Instant::now();
         self.disks.begin(&pods.pods);
@@ -215,7 +215,7 @@ impl Rounds {
         let before = |view: &PodView| self.before.get(&view.pod.uid).copied();
         let mut due: Vec<&(&PodView, Wanted)> =
             all.iter().filter(|(view, _)| before(view).is_none_or(|before| before.due <= begun)).collect();
-        // The quickest first; of those that take long, the one that has waited longest.
+        // The quickest pods first; of the slow ones, the one that has waited longest.
         order::sort_by_key(&mut due, |(view, _)| {
             let at = before(view);
             let is_slow = at.is_some_and(|at| at.is_slow);
@@ -236,7 +236,8 @@ impl Rounds {
         Ok(self.before.values().map(|before| before.due).chain([far]).min().unwrap_or(far))
     }
 
-    /// What all claims of a source hold, and, where it is too much, whose is the fullest of those that are written to.
+    /// Usage of all claims of a source, and, if it is over the bound, the pod with the fullest claim that is being
+    /// written to.
     fn of_source(
         &self,
         pods: &Snapshot,
@@ -267,7 +268,8 @@ impl Rounds {
         Some(OfSource { reach, used, most, fullest: held.max().map(|(_, uid)| uid) })
     }
 
-    /// Whether it was looked at: where it cannot be counted whole in this time, it has to have another one.
+    /// Looks at one pod. Returns false if the pod cannot be counted whole within `patience` and needs another look with
+    /// more time.
     fn look_at(
         &mut self,
         pods: &Snapshot,
@@ -280,7 +282,7 @@ impl Rounds {
         let until = begun + patience;
         let sum = wanted.together.and_then(|most| {
             let source = view.pod.source;
-            // What all claims take has a time of its own: no pod is to seem uncountable for them.
+            // The claims of a source are counted on a time of their own, so that they make no pod look uncountable.
             sums.entry(source).or_insert_with(|| self.of_source(pods, all, (source, most), until)).as_ref()
         });
         let together = sum.map(|sum| sum.of(&view.pod.uid));
@@ -290,7 +292,7 @@ impl Rounds {
         let (verdict, reach) = judged(|| {
             let mut round = Round::until(until, Arc::default());
             let mut used = Used { together, ..self.disks.of_pod(view, wanted, &mut round).used() };
-            // The kubelet counts what is in directories; who is not trusted would write into what is in none.
+            // The kubelet counts only files in directories; an untrusted pod could write into removed files instead.
             if is_held {
                 used.files = used.files.saturating_add(self.disks.removed(view, &mut round));
             }
@@ -333,8 +335,8 @@ impl Rounds {
     }
 }
 
-/// Bytes left below the nearest limit, and how long the pod rests after a look that began `now`. One that is over it is told
-/// of, and needs no look while it is stopped.
+/// Returns the bytes left below the nearest limit, and how long to wait before the next look, for a look that began
+/// `now`. A pod over its limit is being evicted, and needs no look meanwhile.
 fn rest(verdict: &Verdict, before: Option<Before>, now: Instant) -> (u64, Duration) {
     match *verdict {
         Verdict::Within { percent, left } => {
@@ -347,8 +349,8 @@ fn rest(verdict: &Verdict, before: Option<Before>, now: Instant) -> (u64, Durati
     }
 }
 
-/// A pod is over a limit when it was counted so; where its directories were moved meanwhile, when the count in the middle
-/// says so. Says also how much could be counted.
+/// Returns whether a count shows the pod over a limit, and how much could be counted. If directories move during the
+/// counts, the median count decides.
 fn judged(mut count: impl FnMut() -> (Reach, Verdict)) -> (Verdict, Reach) {
     let (reach, Judged(verdict)) = believed(|| {
         let (reach, verdict) = count();
@@ -357,13 +359,13 @@ fn judged(mut count: impl FnMut() -> (Reach, Verdict)) -> (Verdict, Reach) {
     (verdict, reach)
 }
 
-/// There was more than could be counted.
+/// The pod has more than could be counted.
 fn is_cut(reach: Reach) -> bool {
     matches!(reach, Reach::Moved | Reach::Exceeded)
 }
 
-/// Whether a pod that could not be counted so often in a row never lets itself be counted. Who makes and removes many files
-/// all the time is met at that now and then, without meaning anything by it.
+/// Whether a pod counts as uncountable after so many failed counts in a row. A pod that creates and removes many files
+/// fails a count now and then without bad intent.
 fn is_hopeless(reach: Reach, rounds: u32) -> bool {
     match reach {
         Reach::Whole | Reach::Unreadable => false,
@@ -372,7 +374,7 @@ fn is_hopeless(reach: Reach, rounds: u32) -> bool {
     }
 }
 
-/// Limits are promised to others, too: who cannot be held to one is over it.
+/// A pod that cannot be counted counts as over its limit, because the limits protect other pods.
 fn over_uncounted(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Over(_) => verdict,
@@ -384,7 +386,7 @@ fn over_uncounted(verdict: Verdict) -> Verdict {
     }
 }
 
-/// Ordered by how near it is to a limit.
+/// A verdict, ordered by how near the pod is to a limit.
 struct Judged(Verdict);
 
 impl Judged {
@@ -416,8 +418,8 @@ impl PartialEq for Judged {
 
 impl Eq for Judged {}
 
-/// How long a pod rests whose look took so long: of the time it is looked at for one part in twenty, and never later than
-/// ten minutes after the last look.
+/// The pause after a look that took so long: looking may take one twentieth of the time, but the pause is not extended
+/// beyond ten minutes.
 fn paused(pause: Duration, took: Duration) -> Duration {
     pause.max(took.saturating_mul(limits::LIMITS_PART).min(limits::LIMITS_SLOW))
 }

@@ -1,5 +1,5 @@
-//! What the keeper decides: figures, the time and what became of its orders go in; orders come out. The thread carries
-//! them out, and the simulation does the same in a world of its own.
+//! The keeper's decisions. Inputs are figures, the time and the results of its orders; outputs are orders. The thread
+//! carries them out; the simulation does the same in its simulated world.
 //!
 //! Never here: reading a figure, a thread, a call.
 
@@ -21,10 +21,10 @@ use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::PodKey;
 use crate::recorder::words;
 
-/// What one look at the node has found.
+/// Figures from one look at the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How much is left of what signals watch.
+    /// How much is left of each resource that a signal watches.
     pub found: Observations,
     /// The file system of images.
     pub images: Option<Disk>,
@@ -37,17 +37,16 @@ pub struct Seen {
 pub enum Deed {
     /// Tell the main loop.
     Tell(News),
-    /// Count what pods have on the disk of this signal, which may take long: [`Mind::counts`] tells with which pod to
-    /// begin.
+    /// Count the usage of pods on the disk of this signal, which may take long: [`Mind::counts`] tells the first pod.
     Measure(Signal),
-    /// Find out what pods use of what is short, and have one chosen: [`Mind::choose`]. Of a disk, what was counted just
-    /// before this look is taken.
+    /// Measure how much pods use of the short resource, and choose one: [`Mind::choose`]. For a disk, the count made
+    /// just before this look is used.
     Rank(Threshold),
-    /// Find out whether Docker answers, and tell: [`Mind::asked`].
+    /// Find out whether Docker answers, and report it: [`Mind::asked`].
     Ask,
-    /// Have the collector's run begin no further removal: a more urgent one is to follow.
+    /// Have the collector begin no further removal in its current run: a more urgent run follows.
     GiveWay,
-    /// Have the collector run, and tell its report: [`Mind::collected`].
+    /// Run the collector, and report its result: [`Mind::collected`].
     Collect(Order),
 }
 
@@ -60,17 +59,17 @@ pub struct Mind {
     /// How garbage is collected, if it is.
     policy: Option<Policy>,
     falls: Falls,
-    /// What the main loop was told.
+    /// Pressures that the main loop was told last.
     told: Pressures,
-    /// When images are collected though the node is short of nothing.
+    /// When images are collected although the node is short of nothing.
     schedule: Schedule,
-    /// The run of the collector that is not over.
+    /// The current run of the collector.
     collecting: Option<Run>,
-    /// The manager wants all garbage collected, and another run is not over.
+    /// The manager wants all garbage collected, but another run has not ended.
     owed: bool,
-    /// Which pods are counted.
+    /// The order in which pods are counted.
     count: CountOrder,
-    /// How often it was looked.
+    /// Number of looks so far.
     looks: u32,
 }
 
@@ -78,24 +77,24 @@ pub struct Mind {
 #[derive(Debug)]
 struct Run {
     order: Order,
-    /// The file system of images before it.
+    /// The file system of images before the run.
     disk: Disk,
     began: Mono,
-    /// It makes room for another one.
+    /// The run was asked to stop early for a more urgent one.
     gives_way: bool,
 }
 
-/// Which pod goes, if one does.
+/// The choice of a pod to evict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Choice {
-    /// This one, and what is told before.
+    /// Evict this pod; first send this event.
     Evict(News, Eviction),
-    /// None of them may go; a line for the operator once for as long as the shortage lasts.
+    /// No pod may be evicted; a line for the operator, once for each shortage.
     Nobody(Option<String>),
 }
 
 impl Mind {
-    /// A mind that has seen nothing yet.
+    /// The state before the first look.
     #[must_use]
     pub fn new(settings: Settings, policy: Option<Policy>) -> Mind {
         let of_admission = settings.of_admission();
@@ -123,20 +122,20 @@ impl Mind {
         &self.watched
     }
 
-    /// Pods may be evicted for want of memory.
+    /// Whether pods may be evicted for lack of memory.
     #[must_use]
     pub fn watches_memory(&self) -> bool {
         self.manager.thresholds().iter().any(|threshold| threshold.signal.pressure() == Pressure::Memory)
     }
 
-    /// Whether there is nothing to look for.
+    /// Whether there is nothing to watch.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let has_ages = self.policy.as_ref().is_some_and(|policy| !policy.max_age.is_zero());
         self.watched.is_empty() && !has_ages
     }
 
-    /// The node was looked at. `is_gone` tells whether nothing is left of a pod that was told to go.
+    /// Takes the figures of a look, and returns orders. `is_gone` tells whether nothing is left of an evicted pod.
     pub fn look(&mut self, seen: &Seen, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Vec<Deed> {
         let mut deeds = Vec::new();
         self.manager.set_dedicated(seen.dedicated);
@@ -153,7 +152,7 @@ impl Mind {
         deeds.extend(self.collect(seen.images, now));
         match looked.act {
             Act::Nothing | Act::Collect(_) => {}
-            // What that run frees may be enough.
+            // The current run may free enough.
             Act::Measure(threshold) | Act::Evict(threshold)
                 if self.is_collecting_for(threshold.signal, now) =>
             {
@@ -167,7 +166,7 @@ impl Mind {
         deeds
     }
 
-    /// The collector makes room on the disk of this signal, and does not take for ever.
+    /// Whether the collector is making room on the disk of this signal, and has not taken too long.
     fn is_collecting_for(&self, signal: Signal, now: Mono) -> bool {
         let frees = |run: &Run| {
             matches!(run.order, Order::Free(_) | Order::All)
@@ -199,7 +198,7 @@ impl Mind {
         Some(Deed::Collect(order))
     }
 
-    /// The candidates of a [`Deed::Rank`], of all of which something runs.
+    /// Takes the candidates for a [`Deed::Rank`]; each of them has a running container.
     pub fn choose(
         &mut self,
         threshold: &Threshold,
@@ -220,17 +219,17 @@ impl Mind {
         }))
     }
 
-    /// A run of the collector is over. What is to be told.
+    /// Takes the report of a finished run of the collector. Returns the events to send.
     pub fn collected(&mut self, report: &Report, now: Mono) -> Vec<News> {
         let Some(Run { order, disk, gives_way, .. }) = self.collecting.take() else { return Vec::new() };
         match order {
             Order::All if report.blind || report.unheard => {
-                // What is not known soon after the start may be known a moment later.
+                // Information that is missing soon after the start may come a moment later.
                 let rest = if self.is_early() { limits::EVICTION_NEAR } else { limits::COLLECT_AGAIN };
                 self.manager.not_collected(now, rest);
             }
             Order::All => self.manager.collected(now),
-            // What it would have freed is seen to by the run that it made room for.
+            // The urgent run that follows does the rest of its work.
             Order::Free(_) | Order::Old if gives_way => return Vec::new(),
             Order::Free(_) | Order::Old => {}
         }
@@ -238,28 +237,28 @@ impl Mind {
         told.into_iter().map(News::Node).collect()
     }
 
-    /// Whether what is not known of pods yet is waited for: soon after the start, and not for ever.
+    /// Whether to wait for information about pods that is still missing: only soon after the start.
     #[must_use]
     pub fn is_early(&self) -> bool {
         self.looks <= limits::EVICTION_FIRST_LOOKS
     }
 
-    /// These pods, by their UIDs, have something on the disk of this signal. The one that is to be counted first; `None`:
-    /// nothing can be counted, and the node is to be looked at now.
+    /// Takes the UIDs of the pods with files on the disk of this signal. Returns the first pod to count; `None`: no pod
+    /// can be counted, and the node is to be looked at now.
     pub fn counts(&mut self, signal: Signal, pods: Vec<String>, now: Mono) -> Option<String> {
         let next = self.count.begin(signal, pods, now);
         self.counts_on(next)
     }
 
-    /// A pod was counted, or nothing is known of it but that its count is over. The next one; `None`: there is none, and
-    /// when it was the last one, the node is to be looked at now.
+    /// A pod's count is over, with a result or without. Returns the next pod; `None`: there is none, and after the last
+    /// one the node is to be looked at now.
     pub fn counted(&mut self, signal: Signal, uid: &str, now: Mono) -> Option<String> {
         let next = self.count.counted(signal, uid, now)?;
         self.counts_on(next)
     }
 
-    /// How far the count of the current pod has come, as a number that grows. That pod when it hangs, for which what is
-    /// known of it has to do, and the next one.
+    /// Takes the progress of the current pod's count, as a number that grows. If the count hangs, returns that pod, for
+    /// which the known usage is used, and the next pod.
     pub fn watch_count(&mut self, progress: u64, now: Mono) -> Option<(String, Option<String>)> {
         let (hangs, next) = self.count.watch(progress, now)?;
         Some((hangs, self.counts_on(next)))
@@ -281,34 +280,34 @@ impl Mind {
         self.count.due()
     }
 
-    /// An earlier daemon has told pods to go: whether their end is to be awaited now.
+    /// Whether to wait now for the end of pods that an earlier daemon has evicted.
     pub fn awaits_earlier(&mut self, now: Mono) -> bool {
         self.is_early() && self.manager.awaits_earlier(now)
     }
 
-    /// A pod was told to go that this mind has not chosen: whether its end is awaited.
+    /// Whether to wait for the end of an evicted pod that this mind has not chosen.
     pub fn awaits(&mut self, key: &PodKey, uid: &str, now: Mono) -> bool {
         self.manager.awaits(key, uid, now)
     }
 
-    /// It is not known of all pods yet what they have: it is to be counted at the next look.
+    /// The usage of some pods is unknown still: the next look counts again.
     pub fn counts_later(&mut self) {
         self.manager.counts_later();
     }
 
-    /// Before a pod goes garbage is to be collected once more: there is new one.
+    /// Collects garbage once more before a pod is evicted: there is new garbage.
     pub fn collects_again(&mut self) {
         self.owed = true;
         self.manager.counts_later();
     }
 
-    /// It could not be counted, for Docker does not answer, and could not stop a pod either.
+    /// The count failed because Docker does not answer; Docker could not stop a pod either.
     pub fn not_measured(&mut self, now: Mono) {
         self.count.end();
         self.manager.not_measured(now);
     }
 
-    /// Docker was asked, and has answered or not. What the operator is to be warned of.
+    /// Takes whether Docker has answered. Returns a warning for the operator.
     pub fn asked(&mut self, answers: bool, now: Mono) -> Option<&'static str> {
         let was_silent = self.manager.waits_for_docker();
         self.manager.asked(answers, now);
@@ -330,11 +329,13 @@ impl Mind {
     pub fn rest(&self, found: &Observations, now: Mono) -> Option<Duration> {
         let mut rest = self.manager.rest(&self.watched, found, &self.falls, now);
         if self.is_early() {
-            // Pods start and images come, and Docker may not have told yet where its files and the pods' cgroups are.
+            // Pods start and images come at this time, and Docker may not have told yet where its files and the pods'
+            // cgroups are.
             rest = rest.map(|rest| rest.min(limits::EVICTION_NEAR));
         }
         let next = self.policy.as_ref().and_then(|policy| self.schedule.next(policy));
-        // What is due and could not be done is not looked for all the time: a run may not be over, or no disk be known.
+        // A run that is due and cannot begin (another run has not ended, or no disk is known) does not make the keeper
+        // look without pause.
         let next = next.map(|next| next.since(now).max(limits::EVICTION_NEAR));
         rest.into_iter().chain(next).min()
     }
@@ -344,7 +345,7 @@ fn met(threshold: &Threshold) -> News {
     News::Node(words::threshold_met(threshold.signal.resource().name()))
 }
 
-/// As a threshold, what images are collected at; `None` when they never are.
+/// The threshold at which images are collected; `None` when they never are.
 fn image_threshold(policy: &Policy) -> Option<Threshold> {
     let left = 100_u32.checked_sub(policy.high.into()).filter(|left| *left > 0)?;
     let value = Amount::Part(left.saturating_mul(1000));

@@ -1,11 +1,11 @@
-//! The keeper of the node: it looks at what the node has left, tells the main loop, and has garbage collected. It reads
-//! figures and carries out what `eviction/` and `garbage/` decide.
+//! The keeper of the node: it watches how much the node has left, informs the main loop, and has garbage collected. It
+//! reads figures and carries out the decisions of `eviction/` and `garbage/`.
 //!
-//! Far from every threshold it looks each other minute; near one, and while the node is short, as often as the kubelet
-//! (`eviction::cadence` has the rule). The kernel tells it between two looks that memory runs short. Without a
-//! threshold it never wakes up. Collecting garbage and counting what a pod has on disks may take minutes, or hang, so each
-//! has a thread of its own, which is there only meanwhile: memory is watched all the time. Never here: a call to Docker in this
-//! thread, or a decision, which [`mind`] makes.
+//! Far from every threshold it looks every two minutes; near one, and while the node is short, as often as the kubelet
+//! (`eviction::cadence` has the rule). Between two looks the kernel notifies it when memory runs short. Without a
+//! threshold it never wakes up. Collecting garbage and counting a pod's files on disks may take minutes, or hang, so
+//! each has a thread of its own, which exists only during that work: memory is watched all the time. Never here: a call
+//! to Docker in this thread, or a decision; decisions are made in [`mind`].
 
 mod amounts;
 mod aside;
@@ -53,12 +53,12 @@ use crate::stats::cgroup::Hierarchies;
 use crate::status::snapshot::{Latest, Snapshot};
 use crate::status::task::{Pulses, Task};
 
-/// What a keeper is made of.
+/// The parts of a keeper.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// Thresholds; none on a Docker in memory, which has no processes and no disk.
+    /// Thresholds; none with the in-memory Docker, which has no processes and no disk.
     pub(super) eviction: Settings,
-    /// Removes garbage; none on a Docker in memory.
+    /// Removes garbage; `None` with the in-memory Docker.
     pub(super) garbage: Option<Arc<Collector>>,
     pub(super) pods: Latest,
     pub(super) root_dir: PathBuf,
@@ -95,7 +95,7 @@ impl Keeper {
         Ok(Keeper { pods, _stop: stop })
     }
 
-    /// The pods as they are now. The thread is not woken for it.
+    /// Takes the current pods. This does not wake the thread.
     pub(super) fn tell(&self, snapshot: Arc<Snapshot>) {
         self.pods.tell(snapshot);
     }
@@ -107,7 +107,7 @@ struct Gone;
 /// A run of the collector in its thread.
 struct Collecting {
     run: Aside<Report>,
-    /// Set when it is to make room for a run that is more urgent.
+    /// Set to make the run stop early for a more urgent one.
     gives_way: Arc<AtomicBool>,
 }
 
@@ -117,16 +117,16 @@ struct Rounds {
     mind: Mind,
     kernel: Kernel,
     collecting: Option<Collecting>,
-    /// Whether Docker answers is being found out.
+    /// The thread that finds out whether Docker answers.
     asking: Option<Aside<bool>>,
     counting: Counting,
-    /// Containers of pods that have ended which a run of the collector has emptied, or has tried to.
+    /// Containers of ended pods that a run of the collector has emptied, or has tried to.
     emptied: BTreeSet<String>,
-    /// A pod's end was put off for further ones, which is done once before each.
+    /// An eviction was put off to empty ended pods first; this is done once before each eviction.
     is_put_off: bool,
-    /// What was counted, for the next look.
+    /// Result of the count, for the next look.
     measured: Option<Amounts>,
-    /// What is there as long as the evicted pod is: cgroups of its containers, and the directory of its volumes.
+    /// Paths that exist until the evicted pod is gone: cgroups of its containers, and the directory of its volumes.
     traces: Vec<PathBuf>,
 }
 
@@ -165,7 +165,7 @@ impl Rounds {
         loop {
             let Ok(mut due) = self.look() else { return };
             if is_told {
-                // What the kernel tells again and again is listened to only as often as one looks near a threshold.
+                // Repeated notifications are read only as often as the keeper looks near a threshold.
                 let next = Instant::now() + limits::EVICTION_NEAR;
                 due = Some(due.map_or(next, |due| due.min(next)));
             }
@@ -176,7 +176,7 @@ impl Rounds {
         }
     }
 
-    /// Waits until it is time to look; says whether the kernel has told something. `None`: the handle is gone.
+    /// Waits until it is time to look; returns whether the kernel has notified. `None`: the handle is gone.
     fn rest(&mut self, stopped: &OwnedFd, due: Option<Instant>, listens: bool) -> Option<bool> {
         loop {
             let mut set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
@@ -189,7 +189,7 @@ impl Rounds {
                 set.extend(self.kernel.set());
             }
             let Ok(ready) = wait::until(set, due) else {
-                // The kernel has no memory for it. Looking goes on.
+                // The kernel has no memory for polling. The keeper goes on looking.
                 thread::sleep(limits::EVICTION_POLL);
                 return Some(false);
             };
@@ -211,7 +211,7 @@ impl Rounds {
             if is_done(asked) {
                 self.asked(now);
             }
-            // From the last one on: a thread that is taken moves those behind it.
+            // From last to first: removing a thread moves those behind it.
             for (at, _) in counted.iter().enumerate().rev().filter(|(_, flags)| !flags.is_empty()) {
                 self.counted(at, now);
             }
@@ -232,10 +232,10 @@ impl Rounds {
         self.kernel.watch(&usages);
         self.watch_count(now);
         let traces = &self.traces;
-        // Without a trace nobody can tell, and its time is waited for.
+        // Without traces the end of the pod cannot be seen, and the whole waiting time passes.
         let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
         let deeds = self.mind.look(&seen, is_gone, now);
-        // What was counted serves this look only.
+        // The count is used for this look only.
         let measured = self.measured.take();
         for deed in deeds {
             self.carry_out(deed, &seen, measured.as_ref(), now)?;
@@ -297,7 +297,7 @@ impl Rounds {
         }
     }
 
-    /// What pods that have ended keep goes before anything else does.
+    /// Returns the ended pods whose layers are emptied before other garbage is removed.
     fn ended(&mut self) -> Ended {
         let containers = ended::containers(&self.parts.pods.get());
         self.emptied = containers.keys().cloned().collect();
@@ -305,7 +305,7 @@ impl Rounds {
         Ended { docker, docker_root, root_dir: self.parts.root_dir.clone(), containers }
     }
 
-    /// A run of the collector is over.
+    /// The collector's run is over.
     fn collected(&mut self, now: Mono) -> Result<(), Gone> {
         let Some(Collecting { run, .. }) = self.collecting.take() else { return Ok(()) };
         let report = run.result().unwrap_or_default();

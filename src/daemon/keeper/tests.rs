@@ -16,7 +16,7 @@ use crate::runtime::client::Client;
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::{EvictionView, SourceView};
 
-/// A node with one pod, files that are the kernel's to the keeper, and a Docker that takes connections and says nothing.
+/// A node with one pod, plain files in place of the kernel's, and a Docker that accepts connections and never answers.
 struct Rig {
     root: PathBuf,
     rounds: Rounds,
@@ -24,7 +24,7 @@ struct Rig {
     _docker: UnixListener,
 }
 
-/// How long Docker is waited for.
+/// How long the keeper waits for Docker.
 const SILENCE: Duration = Duration::from_millis(300);
 
 const MEMINFO: &str = "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\n";
@@ -81,8 +81,7 @@ impl Rig {
         write(&proc.join("sys/kernel/pid_max"), "1000\n");
         write(&proc.join("sys/kernel/threads-max"), "1000\n");
         write(&proc.join("loadavg"), "0 0 0 1/100 1\n");
-        // There is no collector: the tests are it.
-        // However full the disk of this machine is.
+        // There is no collector: the tests do its work. The threshold ignores how full this machine's disk is.
         let policy = Policy { high: 100, ..Policy::default() };
         rounds.mind = Mind::new(rounds.parts.eviction.clone(), Some(policy));
         rounds.places.cgroups = Hierarchies::open(cgroups);
@@ -94,8 +93,8 @@ impl Rig {
         assert!(self.rounds.look().is_ok());
     }
 
-    /// Looks until what pods have on the disk is counted. It is this machine's disk: while others free some of it, nobody is
-    /// to go for it, and nothing is counted.
+    /// Looks until the usage of pods on the disk is counted. This is the machine's disk: while other processes free
+    /// space on it, no pod has to be evicted, and nothing is counted.
     fn measures(&mut self) -> bool {
         for _ in 0..400 {
             self.look();
@@ -139,7 +138,8 @@ fn a_docker_that_hangs_while_disks_are_measured_keeps_no_process_numbers_from_be
     assert!(rig.rounds.counting.is_busy(), "Docker has not answered yet");
 }
 
-/// While Docker stood still, each further pod was told to go in vain, and all ended when it came back.
+/// Regression: while Docker did not answer, one pod after the other was ordered to stop in vain, and all ended when it
+/// came back.
 #[test]
 fn while_docker_does_not_answer_nobody_is_told_to_go() {
     let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
@@ -153,7 +153,7 @@ fn while_docker_does_not_answer_nobody_is_told_to_go() {
     let now = rig.rounds.parts.clock.now().mono;
     rig.rounds.mind.collected(&Report::default(), now);
     rig.look();
-    // Not soon after the start either, nor later.
+    // Neither soon after the start nor later.
     for _ in 0..=limits::EVICTION_FIRST_LOOKS {
         rig.look();
         assert!(!rig.rounds.counting.is_busy() && rig.evicted().is_none());
@@ -161,7 +161,7 @@ fn while_docker_does_not_answer_nobody_is_told_to_go() {
     rig.rounds.parts.pods.tell(told);
     rig.look();
     assert!(rig.evicted().is_some(), "it answers");
-    // This one takes connections and says nothing.
+    // This Docker accepts connections and never answers.
     rig.rounds.ask(now);
     let set = rig.rounds.asking.iter().map(Aside::done).collect();
     let ready = wait::until(set, Some(Instant::now() + Duration::from_secs(60))).unwrap();
@@ -169,7 +169,7 @@ fn while_docker_does_not_answer_nobody_is_told_to_go() {
     assert_eq!(rig.rounds.asking.take().and_then(Aside::result), Some(false));
 }
 
-/// Right after the daemon's start another one would go for a pod of which nothing is known.
+/// Right after the daemon's start another pod would be evicted in place of a pod with unknown usage.
 #[test]
 fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
     let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
@@ -191,8 +191,9 @@ fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
     assert!(rig.rounds.counting.is_busy() && later.is_some(), "a worker that hangs holds up nothing");
 }
 
-/// An innocent pod went right after the daemon's start: Docker's list, or a source, was late on a machine that was busy.
-/// And what was asked before Docker had answered the main loop was asked again only a minute later.
+/// Regression: an innocent pod was evicted right after the daemon's start, because Docker's list or a source was late
+/// on a busy machine. And a question that came before Docker had answered the main loop was repeated only a minute
+/// later.
 #[test]
 fn nobody_goes_before_docker_and_all_sources_have_spoken() {
     type Change = Box<dyn Fn(&mut Snapshot)>;
@@ -255,7 +256,8 @@ fn what_an_earlier_daemon_told_to_go_is_awaited_before_pods_are_measured() {
     assert!(!rig.rounds.mind.awaits_earlier(later), "once");
 }
 
-/// A pod went over its own limit, and in the same moment an innocent one went for what its end gave back.
+/// Regression: a pod was evicted for its own limit, and at the same moment an innocent pod for the resource that the
+/// first one was about to free.
 #[test]
 fn a_pod_that_goes_for_its_own_limits_is_awaited_before_another_one_is_chosen() {
     let mut rig = Rig::new("keeper-own-limits", vec![at_least(Signal::Pid, Amount::Units(1000))]);
@@ -282,7 +284,7 @@ fn a_pod_that_goes_for_its_own_limits_is_awaited_before_another_one_is_chosen() 
     assert_eq!(rig.evicted().map(|eviction| eviction.uid).as_deref(), Some("u1"));
 }
 
-/// The page cache of a cgroup can be so large that no usage tells that its working set is at the threshold.
+/// The page cache of a cgroup can be so large that no usage corresponds to a working set at the threshold.
 #[test]
 fn the_kernel_is_asked_for_no_usage_that_a_cgroup_never_has() {
     let mut rig = Rig::new("keeper-cache", vec![at_least(Signal::Memory, Amount::Units(100 << 20))]);
@@ -300,7 +302,7 @@ fn the_kernel_is_asked_for_no_usage_that_a_cgroup_never_has() {
     assert_eq!(usages(100 << 20), []);
 }
 
-/// A pod that had read large files went for want of memory.
+/// Regression: a pod that had read large files was evicted for lack of memory.
 #[test]
 fn page_cache_of_the_pods_is_not_taken_for_memory_that_is_gone() {
     let short = at_least(Signal::AllocatableMemory, Amount::Units(100 << 20));
@@ -320,7 +322,7 @@ fn page_cache_of_the_pods_is_not_taken_for_memory_that_is_gone() {
     assert_eq!(available(u64::MAX >> 20, 0), Some(400), "never more than there is");
 }
 
-/// A pod had gigabytes in the queues of its sockets, and nobody saw that they were missing.
+/// Regression: a pod had gigabytes in the queues of its sockets, and the keeper did not see that they were missing.
 #[test]
 fn memory_that_is_in_no_cgroup_is_missing() {
     let mut rig = Rig::new("keeper-uncharged", vec![at_least(Signal::Memory, Amount::Units(100 << 20))]);
@@ -344,7 +346,7 @@ fn memory_that_is_in_no_cgroup_is_missing() {
     assert_eq!(available("MemTotal: 4096000 kB\nMemAvailable: 102400 kB\n"), Some(500), "of a part");
 }
 
-/// A tmpfs, which is full at once.
+/// A small tmpfs that fills quickly.
 struct Small(PathBuf);
 
 impl Drop for Small {
@@ -353,7 +355,7 @@ impl Drop for Small {
     }
 }
 
-/// One has files that nobody can look at, the other one fills the disk.
+/// One pod has files that cannot be read, the other one fills the disk.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
 fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
@@ -363,7 +365,7 @@ fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("tmpfs", &disk, "tmpfs", flags, Some(c"size=10m")).unwrap();
     let _small = Small(disk.clone());
-    // Docker has a disk of its own.
+    // Docker has its own disk.
     rig.rounds.parts.root_dir.clone_from(&disk);
     rig.rounds.places.root_dir.clone_from(&disk);
     let mut node = (*rig.rounds.parts.pods.get()).clone();
@@ -376,7 +378,7 @@ fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
     node.pods.push(other);
     rig.rounds.parts.pods.tell(Arc::new(node));
     write(&disk.join("pods/u2/volumes/file"), &"x".repeat(6 << 20));
-    // Who opens it waits until somebody writes.
+    // Opening this file blocks until another process writes.
     let procs = rig.root.join("cgroup/kubepods/podu1").join("a".repeat(64)).join("cgroup.procs");
     rustix::fs::mknodat(rustix::fs::CWD, &procs, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
 
@@ -398,7 +400,7 @@ fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
     assert!(!rig.rounds.counting.is_busy(), "all others were counted");
     rig.look();
     assert_eq!(rig.evicted().map(|eviction| eviction.key.name), Some("other".to_owned()));
-    // What hangs may come back.
+    // The count that hangs may end later.
     drop(fs::File::options().write(true).open(&procs).unwrap());
     wait(&mut rig);
     assert_eq!(rig.rounds.counting.done().count(), 0);

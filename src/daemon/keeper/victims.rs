@@ -1,4 +1,4 @@
-//! One pod has to go: which one is the manager's choice, among what was measured.
+//! The eviction of a pod: the keeper measures the pods, and the manager chooses one of them.
 
 use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
 use super::aside::Aside;
@@ -16,7 +16,7 @@ use crate::stats::places;
 use crate::status::snapshot::{PodView, Snapshot};
 
 impl Rounds {
-    /// Begins to count what pods have on disks.
+    /// Begins to count the usage of pods on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
         let snapshot = self.parts.pods.get();
         let was_evicted = !snapshot.evictions.is_empty();
@@ -34,7 +34,7 @@ impl Rounds {
         self.count(first, now);
     }
 
-    /// Counts the next pod; when there is none, what was counted serves the next look.
+    /// Counts the next pod; after the last one, the results are for the next look.
     fn count(&mut self, next: Option<String>, now: Mono) {
         let Some(uid) = next else {
             self.measured = Some(self.counting.end());
@@ -47,7 +47,7 @@ impl Rounds {
         }
     }
 
-    /// Whether the pod that is being counted hangs.
+    /// Checks whether the count of the current pod hangs.
     pub(super) fn watch_count(&mut self, now: Mono) {
         let Some(progress) = self.counting.progress() else { return };
         if let Some((_, next)) = self.mind.watch_count(progress, now) {
@@ -56,8 +56,8 @@ impl Rounds {
         }
     }
 
-    /// A thread that counts is done. After the last one the next look chooses, by what is left then, among the pods that
-    /// are there then.
+    /// Handles the end of a counting thread. After the last one, the next look chooses a pod, by what the node has left
+    /// and the pods that exist then.
     pub(super) fn counted(&mut self, at: usize, now: Mono) {
         let Some((signal, uid, ended)) = self.counting.take(at) else { return };
         match ended {
@@ -73,7 +73,7 @@ impl Rounds {
         }
     }
 
-    /// Has Docker asked for something that it always knows, in a thread of its own.
+    /// Sends Docker a simple request that it can always answer, in a thread of its own.
     pub(super) fn ask(&mut self, now: Mono) {
         if !self.parts.pods.get().docker.reachable {
             return self.docker_answers(false, now);
@@ -94,13 +94,13 @@ impl Rounds {
         }
     }
 
-    /// Docker has answered, or its time is over.
+    /// Docker has answered, or has timed out.
     pub(super) fn asked(&mut self, now: Mono) {
         let Some(run) = self.asking.take() else { return };
         self.docker_answers(run.result().unwrap_or_default(), now);
     }
 
-    /// A pod has ended after garbage was collected: what it keeps goes before another pod does.
+    /// Whether a pod has ended since garbage was collected: its layers are emptied before a pod is evicted.
     fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
         let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
         let collects = self.parts.garbage.is_some() && self.collecting.is_none();
@@ -111,8 +111,8 @@ impl Rounds {
         self.mind.is_early() && is_any_unknown(snapshot)
     }
 
-    /// A pod that has to go for what it has itself, or was told to by an earlier daemon, is awaited like one of the node's
-    /// choice: another one would go for what it gives back.
+    /// Whether to wait for a pod that is evicted for its own usage or by an earlier daemon, as for a pod that this
+    /// keeper has chosen: otherwise another pod would be evicted for the resource that it is about to free.
     fn awaits_evicted(&mut self, signal: Signal, snapshot: &Snapshot, now: Mono) -> bool {
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
@@ -122,7 +122,7 @@ impl Rounds {
         if told.peek().is_none() {
             return false;
         }
-        // Files take long to remove, and hold up nobody who goes for something else.
+        // Removing files takes long, and must not delay an eviction for another resource.
         let cgroups =
             if signal.is_of_disk() { places::Found::default() } else { places::all(&self.places.cgroups) };
         for view in told {
@@ -139,7 +139,7 @@ impl Rounds {
         false
     }
 
-    /// One pod goes, by what was `measured` of the disk before this look.
+    /// Evicts one pod, by the usage of the disk that was `measured` before this look.
     pub(super) fn evict(
         &mut self,
         threshold: &Threshold,
@@ -153,10 +153,10 @@ impl Rounds {
             return Ok(());
         }
         if !snapshot.docker.reachable {
-            // Nobody could be stopped. The next look tries again.
+            // Docker could not stop a pod. The next look tries again.
             return Ok(());
         }
-        // Pods that end one after the other must not keep others from going.
+        // Pods that end one after the other must not delay an eviction again and again.
         self.is_put_off = !self.is_put_off && self.has_ended_since(signal, seen.dedicated, &snapshot);
         if self.is_put_off {
             self.mind.collects_again();
@@ -165,7 +165,7 @@ impl Rounds {
         let amounts = match measured {
             Some(amounts) if signal.is_of_disk() => amounts.clone(),
             None if signal.is_of_disk() => Amounts::new(),
-            // Of anything but a disk the kernel's figures are read at once.
+            // For other resources than a disk, the kernel's figures are read at once.
             _ => Measure::new(&self.places, signal, seen.dedicated).pods(&snapshot),
         };
         if self.awaits_evicted(signal, &snapshot, now) {
@@ -174,7 +174,7 @@ impl Rounds {
         let (capacity, available) =
             seen.found.get(&signal).map_or((0, 0), |seen| (seen.capacity, seen.available));
         let mut pods = candidates(&snapshot, resource, capacity, &amounts);
-        // What claims hold against their bound is no reason for a pod of another source to go.
+        // Claims above the bound of their source are no reason to evict a pod of another source.
         let excess = amounts.values().map(PodUse::excess).max().unwrap_or(0);
         let is_behind = snapshot.standings.values().any(|it| it.evict_first);
         if is_behind && excess > 0 && available.saturating_add(excess) >= threshold.value.of(capacity) {

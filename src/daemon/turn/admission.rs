@@ -15,7 +15,7 @@ use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::policy;
 
-/// The check that a pod fails. It is shown by the kubelet's word.
+/// The check that a pod fails. Shown by the kubelet's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// Another pod has its UID. The kubelet has no word for it.
@@ -24,7 +24,7 @@ pub enum Reason {
     Evicted,
     /// The node's disk is full.
     OutOfDisk,
-    /// The node has too little of this resource, now or at all.
+    /// The node has too little of this resource, either now or in total.
     OutOf(String),
     /// It wants a sysctl that is not allowed.
     SysctlForbidden,
@@ -40,11 +40,11 @@ pub enum Reason {
     NodeName,
     /// Another pod has a port of the host.
     NodePorts,
-    /// The node has no AppArmor.
+    /// The node does not support AppArmor.
     AppArmor,
     /// The node has no runtime for its runtime class.
     Runtime,
-    /// Its source may not have such a pod.
+    /// The pod's source may not run such a pod.
     Forbidden,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Reason {
             Reason::NodeName => "NodeName",
             Reason::NodePorts => "NodePorts",
             Reason::AppArmor => "AppArmor",
-            // As of other features that the node has not.
+            // The kubelet uses this word for other features that the node lacks.
             Reason::Runtime => "PodFeatureUnsupported",
             Reason::Forbidden => "Forbidden",
         })
@@ -73,16 +73,16 @@ impl fmt::Display for Reason {
 /// Why a pod is refused, in the kubelet's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// The check that it fails.
+    /// The failed check.
     pub reason: Reason,
     /// The kubelet's message.
     pub message: String,
-    /// Path of the field that it is about.
+    /// Path of the field that causes the refusal.
     pub field: String,
 }
 
 impl Rejection {
-    /// The node has too little room, now or at all: no reason to stop what has its room already.
+    /// Whether the node lacks room, now or in total: no reason to stop a pod that has its room already.
     #[must_use]
     pub fn is_for_want_of_room(&self) -> bool {
         match self.reason {
@@ -103,16 +103,18 @@ impl Rejection {
     }
 }
 
-/// Who has chosen this node for a pod.
+/// The party that has chosen this node for a pod.
 #[derive(Debug, Clone, Copy)]
 pub enum Chosen<'a> {
-    /// Its user: a node selector counts, by the labels that flags give the node.
+    /// The pod's author: a node selector is checked against the labels that flags give the node.
     Here,
-    /// A control plane, by the node as it has it; `None` while nobody knows that, and for a pod that runs already.
+    /// A control plane, by its own record of the node; `None` while that record is unknown, and for a pod that
+    /// runs already.
     ByCluster(Option<&'a NodeAtServer>),
 }
 
-/// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
+/// Decides whether `pod` may run; `others` are the active pods without it, and `pressures` are the resources that
+/// the node is short of.
 ///
 /// # Errors
 /// The first check that fails.
@@ -159,7 +161,7 @@ fn refuse(reason: Reason, field: &str, message: String) -> Result<(), Rejection>
     Err(Rejection { reason, message, field: field.to_owned() })
 }
 
-/// What asks for AppArmor first.
+/// Path of the first field that requests AppArmor.
 fn app_armor_field(pod: &DesiredPod) -> String {
     let own = pod.placed().find(|(_, _, c)| {
         c.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some())
@@ -254,7 +256,7 @@ fn host_ports<'a>(pod: &DesiredPod, others: impl Iterator<Item = &'a DesiredPod>
     Ok(())
 }
 
-/// Same port and protocol, and the same address or either one all addresses
+/// Whether two ports clash: same port and protocol, and the same address or one of them on all addresses
 /// (`staging/src/k8s.io/kube-scheduler/framework/types.go`).
 fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
     let protocol = |p: &ContainerPort| p.protocol.clone().unwrap_or_else(|| "TCP".to_owned());

@@ -1,11 +1,11 @@
 //! Names on the pods' Docker network (`--docker-network`). Docker answers a name with the addresses of all
-//! containers that have it, and an author of manifests may choose almost any name: by `hostname`, by `subdomain`,
-//! by the name of a pod in another namespace. So a name belongs to one source: a pod does not get a name that a
-//! pod of a preceding source has or asks for, and runs without it. Inside one source pods may share a name.
+//! containers that have it, and the author of a manifest may choose almost any name: by `hostname`, by
+//! `subdomain`, by the name of a pod in another namespace. So a name belongs to one source: a pod does not get a
+//! name that a pod of a preceding source has or asks for, and runs without it. Inside one source pods may share a
+//! name.
 //!
-//! Docker gives a sandbox its names when it makes it. A running sandbox keeps the names that it has, and is not
-//! made anew because of them: otherwise a new version of podkeeper, or a file with a name that is common, would
-//! restart pods.
+//! Docker gives a sandbox its names when it makes it. A running sandbox keeps its names and is not made again
+//! because of them: otherwise a new version of podkeeper, or a file with a common name, would restart pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,25 +20,26 @@ use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::{ObjectEvent, words};
 
-/// Names in lower case that a pod asks for and does not get, and the pod that each belongs to.
+/// Names in lower case that a pod asks for and does not get, and the pod that owns each.
 pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
 
-/// What is known of names.
+/// State about names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Pods have changed: other names may be taken now.
     pub(super) due: bool,
     index: Index,
-    /// How often the names of a pod were looked at.
+    /// Number of times that the names of a pod were looked at.
     #[cfg(test)]
     pub(super) looked: std::cell::Cell<usize>,
 }
 
-/// Which pods a name in lower case may belong to: all that have it, and perhaps some that had it. Without it every
+/// Pods by lower-case name: all pods that have the name, and perhaps some that had it. Without this index, every
 /// pod of one source would be compared with every pod of another.
 #[derive(Debug, Default)]
 struct Index {
-    /// What it was made of, by versions; `None`: of nothing yet. Past them pods may have come that it lacks.
+    /// The versions of the data that the index was made from; `None`: the index is empty. Pods that came later are
+    /// missing.
     of: Option<(u64, u64)>,
     by: BTreeMap<String, BTreeSet<(Source, PodKey)>>,
 }
@@ -50,27 +51,27 @@ impl Index {
         }
     }
 
-    /// Other pods, of sources that precede the pod's.
+    /// Other pods, of sources that precede the pod's own.
     fn having<'a>(&'a self, name: &str, pod: &'a DesiredPod) -> impl Iterator<Item = &'a PodKey> {
         let all = self.by.get(name).into_iter().flatten();
         all.take_while(|(source, _)| *source < pod.source).map(|(_, key)| key).filter(|key| **key != pod.key)
     }
 }
 
-/// Sources of the containers that run.
+/// Sources of running containers.
 fn sources(all: &[Owned]) -> impl Iterator<Item = Source> {
     all.iter().filter(|c| c.state.is_running()).filter_map(|c| c.manifest.source)
 }
 
 impl Turn {
-    /// The pod with the names written on it that it does not get.
+    /// The pod, with the names written on it that it does not get.
     pub(super) fn with_names(&mut self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
         let taken = self.taken(&pod);
         without(pod, &taken)
     }
 
-    /// After pods have changed: each worker learns which names the next sandbox of its pod does not get, and the
-    /// operator is told of new ones.
+    /// Called after pods have changed: sends each worker the names that its pod's next sandbox does not get, and
+    /// records an event for new ones.
     pub(super) fn settle_names(&mut self, now: &Now) {
         let running = self.entries.values().filter_map(|entry| entry.desired.as_ref());
         let running: Vec<Arc<DesiredPod>> =
@@ -94,8 +95,8 @@ impl Turn {
         }
     }
 
-    /// The names of the pod that belong to pods of preceding sources: wanted ones, started or not, those that are
-    /// not gone yet, and those that run and that no source has claimed yet.
+    /// The names of the pod that belong to pods of preceding sources: to wanted pods, started or not, to pods that
+    /// are not gone yet, and to running pods that no source has claimed yet.
     fn taken(&mut self, pod: &DesiredPod) -> Taken {
         let asked = order::set(self.names(pod).iter().map(|name| network::folded(name)));
         if !asked.is_empty() && !self.names_index_is_fresh() {
@@ -108,8 +109,8 @@ impl Turn {
         order::map(asked.into_iter().filter_map(owned))
     }
 
-    /// The pod of a preceding source that has this name. The index may hold pods that have given it up: each
-    /// is asked again.
+    /// The pod of a preceding source that has this name. The index may hold pods that have given the name up, so
+    /// each pod is checked again.
     fn owner(&self, name: &str, pod: &DesiredPod) -> Option<(Source, PodKey)> {
         let precedes = |source: Source| source < pod.source;
         let has = |other: &DesiredPod| {
@@ -134,7 +135,7 @@ impl Turn {
         find(&wanted).or_else(|| find(&active)).or_else(|| find(&found))
     }
 
-    /// Of what the index is made.
+    /// Versions of the data that the index is made from.
     fn versions(&self) -> (u64, u64) {
         (self.merge.version(), self.docker.found.version())
     }
@@ -143,14 +144,14 @@ impl Turn {
         self.names.index.of == Some(self.versions())
     }
 
-    /// What every pod is called that is wanted, is not gone yet, or runs unclaimed.
+    /// The names of all pods that are wanted, are not gone yet, or run unclaimed.
     fn index(&self) -> Index {
         let mut index = Index { of: Some(self.versions()), by: BTreeMap::new() };
         for pod in self.merge.pods().chain(self.entries.values().flat_map(Entry::active)) {
             index.add(self.names(pod), pod.source, &pod.key);
         }
         for (key, all) in self.docker.found.iter() {
-            // Of these only the names that follow from the identity are known.
+            // Of these pods only the names that follow from the identity are known.
             for source in sources(all) {
                 index.add(network::names_of_key(key, source, &self.config.node_name), source, key);
             }
@@ -158,7 +159,7 @@ impl Turn {
         index
     }
 
-    /// A worker told of this version of its pod, which may be one that nobody wants any more.
+    /// Notes the version of the pod that a worker has; it may be a version that no source wants any more.
     pub(super) fn note_name(&mut self, pod: &DesiredPod) {
         if self.names_index_is_fresh() {
             self.names.index.add(self.names(pod), pod.source, &pod.key);
@@ -198,7 +199,7 @@ fn without(mut pod: Arc<DesiredPod>, taken: &Taken) -> Arc<DesiredPod> {
     pod
 }
 
-/// `db, db.default (pod default/db-node1 of source file)`.
+/// The names and their owners as text: `db, db.default (pod default/db-node1 of source file)`.
 fn told(taken: &Taken) -> String {
     let mut by: BTreeMap<&(Source, PodKey), Vec<&str>> = BTreeMap::new();
     for (name, whose) in taken {

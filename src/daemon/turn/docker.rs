@@ -1,5 +1,5 @@
-//! How the loop handles Docker's events and lists: workers get hints, and the first list tells which pod
-//! holds which name.
+//! How the loop handles Docker's events and lists: workers get hints, and the first list shows which pod
+//! has which name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
 use crate::status::snapshot::DockerView;
 
-/// Whether Docker answers, by its last word.
+/// Whether Docker answers, by the latest report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// Nobody knows yet.
+    /// Not known yet.
     NotAsked,
     /// The event stream is up, and the list is known.
     Answers {
-        /// When known.
+        /// Docker's version, when known.
         version: Option<String>,
     },
     /// It cannot be reached, or the stream ended.
     Lost {
         why: String,
-        /// As it was told before.
+        /// Docker's version, from before.
         version: Option<String>,
     },
 }
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// As the status shows it.
+    /// The state as the status shows it.
     pub(super) fn view(&self, endpoint: String) -> DockerView {
         DockerView {
             endpoint,
@@ -71,7 +71,7 @@ impl Engine {
     }
 }
 
-/// What is known of Docker and of the containers that it holds.
+/// State about Docker and its containers.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) engine: Engine,
@@ -79,14 +79,14 @@ pub(super) struct Known {
     pub(super) listed: bool,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
-    /// Identities without a worker of which an event came after that list.
+    /// Identities without a worker for which an event came after that list.
     changed: BTreeSet<PodKey>,
     /// Sandboxes in that list that are not on the network of [`Config::network`](crate::daemon::config::Config).
     pub(super) elsewhere: Table<PodKey, Elsewhere>,
 }
 
 impl Known {
-    /// Before it is asked.
+    /// The state before Docker is listed.
     pub(super) fn nothing() -> Known {
         Known {
             engine: Engine::NotAsked,
@@ -159,7 +159,7 @@ impl Turn {
         self.housekeeping();
     }
 
-    /// What bears this node's label and does not tell what it is may be anybody's.
+    /// Logs containers that have this node's label and no pod: they may have any owner, and are left alone.
     fn tell_strange(&mut self, containers: &[ContainerSummary], root: &str) {
         for strange in containers.iter().filter(|c| observe::from_summary(c, root).is_none()) {
             let line = format!(
@@ -170,8 +170,8 @@ impl Turn {
         }
     }
 
-    /// Before any decision: learns which pod holds which name, so that a restart of the daemon restarts no
-    /// pod (invariant 5).
+    /// Called before any decision: learns from the list which pod has which name, so that a restart of the
+    /// daemon restarts no pod (invariant 5).
     fn first_list(&mut self, now: &Now) {
         let running = self.docker.found.iter().filter_map(|(key, all)| {
             let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
@@ -228,7 +228,7 @@ impl Turn {
         self.out.extend(hints);
     }
 
-    /// Docker does not always know why a container was killed: its pod is told what the kernel said.
+    /// Docker does not always know why a container was killed: the kernel's report is passed on to the pod.
     pub(super) fn out_of_memory(&mut self, kill: OutOfMemory, now: &Now) {
         let OutOfMemory { container, of_the_node, process, pid } = kill;
         let owner = container.as_ref().and_then(|id| {
@@ -263,15 +263,15 @@ impl Turn {
         } else {
             let found = self.docker.found.get(key);
             let is_known = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
-            // What was removed and is in no list changes nothing: a worker that has gone removed it.
+            // A removed container that is in no list changes nothing: a worker that has ended removed it.
             if !matches!(&hint, Hint::Removed(id) if !is_known(id)) {
                 self.docker.changed.insert(key.clone());
             }
         }
     }
 
-    /// What Docker holds under this identity, as the last list has it. `None` where that is not certain any more: a
-    /// worker that begins lists for itself then.
+    /// The containers under this identity, by the last list. `None` when the list may be outdated: a worker that
+    /// starts lists for itself then.
     pub(super) fn found_of(&self, key: &PodKey) -> Option<Vec<Owned>> {
         let is_certain =
             self.docker.listed && self.docker.engine.answers() && !self.docker.changed.contains(key);
@@ -286,8 +286,8 @@ pub(super) fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Op
     newest.and_then(seen).or_else(|| all.filter_map(|c| c.created).min())
 }
 
-/// Whether a worker's view equals the list. A container whose start failed is `created` with most engines and
-/// `exited` with some: it does not run either way.
+/// Whether a worker's view equals the list. A container whose start failed is `created` on most engines and
+/// `exited` on some: it does not run in either state.
 fn agree(seen: &Table<String, DockerState>, listed: &[Owned]) -> bool {
     let same = |seen: &DockerState, listed: &RunState| match seen {
         DockerState::Created | DockerState::Exited => {

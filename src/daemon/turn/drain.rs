@@ -19,31 +19,31 @@ use crate::pod::priority::{self, SYSTEM_CRITICAL};
 use crate::pod::{DesiredPod, PodKey};
 use crate::status::snapshot::DrainView;
 
-/// A drain, under way or done.
+/// A drain, in progress or done.
 #[derive(Debug)]
 pub(super) struct Draining {
     drain: Drain,
-    /// Pods that were told to stop.
+    /// Pods that were ordered to stop.
     told: BTreeSet<PodKey>,
     /// Whether the end of the drain was logged.
     done: bool,
-    /// When the groups have to have ended.
+    /// Deadlines of the groups.
     pace: Pace,
 }
 
-/// How long one group of pods may hold up the next.
+/// How long one group of pods may delay the next.
 #[derive(Debug)]
 enum Pace {
-    /// As long as its pods' own graces are.
+    /// As long as the grace periods of its pods.
     Unbounded,
-    /// The node has a time for the machine's shutdown, and two groups.
+    /// The node has a time for the machine's shutdown, with two groups.
     Shutdown(Deadlines),
-    /// The machine goes down after a time that its pods share by their priorities.
+    /// The machine goes down after a time that is divided among the priorities.
     Shares(Shares),
 }
 
 impl Pace {
-    /// Whether pods of this priority are told now. `lowest`: the priority of a pod that is not told yet, or has not ended.
+    /// Whether to stop pods of this priority now. `lowest`: the lowest priority among pods that still run.
     fn is_turn(&self, priority: i32, lowest: Option<i32>, now: &Now) -> bool {
         let is_lowest = Some(priority) == lowest;
         match self {
@@ -55,7 +55,7 @@ impl Pace {
         }
     }
 
-    /// The time that is left for pods of this priority, whole seconds; `None`: their own.
+    /// The time left for pods of this priority, in whole seconds; `None`: their own grace periods.
     fn left(&self, priority: i32, now: &Now) -> Option<u32> {
         match self {
             Pace::Unbounded => None,
@@ -64,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// When a group is told next whatever the one before it does.
+    /// When the next group is stopped, even if the one before it still runs.
     fn next(&self, now: &Now) -> Option<Mono> {
         match self {
             Pace::Unbounded => None,
@@ -76,12 +76,12 @@ impl Pace {
     }
 }
 
-/// A time that the pods share by their priorities: each has as much as the others, and what those before it leave.
+/// A time that is divided among priorities: each gets an equal share, and the time that earlier groups leave.
 #[derive(Debug)]
 struct Shares {
     begun: Mono,
     each: Duration,
-    /// Of the pods that are there, the lowest first, each once.
+    /// Priorities of the existing pods, in ascending order, each once.
     priorities: Vec<i32>,
 }
 
@@ -101,7 +101,7 @@ impl Shares {
         self.at(self.before(priority).saturating_add(1))
     }
 
-    /// The number of groups before it.
+    /// Number of groups before this priority.
     fn before(&self, priority: i32) -> u32 {
         let before = self.priorities.partition_point(|of| *of < priority);
         u32::try_from(before.min(self.priorities.len().saturating_sub(1))).unwrap_or(u32::MAX)
@@ -116,17 +116,17 @@ fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// When pods have to have ended at a shutdown (`pkg/kubelet/nodeshutdown`): those that are not critical, then the others.
+/// Deadlines of pods at a shutdown (`pkg/kubelet/nodeshutdown`): regular pods first, then critical ones.
 #[derive(Debug, Clone, Copy)]
 struct Deadlines {
     regular: Mono,
     critical: Mono,
-    /// The most that a critical pod gets.
+    /// Upper bound for a critical pod.
     most: Duration,
 }
 
 impl Deadlines {
-    /// The time that is left for pods of this priority, whole seconds.
+    /// The time left for pods of this priority, in whole seconds.
     fn left(self, priority: i32, now: &Now) -> u32 {
         let left = match priority < SYSTEM_CRITICAL {
             true => self.regular.since(now.mono),
@@ -137,7 +137,7 @@ impl Deadlines {
 }
 
 impl Draining {
-    /// The pod may have to be told again.
+    /// Forgets that the pod was ordered to stop.
     pub(super) fn forget(&mut self, key: &PodKey) {
         self.told.remove(key);
     }
@@ -198,7 +198,7 @@ impl Turn {
         }
     }
 
-    /// Tells the pods of the lowest priority to stop, or those whose time has come.
+    /// Orders the pods of the lowest priority to stop, and those whose time has come.
     pub(super) fn drain_on(&mut self, now: &Now) {
         if self.draining.is_none() || !self.docker.listed {
             return;
@@ -236,7 +236,7 @@ impl Turn {
         }
     }
 
-    /// Pods that run or may start to run, with their priority; pods without a manifest too.
+    /// Pods that run or may start to run, with their priority, including pods without a manifest.
     fn alive(&self) -> Vec<(i32, PodKey)> {
         let runs = |entry: &Entry| match &entry.worker {
             None => false,
@@ -254,7 +254,7 @@ impl Turn {
         keys.into_iter().map(|key| (self.turn_of(key), key.clone())).collect()
     }
 
-    /// The version that is wanted, else the one that runs, else the one that is held.
+    /// The wanted version, else the running one, else the held one.
     fn version(&self, key: &PodKey) -> Option<&DesiredPod> {
         let entry = self.entries.get(key)?;
         let status = entry.status().map(|status| &status.pod);
@@ -262,8 +262,8 @@ impl Turn {
         entry.desired.as_ref().or(status).or(held).map(Arc::as_ref)
     }
 
-    /// Its priority. Pods of a source behind others are one group, before all others: else it had as many shares of a
-    /// time as it has priorities.
+    /// The pod's priority. Pods of an `evict-first` source form one group, before all others: otherwise they would get
+    /// one share of the time for each of their priorities.
     fn turn_of(&self, key: &PodKey) -> i32 {
         let is_behind = self.version(key).is_some_and(|pod| self.config.policy.evict_first(pod.source));
         if is_behind { i32::MIN } else { self.priority_of(key) }

@@ -1,4 +1,4 @@
-//! Deadlines of the main loop: a heap, so that nothing polls.
+//! Deadlines of the main loop, in a heap, so that no thread polls.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

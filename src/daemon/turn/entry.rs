@@ -1,5 +1,5 @@
-//! What the loop knows of one pod identity: the version that runs, the version that does not run yet and why, and
-//! the worker.
+//! The loop's state of one pod identity: the running version, the version that does not run yet and why, and the
+//! worker.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub(super) struct Entry {
     pub(super) desired: Option<Arc<DesiredPod>>,
     /// The version that a source wants, while it does not run; `desired` is an older one then.
     pub(super) blocked: Option<Blocked>,
-    /// Names on the pods' network that `desired` does not get, as they were told last.
+    /// Names on the pods' network that `desired` does not get, as last recorded.
     pub(super) taken: Taken,
-    /// The sandbox that is not on the pods' network, as it was told last.
+    /// A sandbox that is not on the pods' network, as last recorded.
     pub(super) elsewhere: Option<Elsewhere>,
     pub(super) worker: Option<WorkerInfo>,
     /// The worker's thread could not be started.
@@ -38,9 +38,9 @@ pub(super) struct Entry {
 /// A thread could not be started.
 #[derive(Debug)]
 pub(super) struct SpawnFailed {
-    /// How often in a row.
+    /// Number of failures in a row.
     pub(super) times: u32,
-    /// Why, the last time.
+    /// The last failure's reason.
     pub(super) why: String,
 }
 
@@ -54,14 +54,14 @@ pub(super) enum Blocked {
     Held(Held),
     /// There is no room for its sizes; the pod runs with other ones.
     Postponed(Postponed),
-    /// It had to go, and returns.
+    /// Evicted; it starts again later.
     Evicted(Evicted),
 }
 
 #[derive(Debug)]
 pub(super) struct Rejected {
     pub(super) pod: Arc<DesiredPod>,
-    /// Of the last try.
+    /// The rejection at the last try.
     pub(super) rejection: Rejection,
     pub(super) status: Arc<PodStatus>,
 }
@@ -137,8 +137,8 @@ impl Entry {
     }
 
     /// The pods that hold ports and resources: the admitted one, started or not, and the one that its worker
-    /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds nothing once none of
-    /// its containers runs.
+    /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds them only while one of its
+    /// containers runs.
     pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
         let runs = self.worker.as_ref().is_some_and(WorkerInfo::runs);
         let over = self.status().filter(|status| !runs && status.is_over()).map(|status| &status.pod.uid);
@@ -158,12 +158,12 @@ pub(super) struct WorkerInfo {
     /// The worker reported, after the last wish, that no container of the pod runs.
     pub(super) terminated: bool,
     pub(super) seen: Table<String, DockerState>,
-    /// Dead instances of each of its containers.
+    /// Number of dead instances of each of its containers.
     pub(super) dead: Vec<u32>,
     pub(super) status: Option<WorkerStatus>,
-    /// When it was told to stop the pod, wall time; `None` when it was told to run it since.
+    /// When it was ordered to stop the pod, wall time; `None` when it was ordered to run it since.
     pub(super) stopping: Option<Timestamp>,
-    /// Local objects that were sent last.
+    /// The local objects that were sent last.
     pub(super) objects: Arc<Objects>,
 }
 
@@ -188,12 +188,12 @@ impl WorkerStatus {
         self.has_ended() && self.leaving.is_none()
     }
 
-    /// The pod's phase is a last one.
+    /// The pod's phase is final.
     pub(super) fn has_ended(&self) -> bool {
         is_final(self.status.phase.as_deref())
     }
 
-    /// Whether pods that wait for this one see no difference.
+    /// Whether the statuses look the same to pods that wait for this one.
     pub(super) fn is_like(&self, other: &WorkerStatus) -> bool {
         let ready = |status: &PodStatus| {
             status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")

@@ -1,9 +1,9 @@
-//! Evicted pods. The kubelet leaves them to their controllers; on a node without a control plane nobody would make them
-//! again, so they return by themselves: after five minutes at the earliest, each time later, and when the node is no
-//! longer short of anything. A pod of an API server stays what it is, as with the kubelet. They return one after the
-//! other, the highest priority first, so that what was too much together is found out one by one.
+//! Evicted pods. The kubelet leaves them to their controllers; on a node without a control plane no controller would
+//! recreate them, so podkeeper starts them again: after five minutes at the earliest, later after each further
+//! eviction, and only when the node is no longer short of anything. A pod of an API server stays evicted, as with the
+//! kubelet. Evicted pods start one after the other, the highest priority first, to find out which ones fit together.
 //!
-//! An edited pod is another one, and does not wait. The number of evictions outlives the daemon in the status file, and
+//! An edited pod is a new pod, and does not wait. The number of evictions outlives the daemon in the status file, and
 //! is forgotten when a pod has run for an hour.
 
 use std::cmp::Reverse;
@@ -33,30 +33,30 @@ use crate::status::snapshot::EvictionView;
 pub(super) struct Evicted {
     pub(super) pod: Arc<DesiredPod>,
     pub(super) status: Arc<PodStatus>,
-    /// It does not return before.
+    /// The pod does not start again before.
     until: Mono,
-    /// It does not return while the node is short of anything.
+    /// The pod does not start again while the node is short of anything.
     of_the_node: bool,
 }
 
-/// What is remembered of a pod's evictions.
+/// Remembered evictions of a pod.
 #[derive(Debug, Clone)]
 pub(super) struct Evictions {
-    /// Of this UID.
+    /// UID of the evicted pod.
     uid: String,
-    /// How often in a row.
+    /// Number of evictions in a row.
     count: u32,
-    /// When it could return from the last one.
+    /// When the pod could start again after the last one.
     until: Mono,
     /// The same in wall time, for the status.
     until_wall: Timestamp,
-    /// Why it was evicted last.
+    /// Why the pod was evicted last.
     message: String,
     of_the_node: bool,
 }
 
 impl Evictions {
-    /// One more, after those `before`.
+    /// One more eviction, after those `before`.
     fn after(before: Option<&Evictions>, eviction: &Eviction, now: &Now) -> Evictions {
         let counts = |it: &&Evictions| it.uid == eviction.uid && it.counts(now.mono);
         let count = before.filter(counts).map_or(0, |it| it.count.saturating_add(1));
@@ -71,17 +71,17 @@ impl Evictions {
         }
     }
 
-    /// The next one would count with them.
+    /// Whether the next eviction would count in a row with these.
     fn counts(&self, now: Mono) -> bool {
         now.since(self.until) < limits::EVICTED_MAX
     }
 }
 
 impl Entry {
-    /// Its worker stops the pod of this UID, for good, and has not been told lately to hurry.
+    /// Whether its worker stops the pod of this UID for good, and was not told to hurry recently.
     pub(super) fn can_hurry(&self, uid: &str, now: &Now) -> bool {
         let stops = self.worker.as_ref().is_some_and(|worker| {
-            // Of one that was found and is not wanted a worker tells nothing.
+            // A worker reports nothing for a pod that was found and that no source wants.
             let is_this = worker.status.as_ref().is_none_or(|status| status.pod.uid == uid);
             is_this && worker.stopping.is_some() && !worker.terminated
         });
@@ -89,7 +89,7 @@ impl Entry {
         self.desired.is_none() && stops && !is_told
     }
 
-    /// Its worker runs the pod of this UID, or stops it to run a newer version.
+    /// Whether its worker runs the pod of this UID, or stops it to run a newer version.
     fn has(&self, uid: &str) -> bool {
         let is_wanted = self.desired.as_ref().is_some_and(|pod| pod.uid == uid);
         let is_replaced = || self.status().is_some_and(|status| status.pod.uid == uid);
@@ -98,14 +98,15 @@ impl Entry {
 }
 
 impl Turn {
-    /// Stops a pod as the keeper orders, or sooner. One that has changed since, or has ended, is left alone.
+    /// Stops a pod by the keeper's order. If it is being stopped already, shortens its grace period. A pod that has
+    /// changed since, or has ended, is left alone.
     pub(super) fn evict(&mut self, eviction: Eviction, now: &Now) {
         let Some(entry) = self.entries.get_mut(&eviction.key) else { return };
         if !entry.has(&eviction.uid) {
             return self.hurry(&eviction, now);
         }
         let Some(ran) = entry.desired.take() else { return };
-        // A newer version may wait for something while this one runs, or for its end: that one returns.
+        // A newer version may wait while this one runs or ends: that version starts again later.
         let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
         let evictions = Evictions::after(entry.evictions.as_ref(), &eviction, now);
         entry.evictions = Some(evictions.clone());
@@ -116,8 +117,8 @@ impl Turn {
         self.wish(&key, Wish::Stop(order));
     }
 
-    /// A pod that is being stopped ends within the eviction's grace: its own may be years, and what it writes meanwhile
-    /// would have others evicted.
+    /// Ends a pod that is being stopped within the eviction's grace period: its own may be years, and other pods would
+    /// be evicted for the data that it writes meanwhile.
     fn hurry(&mut self, eviction: &Eviction, now: &Now) {
         let Some(entry) = self.entries.get_mut(&eviction.key) else { return };
         if !entry.can_hurry(&eviction.uid, now) {
@@ -131,13 +132,13 @@ impl Turn {
         self.wish(key, Wish::Stop(StopOrder::new(Some(*grace), "it is evicted while it is being stopped")));
     }
 
-    /// Shows it as evicted until it may return.
+    /// Shows the pod as evicted until it may start again.
     fn keep_evicted(&mut self, pod: Arc<DesiredPod>, evictions: &Evictions, now: &Now) {
         let Evictions { until, until_wall, message, of_the_node, .. } = evictions;
         let at = status::seconds(*until_wall).0;
         let when = if *of_the_node { ", once the node has been short of nothing for a while" } else { "" };
         let told = match pod.source {
-            // Its controller makes another one.
+            // Its controller creates another pod.
             Source::Api => message.clone(),
             Source::File | Source::Http => {
                 format!("{message} It starts again at {at} at the earliest{when}.")
@@ -151,9 +152,9 @@ impl Turn {
         self.due.replace(*until, Due::Evicted(key));
     }
 
-    /// Takes over what an earlier daemon knew of the evictions of this pod. True: it is not to return yet. One that runs
-    /// was not stopped any more: it counts as often evicted, and stays. Its time is wall time, and is believed as far as
-    /// it is possible.
+    /// Takes over what an earlier daemon recorded of the pod's evictions. Returns true if the pod must not start yet.
+    /// If the pod runs, it was not stopped: the number of evictions is kept, and it runs on. The recorded time is wall
+    /// time, so it is limited to the possible range.
     pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
         let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
         if earlier.uid != pod.uid {
@@ -162,7 +163,7 @@ impl Turn {
         let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
         let runs = self.runs(&pod.key, &pod.uid);
         let least = if earlier.of_the_node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
-        // What waits for the node returns one by one, also when its time has passed.
+        // Pods that wait for the node start one by one, even when their time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
         let EvictionView { uid, count, message, of_the_node, .. } = earlier;
         let (until, until_wall) = (now.mono.after(left), now.wall.checked_add(left).unwrap_or(now.wall));
@@ -175,7 +176,7 @@ impl Turn {
         true
     }
 
-    /// Evictions that the next one would count with.
+    /// The evictions that a next one would count in a row with.
     pub(super) fn eviction_views(&self, now: &Now) -> BTreeMap<String, EvictionView> {
         let view = |it: &Evictions| EvictionView {
             uid: it.uid.clone(),
@@ -186,7 +187,8 @@ impl Turn {
         };
         let all = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.evictions.as_ref()?)));
         let known = all.filter(|(_, it)| it.counts(now.mono)).map(|(key, it)| (key.to_string(), view(it)));
-        // Of pods that have not come yet, as long as another eviction would count with it: a daemon may end before.
+        // Includes pods that have not come yet, while another eviction would count in a row: the daemon may end before
+        // they come.
         let past =
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
         let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
@@ -194,7 +196,7 @@ impl Turn {
         order::map(earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known))
     }
 
-    /// Has the newest version of an evicted pod wait in place of the one before. True: it is evicted, and waits.
+    /// Replaces the version of an evicted pod that waits. Returns true if the pod is evicted.
     pub(super) fn replace_evicted(&mut self, pod: &Arc<DesiredPod>) -> bool {
         let Some(Blocked::Evicted(evicted)) =
             self.entries.get_mut(&pod.key).and_then(|entry| entry.blocked.as_mut())
@@ -208,7 +210,7 @@ impl Turn {
         true
     }
 
-    /// Lets the next evicted pod return whose time has come.
+    /// Starts the next evicted pod whose time has come.
     pub(super) fn return_evicted(&mut self, now: &Now) {
         if !self.docker.listed || self.draining.is_some() {
             return;

@@ -1,5 +1,6 @@
-//! Pods that are wanted and not started yet: the node is drained, they wait for other pods, or they would
-//! close a cycle of waiting. A running pod of the same name is an older version, and stays meanwhile.
+//! Wanted pods that are not started yet: the node is drained, they wait for other pods, or they would
+//! close a cycle of waiting. A running pod of the same name is an older version, and keeps running
+//! meanwhile.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(super) struct Held {
     pub(super) pod: Arc<DesiredPod>,
     pub(super) status: Arc<PodStatus>,
     pub(super) why: Why,
-    /// Without what the status puts before it.
+    /// The message, without the prefix that the status adds.
     message: String,
 }
 
@@ -46,7 +47,7 @@ impl Why {
     /// Reason in the status.
     fn reason(self) -> &'static str {
         match self {
-            // The kubelet's.
+            // The kubelet's word.
             Why::Drained => "NodeShutdown",
             Why::After(_) => WAITS,
             Why::Cycle => CYCLE,
@@ -72,7 +73,8 @@ impl Turn {
         }
         self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod) {
-            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room.
+            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room
+            // already.
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
@@ -107,7 +109,7 @@ impl Turn {
         after::decide(after, |dependency| self.standing(dependency), since, now.mono)
     }
 
-    /// When the wait began: now, unless this version waits already.
+    /// When the wait began: now, or earlier if this version waits already.
     fn waits_since(&self, pod: &DesiredPod, now: &Now) -> Mono {
         match self.entries.get(&pod.key).and_then(Entry::held) {
             Some(Held { pod: old, why: Why::After(since), .. }) if old.uid == pod.uid => *since,
@@ -166,8 +168,8 @@ impl Turn {
         self.waiting.cycles_due = true;
     }
 
-    /// Judges again the pods that wait for the changed ones, and those that would have closed a cycle: the
-    /// cycle may be open now.
+    /// Judges the pods again that wait for the changed ones, and those that would have closed a cycle,
+    /// because the cycle may be open now.
     pub(super) fn release(&mut self, changed: &[PodKey], now: &Now) {
         if !self.docker.listed || self.draining.is_some() {
             return;
@@ -227,7 +229,7 @@ impl Turn {
             .is_some_and(|e| e.is_over() && e.desired.as_ref().is_some_and(|d| d.uid == pod.uid))
     }
 
-    /// Cycles, as problems for the operator to repair.
+    /// Cycles, as problems that the operator has to fix.
     pub(super) fn held_problems(&self) -> impl Iterator<Item = Problem> {
         let held = self.entries.values().filter_map(Entry::held);
         held.filter(|h| h.why == Why::Cycle).map(|h| Problem {

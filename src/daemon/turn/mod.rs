@@ -1,6 +1,6 @@
 //! The sync loop's body as a pure function: one event in, effects out (upstream `pkg/kubelet/kubelet.go`,
-//! `syncLoop`). It knows what every source wants, what Docker's last list held, and what every worker was
-//! told.
+//! `syncLoop`). It knows what every source wants, what Docker's last list held, and what it has told
+//! every worker.
 //!
 //! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
 
@@ -89,7 +89,7 @@ pub enum Event {
     },
     /// The problem with the claims of an earlier version of podkeeper; `None`: there is none any more.
     Claims(Option<String>),
-    /// Whether plugins can attach pods; `Some`: why not.
+    /// Whether CNI plugins can attach pods; `Some`: why they cannot.
     Network(Option<String>),
     /// Docker got these images without a pull; full names.
     ImagesCame(Vec<String>),
@@ -101,7 +101,7 @@ pub enum Event {
     Stuck(Vec<Task>),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
-    /// SIGHUP: the settings were read anew.
+    /// SIGHUP: the settings were read again.
     Reloaded(Reload),
     /// SIGHUP: look at the sources again.
     Rescan,
@@ -133,7 +133,7 @@ pub enum RuntimeEvent {
     Changed {
         /// The container's pod.
         key: PodKey,
-        /// What to look at.
+        /// The containers to look at.
         hint: Hint,
     },
     /// Docker cannot be reached, or the stream ended.
@@ -143,13 +143,13 @@ pub enum RuntimeEvent {
 /// A process that the kernel killed for want of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// Id of the container that it belonged to; `None` for a process outside of containers.
+    /// The kernel killed the process for an out-of-memory state.
     pub container: Option<String>,
-    /// There was no memory left on the node; else the limit of a cgroup was reached.
+    /// The node had no memory left; otherwise a cgroup was at its limit.
     pub of_the_node: bool,
     /// Name of the process, at most 15 bytes, chosen by the process.
     pub process: String,
-    /// Its number on the node.
+    /// The process id on the node.
     pub pid: u32,
 }
 
@@ -160,7 +160,7 @@ pub enum Effect {
     Spawn {
         /// The worker's pod.
         key: PodKey,
-        /// What Docker is known to hold under this identity; `None`: the worker looks for itself.
+        /// The containers that Docker is known to hold under this identity; `None`: the worker lists for itself.
         found: Option<Vec<Owned>>,
     },
     /// Put a wish into a worker's mailbox.
@@ -171,7 +171,7 @@ pub enum Effect {
     Hint(PodKey, Hint),
     /// End a worker that has no work left.
     Retire(PodKey),
-    /// Remove the files of all pods and containers but these.
+    /// Remove the files of all pods and containers except these.
     Sweep(InUse),
     /// Tell the sources to look again.
     Rescan,
@@ -197,7 +197,8 @@ pub struct Turn {
     merge: Versioned<Merge>,
     sources: Table<Source, SourceState>,
     entries: Table<PodKey, Entry>,
-    /// The last status of pods that their source has deleted and that have ended here, as long as the source has them.
+    /// The last status of pods that their source has deleted and that have ended here, while the source still lists
+    /// them.
     ended: Table<PodKey, WorkerStatus>,
     docker: Known,
     node: NodeState,
@@ -220,10 +221,10 @@ pub struct Turn {
     out: Vec<Effect>,
 }
 
-/// What stays as it is and has been logged: not again.
+/// Lasting states that were logged already, so that they are not logged again.
 #[derive(Debug, Default)]
 struct Logged {
-    /// Manifests and objects that are not taken beside the others.
+    /// Manifests and objects that clash with others and are not used.
     refused: Vec<Problem>,
     /// Pods left alone because their manifest cannot be read, and its path.
     kept: Table<PodKey, String>,
@@ -351,7 +352,7 @@ impl Turn {
                     }
                 }
                 Due::Sources => self.unpark(now),
-                // What follows is decided after every event.
+                // The drain is continued after every event.
                 Due::Shutdown => {}
                 Due::Evicted(_) | Due::Returns => self.return_evicted(now),
             }
@@ -371,7 +372,7 @@ impl Turn {
             let words = words::no_thread(why);
             match uid {
                 Some(uid) => self.record(ObjectEvent::new(key.clone(), uid, None, words), now),
-                // It is to be stopped.
+                // The pod is to be stopped.
                 None => self.log(log::Level::Error, format!("pod {key}: {}", words.message)),
             }
         }

@@ -1,5 +1,5 @@
 //! Pods that are not on the network that `--docker-network` names. A sandbox keeps the network on which it was made,
-//! and is not made anew because of a flag: that would restart every pod of the node. So the operator is told.
+//! and is not made again because of a flag: that would restart every pod of the node. So the operator is told.
 
 use super::{Entry, Turn};
 use crate::base::clock::Now;
@@ -8,7 +8,7 @@ use crate::pod::problem::{Problem, Severity};
 use crate::recorder::{ObjectEvent, Words, words};
 use crate::runtime::{ContainerSummary, DockerState};
 
-/// What Docker and Podman call the network of containers that name none.
+/// The names that Docker and Podman give to the network of containers that name none.
 const DEFAULT: &[&str] = &["bridge", "podman"];
 
 /// A sandbox that runs on another network than the flag names.
@@ -16,7 +16,7 @@ const DEFAULT: &[&str] = &["bridge", "podman"];
 pub(super) struct Elsewhere {
     id: String,
     uid: String,
-    /// The first one, if there are several; `None`: one of plugins.
+    /// The first network, if there are several; `None`: a network of CNI plugins.
     network: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Turn {
         let elsewhere = self.docker.found.iter().filter_map(|(key, all)| {
             let sandbox = all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
             let by_plugins = sandbox.is_by_plugins();
-            // Somebody may have connected it to others, too.
+            // An operator may have connected it to other networks, too.
             let is_elsewhere = |all: &&&[String]| match by_plugins {
                 true => !cni,
                 false => cni || !all.iter().any(|network| is_named(network)),
@@ -54,7 +54,7 @@ impl Turn {
         words::network_kept(elsewhere.network.as_deref(), self.network_name(), self.config.network.cni.is_on)
     }
 
-    /// Tells each pod that is elsewhere of it, once for each sandbox.
+    /// Records an event for each pod on another network, once for each sandbox.
     pub(super) fn settle_networks(&mut self, now: &Now) {
         let mut news = Vec::new();
         for (key, entry) in &mut self.entries {

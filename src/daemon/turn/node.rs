@@ -1,5 +1,4 @@
-//! The node: what it is short of, its conditions as the kubelet words them (`pkg/kubelet/nodestatus/setters.go`), and
-//! its events.
+//! The node: pressures, conditions in the kubelet's words (`pkg/kubelet/nodestatus/setters.go`), and events.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +14,21 @@ use crate::status::snapshot::{ConditionView, EvictionView, NodeView};
 /// Whether the node can run pods.
 const READY: &str = "Ready";
 
-/// What the loop knows of the node.
+/// The loop's state of the node.
 #[derive(Debug, Default)]
 pub(super) struct NodeState {
     pressures: Pressures,
-    /// Ready, and one for each kind of pressure, as they were told last.
+    /// Ready, and one for each kind of pressure, as recorded last.
     conditions: Vec<ConditionView>,
-    /// Whether pods were started until now.
+    /// Whether the node accepted new pods, as recorded last.
     schedulable: Option<bool>,
     /// When the daemon began, wall time.
     started: Option<Timestamp>,
-    /// Whether plugins can attach pods, once it is known; `Some` in it: why not.
+    /// Whether CNI plugins can attach pods, once it is known; the inner `Some`: why they cannot.
     network: Option<Option<String>>,
-    /// No evicted pod returns before.
+    /// No evicted pod starts again before this time.
     pub(super) returns: Mono,
-    /// By pod, evictions by an earlier daemon, until the pod comes.
+    /// Evictions by an earlier daemon, by pod, until the pod comes.
     pub(super) evicted_earlier: BTreeMap<String, EvictionView>,
 }
 
@@ -49,7 +48,7 @@ impl Turn {
             News::Pressures(pressures) => {
                 if self.node.pressures != pressures {
                     self.node.pressures = pressures;
-                    // Before pods are judged again.
+                    // First, because the pods are judged by it.
                     self.note_node(now);
                     self.readmit(&[], now);
                     self.return_evicted(now);
@@ -65,7 +64,7 @@ impl Turn {
         self.record(ObjectEvent::of_node(&self.config.node_name, words), now);
     }
 
-    /// What the node has and gives; it changes with the flags alone.
+    /// The node's resources and properties; they change only with the flags.
     pub(super) fn node_view(&self) -> NodeView {
         let node = &self.config.node;
         let list = |of: &Allocatable| {
@@ -87,7 +86,7 @@ impl Turn {
         }
     }
 
-    /// Why plugins cannot attach pods, in the kubelet's words.
+    /// Why CNI plugins cannot attach pods, in the kubelet's words.
     fn no_network(&self) -> Option<String> {
         if !self.config.network.cni.is_on {
             return None;
@@ -98,19 +97,19 @@ impl Turn {
         }
     }
 
-    /// Takes whether plugins can attach pods; `Some`: why not.
+    /// Takes whether CNI plugins can attach pods; `Some`: why they cannot.
     pub(super) fn network_told(&mut self, missing: Option<String>) {
         self.node.network = Some(missing);
     }
 
-    /// Compares the conditions with what was told last.
+    /// Compares the conditions with those recorded last.
     pub(super) fn note_node(&mut self, now: &Now) {
         self.node.started.get_or_insert(now.wall);
         let ready = match self.docker.engine.problem() {
             Some(why) => Some(format!("container runtime is down: {why}")),
             None => self.no_network(),
         };
-        // The kubelet has no such condition any more.
+        // Newer kubelets do not have this condition.
         let has_out_of_disk = self.config.eviction.low_disk_space > 0;
         let told = |pressure: &Pressure| *pressure != Pressure::OutOfDisk || has_out_of_disk;
         let pressures = Pressure::ALL.into_iter().filter(told).map(|pressure| {
@@ -136,8 +135,8 @@ impl Turn {
                 }
                 None => {
                     self.node.conditions.push(view);
-                    // At the start a node is expected not to be ready yet, and to be short of nothing. A control plane
-                    // hears the rest, as from the kubelet.
+                    // At the start, a node that is not ready and is short of nothing is expected. A control plane gets
+                    // the other conditions, too, as from the kubelet.
                     self.config.cluster.is_some() && told.type_ != READY
                 }
             };
@@ -145,7 +144,7 @@ impl Turn {
                 self.changed = true;
                 let words = words::node_is(&self.config.node_name, told.event, told.is_good());
                 if told.type_ == READY {
-                    // The line about Docker says it already.
+                    // The log line about Docker says it already.
                     let event = ObjectEvent::of_node(&self.config.node_name, words);
                     let _line = self.ring.add(event, now);
                 } else {
@@ -167,12 +166,12 @@ struct Condition {
     is_true: bool,
     reason: &'static str,
     message: String,
-    /// Reason of the event when it became so.
+    /// Reason of the event for this state.
     event: &'static str,
 }
 
 impl Condition {
-    /// Ready is good when it is true, pressure when it is not.
+    /// Whether the condition is good: Ready when it is true, a pressure when it is false.
     fn is_good(&self) -> bool {
         (self.type_ == READY) == self.is_true
     }
@@ -231,7 +230,7 @@ fn condition_of_pressure(pressure: Pressure, is_short: bool) -> Condition {
         (Pressure::Pid, true) => {
             ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID")
         }
-        // `pkg/kubelet/kubelet_node_status.go` of the kubelet until 1.12, `setNodeOODCondition`.
+        // From `setNodeOODCondition` in `pkg/kubelet/kubelet_node_status.go` of the kubelet until 1.12.
         (Pressure::OutOfDisk, false) => (
             "KubeletHasSufficientDisk",
             "kubelet has sufficient disk space available",

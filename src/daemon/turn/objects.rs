@@ -1,9 +1,9 @@
 //! Which worker gets which local objects: exactly those that its pod refers to, so that no worker holds
 //! others.
 //!
-//! A pod sees the objects of its own source. Where that source has none of a name, the pod sees an object
-//! that another source shares with it by policy. Environments, volumes, pull secrets and claims all come
-//! through here.
+//! A pod sees the objects of its own source. If that source has no object of a name, the pod sees an
+//! object that another source shares with it by policy. Environments, volumes, pull secrets and claims
+//! all use these functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Turn {
     /// Sends objects to a worker when they differ from the last ones.
     pub(super) fn send_objects(&mut self, key: &PodKey, objects: Objects) {
         let Some(worker) = self.entries.get_mut(key).and_then(|e| e.worker.as_mut()) else { return };
-        // The file that an object comes from does not matter to a container.
+        // The file of an object does not matter to a container.
         let same = worker.objects.len() == objects.len()
             && worker.objects.iter().zip(&objects).all(|(a, b)| a.0 == b.0 && a.1.content == b.1.content);
         if !same {

@@ -1,6 +1,6 @@
 //! Orphans: podkeeper's containers that no manifest names (upstream `pkg/kubelet/kubelet_pods.go`,
 //! `HandlePodCleanups`). They are stopped once the source that made them has reported and every other source
-//! was heard. While their source cannot be read they are left alone.
+//! has reported or was restored. While their source cannot be read they are left alone.
 
 use super::{Effect, InUse, Turn};
 use crate::base::order;
@@ -12,16 +12,16 @@ use crate::pod::{PodKey, Source};
 /// When the files of pods that vanished while the daemon was down are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Sweep {
-    /// Once every source has reported.
+    /// As soon as every source has reported.
     #[default]
     Due,
-    /// Once more, with the next list: files were spared that may belong to no pod.
+    /// Once more, with the next list: files were kept that may belong to no pod.
     AtNextList,
     /// They are removed. From now on each worker removes the files of its own pod.
     Done,
 }
 
-/// What to do about the containers of an orphan.
+/// Decision on the containers of an orphan.
 pub(super) enum Verdict {
     Stop,
     /// This source has not reported since the daemon started.
@@ -71,7 +71,7 @@ impl Turn {
         }
     }
 
-    /// A pod that was found and is not wanted may vanish without its worker seeing it, so the sweep runs once
+    /// A found pod that no source wants may vanish without its worker's knowledge, so the sweep runs once
     /// more with the next list.
     fn sweep(&mut self) {
         if self.sweep != Sweep::Due || !self.merge.all_ready() {
@@ -88,7 +88,7 @@ impl Turn {
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
 
-    /// Whether a source has an error about this path.
+    /// Whether a source reports an error about this path.
     fn is_wrong(&self, path: &str) -> bool {
         let mut problems = self.sources.values().flat_map(|s| &s.problems);
         problems.any(|p| p.path == path && p.severity == Severity::Error)
@@ -98,13 +98,13 @@ impl Turn {
         let owner = all.iter().max_by_key(|c| c.attempt);
         let named = owner.and_then(|owner| owner.manifest.source);
         let Some(source) = named.filter(|s| self.sources.contains_key(s)) else {
-            // Its source is not configured, so that no source speaks for it.
+            // Its source is not configured, so no source can claim it.
             return match self.sources.keys().find(|s| !self.merge.ready(**s)) {
                 None => Verdict::Stop,
                 Some(other) => Verdict::Wait(*other),
             };
         };
-        // The pod may have moved to another source: that source must be heard first, remembered content
+        // The pod may have moved to another source, so that source must report first; restored content
         // counts.
         let silent = self.sources.iter().find(|(_, state)| !state.heard).map(|(source, _)| source);
         if let Some(waited) = Some(&source).filter(|s| !self.merge.ready(**s)).or(silent) {

@@ -19,7 +19,7 @@ use crate::pod::{DesiredPod, PodKey, Source, is_final};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
-/// Order for the containers of a refused pod.
+/// The stop order for the containers of a refused pod.
 pub(super) const REJECTED: StopOrder = StopOrder::new(None, "it was rejected");
 
 impl Turn {
@@ -42,20 +42,21 @@ impl Turn {
         self.readmit(&touched, now);
     }
 
-    /// Its source has it deleted, and waits for its end.
+    /// Whether its source has deleted the pod and waits for its end.
     fn is_deleted(&self, key: &PodKey, uid: &str) -> bool {
         let pod = self.merge.get(key);
         pod.is_some_and(|pod| pod.uid == uid && pod.metadata.deletion_timestamp.is_some())
     }
 
-    /// The API server has it as ended, and nothing of it runs here: it is not run a second time.
+    /// Whether the API server has recorded the pod's end and none of its containers runs here: it is not run a second
+    /// time.
     pub(super) fn is_past(&self, pod: &DesiredPod) -> bool {
         let is_terminal = is_final(pod.status.phase.as_deref());
         let is_here = self.runs(&pod.key, &pod.uid) || self.entries.contains_key(&pod.key);
         pod.source == Source::Api && is_terminal && !is_here
     }
 
-    /// Running pods are admitted first, so that they keep their ports; then by name, never by time.
+    /// Admits running pods first, so that they keep their ports; then by name, never by time.
     pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
         order::sort_by_key(&mut pods, |pod| (!self.runs(&pod.key, &pod.uid), pod.key.clone()));
         for pod in pods {
@@ -71,10 +72,10 @@ impl Turn {
         }
     }
 
-    /// Only the status, the source or the path changed: containers made from now on carry the new ones.
+    /// Handles a change of only the status, the source or the path: containers made from now on carry the new ones.
     fn reconcile(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         let Some(entry) = self.entries.get(&pod.key) else { return };
-        // A version that does not run is judged anew: another source may have other rights.
+        // A version that does not run is judged again: another source may have other rights.
         if entry.blocked.as_ref().is_some_and(|blocked| blocked.pod().uid == pod.uid) {
             self.consider(pod, now);
         } else if let Some(old) = entry.desired.as_ref().filter(|old| old.uid == pod.uid) {
@@ -82,8 +83,8 @@ impl Turn {
         }
     }
 
-    /// An edited pod must pass admission like a new one. Otherwise two writes could do what one may not (a
-    /// pod with a UID of its own that is edited to be privileged).
+    /// Handles an edited pod, which must pass admission like a new one. Otherwise two writes could do what
+    /// a single one may not (a pod with a UID of its own that is edited to be privileged).
     fn updates(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
         pods.into_iter().for_each(|pod| self.additions(vec![pod], now));
     }
@@ -91,7 +92,7 @@ impl Turn {
     fn remove(&mut self, pod: &Arc<DesiredPod>) {
         self.changed = true;
         if self.merge.get(&pod.key).is_some_and(|holder| holder.uid != pod.uid) {
-            // Another version takes the name over in this merge, and replaces this one.
+            // Another version takes the name in this merge, and replaces this one.
             return;
         }
         self.block(&pod.key, None);
@@ -99,7 +100,8 @@ impl Turn {
         let order = StopOrder::new(grace, self.why_gone(pod.source));
         let is_found = self.docker.found.contains_key(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else {
-            // Its deletion began before this daemon did, which goes on with it. Without a list yet, the list will tell.
+            // Its deletion began before this daemon did, and this daemon continues it. If Docker is not listed yet, the
+            // first list does this.
             if is_found && self.is_deleted(&pod.key, &pod.uid) {
                 self.wish(&pod.key, Wish::Stop(StopOrder { pod: Some(Arc::clone(pod)), ..order }));
             }
@@ -147,7 +149,7 @@ impl Turn {
         if let Wish::Run(pod) | Wish::Stop(StopOrder { pod: Some(pod), .. }) = &wish {
             worker.uids.insert(pod.uid.clone(), OwnerOfUid::of(pod));
         }
-        // Before the wish: a pod never waits for objects that came together with it.
+        // Before the wish, so that a pod never waits for objects that came together with it.
         if let Some(objects) = objects {
             self.send_objects(key, objects);
         }
@@ -180,7 +182,7 @@ impl Turn {
 
     /// Rejected pods are admitted again whenever other pods change: on a node without a control plane no
     /// other component would retry them (a deliberate difference from the kubelet). `changed`: pods that
-    /// others may wait for.
+    /// other pods may wait for.
     pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
         self.names.due = true;
         // A drained node starts no pod, and refused pods may stay refused.
@@ -188,7 +190,7 @@ impl Turn {
             return;
         }
         let blocked = self.entries.values().filter_map(|entry| match &entry.blocked {
-            // A control plane makes another pod in the place of one that was refused.
+            // A control plane creates another pod in place of a refused one.
             Some(Blocked::Rejected(rejected)) if rejected.pod.source == Source::Api => None,
             Some(blocked @ (Blocked::Rejected(_) | Blocked::Postponed(_))) => Some(Arc::clone(blocked.pod())),
             Some(Blocked::Held(_) | Blocked::Evicted(_)) | None => None,
@@ -205,8 +207,9 @@ impl Turn {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active());
         self.check_uid(pod)?;
-        // What runs, and what takes its place, is no further load; and what ran before the machine or Docker started
-        // anew, or the node was drained, comes back, or a disk that is always full would leave a node without pods.
+        // Running pods and their replacements add no load. Pods that ran before a restart of the machine or of Docker,
+        // or before a drain, are admitted again; otherwise a disk that is always full would leave the node without
+        // pods.
         let was_drained = |entry: &Entry| entry.held().is_some_and(|held| held.why == Why::Drained);
         let is_there = self.entries.get(&pod.key).is_some_and(|e| e.desired.is_some() || was_drained(e))
             || self.docker.found.get(&pod.key).is_some_and(|all| !all.is_empty());
@@ -222,14 +225,14 @@ impl Turn {
         admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures, chosen)
     }
 
-    /// A container of this UID ran at Docker's last list.
+    /// Whether a container of this UID ran at Docker's last list.
     pub(super) fn runs(&self, key: &PodKey, uid: &str) -> bool {
         let found = self.docker.found.get(key);
         found.is_some_and(|all| all.iter().any(|c| c.uid == uid && c.state.is_running()))
     }
 
     pub(super) fn report(&mut self, key: &PodKey, report: Report, now: &Now) {
-        // A worker that has ended may have reported before.
+        // The report of a worker that has ended meanwhile is dropped.
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(worker) = entry.worker.as_mut() else { return };
         match report {
@@ -269,7 +272,7 @@ impl Turn {
         }
     }
 
-    /// Has workers remove dead containers when there are too many on the node.
+    /// Makes workers remove dead containers when there are too many on the node.
     fn bound_dead(&mut self) {
         let Some(most) = self.config.dead.in_all else { return };
         let workers =
@@ -299,7 +302,7 @@ impl Turn {
         }
     }
 
-    /// The worker has no work left: its thread ends.
+    /// Ends the thread of a worker that has no work left.
     fn retire(&mut self, key: &PodKey, now: &Now) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.worker = None;

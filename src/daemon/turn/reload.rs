@@ -1,4 +1,4 @@
-//! Settings that were read anew: what can change does, and what became of the rest is told.
+//! Settings that were read again: changeable ones are applied, and the others are reported.
 
 use log::Level;
 
@@ -25,7 +25,7 @@ impl Turn {
         }
     }
 
-    /// Each time, also when it was said before: somebody has asked.
+    /// Records each reload, even an unchanged result: an operator has asked for it.
     fn tell_reload(&mut self, level: Level, words: Words, now: &Now) {
         self.log(level, format!("settings: {}", words.message));
         let event = ObjectEvent::of_node(&self.config.node_name, words);

@@ -1,10 +1,10 @@
-//! What a pod gets of the node: units of devices, and room for other sizes of a running pod.
+//! Resources that a pod gets from the node: units of devices, and room for a resize of a running pod.
 //!
 //! An edit of sizes keeps the UID: `manifest::hash::shape` is the written pod without its sizes, and
 //! `merge::names` gives a claim of the same shape at the same place the UID of the pod that holds the name or
 //! runs. The class of service and the set of limits belong to the shape. The old version runs on while there
-//! is no room; meanwhile the pod's cgroup has the larger limits of both. Units of devices are written into
-//! the pod's annotation, thus onto its sandbox, where the next daemon finds them.
+//! is no room; meanwhile each limit of the pod's cgroup is the larger one of both versions. Units of devices are
+//! written into the pod's annotation, and so onto its sandbox, where the next daemon finds them.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ pub(super) struct Postponed {
     since: crate::base::clock::Timestamp,
 }
 
-/// Why sizes wait, as the kubelet's condition has it.
+/// Why a resize waits, as in the kubelet's condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
     /// The node will never have room for them.
     Infeasible,
-    /// It has none now.
+    /// The node has no room for them now.
     Deferred,
 }
 
@@ -65,7 +65,7 @@ impl Turn {
         };
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active()).filter_map(|pod| written(pod));
-        // A running pod that its source has not claimed yet keeps its units.
+        // A running pod that no source has claimed yet keeps its units.
         let found = self.docker.found.iter().filter(|(key, _)| **key != pod.key).flat_map(|(_, all)| all);
         let found = found.filter(|c| c.state.is_running()).filter_map(|c| c.kept()?.devices.clone());
         let taken: Vec<String> = others.chain(found).collect();
@@ -79,7 +79,7 @@ impl Turn {
         }
     }
 
-    /// The pod with the runtime of Docker written on it that its class stands for. It was admitted, so there is one.
+    /// The pod, with Docker's runtime for its runtime class written on it. It was admitted, so there is one.
     pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
         let in_cluster =
             pod.source == Source::Api && matches!(self.config.sources.api, Some(ApiSource::Cluster(_)));
@@ -97,8 +97,8 @@ impl Turn {
     pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
         let node = &self.config.node;
         let Some(entry) = self.entries.get(&pod.key) else { return false };
-        // A pod with a UID of its own has no shape, and its server lets nothing change that a node would refuse but
-        // sizes; the kubelet admits a pod once.
+        // A pod with a UID of its own has no shape, and its API server allows no edit that a node would refuse
+        // except sizes; the kubelet admits a pod only once.
         let resized = |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape == pod.shape;
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
@@ -122,7 +122,7 @@ impl Turn {
 }
 
 impl Entry {
-    /// The status with the kubelet's condition of a resize that waits.
+    /// The status, with the kubelet's condition of a waiting resize.
     pub(super) fn with_resize(&self, status: &Arc<PodStatus>) -> Arc<PodStatus> {
         let Some(postponed) = self.postponed() else { return Arc::clone(status) };
         let mut status = PodStatus::clone(status);

@@ -1,4 +1,4 @@
-//! Reports of the sources: in which order they are handled, what is logged, and which pods are stale
+//! Reports of the sources: the order in which they are handled, log lines, and which pods are stale
 //! (invariant 2: "I could not read" stops no pod).
 
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::pod::{DesiredPod, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
-/// State of one declared source, beside what the merge holds.
+/// State of one declared source, apart from the merge's.
 #[derive(Debug, Default)]
 pub(super) struct SourceState {
     pub(super) reading: Reading,
-    /// The source has reported since the daemon started; what was remembered of it counts.
+    /// The source has reported since the daemon started; restored content counts.
     pub(super) heard: bool,
     /// Problems of the content in force.
     pub(super) problems: Vec<Problem>,
-    /// When it was last read well, wall time: only shown.
+    /// When it was last read successfully, wall time: only shown.
     pub(super) last_success: Option<Timestamp>,
     pub(super) content: Content,
     /// Pods that the policy refuses.
     pub(super) refused: Vec<Refused>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
-    /// The node as its server has it.
+    /// The node as the source's API server has it.
     pub(super) node: Option<NodeAtServer>,
 }
 
@@ -42,11 +42,11 @@ pub(super) enum Content {
     /// There is none yet.
     #[default]
     None,
-    /// From the store: none was accepted since the daemon started.
+    /// From the store; no content was accepted since the daemon started.
     Remembered,
     /// From the source; when it was accepted, wall time: only shown.
     Accepted(Timestamp),
-    /// What was accepted was forgotten at the operator's word, and none was accepted since.
+    /// The accepted content was forgotten by the operator's command, and no content was accepted since.
     Forgotten,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Reading {
     Fine,
     /// The source could not be read.
     Failed(String),
-    /// The content was read and is not accepted: the content in force is older.
+    /// The content was read but not accepted: the content in force is older.
     Refused(String, Vec<Problem>),
 }
 
@@ -88,14 +88,14 @@ impl Reading {
     }
 }
 
-/// What came too early, at the daemon's start, to be handled at once.
+/// Reports at the daemon's start that came too early to be handled at once.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Reports that give pods up, until every source was heard.
+    /// Reports by which sources give pods up; they wait until every source was heard.
     contents: Table<Source, GivesUp>,
-    /// Reports, in order, until preceding sources were heard.
+    /// Reports that wait for preceding sources, in order.
     parked: Vec<FromSource>,
-    /// How long they wait at most; since the first report of any source.
+    /// How long they wait at most, counted from the first report of any source.
     until: Option<Mono>,
 }
 
@@ -107,14 +107,14 @@ enum GivesUp {
 }
 
 impl Turn {
-    /// Every source has reported, if only remembered content. Before that a pod that one source gives up may
-    /// belong to another source.
+    /// Whether every source has reported; restored content counts. Before that, a pod that one source gives
+    /// up may belong to another source.
     pub(super) fn all_heard(&self) -> bool {
         self.sources.values().all(|source| source.heard)
     }
 
     /// Handles a source's report when it is its turn. A pod in two sources must be started from the one that
-    /// holds it in the end, so the first report of preceding sources is waited for, up to
+    /// gets it in the end, so reports wait for the first report of preceding sources, up to
     /// `limits::SOURCE_HEAD_START`.
     pub(super) fn hear(&mut self, from: FromSource, now: &Now) {
         let until = *self.early.until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
@@ -125,12 +125,13 @@ impl Turn {
         }
     }
 
-    /// Every source before this one was heard.
+    /// Whether every source before this one was heard.
     fn precede(&self, source: Source) -> bool {
         self.sources.iter().all(|(other, state)| *other >= source || state.heard)
     }
 
-    /// Handles the parked reports whose turn has come: preceding sources first, and those of one source as they came.
+    /// Handles the parked reports whose turn has come: preceding sources first, and the reports of one source in
+    /// order.
     pub(super) fn unpark(&mut self, now: &Now) {
         let over = self.early.until.is_some_and(|until| until <= now.mono);
         loop {
@@ -147,11 +148,11 @@ impl Turn {
         // A source that is not declared is ignored (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
         let first = match &update {
-            // It says nothing about pods.
+            // This report contains no pods.
             SourceUpdate::Store(_) => false,
             _ => !std::mem::replace(&mut state.heard, true),
         };
-        // What changes nothing in the status does not make it written again.
+        // An update that changes nothing in the status does not cause a new status file.
         self.changed |= match &update {
             SourceUpdate::Store(trouble) => state.store != *trouble,
             SourceUpdate::Same => state.reading.trouble().is_some(),
@@ -221,7 +222,7 @@ impl Turn {
         self.log_problems(&new, |turn, _| turn.merge.claims(source) > 0);
     }
 
-    /// What is remembered of a source counts until the source itself is read.
+    /// Puts restored content in force, until the source itself is read.
     fn restored(&mut self, source: Source, set: &PodSet, now: &Now) {
         if self.merge.ready(source) {
             return;
@@ -248,7 +249,8 @@ impl Turn {
         self.replace(source, set, now);
     }
 
-    /// The operator asked for it, so that its pods go although the source itself does not say so.
+    /// The operator has asked for this, so the source's pods are stopped although the source itself has not given
+    /// them up.
     fn forgotten(&mut self, source: Source, now: &Now) {
         self.early.contents.remove(&source);
         let Some(state) = self.sources.get_mut(&source) else { return };
@@ -261,7 +263,7 @@ impl Turn {
         self.replace(source, &PodSet::default(), now);
     }
 
-    /// Why pods of a source go that it does not want any more.
+    /// Why pods that this source no longer wants are stopped.
     pub(super) fn why_gone(&self, source: Source) -> &'static str {
         match self.sources.get(&source) {
             Some(state) if state.content == Content::Forgotten => {
@@ -283,7 +285,7 @@ impl Turn {
         }
     }
 
-    /// Before Docker's first list it is not known which pods run: that list starts what is wanted then.
+    /// Before Docker's first list, the running pods are unknown; that list then starts the wanted pods.
     fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
         if self.docker.listed {
             self.tell_refused();
@@ -292,8 +294,7 @@ impl Turn {
         }
     }
 
-    /// Logs which manifests are not taken beside the others, once: those past a limit, and those whose name another
-    /// one holds.
+    /// Logs, once, the manifests that are not used: those over a bound, and those whose name another manifest holds.
     pub(super) fn tell_refused(&mut self) {
         let mut refused = self.merge.problems();
         refused.retain(|problem| problem.severity == Severity::Error);
@@ -303,7 +304,7 @@ impl Turn {
         self.logged.refused = refused;
     }
 
-    /// Shown with every source: the first claim of a pod of any source may wait for it.
+    /// Shown with every source: the first claim of a pod of any source may depend on it.
     pub(super) fn claims_told(&mut self, trouble: Option<String>) {
         self.changed = true;
         match &trouble {
@@ -338,8 +339,8 @@ impl Turn {
         new
     }
 
-    /// Logs problems of a source's content and their consequence: `stays` says whether a good version of a
-    /// path is in force.
+    /// Logs problems of a source's content and their consequence: `stays` tells whether a good version of
+    /// a path is in force.
     fn log_problems(&mut self, problems: &[Problem], stays: impl Fn(&Turn, &str) -> bool) {
         for problem in problems {
             let (level, then) = match problem.severity {
@@ -350,8 +351,8 @@ impl Turn {
         }
     }
 
-    /// The pod in force may differ from what its source holds now: it came from the store, its file or answer
-    /// is not accepted, or its newer version is refused.
+    /// Whether the pod in force may differ from the source's current content: it came from the store, its
+    /// file or answer is not accepted, or its newer version is refused.
     pub(super) fn is_stale(&self, pod: &DesiredPod) -> bool {
         let Some(state) = self.sources.get(&pod.source) else { return false };
         state.content == Content::Remembered
@@ -361,7 +362,7 @@ impl Turn {
     }
 }
 
-/// The problems that are not in `old`.
+/// The problems that are missing in `old`.
 fn new_of(problems: &[Problem], old: &[Problem]) -> Vec<Problem> {
     problems.iter().filter(|p| !old.contains(p)).cloned().collect()
 }

@@ -1,9 +1,9 @@
 //! A UID belongs to one pod: directories, cgroup and volumes are named by it alone. An author of manifests
 //! may write any UID, and the UIDs that podkeeper makes can be computed in advance. So a pod is refused while
-//! another one has its UID, or had it and is not gone yet. Two pods are one only if the same source says so,
-//! or if both manifests are equal word for word and refer to no object: containers and data are the same
-//! then. With objects they are not: a copy in another source would run with the ConfigMaps of that source, in
-//! the volumes of the first pod.
+//! another pod has its UID, or had it and is not gone yet. Two pods are the same only if the same source says
+//! so, or if both manifests are equal word for word and refer to no object: then containers and data are the
+//! same. A copy with objects in another source would run with the ConfigMaps of that source, in the volumes
+//! of the first pod.
 //!
 //! As with names, a preceding source gets the UID in the end, even if it comes later. Otherwise an author of
 //! the URL's manifests could keep a pod of the node's own files from ever starting.
@@ -30,7 +30,7 @@ impl OwnerOfUid {
         OwnerOfUid { source: pod.source, written: pod.written.clone() }
     }
 
-    /// Whether this is the same pod, perhaps moved from one source to another.
+    /// Whether this is the same pod, perhaps after a move to another source.
     fn is(&self, pod: &DesiredPod) -> bool {
         let same = self.written.is_some() && self.written == pod.written;
         self.source == pod.source || (same && references(pod).is_empty())
@@ -55,7 +55,7 @@ fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
     Rejection { reason: Reason::DuplicateUid, message, field: "metadata.uid".to_owned() }
 }
 
-/// Refusal: the same name and UID run from another source. Mostly an ordinary move between sources.
+/// Refusal: the same name and UID run from another source. Usually an ordinary move between sources.
 fn moved(pod: &DesiredPod) -> Rejection {
     let message = format!(
         "what runs with metadata.uid {} is of another source, and its manifest says something else or refers to \
@@ -86,7 +86,7 @@ impl Turn {
     /// Checks that no other pod has the pod's UID.
     ///
     /// # Errors
-    /// Names the pod that has it.
+    /// Another pod has it; the refusal names that pod.
     pub(super) fn check_uid(&self, pod: &DesiredPod) -> Result<(), Rejection> {
         let mut others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let holder = others.find(|(_, entry)| entry.has_uid(&pod.uid)).map(|(key, _)| key);
@@ -109,7 +109,7 @@ impl Turn {
         }
     }
 
-    /// Whether the same identity runs with the same UID from another source, with another manifest.
+    /// Whether the same identity runs with the same UID from another source, with a different manifest.
     fn is_another_sources(&self, pod: &DesiredPod) -> bool {
         let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
         if let Some(told) = worker.and_then(|worker| worker.uids.get(&pod.uid)) {

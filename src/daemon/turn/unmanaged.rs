@@ -1,7 +1,7 @@
-//! Running pods without a manifest: shown with the reason, so that an operator can look into them. All that
-//! is known of them comes from Docker's list.
+//! Running pods without a manifest: shown with the reason, so that an operator can look into them.
+//! Everything known about them comes from Docker's list.
 //!
-//! Never here: stopping them. `orphans` does that.
+//! Never here: stopping them; `orphans` does that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Turn {
     }
 
     /// When the stop of a found pod that no source wants began, wall time; `None` while it is left alone. A worker
-    /// is told nothing else about it.
+    /// gets no other order for such a pod.
     fn stops_since(&self, key: &PodKey) -> Option<Timestamp> {
         self.entries.get(key)?.worker.as_ref()?.stopping
     }
@@ -60,8 +60,8 @@ impl Turn {
         spec.termination_grace_period_seconds =
             all.iter().filter(|c| c.uid == newest.uid).find_map(|c| c.grace).map(i64::from);
         let regular = list_containers(all, &newest.uid, &mut spec, &mut status);
-        // A pod whose containers have ended has not, as long as one that was added to it or a sidecar runs: what shows an
-        // ended pod does not show that it is being stopped.
+        // A pod whose containers have ended is not shown as ended while a container that was added to it or a sidecar
+        // runs: the view of an ended pod does not show that it is being stopped.
         let others = [&status.init_container_statuses, &status.ephemeral_container_statuses];
         let goes_on = others.into_iter().flatten().flatten().any(runs);
         status.phase = Some(if goes_on { "Running" } else { phase(&regular) }.to_owned());
@@ -178,7 +178,7 @@ fn status_of(c: &Owned, name: &str) -> ContainerStatus {
         container_id: Some(id),
         image: c.image.clone(),
         image_id: c.image_id.clone(),
-        // It is not probed: a running container counts as ready, as it does when the daemon starts.
+        // The container is not probed: a running container counts as ready, as at the daemon's start.
         ready: runs,
         started: Some(runs),
         restart_count: i32::try_from(c.restarts()).unwrap_or(i32::MAX),

@@ -1,5 +1,5 @@
-//! A value that counts its changes: whatever is computed of it can tell that it is out of date, and no change can be
-//! made without being counted.
+//! A value that counts its changes: data that is computed from it can tell whether it is outdated, and every change
+//! is counted.
 
 use std::ops::Deref;
 

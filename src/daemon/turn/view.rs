@@ -23,7 +23,7 @@ use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
 
 impl Turn {
-    /// The node as it is now.
+    /// The current snapshot of the node.
     #[must_use]
     pub fn snapshot(&self, now: &Now) -> Snapshot {
         let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.wanted_view(pod, now)).collect();
@@ -81,14 +81,15 @@ impl Turn {
         }
     }
 
-    /// Whether the daemon has begun its work: Docker was listed, or does not answer, and a source was read, or cannot be.
+    /// Whether the daemon has begun its work: Docker was listed, or does not answer, and some source was read, or
+    /// cannot be read.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let asked = self.docker.engine != Engine::NotAsked;
         asked && (self.sources.is_empty() || self.sources.values().any(|source| source.heard))
     }
 
-    /// What a pod is told whose source may not have its grace.
+    /// A warning for a pod whose grace period was shortened to its source's bound.
     fn grace_problem(&self, pod: &DesiredPod) -> Option<Problem> {
         let of = |pod: &DesiredPod| pod.spec.termination_grace_period_seconds;
         let (counts, claimed) = (of(pod)?, of(self.merge.as_written(&pod.key)?)?);
@@ -112,7 +113,8 @@ impl Turn {
         }
     }
 
-    /// Images of wanted versions that are not shown, for an older one runs still: they are needed when it has stopped.
+    /// Images of wanted versions that are not shown because an older version still runs: they are needed after its
+    /// stop.
     fn also_wanted(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut images: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for pod in self.merge.pods() {
@@ -135,7 +137,7 @@ impl Turn {
         let entry = self.entries.get(&pod.key);
         let stale = self.is_stale(pod);
         if let Some(status) = entry.and_then(Entry::status) {
-            // A worker that hangs has not told yet that it stops the pod.
+            // A worker that hangs has not reported yet that it stops the pod.
             let stopping = entry.and_then(|entry| entry.worker.as_ref()).and_then(|worker| worker.stopping);
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving.or(stopping));
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
@@ -152,7 +154,7 @@ impl Turn {
             return PodView { stale, is_over, ..PodView::shown(pod, status) };
         }
         if self.is_past(pod) && !is_over {
-            // Nothing is known of it here beside that it has ended, and that the server knows.
+            // Only the pod's end is known here, from the server.
             let (pod, status) = (Arc::clone(pod), Arc::new(pod.status.clone()));
             return PodView { stale, is_told: false, ..PodView::shown(pod, status) };
         }
@@ -178,7 +180,7 @@ impl Turn {
         PodView { stale, is_kept, is_told: is_over, is_over, ..view }
     }
 
-    /// The source has it deleted, none of its containers runs, and none will be started.
+    /// Whether the source has deleted the pod, none of its containers runs, and none will be started.
     fn is_deleted_here(&self, pod: &DesiredPod) -> bool {
         let is_deleted = pod.metadata.deletion_timestamp.is_some();
         let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
@@ -222,7 +224,7 @@ impl Turn {
         self.sources.iter().map(view).collect()
     }
 
-    /// What is wrong with a source whose thread hangs: nobody reads it, and what was read last counts.
+    /// The problem of a source whose thread hangs: the source is not read, and its last content counts.
     fn stuck_source(&self, source: Source) -> Option<String> {
         let hangs = self.stuck.contains(&Task::Source(source));
         hangs.then(|| {
@@ -265,10 +267,10 @@ impl Turn {
     }
 }
 
-/// What a pod is told whose source may not have its priority.
+/// A warning for a pod whose priority was lowered to its source's bound.
 fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
     let (counts, claimed) = (priority::of(pod), priority::claimed(pod));
-    // A pod without a claim gets no warning, though its source may come behind others as a whole.
+    // A pod that claims no priority gets no warning, even if all pods of its source rank below those of others.
     if counts == claimed || claimed == 0 {
         return None;
     }
@@ -276,7 +278,7 @@ fn priority_problem(pod: &DesiredPod) -> Option<Problem> {
     Some(counts_as(pod, field, &counts.to_string(), "the highest", "max-priority"))
 }
 
-/// A field of a pod counts as something else, for its source may not have more.
+/// The warning that a field of a pod counts as another value, because of a bound of its source.
 fn counts_as(pod: &DesiredPod, field: &str, counts: &str, most: &str, setting: &str) -> Problem {
     let source = pod.source;
     Problem {
@@ -291,7 +293,7 @@ fn counts_as(pod: &DesiredPod, field: &str, counts: &str, most: &str, setting: &
     }
 }
 
-/// Why each container of a pod waits that has no worker.
+/// The reason why each container of a pod without a worker waits.
 fn no_thread(pod: &DesiredPod, why: &str) -> Waiting {
     let waits = |name: &str| {
         let (reason, message) = (Reason::ContainerCreating, words::no_thread(why).message);

@@ -1,5 +1,5 @@
-//! Held pods by the pods that they wait for, so that a status is compared only by the pods that wait for it.
-//! Pure.
+//! Held pods, indexed by the pods that they wait for, so that only the pods that wait for a pod look at its
+//! status. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

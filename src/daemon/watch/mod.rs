@@ -1,8 +1,9 @@
-//! The loop is watched (upstream's `syncLoopMonitor`): the thread `pk-watch` looks now and then whether the other threads
-//! come back from their work, says once which one does not, and tells the service manager how the service is.
+//! Watches the main loop (upstream's `syncLoopMonitor`): the thread `pk-watch` checks regularly whether the other
+//! threads come back from their work, logs once each thread that does not, and tells the service manager the state of
+//! the service.
 //!
-//! It ends nothing itself. When the main loop hangs, it no longer tells systemd that the service is well, and systemd's
-//! watchdog ends the process; a pod's thread that hangs is only told, for it hurts one pod.
+//! It ends nothing itself. When the main loop hangs, it stops telling systemd that the service is well, and systemd's
+//! watchdog ends the process; a pod's thread that hangs is only reported, because it affects one pod.
 //!
 //! Never here: a wait for another thread.
 
@@ -33,12 +34,12 @@ struct Shared {
     wake: Condvar,
 }
 
-/// What the thread is told; the latest word counts.
+/// The inputs of the thread; the latest one counts.
 #[derive(Debug, Default)]
 struct Slot {
     ready: bool,
     status: String,
-    /// A reload was done that began at this time of the monotonic clock, in microseconds.
+    /// A reload was completed that began at this time of the monotonic clock, in microseconds.
     reloaded: Option<u64>,
     closed: bool,
 }
@@ -58,12 +59,12 @@ impl Watch {
         Ok(Watch { shared, notifier })
     }
 
-    /// Whether the service manager wants to be told of the state.
+    /// Whether the service manager wants to know the state.
     pub(super) fn tells(&self) -> bool {
         self.notifier.listens()
     }
 
-    /// How the service is. `ready`: it has begun its work.
+    /// Tells the state of the service. `ready`: it has begun its work.
     pub(super) fn tell(&self, ready: bool, status: String) {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let news = slot.ready != ready || slot.status != status;
@@ -74,7 +75,7 @@ impl Watch {
         }
     }
 
-    /// A reload is done that began at this time of the monotonic clock, in microseconds.
+    /// Tells that a reload was completed that began at this time of the monotonic clock, in microseconds.
     pub(super) fn reloaded(&self, began: u64) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).reloaded = Some(began);
         if self.tells() {
@@ -82,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// The service ends.
+    /// Tells that the service ends.
     pub(super) fn stopping(&self) {
         self.notifier.send("STOPPING=1");
     }
@@ -128,7 +129,7 @@ impl Body {
             step.tell.iter().for_each(|text| self.notifier.send(text));
             self.reload(&seen);
             let told = step.stuck.is_none_or(|stuck| match self.out.try_send(Event::Stuck(stuck)) {
-                // The main loop hangs, or is busy: it is told with the next look.
+                // The main loop hangs, or is busy: the event is sent again with the next look.
                 Err(TrySendError::Full(_)) => false,
                 Ok(()) | Err(TrySendError::Disconnected(_)) => true,
             });
@@ -146,7 +147,8 @@ impl Body {
         }
     }
 
-    /// A reload is told when it is done, beginning and end in one go: it takes no longer than one turn of the main loop.
+    /// A reload is reported when it is done, beginning and end together: it takes no longer than one turn of the main
+    /// loop.
     fn reload(&self, seen: &Seen) {
         let began = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).reloaded.take();
         if let Some(began) = began {

@@ -1,4 +1,4 @@
-//! When the watch looks, which threads hang, and what the service manager is told: pure.
+//! When the watch looks, which threads hang, and the messages for the service manager: pure.
 //!
 //! Never here: the clock; a socket.
 
@@ -10,25 +10,25 @@ use crate::base::pace::Pace;
 use crate::base::pulse::Busy;
 use crate::status::task::Task;
 
-/// How the service says it is.
+/// The service's own report of its state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) ready: bool,
     pub(super) status: String,
 }
 
-/// What is to be done after one look.
+/// The actions after one look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     /// Datagrams for the service manager.
     pub(super) tell: Vec<String>,
-    /// Threads that hang, if they are others than before.
+    /// Threads that hang, if the set has changed.
     pub(super) stuck: Option<Vec<Task>>,
     /// Lines for the log.
     pub(super) log: Vec<String>,
 }
 
-/// The state between looks. Times are since the watch began.
+/// The state between looks. Times are measured from the watch's start.
 #[derive(Debug)]
 pub(super) struct Rounds {
     /// Half of the watchdog's period.
@@ -36,20 +36,20 @@ pub(super) struct Rounds {
     listens: bool,
     /// The next look at the threads.
     look: Duration,
-    /// Without a watchdog: nobody hangs where nobody works, so a look that finds all at rest is followed by a later one.
+    /// Without a watchdog, the interval grows while all threads are at rest: a thread at rest cannot hang.
     pace: Pace,
-    /// What was busy at the last look, and since when.
+    /// Threads that were busy at the last look, and since when.
     before: BTreeMap<Task, Duration>,
-    /// Threads that hang, and since when, as they were logged.
+    /// Threads that hang, and since when, as logged.
     hung: BTreeMap<Task, Duration>,
-    /// That they do, as the main loop was told; `None`: it was not told the latest.
+    /// The hanging threads that the main loop was told; `None`: it did not get the latest set.
     told: Option<Vec<Task>>,
     ready: bool,
     status: Option<(Duration, String)>,
 }
 
 impl Rounds {
-    /// `watchdog`: how often the manager wants to hear of the service; `listens`: there is a manager.
+    /// `watchdog`: how often the manager wants a sign of life; `listens`: there is a manager.
     pub(super) fn new(watchdog: Option<Duration>, listens: bool) -> Rounds {
         let half = watchdog.map(|period| (period / 2).max(limits::PERIOD_MIN));
         Rounds {
@@ -65,7 +65,7 @@ impl Rounds {
         }
     }
 
-    /// What is to be done at this time. `busy` is asked when the threads are to be looked at.
+    /// The actions at this time. `busy` is called when the threads have to be looked at.
     pub(super) fn step(
         &mut self,
         now: Duration,
@@ -85,7 +85,7 @@ impl Rounds {
         if !self.listens {
             return step;
         }
-        // A node must boot, whatever its disks and its Docker do.
+        // The node must boot, even if its disks or its Docker do not work.
         if !self.ready && (seen.ready || now >= limits::READY_PATIENCE) {
             self.ready = true;
             step.tell.push("READY=1".to_owned());
@@ -101,7 +101,7 @@ impl Rounds {
 
     /// Compares with the last look. Returns whether the main loop is well.
     fn threads(&mut self, busy: Vec<Busy<Task>>, step: &mut Step) -> bool {
-        // With the same piece of work at two looks: a stop of the whole process makes no thread look hung.
+        // A thread must have the same work at two looks: so a stop of the whole process makes no thread look hung.
         let (mut hung, mut now, mut main) = (BTreeMap::new(), BTreeMap::new(), true);
         for Busy { task, since, age } in busy {
             if self.before.get(&task) == Some(&since) {
@@ -128,17 +128,17 @@ impl Rounds {
         main
     }
 
-    /// The main loop could not be told which threads hang.
+    /// The main loop could not be told the hanging threads.
     pub(super) fn untold(&mut self) {
         self.told = None;
     }
 
-    /// When to go on, while the state stays as it is.
+    /// When to look again, if the state does not change.
     pub(super) fn due(&self) -> Duration {
         if self.listens && !self.ready { self.look.min(limits::READY_PATIENCE) } else { self.look }
     }
 
-    /// When to go on, when there is another state to be told.
+    /// When to look again, if a new state has to be told.
     pub(super) fn status_due(&self) -> Duration {
         let due =
             self.status.as_ref().map_or(Duration::ZERO, |(at, _)| at.saturating_add(limits::NOTIFY_STATUS));
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(look(3, vec![busy(pod(), 7, long)]), (Some(vec![pod()]), 1));
         assert_eq!(look(4, vec![busy(pod(), 7, 2 * long)]), none, "it is told once");
         assert_eq!(look(5, vec![]), (Some(vec![]), 1), "it works again");
-        // Where nobody works, the next look comes later.
+        // While no thread works, the next look comes later.
         assert_eq!(look(7, vec![busy(pod(), 9, 2 * long)]), none);
         assert_eq!(rounds.due(), limits::WATCH_LOOK * 8);
     }
@@ -207,7 +207,7 @@ mod tests {
         };
         let fed = vec!["WATCHDOG=1".to_owned()];
         assert_eq!(look(0, 0), (None, vec!["WATCHDOG=1".to_owned(), "READY=1".to_owned()]));
-        // Stopped in the middle of its work, for 80 seconds.
+        // The process was stopped during its work, for 80 seconds.
         assert_eq!(look(85, 5), (None, fed.clone()));
         assert_eq!(look(130, 129), (None, fed));
     }

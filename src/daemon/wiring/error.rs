@@ -6,11 +6,11 @@ use std::{fmt, io};
 /// Why the daemon could not start. Once it runs, only a signal ends it.
 #[derive(Debug)]
 pub enum RunError {
-    /// What is not possible, and the system's error.
+    /// The failed action, and the system's error.
     System(&'static str, io::Error),
-    /// How the kernel is not as pods need it.
+    /// The kernel setting that pods need and that is different.
     Kernel(String),
-    /// The main thread has panicked; what it said stands in the log.
+    /// The main thread has panicked; its message is in the log.
     Panicked,
 }
 
@@ -33,7 +33,7 @@ impl Error for RunError {
     }
 }
 
-/// Wraps an error of the system; `what` says what is not possible.
+/// Wraps an error of the system; `what` names the action that failed.
 pub(in crate::daemon) fn cannot(what: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::System(what, error)
 }

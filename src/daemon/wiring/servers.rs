@@ -1,4 +1,4 @@
-//! How the servers are started: the kubelet's, and the API of this node.
+//! Starts the servers: the kubelet's server and the API of this node.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::server::{Others, Servers};
 use crate::status::snapshot::Latest;
 use crate::worker::pulls::Pulls;
 
-/// The servers, the thread that reads the API's store, and where the API is told what is new.
+/// The servers, the thread that reads the API's store, and where the API gets new content.
 type Serving = (Option<Servers>, Option<Reading>, Option<ApiBoard>);
 
 impl Parts<'_> {
@@ -28,18 +28,18 @@ impl Parts<'_> {
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
-    /// What is written over the API, and the thread that reads it.
+    /// The store of pods that are written over the API, and the thread that reads it.
     fn holdings(&self, told: &ApiBoard) -> Result<Option<(Holdings, Reading)>, RunError> {
         let config = self.config;
         match &config.sources.api {
-            // Writes go to the cluster then.
+            // Writes are stored in the cluster then.
             None | Some(ApiSource::Cluster(_)) => return Ok(None),
             Some(ApiSource::Store) => {}
         }
         let out = self.events.clone();
         let send = Arc::new(move |update| out.send(Event::Source(update)).is_ok());
         let mut acceptor = self.acceptor(Source::Api);
-        // Who may write is known by its certificate.
+        // The certificate identifies the writer, so manifests need no signature.
         acceptor.verifier = None;
         let key_file = config.sources.last_good_key_file.clone();
         let holdings = Holdings::new(config.root_dir.clone(), key_file, acceptor, told.clone(), send);
@@ -67,7 +67,7 @@ impl Parts<'_> {
             checks: kubelet::healthz::Counts::default(),
             node_ips: config.network.node_ips.clone(),
         });
-        // Clients of their own: a flood of tokens takes no call from the node's own work.
+        // Separate clients: a flood of tokens takes no capacity from the node's own requests.
         let client = |asks: bool| match &config.sources.api {
             Some(ApiSource::Cluster(settings)) if asks => Some(Client::awaiting(settings.kubeconfig.clone())),
             _ => None,

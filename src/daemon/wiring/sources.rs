@@ -1,4 +1,4 @@
-//! How the sources of pods are started.
+//! Starts the sources of pods.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::source::last_good::{Board, LastGood, Saver};
 pub(super) struct Sources {
     file: Option<FileSource>,
     http: Option<HttpSource>,
-    /// Gets the credentials by which the API server is asked.
+    /// Fetches the credentials for requests to the API server.
     _certificates: Option<Certificates>,
     api: Option<api::ApiSource>,
-    /// The API server, and what it has of this node.
+    /// The client of the API server, and the server's pods of this node.
     pub(super) server: Option<(Client, ServerPods)>,
 }
 
 impl Sources {
-    /// Has each of them look again.
+    /// Makes each of them look again.
     pub(super) fn rescan(&self) {
         if let Some(file) = &self.file {
             file.rescan();
@@ -57,7 +57,8 @@ impl Parts<'_> {
             let store = LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
             Saver::new(store, self.pulses.clone())
         };
-        // Both stores are made before either source starts: each judges by what the other has seen.
+        // Both stores are made before either source starts, because each source checks the other's
+        // content.
         let file = config.sources.manifest_path.clone().map(|path| (path, store(Source::File)));
         let http = config.sources.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
         let (api, server) = match &config.sources.api {
@@ -96,7 +97,7 @@ impl Parts<'_> {
         (client, pods): &(Client, ServerPods),
         store: Option<Saver>,
     ) -> Result<api::ApiSource, RunError> {
-        // The server's answers are not signed; TLS says who it is.
+        // The server's answers are not signed; TLS identifies the server.
         let acceptor = Acceptor { verifier: None, ..self.acceptor(Source::Api) };
         let parts = api::Parts {
             client: client.clone(),
@@ -116,7 +117,7 @@ impl Parts<'_> {
         Box::new(move |update| out.send(Event::Source(update)).is_ok())
     }
 
-    /// What decides which content of a source is accepted.
+    /// The rules by which content of a source is accepted.
     pub(super) fn acceptor(&self, source: Source) -> Acceptor {
         let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
         acceptor.verifier.clone_from(&self.config.sources.verifier);

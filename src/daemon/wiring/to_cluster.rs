@@ -1,4 +1,4 @@
-//! How what goes back to an API server is started, where there is one.
+//! Starts the threads that report to an API server, if there is one.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::daemon::turn::Event;
 use crate::recorder::ring::Kept;
 
 impl Parts<'_> {
-    /// The thread that asks for the node's certificates, where there is a server to sign them.
+    /// Starts the thread that requests the node's certificates, if there is a server to sign them.
     pub(super) fn certificates(
         &self,
         server: Option<&(Client, ServerPods)>,
@@ -19,15 +19,16 @@ impl Parts<'_> {
         let (Some(settings), Some((client, _))) = (self.config.certificates.clone(), server) else {
             return Ok(None);
         };
-        // The bound of requests of others is none of its own.
+        // The bound for other requests does not apply to these.
         let (client, clock, out) = (client.heartbeat(), self.clock, self.events.clone());
-        // The source of the API server need not wait for its next try.
+        // With new credentials, the API server's source tries again at once.
         let came = Box::new(move || _ = out.send(Event::Rescan));
         Certificates::start(certificates::Parts { settings, client, clock, came }, &self.pulses)
             .map_err(cannot("the thread that asks for certificates could not be started"))
     }
 
-    /// `server` is the client and the server's pods of this node; `earlier` are the events that an earlier daemon told.
+    /// `server` is the client and the server's pods of this node; `earlier` are the events that an earlier daemon
+    /// recorded.
     pub(super) fn cluster(
         &self,
         server: Option<(Client, ServerPods)>,
@@ -45,7 +46,7 @@ impl Parts<'_> {
             clock: self.clock,
             node_ips: self.config.network.node_ips.clone(),
             earlier,
-            // Without a main loop nobody keeps events.
+            // Without a main loop events are dropped.
             happened: Arc::new(move |event| _ = out.send(Event::Happened(event))),
         };
         Cluster::start(parts, &self.pulses)

@@ -3,7 +3,7 @@ use crate::plan::testing::pod;
 
 const MI: u64 = 1024 * 1024;
 
-/// Rows of upstream's `TestLocalStorageEviction` and their like: volumes and containers with what they use.
+/// Rows of upstream's `TestLocalStorageEviction` and similar ones: volumes and containers with their usage.
 #[test]
 fn the_first_limit_that_is_exceeded_is_the_reason() {
     let check = |spec: &str, used: &[(&str, u64)], expected: &str| {
@@ -96,7 +96,7 @@ fn the_nearer_the_limit_the_sooner_the_next_look() {
     assert_eq!(pause(0, MI, 0), limits::LIMITS_FAR);
     assert_eq!(pause(60, MI, 0), limits::LIMITS_BETWEEN);
     assert_eq!(pause(75, MI, 0), limits::LIMITS_NEAR);
-    // 1 MiB a second, and 100 left: full in 100 seconds.
+    // It grows by 1 MiB per second, and 100 MiB are left: full in 100 seconds.
     assert_eq!(pause(10, 100 * MI, 10 * MI), 50 * second);
     assert_eq!(pause(10, MI, 10 * MI), limits::LIMITS_NEAR);
 }

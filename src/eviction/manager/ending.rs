@@ -1,8 +1,8 @@
-//! The pod that was told to go, whose end is awaited before another one goes.
+//! The pod that is being evicted; the manager waits for its end before it evicts another one.
 //!
-//! One that has not ended in time may hang, and another goes in its place. It may also be Docker that stands still, which
-//! stops nobody then: each further pod would be told to go in vain, and all of them would end when Docker comes back. So
-//! Docker is asked first, and as long as it does not answer, nobody else goes.
+//! A pod that does not end in time may hang, and another one is evicted in its place. But Docker itself may hang and
+//! stop no pod: then each further eviction would have no effect, and all evicted pods would end when Docker comes back.
+//! So Docker is asked first, and while it does not answer, no further pod is evicted.
 
 use crate::base::clock::Mono;
 use crate::base::limits;
@@ -13,7 +13,7 @@ use crate::pod::PodKey;
 pub(super) struct Ending {
     pub(super) key: PodKey,
     pub(super) uid: String,
-    /// Its end is awaited until then.
+    /// The manager waits for the pod's end until then.
     until: Mono,
     docker: Docker,
     /// Docker did not answer when it was last asked.
@@ -28,14 +28,14 @@ enum Docker {
     Answers,
 }
 
-/// What follows.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is waited for.
+    /// Wait for the pod's end.
     Wait,
-    /// It is to be found out whether Docker answers.
+    /// Find out whether Docker answers.
     Ask,
-    /// It is waited for no longer: it hangs.
+    /// The pod hangs: wait no longer.
     Hangs,
 }
 
@@ -45,7 +45,7 @@ impl Ending {
         Ending { key, uid, until, docker: Docker::NotAsked, was_silent: false }
     }
 
-    /// What follows while something of it is still there.
+    /// The next step while some part of the pod still exists.
     pub(super) fn step(&mut self, now: Mono) -> Step {
         match self.docker {
             Docker::Answers => Step::Hangs,
@@ -57,7 +57,8 @@ impl Ending {
         }
     }
 
-    /// Docker was asked. When it was silent before, the stop has only begun, and has its time from now on.
+    /// Takes whether Docker has answered. If it was silent before, the stop has only begun, and has its full time from
+    /// now on.
     pub(super) fn told(&mut self, answers: bool, now: Mono) {
         if self.docker != Docker::Asked {
             return;
@@ -71,7 +72,7 @@ impl Ending {
         }
     }
 
-    /// Whether Docker is what is waited for.
+    /// Whether the manager waits for Docker.
     pub(super) fn waits_for_docker(&self) -> bool {
         self.was_silent
     }

@@ -1,8 +1,8 @@
-//! Whether a disk still gets emptier. Docker and podkeeper may take long to remove what a pod leaves behind, some of it
-//! after the pod is gone: as long as that frees room, another pod would go for what is free soon.
+//! Whether a disk still gets emptier. Docker and podkeeper may take long to remove a pod's files, some of them after
+//! the pod's end: while that frees room, another pod would be evicted for space that is free soon.
 //!
-//! Who fills a disk while it is being freed keeps it from getting emptier than it ever was in this shortage, so this ends.
-//! Who gives back a little again and again is not waited for without end, either.
+//! If a pod fills the disk while it is being freed, the free space does not reach a new maximum, so the wait ends. If a
+//! pod frees a little space again and again, the wait is bounded, too.
 
 use std::collections::BTreeSet;
 
@@ -15,18 +15,18 @@ use crate::eviction::signal::Signal;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
-    /// The most that was left of each disk that is short, since the last pod went.
+    /// The largest free space on each short disk since the last eviction.
     most: Table<Signal, u64>,
-    /// The disks are watched at least until then.
+    /// Evictions wait at least until then.
     until: Option<Mono>,
-    /// When the last pod had gone, or, before one went, when the disk began to get emptier.
+    /// When the last evicted pod had ended, or, before any eviction, when the disk began to get emptier.
     since: Option<Mono>,
-    /// That has kept a pod from going.
+    /// An eviction was put off because of this.
     has_kept: bool,
 }
 
 impl Settling {
-    /// What is left of the disks that are short.
+    /// Takes the free space of the disks that are short.
     pub(super) fn see(&mut self, short: &BTreeSet<Signal>, found: &Observations, now: Mono) {
         self.most.retain(|signal, _| short.contains(signal));
         if self.most.is_empty() {
@@ -46,30 +46,30 @@ impl Settling {
         }
     }
 
-    /// Podkeeper has something removed: it is awaited.
+    /// Podkeeper has caused a removal: evictions wait for its effect.
     pub(super) fn begin(&mut self, now: Mono) {
         self.since = Some(now);
         self.until = Some(now.after(limits::EVICTION_NEAR));
     }
 
-    /// Whether nothing was awaited yet.
+    /// Whether there was no wait yet.
     pub(super) fn is_new(&self) -> bool {
         self.until.is_none()
     }
 
-    /// A pod goes: what was free before counts no more.
+    /// A pod is evicted: earlier free space no longer counts.
     pub(super) fn forget(&mut self) {
         self.most.clear();
     }
 
-    /// Whether more is to be expected, and no pod goes yet.
+    /// Whether the disk may still get emptier, so that no pod is evicted yet.
     pub(super) fn keeps(&mut self, now: Mono) -> bool {
         let keeps = self.until.is_some_and(|until| now < until);
         self.has_kept |= keeps;
         keeps
     }
 
-    /// Ends a time in which it kept a pod from going. True: there was one, which is told once.
+    /// Ends a wait that has put off an eviction. Returns true, once, if there was one.
     pub(super) fn end_time(&mut self, now: Mono) -> bool {
         self.until.is_none_or(|until| now >= until) && std::mem::take(&mut self.has_kept)
     }

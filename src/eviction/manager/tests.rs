@@ -38,7 +38,7 @@ fn pod(name: &str, priority: i32, request: u64, used: u64) -> Candidate {
     }
 }
 
-/// Those of `TestMemoryPressure` and its like.
+/// The pods of `TestMemoryPressure` and similar tests.
 fn pods() -> Vec<Candidate> {
     vec![
         pod("guaranteed-low-priority-high-usage", -1, GI, 900 * MI),
@@ -54,7 +54,7 @@ struct Scene {
     manager: Manager,
     now: Mono,
     signal: Signal,
-    /// Garbage, of as much as this.
+    /// Amount of garbage.
     garbage: u64,
     available: u64,
     collections: u32,
@@ -77,8 +77,8 @@ impl Scene {
         [(self.signal, Observation { available: self.available, capacity: 2 * self.available.max(1) })].into()
     }
 
-    /// One look after so much time, at so much that is left; pods that were told to go are gone. Returns whether the
-    /// node is short, and who goes, with what grace.
+    /// One look after this time, with this amount left; evicted pods are gone. Returns whether the node is short, and
+    /// the evicted pod with its grace period.
     fn look(&mut self, after: Duration, available: u64) -> (bool, Option<(String, u32)>) {
         self.now = self.now.after(after);
         self.available = available;
@@ -168,7 +168,7 @@ fn the_minimum_is_reclaimed() {
     assert_eq!(scene.look(5 * MINUTE, 1229 * MI), (false, None), "it counts only once the threshold was met");
 }
 
-/// `TestCriticalPodsAreNotEvicted`, as far as it is of priorities.
+/// `TestCriticalPodsAreNotEvicted`, as far as it concerns priorities.
 #[test]
 fn critical_pods_stay() {
     let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
@@ -183,8 +183,8 @@ fn critical_pods_stay() {
     assert!(evicted.of_the_node && evicted.message.starts_with("The node was low on resource: memory. "));
 }
 
-/// Docker removes the layer of a pod after its end, and a volume of many files takes minutes: the next pod went for
-/// what was free a moment later.
+/// Regression: Docker removes the layer of a pod after its end, and a volume of many files takes minutes; meanwhile
+/// the next pod was evicted for space that was free a moment later.
 #[test]
 fn while_a_disk_gets_emptier_nobody_goes_for_it() {
     for signal in [Signal::NodeFs, Signal::NodeFsInodes, Signal::ImageFs, Signal::ImageFsInodes] {
@@ -203,7 +203,7 @@ fn while_a_disk_gets_emptier_nobody_goes_for_it() {
     }
 }
 
-/// A pod gave back a ten-thousandth of the disk at each look, and nobody went for hours.
+/// Regression: a pod freed a ten-thousandth of the disk at each look, and no pod was evicted for hours.
 #[test]
 fn who_gives_back_a_little_again_and_again_is_not_waited_for_without_end() {
     let mut scene = Scene::new(&[threshold(Signal::NodeFs, 3 * GI, Duration::ZERO, None)]);
@@ -218,7 +218,7 @@ fn who_gives_back_a_little_again_and_again_is_not_waited_for_without_end() {
     assert!((20..50).contains(&first) && (20..50).contains(&second), "{first} {second}");
 }
 
-/// An earlier daemon had told a pod to go, and died; the next one had another pod go for it.
+/// Regression: an earlier daemon had evicted a pod and died; the next one evicted another pod in its place.
 #[test]
 fn what_an_earlier_daemon_told_to_go_is_awaited_once() {
     let mut scene = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]);
@@ -244,7 +244,7 @@ fn memory_comes_first_and_does_not_wait_for_garbage() {
     let looked = manager.look(&found, |_, _| true, at(20));
     assert_eq!(looked.act, Act::Evict(hard));
     assert_eq!(looked.pressures, [Pressure::Memory, Pressure::Disk].into());
-    // A figure that is missing decides nothing.
+    // A missing figure leads to no decision.
     found.clear();
     manager.collected(at(21));
     assert_eq!(manager.look(&found, |_, _| true, at(22)).act, Act::Nothing);
@@ -265,7 +265,7 @@ fn a_shortage_that_nobody_can_end_hides_no_other() {
             Act::Collect(_) => manager.collected(now),
             Act::Measure(threshold) => manager.measured(threshold.signal),
             Act::Evict(threshold) => {
-                // Of memory nothing is known; on podkeeper's own disk nobody has anything; Docker's is full of one.
+                // Usage of memory is unknown; no pod uses podkeeper's own disk; one pod fills Docker's disk.
                 let pods = match threshold.signal {
                     Signal::ImageFs => vec![pod("a", 0, 0, GI)],
                     Signal::NodeFs => vec![pod("a", 0, 0, 0)],
@@ -301,7 +301,7 @@ fn memory_and_processes_are_seen_to_while_disks_are_being_measured() {
     assert_eq!(look(&mut manager, &found), Act::Evict(pids));
     found.insert(Signal::Memory, short);
     assert_eq!(look(&mut manager, &found), Act::Evict(memory));
-    // What was measured is old when something else had to be done first.
+    // The measurement is outdated when another action had to come first.
     manager.measured(Signal::NodeFs);
     assert_eq!(look(&mut manager, &found), Act::Evict(memory));
     found.insert(Signal::Memory, enough);
@@ -309,7 +309,7 @@ fn memory_and_processes_are_seen_to_while_disks_are_being_measured() {
     assert_eq!(look(&mut manager, &found), Act::Measure(disk));
     manager.measured(Signal::NodeFs);
     assert_eq!(look(&mut manager, &found), Act::Evict(disk));
-    // The node may have recovered while it was measured.
+    // The node may have recovered during the measurement.
     assert_eq!(look(&mut manager, &found), Act::Measure(disk));
     manager.measured(Signal::NodeFs);
     assert_eq!(look(&mut manager, &[(Signal::NodeFs, enough)].into()), Act::Nothing);
@@ -389,8 +389,8 @@ fn how_soon_it_looks_again() {
 }
 
 proptest! {
-    /// Whatever the figures do: the node is short when a threshold is met, for the transition period after, and at no
-    /// other time; who goes has a reason; and nobody goes while garbage would have been enough.
+    /// For all figures: the node is short when a threshold is met and for the transition period after, and at no
+    /// other time; each eviction has a reason; and no pod is evicted while collecting garbage would have been enough.
     #[test]
     fn rules_that_always_hold(steps in proptest::collection::vec((0_u64..100, 0_u64..4, 0_u64..3), 1..60)) {
         let hard = threshold(Signal::NodeFs, 2, Duration::ZERO, None);

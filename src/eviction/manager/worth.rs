@@ -1,20 +1,21 @@
-//! What a pod has to use of a disk or of memory for its end to help, what a pod is taken for that could not be counted whole,
-//! and which pods go though nobody knows what they use. The first two keep pods from going in vain, which is a deliberate
-//! difference from the kubelet.
+//! The minimum usage of a disk or of memory for which a pod is evicted, the assumed usage of a pod that could not be
+//! counted whole, and the pods that are evicted without known usage. The first two avoid evictions that do not help,
+//! which is a deliberate difference from the kubelet.
 
 use super::Observation;
 use crate::eviction::rank::Candidate;
 use crate::eviction::signal::Resource;
 use crate::eviction::threshold::Threshold;
 
-/// What is missing.
+/// The missing amount.
 pub(super) fn missing(threshold: &Threshold, seen: Observation) -> u64 {
     threshold.value.of(seen.capacity).saturating_sub(seen.available)
 }
 
-/// The least that a pod has to use to go: a tenth of what is missing, and a thousandth of all there is. A disk or memory that
-/// others have filled is no reason to take down pods that use next to nothing of it. Where nobody has so much, many may have
-/// filled it together: then a thousandth is enough, if the ends of all who have that would end the shortage.
+/// The minimum usage for an eviction: a tenth of the missing amount, and at least a thousandth of the capacity. Pods
+/// that use almost nothing of a disk or memory must not be evicted for the usage of others. If no pod uses that much,
+/// many may have filled it together: then a thousandth is enough, if evicting all pods above that would end the
+/// shortage.
 pub(super) fn least(threshold: &Threshold, seen: Observation, pods: &[Candidate]) -> u64 {
     if threshold.signal.resource() == Resource::Pids {
         return 0;
@@ -29,9 +30,9 @@ pub(super) fn least(threshold: &Threshold, seen: Observation, pods: &[Candidate]
     if together >= missing { small } else { worth }
 }
 
-/// Adds to what was counted of pods that could not be counted whole what nobody else is known to have. That is only done
-/// where the ends of all pods that were counted whole, may go, and would go before would not end the shortage: most who have
-/// too much for a count are as innocent as others, and what nobody has is the system's, too.
+/// Adds usage that no pod is known to have to pods that could not be counted whole. This happens only if the completely
+/// counted pods that may be evicted before them would not end the shortage: most pods with too much for a count are
+/// innocent, and part of the unexplained usage is the system's own.
 pub(super) fn charge(
     pods: &mut [Candidate],
     seen: Observation,
@@ -53,11 +54,11 @@ pub(super) fn charge(
     }
 }
 
-/// Which of the ranked pods goes, by its place: one whose end would help. Before a pod goes those go whose sources stand behind
-/// its own, though next to nothing is known of what they use: a descriptor in a message, a socket's queue or an image
-/// is counted as nobody's, and its end frees it.
+/// Returns the index of the ranked pod to evict: the first one whose end would help. Pods of `evict-first` sources are
+/// evicted before pods of other sources, even with almost no known usage: a descriptor in a message, a socket's queue
+/// or an image counts for no pod, and their end frees it.
 pub(super) fn first(ranked: &[Candidate], worth: u64, may_go: impl Fn(&Candidate) -> bool) -> Option<usize> {
-    // Of what nobody can tell the use of, nobody knows that its end would help.
+    // If a pod's usage is unknown, it is unknown whether its end would help.
     let helps = |pod: &Candidate| may_go(pod) && pod.used.is_some_and(|used| used >= worth);
     let chosen = ranked.iter().position(helps)?;
     if ranked.get(chosen).is_some_and(|pod| pod.goes_first) {

@@ -1,4 +1,4 @@
-//! The kubelet's tables of ranking (`pkg/kubelet/eviction/helpers_test.go`), row by row, and what they leave out.
+//! The kubelet's tables of ranking (`pkg/kubelet/eviction/helpers_test.go`), row by row, and cases that they leave out.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn ordered_by_memory() {
     assert_eq!(ranked(Resource::Memory, pods.into()), ["pod3", "pod1", "pod2", "pod4", "pod5", "pod6"]);
 }
 
-/// `TestOrderedbyDisk`, `TestOrderedbyInodes`: what matters is the use over the request of disk; inodes have none.
+/// `TestOrderedbyDisk`, `TestOrderedbyInodes`: the order is by usage over the request of disk; inodes have no request.
 #[test]
 fn ordered_by_disk_and_inodes() {
     let used = [("pod1", 200), ("pod2", 300), ("pod3", 400), ("pod4", 450), ("pod5", 550), ("pod6", 650)];
@@ -75,10 +75,10 @@ fn ordered_by_priority() {
             .map(|(name, priority, used, request)| pod(name, *priority, Some(*used), *request));
         assert_eq!(ranked(resource, pods.collect()), disk.map(|row| row.0));
     }
-    // Who exceeds the request goes before who has a lower priority.
+    // A pod above its request comes before a pod with a lower priority.
     let pods = vec![pod("low", -1, Some(1), 5), pod("high", 1, Some(6), 5)];
     assert_eq!(ranked(Resource::Memory, pods), ["high", "low"]);
-    // Of processes the priority comes first, and requests mean nothing.
+    // For processes the priority comes first, and requests do not matter.
     let pids = [
         ("low-priority-high-usage", -1, 20),
         ("low-priority-low-usage", -1, 6),
@@ -90,7 +90,7 @@ fn ordered_by_priority() {
     assert_eq!(ranked(Resource::Pids, pods.collect()), pids.map(|row| row.0));
 }
 
-/// `TestSortByEvictionPriority` of pods without figures: they go first.
+/// `TestSortByEvictionPriority` with pods without figures: they are evicted first.
 #[test]
 fn pods_without_figures_go_first() {
     let pods = vec![pod("known", -1, Some(900), 0), pod("unknown", 1, None, 0), pod("other", 0, None, 0)];
@@ -157,7 +157,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// A pod within its request never goes before one over it, and the order of the list means nothing.
+    /// A pod within its request never comes before one above it, and the order of the list does not matter.
     #[test]
     fn who_keeps_to_the_request_is_kept(pods in proptest::collection::vec(any_pod(), 0..8), turn in 0_usize..8) {
         let mut sorted = pods.clone();

@@ -1,5 +1,5 @@
-//! The kubelet's table (`pkg/kubelet/eviction/helpers_test.go`, `TestParseThresholdConfig`), row by row, and what it
-//! leaves out.
+//! The kubelet's table (`pkg/kubelet/eviction/helpers_test.go`, `TestParseThresholdConfig`), row by row, and cases
+//! that it leaves out.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn gi(n: u64) -> Amount {
     Amount::Units(n << 30)
 }
 
-/// Of percents times ten.
+/// An amount in tenths of a percent.
 fn part(tenths: u32) -> Amount {
     Amount::Part(tenths * 100)
 }
@@ -240,7 +240,7 @@ fn nobody_may_request_what_evicts_at_once() {
     assert_eq!(below(&[]), (0, 0));
     let hard = [(Signal::Memory, Amount::Units(100), 0), (Signal::NodeFs, Amount::Part(10_000), 0)];
     assert_eq!(below(&hard), (100, 50));
-    // A soft threshold takes nothing away, and neither do other signals.
+    // A soft threshold reserves nothing, and neither do other signals.
     let others = [(Signal::Memory, Amount::Units(300), 60), (Signal::ImageFs, Amount::Part(15_000), 0)];
     assert_eq!(below(&others), (0, 0));
 }

@@ -8,7 +8,7 @@ use crate::runtime::{CreateBody, RefusalKind, labels};
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::{Snapshot, SourceView};
 
-/// Moves only by hand.
+/// A clock that is moved by hand only.
 struct Still(Mutex<Duration>);
 
 impl Clock for Still {
@@ -133,7 +133,7 @@ fn what_a_pod_wants_stays_though_it_has_no_container() {
     assert_eq!(rig.left().len(), images.len());
 }
 
-/// Docker does not look for containers before it takes an image's last name but one.
+/// Docker does not check for containers when it removes any name but the last of an image.
 #[test]
 fn an_image_with_several_names_goes_whole_or_not_at_all() {
     let rig = Rig::new("names", &["a:1"]);
@@ -144,7 +144,7 @@ fn an_image_with_several_names_goes_whole_or_not_at_all() {
     assert!(remove_image(&docker, &image, &|| true).is_err());
     assert_eq!(images(&docker).unwrap(), std::slice::from_ref(&image), "it has both names");
     rig.fake.perform(&Call::Remove { id: "late".into(), force: true }).unwrap();
-    // One of its names was given to another image meanwhile.
+    // One of its names now belongs to another image.
     rig.fake.with(|state| {
         state.add_image("c:1", true);
         state.tag_image("a:1", "d:1");
@@ -164,13 +164,14 @@ fn an_image_of_which_a_pod_comes_to_want_a_name_keeps_what_it_has() {
     let docker = Docker::Fake(rig.fake.clone());
     let image = images(&docker).unwrap().remove(0);
     let asked = std::cell::Cell::new(0);
-    // The whole, who uses it, whether the first name is its own, and that name.
+    // Called for the whole image, for its containers, for the inspection of the first name, and for the removal of that
+    // name.
     let may_go = || asked.replace(asked.get() + 1) < 4;
     assert_eq!(remove_image(&docker, &image, &may_go), Ok(false));
     assert_eq!(images(&docker).unwrap().remove(0).tags, ["b:2"]);
 }
 
-/// Pods that nobody wants have left these.
+/// Creates dead containers of pods that no source wants.
 fn dead(rig: &Rig, names: &[&str]) {
     let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     for name in names {
@@ -253,7 +254,7 @@ fn the_removal_of_an_image_with_many_names_ends_with_its_run() {
     }
 }
 
-/// A list comes with each sync: no thread piles up behind a disk that hangs, and what was not written is written later.
+/// Each sync makes a list: threads do not pile up behind a disk that hangs, and a failed write is repeated later.
 #[test]
 fn one_thread_writes_the_latest_state() {
     let rig = Rig::new("writes", &["a:1"]);
@@ -282,7 +283,7 @@ fn one_thread_writes_the_latest_state() {
 #[test]
 fn one_that_docker_refuses_does_not_keep_the_others() {
     let rig = Rig::new("refused", &["a:1", "b:1"]);
-    // Made after the images were judged: the refusal is Docker's.
+    // The container was created after the images were judged: Docker refuses the removal.
     rig.create("late", "a:1");
     let docker = Docker::Fake(rig.fake.clone());
     let all = images(&docker).unwrap();

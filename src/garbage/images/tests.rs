@@ -1,10 +1,10 @@
-//! The rows of the kubelet's `image_gc_manager_test.go`, and what is podkeeper's own.
+//! The rows of the kubelet's `image_gc_manager_test.go`, and podkeeper's own cases.
 
 use super::*;
 use crate::base::clock::Timestamp;
 use crate::runtime::DockerState;
 
-/// A container of that name that is made of this image, not podkeeper's.
+/// A container of that name and image that is not podkeeper's.
 pub(crate) fn container(name: &str, image_id: &str) -> ContainerSummary {
     ContainerSummary {
         id: format!("id-of-{name}"),
@@ -36,7 +36,7 @@ struct Node {
     records: Records,
     images: Vec<ImageSummary>,
     used: Vec<u32>,
-    /// Seconds.
+    /// Uptime in seconds.
     up: u64,
 }
 
@@ -74,7 +74,7 @@ impl Node {
             .all(self.images.clone(), &self.containers())
     }
 
-    /// Frees at least so much; what was freed, and how many images are left.
+    /// Frees at least this much; returns the freed amount, and how many images are left.
     fn free(&mut self, bytes: u64) -> (u64, usize) {
         let mut freed = 0;
         for judged in self.judged().into_iter().filter(|judged| judged.kept.is_none()) {
@@ -91,8 +91,8 @@ impl Node {
     }
 }
 
-/// `TestDetectImagesInitialDetect`: first seen with the first look; what a container is made of was used, with a name
-/// or without.
+/// `TestDetectImagesInitialDetect`: all images are first seen at the first look; images of containers count as used,
+/// with a name or without.
 #[test]
 fn the_first_look() {
     let nameless = ImageSummary { tags: vec![], ..image(1, 2048) };
@@ -214,8 +214,8 @@ fn what_was_unused_for_longest_goes_first() {
     assert_eq!(node.images[0].id, id(1));
 }
 
-/// `TestFreeSpaceRemoveByLeastRecentlyUsedByRepoDigest`: Docker's list of containers always has the id. By its digest
-/// an image is known from an event.
+/// `TestFreeSpaceRemoveByLeastRecentlyUsedByRepoDigest`: Docker's list of containers always has the id. Events name
+/// an image by its digest.
 #[test]
 fn an_event_by_digest_is_a_use() {
     let digest = |n: u32| format!("r.io/a@sha256:{}", format!("{n}").repeat(64));
@@ -227,7 +227,7 @@ fn an_event_by_digest_is_a_use() {
     assert_eq!(node.images[0].id, id(1), "it was used, and the other never");
 }
 
-/// `TestFreeSpaceTiesBrokenByDetectedTime`: what was never used goes before what was.
+/// `TestFreeSpaceTiesBrokenByDetectedTime`: images that were never used are removed before used ones.
 #[test]
 fn what_was_never_used_goes_first() {
     let mut node = Node::new(vec![image(0, 1024)], &[0]);
@@ -312,8 +312,8 @@ fn a_user_is_named_as_the_operator_knows_it() {
 }
 
 proptest::proptest! {
-    /// Whatever was used and seen in whatever order: what is in use, wanted or pinned never goes, and of the others
-    /// none goes before one that was used earlier.
+    /// For all orders of use and detection: images in use, wanted or pinned are never removed, and of the others none
+    /// is removed before one that was used earlier.
     #[test]
     fn nothing_that_is_needed_goes(
         uses in proptest::collection::vec(proptest::collection::vec(0u32..8, 0..4), 1..6),

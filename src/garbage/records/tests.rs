@@ -22,7 +22,7 @@ fn take_changed(records: &mut Records) -> bool {
     changed
 }
 
-/// A disk that is full has images looked at every five minutes.
+/// While the disk is full, images are looked at every five minutes.
 #[test]
 fn containers_of_others_that_stay_are_no_reason_take_unwritten() {
     let mut records = seen();
@@ -99,11 +99,11 @@ fn records_outlive_the_daemon() {
     assert_eq!(again, records);
     again.set_fixed("pause:1", vec!["a".into(), "b*".into()]);
     assert!(!again.is_changed(), "nothing new");
-    // What ended meanwhile ceased to be used with the first look.
+    // An image whose container ended meanwhile became unused at the first look.
     again.note_containers(&[], at(99));
     let ended = again.get("sha256:1").unwrap();
     assert!(ended.used > records.last && ended.unused_up == at(99).up);
-    // Another boot has other uptimes; the order stays.
+    // Another boot has other uptimes; the order stays the same.
     let other = read(&root, "b2");
     let (before, after) = (records.get("sha256:2").unwrap(), other.get("sha256:2").unwrap());
     assert_eq!((after.first, after.seen_up), (before.first, Duration::ZERO));

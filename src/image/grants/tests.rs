@@ -1,4 +1,4 @@
-//! Who may use which image, after pulls, failures and restarts.
+//! Which pods may use an image, after pulls, failures and restarts.
 
 use super::super::credentials::{DockerConfig, Format, lookup};
 use super::*;
@@ -41,7 +41,7 @@ fn an_image_that_one_secret_brought_is_not_everybodys() {
     assert!(allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)) && !allows("r.io/a:1", None));
     grants.pulled("r.io/a:1", &id, &With::NodeOrNone, None);
     assert!(allows("r.io/a:1", None));
-    // Another image under the name.
+    // Another image has the name now.
     grants.pulled("r.io/a:1", "sha256:cd", &secret(&other), None);
     assert!(!allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)));
 }
@@ -59,7 +59,7 @@ fn what_a_pull_with_a_secret_notes_meanwhile_is_not_taken_for_loaded() {
     assert!(grants.loaded("r.io/b:1", "sha256:ef") && !grants.needs_credentials("r.io/b:1"));
 }
 
-/// The image that came after so many others was everybody's.
+/// Regression: every pod could use the image that came after the record was full.
 #[test]
 fn an_image_that_cannot_be_noted_is_not_everybodys() {
     let own = config("own");
@@ -76,7 +76,7 @@ fn an_image_that_cannot_be_noted_is_not_everybodys() {
         assert!(grants.needs_credentials(&image), "{n}");
     }
     assert!(grants.needs_credentials(&name(7)) && grants.needs_credentials("r.io/else:1"));
-    // Images that have been removed make room.
+    // Removed images make room.
     let grants = Grants::default();
     let full = (0..limits::GRANTS)
         .map(|n| (name(n).into(), Arc::new(Grant { id: format!("sha256:{n:08x}"), ..Grant::default() })));
@@ -91,7 +91,8 @@ fn an_image_that_cannot_be_noted_is_not_everybodys() {
     grants.failed(&name(3), begun);
 }
 
-/// One source filled the record with names of one small image, and no pod of another could pull with a secret.
+/// Regression: one source filled the record with names of one small image, and no pod of another source could pull
+/// with a secret.
 #[test]
 fn a_source_behind_others_leaves_them_half_of_the_record() {
     let grants = Grants::default();
@@ -156,7 +157,8 @@ fn no_question_waits_for_a_disk_that_hangs() {
     std::fs::remove_dir_all(root).unwrap();
 }
 
-/// One error of the disk took the record away for good: all images had to be asked for, without a network none ran.
+/// Regression: after one disk error the record was lost for good: all images had to be checked, and without a
+/// network none ran.
 #[test]
 fn a_record_that_cannot_be_read_now_is_read_again_before_it_is_written() {
     use crate::base::regular::faults::READS;
@@ -168,11 +170,11 @@ fn a_record_that_cannot_be_read_now_is_read_again_before_it_is_written() {
     let path = root.join(FILE);
     let bytes = std::fs::read(&path).unwrap();
     let fails = |times| READS.with_borrow_mut(|all| _ = all.insert(path.clone(), (times, Errno::IO)));
-    // A moment is waited out.
+    // A short failure is waited out.
     fails(limits::READ_TRIES - 1);
     let grants = Grants::open(&root);
     assert!(grants.needs_credentials("r.io/a:1") && !grants.needs_credentials("r.io/b:1"));
-    // Nobody gets what may be another's, and nothing takes the file's place.
+    // No pod gets an image that may belong to another, and the file is not overwritten.
     fails(u32::MAX);
     let grants = Grants::open(&root);
     assert!(grants.is_unknown("r.io/a:1") && grants.needs_credentials("r.io/b:1"));
@@ -221,7 +223,7 @@ fn a_damaged_memory_gives_nobody_what_may_be_anothers() {
         let begun = grants.begin("r.io/a:1");
         grants.failed("r.io/a:1", begun);
         assert!(grants.needs_credentials("r.io/a:1"));
-        // The file that is written now says that the record is incomplete.
+        // The new file says that the record is incomplete.
         grants.pulled("r.io/b:1", "sha256:cd", &With::NodeOrNone, None);
         let again = Grants::open(&root);
         assert!(again.allows("r.io/b:1", &[]) && !again.is_unknown("r.io/b:1"));
@@ -234,7 +236,7 @@ fn a_damaged_memory_gives_nobody_what_may_be_anothers() {
     std::fs::remove_dir_all(root).unwrap();
 }
 
-/// A pod holds what was known when it took its last step, which may be long ago.
+/// A pod holds the record of its last step, which may be old.
 #[test]
 fn what_pods_hold_of_other_times_is_the_same_where_it_did_not_change() {
     let own = config("own");

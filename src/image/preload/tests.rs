@@ -95,7 +95,7 @@ impl Drop for Rig {
 fn archives_are_loaded_when_they_come_and_when_they_change() {
     let mut rig = Rig::new("preload-change");
     rig.start();
-    // The directory may be made later.
+    // The directory may be created later.
     rig.write("a.tar", &image_tar("web:1"));
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
     rig.write("README", b"no archive");
@@ -135,7 +135,7 @@ fn k8781_what_was_loaded_is_not_loaded_again() {
     rig.lose("web:1");
     rig.start();
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
-    // And while the daemon runs: noticed when a pod wants it.
+    // It may also happen while the daemon runs: this is noticed when a pod wants it.
     rig.lose("web:1");
     rig.handle().missing("web:1");
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
@@ -180,7 +180,7 @@ fn without_docker_it_is_tried_again() {
     rig.fake.with(|state| state.set_down(true));
     rig.write("a.tar", &image_tar("web:1"));
     rig.start();
-    // It has tried by now, or will when Docker is up.
+    // The thread has tried by now, or will when Docker is up.
     rig.fake.with(|state| state.set_down(false));
     rig.handle().connected();
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);

@@ -1,11 +1,11 @@
-//! The highest edition seen of each pod and local object: content that was signed once and has been replaced
-//! since cannot be put back (rollback protection). Pure.
+//! The highest seen edition of each pod and local object: signed content that was replaced cannot be put back
+//! (rollback protection). Pure.
 //!
-//! The record is keyed by the pods and objects in the content and not by its file: anyone who may write to
-//! the directory can rename files. Content of a URL also has the URL among its names, because it decides
-//! which pods are gone, too.
+//! The record is keyed by the pods and objects in the content and not by its file, because anyone with write
+//! access to the directory can rename files. Content of a URL also has the URL among its names, because it
+//! determines the removed pods, too.
 //!
-//! A record must never be above what was accepted.
+//! A record must never be higher than the accepted content.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +21,9 @@ use crate::pod::Source;
 pub(super) struct Highest {
     pub(super) edition: Edition,
     digest: Digest,
-    /// Newer content at the same place lacks this name: only a higher edition brings it back.
+    /// Newer content at the same place lacks this name: only a higher edition restores it.
     pub(super) dropped: bool,
-    /// Increases with each new or changed entry: tells which is the oldest.
+    /// Increases with each new or changed entry, to find the oldest.
     order: u64,
 }
 
@@ -48,10 +48,10 @@ impl Known {
         Known { own, others }
     }
 
-    /// Checks that content may replace what was seen. `source`: for the hint about `podkeeper forget`.
+    /// Checks that content may replace earlier content. `source`: for the hint about `podkeeper forget`.
     ///
     /// # Errors
-    /// The reason, for the operator, with the way out.
+    /// The reason, for the operator, with a remedy.
     pub fn check(&self, claim: &Claim, source: &str) -> Result<(), String> {
         self.own.check(claim, source)?;
         self.others.iter().try_for_each(|(other, record)| self.check_beside(claim, record, *other))
@@ -59,8 +59,8 @@ impl Known {
 
     /// Checks against the record of another source: pods belong to the node, so a pod that was replaced in
     /// that source must not be put back by this one. Sources number independently, so an equal edition is
-    /// accepted while the other source still has the pod: that is how a pod moves. A pod that the other
-    /// source dropped comes back in the same edition only where it is this source's, too. Objects of one name
+    /// accepted while the other source still has the pod: this allows a pod to move. A pod that the other
+    /// source dropped comes back in the same edition only if it is this source's, too. Objects of one name
     /// are separate in each source.
     fn check_beside(&self, claim: &Claim, record: &Record, other: Source) -> Result<(), String> {
         for name in claim.names.iter().filter(|name| name.starts_with(POD)) {
@@ -83,14 +83,14 @@ impl Known {
         Ok(())
     }
 
-    /// Records accepted content, as [`Record::note`].
+    /// Records accepted content; see [`Record::note`].
     pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) {
         Arc::make_mut(&mut self.own).note(claim, before);
     }
 }
 
 impl Record {
-    /// Checks that content of the source may replace what was seen of it; as [`Known::check`].
+    /// Checks that content of the source may replace its earlier content; see [`Known::check`].
     pub(super) fn check(&self, claim: &Claim, source: &str) -> Result<(), String> {
         let last_said = self.is_last_of_url(claim);
         for name in &claim.names {
@@ -112,20 +112,19 @@ impl Record {
         Ok(())
     }
 
-    /// True when the name is current in this edition, as far as is known.
+    /// Whether the name is current in this edition, as far as is known.
     fn holds(&self, name: &str, edition: Edition) -> bool {
         self.names.get(name).is_some_and(|seen| seen.edition == edition && !seen.dropped)
     }
 
-    /// True for a URL's content when no newer content of that URL was seen.
+    /// Whether no newer content of this URL was seen.
     fn is_last_of_url(&self, claim: &Claim) -> bool {
         let seen = |name: &String| self.names.get(name).map_or(Edition::Unnumbered, |seen| seen.edition);
         claim.names.iter().any(|name| name.starts_with(URL) && seen(name) <= claim.edition)
     }
 
-    /// Records accepted content. `before`: the names that the previous content at its place had and that are
-    /// nowhere else now; the content of a URL replaces everything that was seen. Returns whether the record
-    /// changed.
+    /// Records accepted content. `before`: the names in the previous content at its place that are nowhere
+    /// else now; the content of a URL replaces everything. Returns whether the record changed.
     pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) -> bool {
         let mut changed = false;
         let whole = self.is_last_of_url(claim);
@@ -149,8 +148,8 @@ impl Record {
         changed
     }
 
-    /// Records the remembered contents of one place, oldest first. `in_force`: the names in everything that
-    /// is remembered now. Returns whether the record changed.
+    /// Records the remembered contents of one place, oldest first. `in_force`: the names in all remembered
+    /// content. Returns whether the record changed.
     pub fn learn(&mut self, claims: &[Claim], in_force: &BTreeSet<String>) -> bool {
         let (mut before, mut changed) = (BTreeSet::new(), false);
         for claim in claims {
@@ -167,7 +166,7 @@ impl Record {
         true
     }
 
-    /// Completes a record from disk, which may be of an earlier version that did not store which names a
+    /// Completes a record from disk, which may be from an earlier version that did not store the names that a
     /// URL's content lacks. A name whose edition is not that of a URL's content is not in that content.
     #[must_use]
     pub fn settled(mut self) -> Record {
@@ -194,14 +193,14 @@ impl Record {
         }
     }
 
-    /// True when it has more names than are kept.
+    /// Whether it has more names than the bound.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.names.len() > limits::SEEN_NAMES
     }
 
-    /// Drops the oldest names, first those without a current pod or object, until the bound is met. Returns
-    /// how many.
+    /// Removes the oldest names, first those without a current pod or object, until the bound is met. Returns
+    /// their number.
     pub fn trim(&mut self, in_force: &BTreeSet<String>) -> usize {
         let surplus = self.names.len().saturating_sub(limits::SEEN_NAMES);
         let mut oldest: Vec<(bool, u64, String)> = self

@@ -1,4 +1,4 @@
-//! The editions in comments, and the contents that the record accepts.
+//! The editions in comments, and the content that the record accepts.
 
 use proptest::prelude::*;
 
@@ -30,10 +30,11 @@ fn comments() {
         ("version:7 version:8", twice),
         ("version:7\tversion:7", twice),
         ("version:7 version:", twice),
-        // Words of other programs; words like podkeeper's are refused where signatures are parsed.
+        // Words of other programs; words similar to podkeeper's are refused where signatures are
+        // parsed.
         ("file:version:9", Ok(Unnumbered)),
         ("Version:9 xversion:9 versions:9 version", Ok(Unnumbered)),
-        // That word is not podkeeper's alone: an invalid one is ignored.
+        // Other programs use that word, too: an invalid one is ignored.
         ("timestamp:", Ok(Unnumbered)),
         ("timestamp:2026-01-01", Ok(Unnumbered)),
         ("timestamp:18446744073709551616", Ok(Unnumbered)),
@@ -115,7 +116,7 @@ fn what_a_newer_content_does_without_comes_back_only_above_what_was_seen() {
         );
         let said = record.check(&claim(kind(50), 1, "old"), "file").unwrap_err();
         assert!(said.contains("old was accepted and has been replaced since in"), "{said}");
-        // It moved to a file that was signed a little earlier than the one it left.
+        // It moved to a file that was signed a little earlier than its previous file.
         let moved = claim(kind(100), 3, "old");
         assert_eq!(record.check(&moved, "file"), Ok(()));
         assert!(record.note(&moved, &none()));
@@ -123,7 +124,7 @@ fn what_a_newer_content_does_without_comes_back_only_above_what_was_seen() {
     }
 }
 
-/// Records of earlier versions of podkeeper did not store it.
+/// Records of earlier versions of podkeeper did not store this.
 #[test]
 fn a_kept_record_says_what_the_urls_content_does_without() {
     use Edition::{Timestamp, Version};

@@ -11,7 +11,7 @@ use crate::base::limits;
 use crate::base::order;
 use crate::pod::object::{Content, SecretBytes};
 
-/// The account a token secret belongs to.
+/// Annotation with the account of a token secret.
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 const BASE64: &str = "must be base64; plain text goes into stringData";
 
@@ -29,7 +29,7 @@ pub(super) fn secret(metadata: &ObjectMeta, report: &mut Report<'_>) -> Option<C
         report.error(&path, too_long(limits::OBJECT_BYTES));
     }
     let type_ = Some(text(&root.field("type"), report)).filter(|t| !t.is_empty()).unwrap_or("Opaque");
-    // A key that is missing only because its part did not decode is not reported as well.
+    // A key that is missing because its part did not decode is not reported twice.
     if report.is_good() {
         built_in(type_, &all, metadata, &path, report);
     }
@@ -65,7 +65,7 @@ fn built_in(type_: &str, all: &SecretData, metadata: &ObjectMeta, path: &Path<'_
     }
 }
 
-/// Checks that the key exists and holds a JSON object.
+/// Checks that the key exists and its value is a JSON object.
 fn json(key: &str, all: &SecretData, path: &Path<'_>, report: &mut Report<'_>) {
     let path = path.key(key);
     match all.get(key) {

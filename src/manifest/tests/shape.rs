@@ -1,6 +1,6 @@
-//! The fields of a pod in the Kubernetes types, found by recording what their decoders ask for: no list is
-//! written by hand, so fields of a new version of the API appear. For tests only: in the daemon it would be a
-//! second copy of all that decoding.
+//! The fields of a pod in the Kubernetes types, found by recording the requests of their decoders: no list is
+//! written by hand, so fields of a new version of the API appear. For tests only: in the daemon this would
+//! compile all decoders a second time.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde::de::value::{Error, StrDeserializer};
@@ -15,7 +15,8 @@ pub(crate) struct Shape {
     pub path: String,
     /// Last part of the path.
     pub name: &'static str,
-    /// `string`, `integer`, `boolean`, the API's name of a type; with `[]` or `map[string]` before it.
+    /// `string`, `integer`, `boolean` or the API's name of a type, with `[]` or `map[string]` before it if
+    /// needed.
     pub kind: String,
     /// The type that has this field.
     pub owner: &'static str,
@@ -33,7 +34,7 @@ pub(crate) fn as_row(path: &str) -> String {
     path.replacen("spec.initContainers[*]", "spec.containers[*]", 1)
 }
 
-/// The fields right below a path.
+/// The fields directly below a path.
 pub(crate) fn fields<'a>(all: &'a [Shape], parent: &str) -> impl Iterator<Item = &'a Shape> {
     let parent = format!("{parent}.");
     all.iter().filter(move |shape| shape.path.strip_prefix(&parent).is_some_and(|rest| rest == shape.name))
@@ -42,7 +43,7 @@ pub(crate) fn fields<'a>(all: &'a [Shape], parent: &str) -> impl Iterator<Item =
 struct Walker<'a> {
     path: String,
     all: &'a mut Vec<Shape>,
-    /// The kind that is recorded for this value.
+    /// The recorded kind of this value.
     kind: &'a mut String,
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Parts of errors about fields that podkeeper refuses on purpose and the kubelet accepts.
+/// Parts of errors about fields that podkeeper refuses deliberately and the kubelet accepts.
 const ON_PURPOSE: &[&str] = &[
     "not supported by this version of podkeeper",
     "static pods may not reference",

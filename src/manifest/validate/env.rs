@@ -53,7 +53,7 @@ pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<
     }
 }
 
-/// `ValidateConfigMapName` and `ValidateSecretName`, where upstream checks the name.
+/// `ValidateConfigMapName` and `ValidateSecretName`, applied where upstream checks the name.
 fn object_name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
     needed(name, names::subdomain, &path.field("name"), report);
 }
@@ -150,7 +150,7 @@ pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>,
     }
 }
 
-/// Resources of a container that the downward API has.
+/// Resources of a container in the downward API.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",

@@ -1,5 +1,5 @@
-//! Fields that other programs write into an object's metadata: owners, finalizers, managed fields. podkeeper
-//! does not use them, but an exported pod has them.
+//! Metadata fields that other programs write: owners, finalizers, managed fields. podkeeper does not use
+//! them, but an exported pod has them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 
@@ -115,7 +115,8 @@ mod tests {
 
     use super::*;
 
-    /// An API of this node took namespaces of any name, and any number of finalizers of any form.
+    /// Regression: the API of this node accepted namespaces of any name, and any number of finalizers of any
+    /// form.
     #[test]
     fn what_is_stored_has_names_that_can_be_shown_and_lists_that_end() {
         let check = |meta: ObjectMeta, field: &str| {

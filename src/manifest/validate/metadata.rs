@@ -10,14 +10,14 @@ use super::{accepted, accepted_if_set, history, names, needed, not_negative};
 use crate::node::devices::{DEVICE, DOMAIN};
 use crate::pod::after;
 
-/// podkeeper's annotations that a pod may have.
+/// podkeeper's annotations that a manifest may set.
 const OWN: &[&str] = &[after::AFTER, after::TIMEOUT, DEVICE];
 
 /// Most bytes of all annotations' keys and values together.
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
-    // The name has the node's suffix here; an empty one is reported where the suffix is added.
+    // The name has the node's suffix already; an empty name is reported where the suffix is added.
     accepted_if_set(meta.name.as_deref(), names::subdomain, &path.field("name"), report);
     accepted_if_set(meta.namespace.as_deref(), names::label, &path.field("namespace"), report);
     accepted_if_set(meta.uid.as_deref(), names::uid, &path.field("uid"), report);
@@ -41,7 +41,8 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
 
 fn generate_name(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(prefix) = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
-        // A suffix follows a trailing dash. Upstream (`maskTrailingDash`) also hides the character before it.
+        // A suffix is appended, so a final dash is allowed. Upstream (`maskTrailingDash`) also hides the
+        // character before it.
         let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
             let mut rest: String = rest.to_owned();
             rest.pop();
@@ -68,7 +69,7 @@ pub(super) fn stored(meta: &ObjectMeta, is_namespace: bool, path: &Path<'_>, rep
     history::check(meta, path, report);
 }
 
-/// podkeeper's own annotations: misspelled ones, and those about the order of pods.
+/// podkeeper's own annotations: checks for misspelled ones, and validates those about the order of pods.
 pub(super) fn own(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
     let annotations = path.field("annotations");
     let ours = meta.annotations.iter().flatten().map(|(key, _)| key).filter(|key| key.starts_with(DOMAIN));

@@ -50,8 +50,9 @@ pub(crate) fn object_metadata(meta: &ObjectMeta, report: &mut Report<'_>) {
     metadata::check(meta, &root.field("metadata"), report);
 }
 
-/// Field and message of what the API server would refuse in the metadata of an object that is stored as it is, beside what
-/// is looked at in every manifest: the fields that a manifest has for nothing, and of a namespace all of it.
+/// Field and message of each value that the API server would refuse in the metadata of an object that is stored
+/// unchanged, in addition to the checks for every manifest: fields without effect in a manifest, and all fields of a
+/// namespace.
 #[must_use]
 pub fn stored_metadata(meta: &ObjectMeta, is_namespace: bool) -> Vec<(String, String)> {
     let root = Node { at: (1, 1), data: Data::Map(Vec::new()) };
@@ -68,8 +69,8 @@ fn one_of(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Re
     }
 }
 
-/// Checks that the text, if set, is one of `values`: for fields that are pointers upstream, where empty is a
-/// value.
+/// Checks that the text, if set, is one of `values`: for fields that are pointers upstream, for which empty
+/// is a value.
 fn chosen(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| !values.contains(v)) {
         report.error(path, unsupported(value, values));

@@ -1,7 +1,7 @@
-//! The API's kinds of names (`apimachinery/pkg/util/validation/validation.go`), checked by hand: a regular
-//! expression engine would be a tenth of the binary. The texts are upstream's.
+//! The API's kinds of names (`apimachinery/pkg/util/validation/validation.go`), checked by hand, because a
+//! regular expression engine would be a tenth of the binary. The texts are upstream's.
 
-/// Accepted, or the problem.
+/// Accepted, or the mistake.
 pub(super) type Verdict = Result<(), &'static str>;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";

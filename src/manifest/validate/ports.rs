@@ -26,7 +26,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
         }
         let host = port.host_port.filter(|host| *host != 0);
         let host_path = path.field("hostPort");
-        // A default from containerPort is skipped, whose own problem is reported.
+        // A default from containerPort is skipped, because its own problem is reported.
         if report.written(&host_path).is_some() {
             between(host.map(i64::from), 1, 65535, &host_path, report);
             if spec.host_network == Some(true) && host.is_some_and(|host| host != port.container_port) {

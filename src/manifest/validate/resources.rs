@@ -29,7 +29,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
     }
 }
 
-/// The pod's overhead beside its containers, checked like limits.
+/// The pod's overhead in addition to its containers, checked like limits.
 pub(super) fn check_overhead(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     let path = path.field("overhead");
     for (name, quantity) in spec.overhead.iter().flatten() {
@@ -84,7 +84,7 @@ fn lists(resources: &ResourceRequirements, path: &Path<'_>, report: &mut Report<
     let requests_path = path.field("requests");
     for (name, request) in resources.requests.iter().flatten() {
         let path = requests_path.key(name);
-        // A default from the limit is skipped, whose own problem is reported.
+        // A default from the limit is skipped, because its own problem is reported.
         if report.written(&path).is_none() {
             continue;
         }
@@ -169,13 +169,13 @@ fn is_extended(name: &str) -> bool {
 fn is_multiple(value: i64, name: &str, quantity: &Quantity) -> bool {
     let text = name.strip_prefix(HUGE_PAGES).unwrap_or_default();
     let (Ok(size), Ok(thousandths)) = (quantity::value(text), quantity::milli(text)) else { return false };
-    // Beyond the largest number of thousandths the value is not exact anyway.
+    // Above the largest number of thousandths, the value is not exact anyway.
     let whole = |milli: i64| milli == i64::MAX || milli % 1000 == 0;
     let exact = whole(thousandths) && quantity::milli(&quantity.0).is_ok_and(whole);
     size > 0 && exact && value.checked_rem(size) == Some(0)
 }
 
-/// Compares by thousandths; by whole units when those do not fit.
+/// Compares by thousandths; by whole units if thousandths do not fit.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
     if let (Ok(a), Ok(b)) = (quantity::milli(a), quantity::milli(b))
         && a.max(b) < i64::MAX

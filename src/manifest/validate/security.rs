@@ -91,7 +91,7 @@ fn app_armor(profile: Option<&AppArmorProfile>, path: &Path<'_>, report: &mut Re
 }
 
 /// Checks the name of a profile of the node. The kubelet refuses a profile that is not loaded; `unconfined`
-/// never is, but the kernel reads it as no profile at all, alone, in another namespace (`:root://unconfined`)
+/// is never loaded, but the kernel reads it as no profile, alone, in another namespace (`:root://unconfined`)
 /// or in a stack (`a//&b`).
 fn app_armor_name(name: &str) -> Result<(), &'static str> {
     if name.len() > APP_ARMOR_NAME {

@@ -8,7 +8,7 @@ use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, requir
 use super::volumes::has_dot_dot;
 use super::{env, names};
 
-/// Fields of a pod that a file may hold: those that do not change by themselves.
+/// Fields of a pod that a file may contain: those that do not change by themselves.
 const FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -67,7 +67,7 @@ fn volume(volume: &Volume, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Name of an object: no other name can exist, and it becomes a part of a path.
+/// Name of an object: no other name can exist, and it becomes part of a path.
 fn name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
     if !name.is_empty()
         && let Err(detail) = names::subdomain(name)
@@ -103,7 +103,7 @@ fn items(items: Option<&[KeyToPath]>, path: &Path<'_>, report: &mut Report<'_>) 
     }
 }
 
-/// A path inside the volume, except the volume's own ones (`..data` and the like).
+/// A path inside the volume, except the volume's own entries (`..data` and similar).
 fn file(value: &str, path: &Path<'_>, report: &mut Report<'_>) {
     if value.is_empty() {
         return report.error(path, required(""));
@@ -180,7 +180,7 @@ fn projected(volume: &ProjectedVolumeSource, path: &Path<'_>, report: &mut Repor
             fields(it.items.as_deref(), &path.field("downwardAPI"), report);
             wanted.extend(it.items.iter().flatten().map(|item| item.path.as_str()));
         }
-        // These are refused by name elsewhere.
+        // Other validations refuse these by name.
         let others = [
             source.service_account_token.is_some(),
             source.cluster_trust_bundle.is_some(),

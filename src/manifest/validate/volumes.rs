@@ -24,7 +24,7 @@ pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
         if !name.is_empty() && !seen.insert(name) {
             report.error(&path.field("name"), duplicate(name));
         }
-        // A key that the API does not have is not a source; it gets a warning elsewhere.
+        // An unknown key is not a source; another check warns about it.
         let known = |key: &str| support::row(&format!("spec.volumes[*].{key}")).is_some();
         let sources =
             volume.entries().iter().filter(|e| e.key != "name" && !e.value.is_null() && known(&e.key));

@@ -132,7 +132,7 @@ fn what_is_mapped_is_read_back() {
     let sidecar = read(1);
     assert!(matches!(sidecar.role, Role::Container { kind: ContainerKind::Sidecar, index: 1, .. }));
 
-    // The list has the same, except times, addresses and the signal.
+    // The list has the same data, except times, addresses and the signal.
     let (name, body) = &made[2];
     let mut listed = summary(name, &[]);
     listed.labels.clone_from(&body.labels);
@@ -177,7 +177,7 @@ fn host_network_is_known_from_the_list() {
     };
     check(r#""hostNetwork":true,"#, true);
     check("", false);
-    // Without the label only inspect tells it.
+    // Without the label, only the inspect shows it.
     let mut bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_POD_p_default_u_0");
     bare.host_config.network_mode = "host".into();
     let role = from_detail(&bare, ROOT).unwrap().role;
@@ -185,7 +185,7 @@ fn host_network_is_known_from_the_list() {
         role,
         Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Untold, kept: Kept::default() }
     );
-    // Docker ended before the start was over.
+    // Docker ended before the start was complete.
     bare.start_unfinished = true;
     let role = from_detail(&bare, ROOT).unwrap().role;
     assert_eq!(
@@ -308,7 +308,7 @@ fn states_of_an_inspect() {
         },
         cannot_run(128, ""),
     );
-    // An inspect that drops fields still tells that it ended.
+    // An inspect without some fields still shows that it ended.
     check(
         &|it| {
             it.state = DockerState::Exited;
@@ -316,7 +316,7 @@ fn states_of_an_inspect() {
         },
         RunState::Exited(Exit { started: None, finished: None, ..exit(0) }),
     );
-    // Stuck in removal, whatever else it says (moby/moby#22312).
+    // Stuck in removal, regardless of other fields (moby/moby#22312).
     check(
         &|it| {
             ended(it, 1);
@@ -350,7 +350,7 @@ fn states_of_a_list() {
 
 #[test]
 fn k134153_only_the_written_attempt_orders() {
-    // The clock stood in 1970 when the newer one was made.
+    // The clock was in 1970 when the newer one was created.
     let old = summary("k8s_a_b_c_d_0", &[(labels::ROOT_DIR, ROOT), (labels::RESTART_COUNT, "0")]);
     let mut new = summary("k8s_a_b_c_d_1", &[(labels::ROOT_DIR, ROOT), (labels::RESTART_COUNT, "1")]);
     new.created = 5;
@@ -410,7 +410,7 @@ fn a_sandbox_tells_of_its_pod_s_deadline() {
     check(Some("b-1/1500"), false, Some((Some(("b-1", 1500)), false)));
     check(Some("b-1/1500"), true, Some((Some(("b-1", 1500)), true)));
     check(None, true, Some((None, true)));
-    // Damaged values are ignored: the pod lives longer.
+    // Damaged values are ignored, so the pod may live longer.
     for damaged in ["", "/5", "b-1", "b-1/", "b-1/-5", "b-1/x"] {
         check(Some(damaged), false, None);
     }
@@ -431,7 +431,7 @@ fn the_way_to_last_words_is_told_by_labels() {
     }
 }
 
-/// An image may say so too, and does not know the sandbox.
+/// An image may have the label, too, but does not know the sandbox's id.
 #[test]
 fn what_never_ran_is_told_by_podkeeper_alone() {
     let made = made(

@@ -45,7 +45,7 @@ fn users() {
          (pod: \"web_shop(u1)\", container: main)",
     );
     check(r#"{"runAsNonRoot":true}"#, "{}", Some("nobody:nogroup"), named);
-    // A group alone goes with the image's user.
+    // A group alone is combined with the image's user.
     check(r#"{"runAsGroup":7}"#, "{}", None, User::AsksImage);
     check(r#"{"runAsGroup":7}"#, "{}", Some(""), is("0:7"));
     check(r#"{"runAsGroup":7}"#, "{}", Some("nobody:nogroup"), is("nobody:7"));

@@ -1,5 +1,5 @@
-//! Which object holds a name, immutable objects, bounds; and the property: after any sequence of sets the
-//! last ones are in force.
+//! The object that holds a name, immutable objects, bounds; and the property: after any sequence of sets
+//! the last ones are in force.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

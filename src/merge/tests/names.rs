@@ -1,4 +1,4 @@
-//! Several pods that claim one name, or one UID: which one has it.
+//! Several pods that claim one name, or one UID: which one gets it.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn k136962_two_files_one_name() {
     let (winner, loser) = (sample("web", "u1", "/m/b.yaml"), sample("web", "u2", "/m/a.yaml"));
     let mut merge = merge();
     assert_eq!(file(&mut merge, std::slice::from_ref(&winner)), "Add[web:u1]");
-    // The backup sorts first, and yet the running one keeps the name; both are reported.
+    // The backup sorts first, but the running one keeps the name; both are reported.
     assert_eq!(file(&mut merge, &[winner.clone(), loser.clone()]), "");
     let problems: Vec<String> = merge.problems().iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -94,7 +94,7 @@ fn a_file_wins_over_a_url_whoever_came_first() {
     assert_eq!(http(&mut merge, std::slice::from_ref(&in_url)), "Add[web:h1]");
     assert_eq!(file(&mut merge, std::slice::from_ref(&in_file)), "Remove[web:h1] Add[web:f1]");
     assert_eq!(http(&mut merge, &[in_url]), "");
-    // Also when the URL's pod runs as the daemon starts.
+    // The same when the URL's pod runs as the daemon starts.
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
     let running = Running { uid: "h1".to_owned(), ..Running::default() };
     assert_eq!(words(&merge.running(&Table::from([(key, running)]), at(2))), "");
@@ -140,10 +140,10 @@ fn what_runs_when_the_daemon_begins_keeps_its_name() {
     assert_eq!(file(&mut second, &both), "Add[web:u1]");
     let changes = second.running(&uids("u2"), at(2));
     assert_eq!(words(&changes), "Remove[web:u1] Add[web:u2]");
-    // That counts once: from now on the holder keeps the name by itself.
+    // This counts once: from now on the holder keeps the name by itself.
     assert_eq!(file(&mut second, &[both[0].clone()]), "Remove[web:u2] Add[web:u1]");
     assert_eq!(file(&mut second, &both), "");
-    // The running version is wanted by no manifest: the edit of kubernetes/kubernetes#112814.
+    // No manifest wants the running version: the edit of kubernetes/kubernetes#112814.
     let mut third = merge();
     assert!(third.running(&uids("u0"), at(1)).is_empty());
     assert_eq!(file(&mut third, &both), "Add[web:u1]");
@@ -175,7 +175,7 @@ fn a_pod_that_another_source_takes_over_word_for_word_stays_the_same() {
     assert_eq!(http(&mut merge, &[in_url()]), "");
     assert_eq!(merge.problems().len(), 1, "{:?}", merge.problems());
     assert_eq!(merge.problems()[0].severity, Severity::Warning);
-    // The file is removed: the URL's pod is the same one, under the UID that runs.
+    // The file is removed: the URL's pod is the same pod, with the running UID.
     assert_eq!(file(&mut merge, &[]), "Reconcile[web:f1]");
     assert_eq!(holder(&merge, "web"), "http:http://x:f1");
     // It is the same after the next reading, and when the file comes back and takes the name again.
@@ -199,7 +199,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
         let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
         let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
         let found = Table::from([(key(), found)]);
-        // Docker was listed first, and the URL read first: the same end.
+        // Docker was listed first, and the URL read first: the same result.
         let mut first = merge();
         first.running(&found, at(1));
         http(&mut first, std::slice::from_ref(&claim));
@@ -211,7 +211,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     };
     let claim = || sample("web", "h1", "http://x").written("w");
     check(&[(Source::File, "/m/a.yaml")], claim(), "http:http://x:f1");
-    // It moved long ago, and one container was made since.
+    // It moved long ago, and one container was created since.
     check(&[(Source::File, "/m/a.yaml"), (Source::Http, "http://x")], claim(), "http:http://x:f1");
     check(&[(Source::Http, "http://x")], claim(), "http:http://x:f1");
     // The URL changed: as with a renamed file.

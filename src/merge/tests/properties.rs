@@ -133,7 +133,7 @@ proptest! {
                 if still && !taken {
                     prop_assert_eq!(now.map(|p| p.uid.as_str()), Some(old.uid.as_str()), "{}", key);
                 }
-                // Only the owner's own set removes.
+                // Only the owner's own set removes it.
                 prop_assert!(old.source == *source || now.is_some());
             }
         }
@@ -143,7 +143,7 @@ proptest! {
     fn the_order_inside_a_set_does_not_matter(steps in steps()) {
         let (mut one, mut two) = (merge(), merge());
         for (source, samples) in &steps {
-            // Two documents cannot stand at one place: keep the first of each.
+            // Two documents cannot have the same place: keep the first of each.
             let mut samples = samples.clone();
             samples.sort_by(|a, b| (&a.path, a.document).cmp(&(&b.path, b.document)));
             samples.dedup_by(|a, b| (&a.path, a.document) == (&b.path, b.document));

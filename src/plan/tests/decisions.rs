@@ -29,7 +29,7 @@ const CHANGED: &str =
 const LIVENESS: &str = "keep sandbox-0 | start app | kill app-0 (LivenessProbe: Container app failed liveness probe, will be restarted)";
 const STARTUP: &str = "keep sandbox-0 | start app | kill app-0 (StartupProbe: Container app failed startup probe, will be restarted)";
 
-/// Is a new sandbox needed?
+/// Whether a new sandbox is needed.
 mod sandbox_change {
     use super::*;
     rows! {

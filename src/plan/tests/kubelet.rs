@@ -1,5 +1,5 @@
 //! The cases of the kubelet's own tables (`kuberuntime_manager_test.go`, `helpers_test.go`), in podkeeper's
-//! notation, with three containers as there: an action for one of them must leave the others alone.
+//! notation, also with three containers: an action for one of them must not affect the others.
 
 use super::*;
 use crate::plan::restart::{judged_by, should_start};
@@ -11,7 +11,7 @@ const PLAIN: &str = "initContainers: [{name: i}, {name: j}, {name: k}]";
 const SIDECARS: &str = "initContainers: [{name: s, restartPolicy: Always}, \
     {name: t, restartPolicy: Always, livenessProbe: {}, startupProbe: {}}, \
     {name: u, restartPolicy: Always, livenessProbe: {}, startupProbe: {}}]";
-/// Passed probes of both sidecars that have some.
+/// Passed probes of both sidecars with probes.
 const PASSED: &str = "startup t-0 ok; liveness t-0 ok; startup u-0 ok; liveness u-0 ok";
 
 fn of(policy: &str, init: &str) -> DesiredPod {
@@ -66,7 +66,7 @@ fn three_init_containers() {
     row("Always", &format!("{done}k running"), "keep sandbox-0");
     row("Always", &format!("{done}k created"), "keep sandbox-0 | start k");
     row("Always", "sandbox running; k running", "keep sandbox-0");
-    // Docker removes a container that is stuck in removal, so there is nothing to kill.
+    // Docker removes a container that is stuck in removal by itself, so no kill is needed.
     for (policy, expected) in [
         ("Always", "keep sandbox-0 | start k"),
         ("OnFailure", "keep sandbox-0 | start k"),
@@ -78,7 +78,7 @@ fn three_init_containers() {
     let dead = "sandbox exited 0; i exited 0; j exited 0; ";
     row("Always", &format!("{dead}k exited 0"), "new sandbox 1 | start i");
     row("OnFailure", &format!("{dead}k exited 137"), "new sandbox 1 | start i");
-    // Unlike with the kubelet: a container that never ran is run, and one that succeeded is not run again.
+    // Unlike with the kubelet, a container that never ran is run, and one that succeeded is not run again.
     row("Never", &format!("{dead}k exited 0"), "new sandbox 1 | start a, b, c");
     row("Never", "sandbox exited 0; i exited 0", "new sandbox 1 | start j");
     row("Never", &format!("{dead}k exited 137"), "finish");
@@ -138,7 +138,7 @@ fn three_sidecars_whose_sandbox_is_dead() {
     let failed = "s running; t running; u exited 137";
     row("Always", failed, "new sandbox 1 | start s");
     row("OnFailure", failed, "new sandbox 1 | start s");
-    // Unlike with the kubelet: the regular ones never ran.
+    // Unlike with the kubelet: the regular containers never ran.
     row("Never", failed, "new sandbox 1 | start s");
     row("Never", &format!("{failed}; a exited 137; b exited 0; c exited 137"), "finish");
     row("Never", "", "new sandbox 1 | start s");
@@ -164,7 +164,7 @@ fn an_ephemeral_container_changes_nothing() {
     row("OnFailure", failed, "new sandbox 1 | start i");
 }
 
-/// The same rows as for the pod's policy, with two of three containers that have one of their own.
+/// The same rows as for the pod's policy, with two of three containers that have their own policy.
 #[test]
 fn a_container_s_own_policy_comes_before_the_pod_s() {
     let row = |policy: &str, own: [&str; 2], seen: &str, expected: &str| {

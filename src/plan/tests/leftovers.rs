@@ -124,7 +124,8 @@ fn surplus_table() {
     check("nothing", "", "", "");
 }
 
-/// None of them is ever started again: only what is left of it says that it was there, and how it ended.
+/// None of them is ever started again: the remaining container is the only record that it existed, and
+/// how it ended.
 #[test]
 fn what_was_added_and_has_ended_stays_with_its_pod_up_to_a_bound() {
     let app = simple("Always");
@@ -174,7 +175,8 @@ fn k23881_a_thousand_crashes_keep_one_dead_container() {
     assert_eq!((gone.len(), gone[0].as_str(), gone[998].as_str()), (999, "app-0", "app-998"));
 }
 
-/// How many dead ones of a live pod stay: the meaning of `--maximum-dead-containers-per-container`.
+/// Number of dead containers of a live pod that are kept: the meaning of
+/// `--maximum-dead-containers-per-container`.
 #[test]
 fn as_many_dead_ones_are_kept_as_the_policy_says() {
     let app = simple("Always");

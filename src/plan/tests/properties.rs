@@ -1,4 +1,4 @@
-//! Properties of every plan, whatever was observed: proptest.
+//! Properties of every plan, for any observation: proptest.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -39,7 +39,7 @@ pub(crate) fn arbitrary_spec() -> impl Strategy<Value = String> {
     })
 }
 
-/// Any possible observation of such a pod, also ones that do not happen in practice.
+/// Any possible observation of such a pod, including ones that do not happen in practice.
 pub(crate) fn arbitrary_seen() -> impl Strategy<Value = Vec<String>> {
     let name = prop::sample::select(vec!["sandbox", "sandbox", "i0", "i1", "i2", "c0", "c1", "c2", "gone"]);
     let state = prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! Sandbox changes and what starts in a new one.
+//! Sandbox changes, and the containers that start in a new sandbox.
 
 use super::*;
 
@@ -163,7 +163,7 @@ fn k134153_wall_clock_orders_nothing() {
     let mut seen = observed(&app, "sandbox exited 0; sandbox#1 running; app@0 exited 1; app#1@1 exited 0");
     let plan = |seen: &Observed| show(&app, &compute(&app, seen, &Probes::default()));
     assert_eq!(plan(&seen), "finish");
-    // Attempt 1 was made "before" attempt 0: the clock went back.
+    // Attempt 1 was made "before" attempt 0: the clock was set back.
     for owned in &mut seen.all {
         owned.created = owned.created.map(|_| crate::plan::testing::at(-i64::from(owned.attempt) * 3600));
     }
@@ -191,7 +191,7 @@ fn a_sandbox_that_the_pod_does_not_count_on_replaces_none() {
         crate::plan::surplus(Some(&pod), &seen, &Default::default(), Default::default()),
         ["sandbox-1"]
     );
-    // Its attempt is not given again.
+    // Its attempt number is not reused.
     let mut dead = observed(&pod, "sandbox exited 0; sandbox#1 created");
     dead.all[1].start_sent = true;
     assert!(decided(&dead).starts_with("new sandbox 2"), "{}", decided(&dead));

@@ -106,7 +106,7 @@ proptest! {
                 }
             }
         }
-        // Kahn: all pods can be put in an order.
+        // Kahn's algorithm: all pods can be put in an order.
         let mut left: BTreeSet<PodKey> = (0..8).map(key).collect();
         loop {
             let free: Vec<PodKey> = left.iter().filter(|k| {

@@ -1,6 +1,6 @@
-//! Claims of a cluster: which volume stands behind one, as far as a node reaches it without a driver.
+//! Claims of a cluster: the volume of a claim, as far as a node can use it without a driver.
 //!
-//! Never here: how it is mounted.
+//! Never here: mounting.
 
 /// A claim of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct ClusterClaim {
     pub access_modes: Vec<String>,
     /// `spec.resources.requests.storage`, bytes: shown, not enforced.
     pub storage: u64,
-    /// Its volume; or why containers get none now, in the kubelet's words.
+    /// Its volume; or why containers cannot get it now, in the kubelet's words.
     pub volume: Result<BoundVolume, String>,
 }
 
@@ -33,7 +33,7 @@ pub enum Reached {
 }
 
 impl ClusterClaim {
-    /// True when one pod alone may use it (`ReadWriteOncePod`).
+    /// Whether only one pod may use it (`ReadWriteOncePod`).
     #[must_use]
     pub fn is_for_one_pod(&self) -> bool {
         self.access_modes.iter().any(|mode| mode == "ReadWriteOncePod")

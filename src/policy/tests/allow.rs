@@ -78,7 +78,7 @@ fn read_only_paths_ask_for_read_only_mounts() {
         ),
         says("containers \"init\", \"app\"")
     );
-    // One entry that allows it is enough.
+    // One entry that allows the path is enough.
     let policy = paths(&["/etc:ro", "/etc/ssl"]);
     assert_eq!(refusals(&policy, &spec(json!([mount(json!(false))]), json!([]))), []);
 }
@@ -166,7 +166,7 @@ fn images_are_compared_by_their_parts() {
     check("team/", "team.io/app", false);
     check("docker.io/library/", "busybox", true);
     check("docker.io/library/", "team/busybox", false);
-    // A tag allows only itself.
+    // A tag matches only itself.
     check("busybox:1.36", "busybox:1.36", true);
     check("busybox:1.36", "busybox:1.36.1", false);
     check("busybox:1.36", "busybox", false);
@@ -178,7 +178,7 @@ fn images_are_compared_by_their_parts() {
     check("my.image:v1", "my.image:v1", true);
 }
 
-/// Docker reads a name as a prefix of an image's ID where there is no image of this name.
+/// Docker reads a name as a prefix of an image's ID if there is no image of this name.
 #[test]
 fn what_may_be_an_id_is_no_name() {
     let hex = &DIGEST[7..];

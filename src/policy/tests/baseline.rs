@@ -1,4 +1,4 @@
-//! Each check of level baseline by itself: what it allows, and its exact words.
+//! Each check of level baseline alone: the pods that it allows, and its exact words.
 
 use serde_json::{Value, json};
 

@@ -185,7 +185,7 @@ fn ids(level: Level, version: Version, root: &Value) -> Vec<&'static str> {
     evaluate(&LevelVersion { level, version }, &metadata, &spec).into_iter().map(|v| v.id).collect()
 }
 
-/// The same for the pod as a manifest: neither defaults nor this node's additions make a difference.
+/// The same for the pod as a manifest: defaults and this node's additions make no difference.
 fn decoded(level: Level, minor: u64, root: &Value) -> Vec<&'static str> {
     let metadata = json!({"name": "web", "annotations": root["annotations"]});
     let manifest = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": root["spec"]});
@@ -286,7 +286,7 @@ proptest! {
             }
         }
         prop_assert!(restricted.iter().filter(|id| BASELINE.iter().any(|c| c.id == **id)).all(|id| baseline.contains(id)));
-        // After the newest revision nothing changes any more.
+        // After the newest revision, rules no longer change.
         prop_assert_eq!(ids(at.level, Version::Latest, &root), ids(at.level, Version::Minor(u64::MAX), &root));
         let (metadata, spec) = pod(&root["annotations"], &root["spec"]);
         let violations = evaluate(&at, &metadata, &spec);

@@ -1,4 +1,4 @@
-//! Each check of level restricted alone: what it allows, and its exact words; and the sentence of them all.
+//! Each check of level restricted alone: the pods that it allows, and its exact words; and the sentence of them all.
 
 use serde_json::{Value, json};
 

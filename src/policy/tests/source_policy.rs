@@ -176,7 +176,7 @@ fn objects_are_shared_by_source_kind_and_name() {
     check("file/Secret/default/x", Secret, "y", false);
 }
 
-/// A node that has one source alone is not to be told that its priorities count for nothing.
+/// Regression: a node with only one source was warned that its priorities do not count.
 #[test]
 fn a_source_stands_behind_those_that_are_there() {
     let of = policies(&[], &["http=pod-security=restricted", "api=max-priority=3"]);
@@ -188,7 +188,7 @@ fn a_source_stands_behind_those_that_are_there() {
     assert_eq!((unknown.max_priority(Source::Http), unknown.max_priority(Source::Api)), (0, 3));
 }
 
-/// A claim named any size, and a request of all there is was a right.
+/// Regression: a claim could have any size, and a request for the whole node counted in full.
 #[test]
 fn who_may_do_less_than_others_has_less_of_the_node() {
     let of = policies(

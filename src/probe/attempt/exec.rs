@@ -1,10 +1,11 @@
-//! A command in a container: when its time starts, and when it is over.
+//! A command in a container: when its time starts, and when it has ended.
 //!
 //! Everything here goes through Docker, which may stall for a while (stopped, overloaded, or booting with
-//! live-restored containers). So only Docker's word makes a failure: a command is too slow only when Docker
+//! live-restored containers). So only Docker's report makes a failure: a command is too slow only if Docker
 //! has confirmed that it started it and that it still runs, and a command without an answer of Docker is
-//! unknown. The head of Docker's answer does not count: Docker sends it before containerd, which may stall
-//! too, has made a process. Otherwise one stall would kill every container with a command as liveness probe.
+//! unknown. The head of Docker's answer does not count: Docker sends it before containerd, which may stall,
+//! too, has created a process. Otherwise one stall would kill every container with a command as liveness
+//! probe.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -28,9 +29,9 @@ pub(super) struct Exec {
     began: Instant,
     /// Time of the next try.
     again: Option<Instant>,
-    /// Its timeout ends then, if Docker says that it still runs.
+    /// The end of its timeout, if Docker reports that it still runs.
     due: Option<Instant>,
-    /// The call that asks Docker whether it still runs, and since when.
+    /// The call that asks Docker whether it still runs, with its start time.
     asked: Option<(Instant, Pending)>,
     /// Docker's last answer: containerd had not started it.
     not_started: bool,
@@ -85,8 +86,9 @@ impl Exec {
         match answer.and_then(Reply::exec) {
             Ok(detail) => match detail.exit_code.filter(|_| !detail.running) {
                 Some(code) => Some(ended(&self.run.ended(code))),
-                // Docker stalled, and may not know yet of an end in the meantime; or containerd stalled, and
-                // the command has not started, or only just now. After `patience` a slow answer counts.
+                // Docker stalled, and may not know yet about an end in the meantime; or containerd stalled,
+                // and the command has not started, or only just now. After `patience`, a slow answer counts,
+                // too.
                 None if (stalled || detail.not_started || self.not_started)
                     && now < later(self.began, kit.patience) =>
                 {
@@ -118,7 +120,7 @@ impl Exec {
         }
         let asked = match &self.asked {
             Some((_, call)) => Some(call.deadline().unwrap_or_else(Instant::now)),
-            // Before the start is known there is no deadline; it comes with the start.
+            // Before the start is known there is no deadline.
             None => self.due,
         };
         [self.run.wake(), asked].into_iter().flatten().min()

@@ -1,4 +1,4 @@
-//! Real servers on loopback, good ones and hostile ones.
+//! Real servers on loopback, well-behaved and hostile ones.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -164,7 +164,7 @@ fn a_server_that_never_answers_or_drips_runs_into_the_timeout() {
     let port = drip("HTTP/1.1 200 OK\r\nX: ");
     let url = format!("Get \"http://127.0.0.1:{port}/state\"");
     assert_eq!(ask_shortly(&http(port)), failed(&format!("{url}: {waiting}")));
-    // The head has come: the body is an error of the probe.
+    // The head has arrived: the body is an error of the probe.
     let port = drip("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
     let text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
     assert_eq!(ask_shortly(&http(port)), body_error(text));
@@ -193,7 +193,7 @@ fn a_hook_is_content_with_any_answer() {
         let mut first = [0; 1024];
         let n = stream.read(&mut first).unwrap();
         let status = if first[..n].starts_with(b"GET /state ") { "200 OK" } else { "400 Bad Request" };
-        // At once: the client goes away as soon as it sees what speaks there.
+        // Immediately: the client closes the connection as soon as it sees the protocol.
         stream.write_all(format!("HTTP/1.0 {status}\r\n\r\n").as_bytes()).unwrap();
     });
     let action = Action::Http(HttpGet { tls: true, ..get(port) });

@@ -160,7 +160,7 @@ fn hooks_run_once_and_their_end_is_told() {
     ends.sort();
     // The engine has no container `b`.
     assert_eq!(ends, [("a".to_owned(), true), ("b".to_owned(), false)]);
-    // Sent again, no hook runs again: the next message is another probe's result.
+    // If they are sent again, no hook runs again: the next message is another probe's result.
     let mut more = all;
     more.targets.push(ready("c", tcp(port), 1));
     prober.watch(&key("web"), listener, more);

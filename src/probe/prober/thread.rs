@@ -1,4 +1,4 @@
-//! The body of the thread: attempts that are begun, advanced and ended, and the one wait for all of them.
+//! The body of the thread: attempts begin, advance and end, with one wait for all of them.
 
 use std::collections::VecDeque;
 use std::net::ToSocketAddrs;
@@ -76,7 +76,7 @@ impl Body {
         loop {
             self.read();
             self.begin_due();
-            // An attempt that ended makes room, and its probe may be due again.
+            // An attempt that ended leaves a place, and its probe may be due again.
             if !self.advance() {
                 self.wait();
             }
@@ -307,7 +307,7 @@ fn begin_hook(key: &PodKey, hook: &HookWish, kit: &Kit) -> Asking {
     Asking { owner, attempt, began: Instant::now(), name_asked: false }
 }
 
-/// Sends a name to the thread that resolves names, which is started on first use.
+/// Sends a name to the thread that resolves names, which is started at the first name.
 fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str) -> Result<(), String> {
     if names.is_none() {
         let (ask, asked) = bounded::<String>(limits::PROBE_NAMES);
@@ -336,7 +336,7 @@ fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str)
     }
 }
 
-/// Differs between processes, so that nodes that boot together do not probe together.
+/// A seed that differs between processes, so that nodes that boot together do not probe together.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

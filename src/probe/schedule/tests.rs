@@ -1,4 +1,4 @@
-//! When which probe is due (upstream `pkg/kubelet/prober/worker.go`).
+//! The times of probes (upstream `pkg/kubelet/prober/worker.go`).
 
 use std::collections::BTreeMap;
 
@@ -181,7 +181,8 @@ fn attempts_that_take_long_do_not_drift() {
     bench.takes = Duration::from_millis(1300);
     bench.set(&[target("a", [None, probing(0, 1, 3), None])]);
     bench.pass(s(10));
-    // An attempt that took too long is followed by the next one at once; the slots in between are dropped.
+    // An attempt that took too long is followed by the next one immediately; the slots in between are
+    // dropped.
     assert_eq!(bench.times(Kind::Readiness)[..8], [0, 1300, 2600, 3900, 5200, 6500, 7800, 9100]);
     bench.takes = Duration::from_millis(10);
     bench.made.clear();
@@ -252,7 +253,7 @@ fn each_attempt_that_fails_is_told() {
 }
 
 proptest! {
-    /// For any input: a probe that can be asked has exactly one time.
+    /// For any input: a probe that can run has exactly one time.
     #[test]
     fn nothing_is_lost_and_nothing_doubled(
         steps in prop::collection::vec((0u8..4, 0u8..3, 0u64..4000), 1..80),
@@ -284,7 +285,7 @@ proptest! {
     }
 }
 
-/// The same container, started again by hand: a failure that was counted for the run before does not count.
+/// The same container, started again by hand: failures of the previous run do not count.
 #[test]
 fn another_run_of_the_same_container_is_counted_anew() {
     let mut bench = Bench::new();

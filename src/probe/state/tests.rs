@@ -12,7 +12,7 @@ fn timing(successes: u32, failures: u32) -> Timing {
     Timing { initial_delay: s(0), period: s(1), timeout: s(1), successes, failures }
 }
 
-/// `+` passes, `w` passes with a warning, `-` fails, `!` errors. In the answer `.` is no change, `S` and `F`
+/// `+` passes, `w` passes with a warning, `-` fails, `!` errors. In the result `.` is no change, `S` and `F`
 /// a new result, `r` a repeated attempt, `x` a discarded one.
 fn run(tracker: &mut Tracker, timing: &Timing, attempts: &str) -> String {
     let one = |a: char| {
@@ -123,7 +123,7 @@ fn each_turn_of_results_is_counted_anew() {
 }
 
 proptest! {
-    /// For any input: a result is reported only after as many in a row as the threshold asks.
+    /// For any input: a result is reported only after as many in a row as the threshold requires.
     #[test]
     fn no_result_before_its_threshold(
         kind in prop::sample::select(Kind::ALL.to_vec()),

@@ -1,4 +1,4 @@
-//! Words of events about images and pulls, as the kubelet's `images/` has them.
+//! Words of events about images and pulls, from the kubelet's `images/`.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ pub fn present(image: &str) -> Words {
     normal("Pulled", format!("Container image {image:?} already present on machine"))
 }
 
-/// The registry could not be asked, and the older copy is used (the kubelet would not start the container).
+/// The registry could not be reached, and the older copy is used (the kubelet would not start the
+/// container).
 #[must_use]
 pub fn local_copy(image: &str, why: &str) -> Words {
     let message = format!("Failed to pull image {image:?}: {why}; the copy on this machine is used");
@@ -46,7 +47,7 @@ pub fn pull_failed(image: &str, why: &str) -> Words {
     warning("Failed", format!("Failed to pull image {image:?}: {why}"))
 }
 
-/// A failed pull waits for its back-off.
+/// The retry of a failed pull is delayed.
 #[must_use]
 pub fn pull_backs_off(image: &str) -> Words {
     normal("BackOff", backoff::pull_message(image, None))

@@ -1,14 +1,14 @@
-//! Words of events about the node: what it is short of, and what is enforced for its reserved cgroups.
+//! Words of events about the node: resources that run short, and limits for reserved cgroups.
 
 use super::{Words, normal, warning};
 
-/// A process outside of containers was killed for want of memory. Upstream: `pkg/kubelet/oom/oom_watcher_linux.go`.
+/// A process outside of containers was killed for lack of memory. Upstream: `pkg/kubelet/oom/oom_watcher_linux.go`.
 #[must_use]
 pub fn system_oom(process: &str, pid: u32) -> Words {
     warning("SystemOOM", format!("System OOM encountered, victim process: {process}, pid: {pid}"))
 }
 
-/// All pods together are held to their share, or they are not: `failed` is the root of their cgroups, and why. Upstream:
+/// The limit of all pods together is set, or it could not be: `failed` is the root of their cgroups, and why. Upstream:
 /// `pkg/kubelet/cm/node_container_manager_linux.go`.
 #[must_use]
 pub fn allocatable_enforced(failed: Option<(&str, &str)>) -> Words {
@@ -21,14 +21,14 @@ pub fn allocatable_enforced(failed: Option<(&str, &str)>) -> Words {
     }
 }
 
-/// What is reserved holds for the cgroup of it; `what` is kube or system. Upstream:
+/// The limit of a reserved cgroup is set; `what` is kube or system. Upstream:
 /// `pkg/kubelet/cm/node_container_manager_linux.go`.
 #[must_use]
 pub fn reserved_enforced(what: &str, cgroup: &str) -> Words {
     normal("NodeAllocatableEnforced", format!("Updated limits on {what} reserved cgroup {cgroup}"))
 }
 
-/// It does not hold; `what` is Kube or System.
+/// The limit could not be set; `what` is Kube or System.
 #[must_use]
 pub fn reserved_not_enforced(what: &str, cgroup: &str, why: &str) -> Words {
     warning(
@@ -44,20 +44,20 @@ pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
     if is_good { normal(event, message) } else { warning(event, message) }
 }
 
-/// The node runs short, and something is done about it.
+/// The node runs short of a resource, and podkeeper acts.
 #[must_use]
 pub fn threshold_met(resource: &str) -> Words {
     warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
 }
 
-/// The daemon begins. Upstream: `pkg/kubelet/kubelet.go`, `BirthCry`.
+/// The daemon starts. Upstream: `pkg/kubelet/kubelet.go`, `BirthCry`.
 #[must_use]
 pub fn starting() -> Words {
     normal("Starting", "Starting kubelet.")
 }
 
-/// The machine has booted since the API server heard of it last. Upstream: `pkg/kubelet/nodestatus/setters.go`,
-/// `MachineInfo`.
+/// The machine has booted since the last status at the API server. Upstream:
+/// `pkg/kubelet/nodestatus/setters.go`, `MachineInfo`.
 #[must_use]
 pub fn rebooted(node: &str, boot: &str) -> Words {
     warning("Rebooted", format!("Node {node} has been rebooted, boot id: {boot}"))

@@ -1,21 +1,21 @@
-//! Events of the node about settings that were read anew.
+//! Events of the node about settings that were read again.
 
 use super::{Words, normal, warning};
 
-/// Settings that were read anew, by the flags that changed.
+/// Settings were read again, with the flags that changed.
 #[must_use]
 pub fn reloaded(flags: &[&str]) -> Words {
     normal("ConfigurationReloaded", format!("in force from now on: {}", dashed(flags)))
 }
 
-/// Settings that were read anew and cannot change while the daemon runs.
+/// Settings were read again that cannot change while the daemon runs.
 #[must_use]
 pub fn reload_needs_restart(flags: &[&str]) -> Words {
     let message = format!("in force only when podkeeper is started anew: {}", dashed(flags));
     warning("ConfigurationNeedsRestart".to_owned(), message)
 }
 
-/// Settings that were read anew and are wrong.
+/// Settings were read again and are invalid.
 #[must_use]
 pub fn reload_refused(why: &str) -> Words {
     let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");

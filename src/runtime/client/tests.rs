@@ -1,4 +1,4 @@
-//! Short calls against a hostile server: what a call ends with, and what the server saw.
+//! Short calls against a hostile server: the result of the call, and the requests that the server got.
 
 mod connections;
 
@@ -112,7 +112,7 @@ fn a_list_may_be_longer_than_any_other_answer() {
     assert_eq!(found.len(), count);
 }
 
-/// As long as bytes keep coming.
+/// The list may take longer while bytes keep coming.
 #[test]
 fn a_list_may_take_longer_than_a_short_call() {
     let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
@@ -186,7 +186,7 @@ fn k94829_silence_ends_at_the_deadline_and_holds_nothing_up() {
     let got = hung.wait();
     assert_eq!(got, Err(DockerError::Timeout("POST /containers/ab/start".into())));
     drop(client);
-    // Both connections are closed now: the server's threads come to their end.
+    // Both connections are closed now, so the server's threads end.
     drop(short);
     // Two connections, two threads: their order is not defined.
     let mut requests = server.requests();
@@ -197,7 +197,7 @@ fn k94829_silence_ends_at_the_deadline_and_holds_nothing_up() {
     );
 }
 
-/// The call was not sent to a Docker that does not even tell its version, so it may be made again.
+/// The call was not sent to a Docker that does not answer the version request, so it may be repeated.
 #[test]
 fn silence_before_the_call_is_sent_is_no_timeout() {
     let server = Server::start(vec![Box::new(|s: UnixStream| {

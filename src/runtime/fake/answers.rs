@@ -1,4 +1,5 @@
-//! What the Docker in memory tells of its containers: entries of the list, inspects, and refusals in Docker's words.
+//! Answers of the in-memory Docker about its containers: entries of the list, inspects, and refusals in Docker's
+//! words.
 //!
 //! Never here: a change of state.
 
@@ -41,7 +42,7 @@ pub(super) fn check_name(name: &str, before: &str) -> Result<(), String> {
     Err(format!("Invalid container name ({before}{name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"))
 }
 
-/// True when the labels match a filter, `key` or `key=value`.
+/// Whether the labels match a filter, `key` or `key=value`.
 pub(super) fn has_label(labels: &BTreeMap<String, String>, filter: &str) -> bool {
     match filter.split_once('=') {
         Some((key, value)) => labels.get(key).is_some_and(|v| v == value),

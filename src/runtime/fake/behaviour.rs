@@ -2,7 +2,7 @@
 //!
 //! A script is a word list (`exit=3@500 term=143@1000`), taken from [`ENV`] or [`LABEL`], or guessed from the
 //! command line: `true`, `false`, `sleep` and a little of `sh -c` are known, so that ordinary example
-//! manifests run and end on `fake://` as they do on Docker. No clock and no state here.
+//! manifests run and end on `fake://` as they do on Docker. Never here: a clock or state.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub const ENV: &str = "PODKEEPER_FAKE";
 /// Label with a script: the way to script a sandbox, which has no environment.
 pub const LABEL: &str = "podkeeper.dev/fake";
 
-/// What the main process does without a signal.
+/// The action of the main process without a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
     /// Runs until it is killed.
@@ -32,10 +32,10 @@ pub enum Run {
     Missing,
 }
 
-/// What the main process does on its stop signal.
+/// The reaction of the main process to its stop signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTerm {
-    /// Nothing, as PID 1 without a handler: only KILL ends it.
+    /// It ignores the signal, like PID 1 without a handler: only KILL ends it.
     Ignore,
     /// The process ends.
     Exit {
@@ -60,7 +60,7 @@ pub struct Behaviour {
 }
 
 impl Default for Behaviour {
-    /// A well-behaved server: runs for ever, ends with 0 at once on TERM.
+    /// A well-behaved server: it runs for ever, and ends with 0 immediately on TERM.
     fn default() -> Self {
         Behaviour {
             run: Run::Forever,
@@ -84,7 +84,7 @@ impl Behaviour {
     }
 
     /// Parses a word list: `exit=CODE`, `oom`, `missing`, `term=CODE`, `term=ignore`, `kill`, each with
-    /// `@MILLISECONDS` when it does not happen at once.
+    /// `@MILLISECONDS` if it does not happen immediately.
     ///
     /// # Errors
     /// The first unknown word.

@@ -45,7 +45,7 @@ impl State {
                 Some(_) => Ok(Reply::Files(Box::default())),
                 None => Err(no_container("", id)),
             },
-            // Nor has any of them a process.
+            // Its containers have no processes.
             Call::Process { id } => match self.get(id) {
                 Some(_) => Ok(Reply::Process(None)),
                 None => Err(no_container("", id)),
@@ -161,7 +161,7 @@ impl State {
                     other => other,
                 };
                 if let Some(c) = self.get_mut(&id) {
-                    // A container that ran keeps its code and times; only the error is new.
+                    // A container that ran keeps its code and times; only the error changes.
                     c.exit_code = match (refusal.refusal(), c.exit_code) {
                         (Some(Kind::CannotRun), _) => 127,
                         (_, 0) => 128,
@@ -318,7 +318,7 @@ impl State {
         self.remove_at(&id, now.mono.after(takes));
     }
 
-    // --- what list and inspect tell ----------------------------------------------------------------
+    // --- Answers of list and inspect ---------------------------------------------------------------
 
     fn update(&mut self, key: &str, new: Resources, now: Now) -> Answer {
         let c = self.get_mut(key).ok_or_else(|| no_container("", key))?;

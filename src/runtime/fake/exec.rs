@@ -19,7 +19,7 @@ impl State {
     }
 
     pub(super) fn exec_create(&mut self, key: &str, body: &ExecBody, now: Now) -> Answer {
-        // Docker checks that the container exists first, the command second, the state last.
+        // Docker checks first that the container exists, then the command, then the state.
         if self.get(key).is_some() && body.cmd.is_empty() {
             return Err(refused(Kind::BadRequest, 400, "No exec command specified"));
         }
@@ -30,7 +30,8 @@ impl State {
         Ok(Reply::ExecCreated { id })
     }
 
-    /// Starts an exec and returns its output. [`Call::ExecInspect`] has its exit code when it has ended.
+    /// Starts an exec and returns its output. [`Call::ExecInspect`] returns its exit code when it has
+    /// ended.
     ///
     /// # Errors
     /// No such exec; the engine is down.

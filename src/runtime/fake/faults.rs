@@ -7,7 +7,7 @@ use super::state::{State, refused};
 use crate::base::clock::{Mono, Now};
 use crate::runtime::{Call, DockerError, DockerState, RefusalKind as Kind, Reply, labels};
 
-/// Delay after which a call is carried out whose caller gave up ([`Fault::HangLate`]).
+/// Delay before a call is carried out whose caller gave up ([`Fault::HangLate`]).
 const LATE: Duration = Duration::from_secs(5);
 /// Duration of a slow removal after its caller gave up ([`Fault::SlowRemove`]).
 const SLOW: Duration = Duration::from_secs(15);
@@ -21,7 +21,7 @@ pub enum Fault {
     Hang,
     /// No answer in time, yet the call was carried out.
     HangDone,
-    /// No answer in time; the call is carried out seconds later, after whatever the caller tried next.
+    /// No answer in time; the call is carried out seconds later, after the caller's next tries.
     HangLate,
     /// The connection broke before the call was carried out.
     Lost,
@@ -202,7 +202,7 @@ impl State {
                 Err(DockerError::Lost(format!("fake {fault:?}")))
             }
             (Fault::NameGhost, Call::Create { name, .. }) => {
-                // A name that is in use keeps its holder.
+                // A name in use keeps its holder.
                 if self.get(name).is_none() && !self.hidden_names.contains_key(name) {
                     let holder = self.new_id();
                     self.hidden_names.insert(name.clone(), holder);
@@ -221,7 +221,7 @@ impl State {
                     let mut labels = body.labels.clone();
                     labels.insert(labels::POD_UID.into(), "stale".into());
                     labels.insert(labels::HASH.into(), "0badc0de".into());
-                    // Another manifest made it: with the same hashes it would be this pod (`merge::names`).
+                    // Another manifest made it: with equal hashes it would be this pod (`merge::names`).
                     labels.insert(labels::WRITTEN.into(), "0badc0de".into());
                     labels.insert(labels::SHAPE.into(), "0badc0de".into());
                     let labels: Vec<_> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

@@ -1,6 +1,6 @@
 //! The long answers of the in-memory engine, as bytes over a socket pair: the bytes that a stream of the real
-//! client reads after the HTTP head. No call blocks here; a slow reader gets them later, and one that lags by
-//! more than the ring of events loses some, as with Docker.
+//! client reads after the HTTP head. No call blocks here; a slow reader gets the bytes later, and a reader
+//! that lags by more than the ring of events loses some, as with Docker.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
@@ -43,12 +43,12 @@ impl Feed {
         Ok((Feed { socket, unsent: begin, source }, theirs.into()))
     }
 
-    /// True while its reader has not taken all bytes.
+    /// Whether its reader has not taken all bytes.
     pub(super) fn lags(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Writes available bytes; false when the stream is over.
+    /// Writes available bytes; returns false when the stream is over.
     pub(super) fn pump(&mut self, state: &State) -> bool {
         loop {
             while !self.unsent.is_empty() {

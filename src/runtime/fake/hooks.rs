@@ -1,4 +1,4 @@
-//! Hooks for tests: to disturb the in-memory engine and to inspect it.
+//! Hooks for tests, to disturb and inspect the in-memory engine.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub enum Field {
 }
 
 impl Container {
-    /// The image that it is made of.
+    /// The image that it was created from.
     #[must_use]
     pub fn image_id(&self) -> &str {
         &self.image_id
@@ -119,7 +119,7 @@ impl State {
         self.down
     }
 
-    /// Lets inspects of this container hang, or no longer (kubernetes/kubernetes#94829).
+    /// Makes inspects of this container hang, or work again (kubernetes/kubernetes#94829).
     pub fn hang_inspect(&mut self, key: &str, hang: bool) {
         if let Some(id) = self.get(key).map(|c| c.id.clone()) {
             match hang {
@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// Lets removals of this container fail, or no longer (moby/moby#22312).
+    /// Makes removals of this container fail, or work again (moby/moby#22312).
     pub fn refuse_removal(&mut self, key: &str, refuse: bool) {
         if let Some(id) = self.get(key).map(|c| c.id.clone()) {
             match refuse {
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// True when removals of this container fail.
+    /// Whether removals of this container fail.
     #[must_use]
     pub fn refuses_removal(&self, key: &str) -> bool {
         self.get(key).is_some_and(|c| self.undeletable.contains(&c.id))

@@ -48,7 +48,7 @@ impl State {
         self.images.iter().find(named).or_else(|| self.images.iter().find(id))
     }
 
-    /// Adds an image (`command`: it has an entrypoint) and returns its id. One that is present stays as it
+    /// Adds an image (`command`: it has an entrypoint) and returns its id. An existing image stays as it
     /// is.
     pub fn add_image(&mut self, reference: &str, command: bool) -> String {
         if let Some(there) = self.image(reference) {
@@ -68,7 +68,7 @@ impl State {
         self.pulls.insert(full_reference(reference), pull);
     }
 
-    /// Begins a pull: when it takes no time the image is present on return; otherwise the caller waits and
+    /// Begins a pull: if it takes no time the image is present on return; otherwise the caller waits and
     /// then calls [`State::add_image`].
     ///
     /// # Errors
@@ -145,8 +145,8 @@ impl State {
         }
     }
 
-    /// As `moby/moby` `daemon/images/image_delete.go`: a name is taken away, and with the last one the image goes,
-    /// unless a container is made of it.
+    /// Like `moby/moby` `daemon/images/image_delete.go`: a name is removed, and with the last one the image,
+    /// unless a container of it exists.
     fn image_remove(&mut self, reference: &str) -> Result<Reply, DockerError> {
         let conflict = |why: String| Err(refused(Kind::Conflict, 409, format!("conflict: unable to {why}")));
         let full = full_reference(reference);
@@ -236,7 +236,7 @@ impl State {
         self.images.iter().map(|image| image.id.clone()).collect()
     }
 
-    /// Removes an image as another client would; containers made of it stay.
+    /// Removes an image like another client; its containers stay.
     pub fn remove_image(&mut self, reference: &str) {
         let id = self.image(reference).map(|image| image.id.clone());
         self.images.retain(|image| Some(&image.id) != id.as_ref());
@@ -258,7 +258,7 @@ impl State {
 }
 
 impl Image {
-    /// One tag and the digests of its repository count as one name.
+    /// Whether the image has a single name: one tag and the digests of its repository count as one.
     fn is_single(&self) -> bool {
         let repository = |name: &str| match name.split_once('@') {
             Some((repository, _)) => repository.to_owned(),
@@ -297,7 +297,7 @@ fn detail(image: &Image) -> ImageDetail {
     }
 }
 
-/// The reference with `:latest` where it has neither tag nor digest, without the prefix of Docker's own
+/// The reference with `:latest` if it has neither tag nor digest, without the prefix of Docker's own
 /// registry; before a digest the tag is dropped.
 fn full_reference(reference: &str) -> String {
     let short = reference.strip_prefix("docker.io/").unwrap_or(reference);

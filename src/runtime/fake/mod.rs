@@ -3,7 +3,7 @@
 //!
 //! [`State`] is the engine, pure; [`Fake`] shares it between threads and gives it the time. The real daemon
 //! needs a driver ([`Fake::drive`]) that runs timers when they are due; the simulation moves the time itself.
-//! Deciding anything about pods does not belong here.
+//! Never here: a decision about pods.
 
 mod answers;
 mod behaviour;
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use state::State;
 
-// What tests steer the engine with; the daemon does not.
+// For tests, which control the engine with these; the daemon does not use them.
 #[cfg(any(test, feature = "testing"))]
 pub use self::{
     behaviour::Behaviour,
@@ -190,8 +190,8 @@ impl Fake {
         self.with(|state| state.load(tar, now))
     }
 
-    /// A container's log, in frames unless it has a terminal: its `last` lines, and with `follow` open as
-    /// long as the container runs.
+    /// A container's log, in frames unless it has a terminal: its `last` lines, and with `follow` open while
+    /// the container runs.
     ///
     /// # Errors
     /// No such container; the engine is down.
@@ -206,7 +206,7 @@ impl Fake {
         self.feed(feeds::frame(text, tty), source)
     }
 
-    /// A container's live streams: without bytes, open as long as the container runs.
+    /// A container's live streams: without bytes, open while the container runs.
     ///
     /// # Errors
     /// No such container; it does not run; the engine is down.
@@ -218,7 +218,7 @@ impl Fake {
         self.feed(Vec::new(), source)
     }
 
-    /// Starts an exec: its output, in frames without `tty`, open as long as the exec runs.
+    /// Starts an exec: its output, in frames without `tty`, open while the exec runs.
     ///
     /// # Errors
     /// No such exec; the engine is down.

@@ -1,4 +1,4 @@
-//! Networks of the in-memory engine: names, and the subnets they were made with. Pure.
+//! Networks of the in-memory engine: names and subnets. Pure.
 
 use super::calls::Answer;
 use super::state::{Container, State, refused};
@@ -45,7 +45,7 @@ impl State {
         self.networks.retain(|n| n.name != name);
     }
 
-    /// Checks that the network a container starts in exists.
+    /// Checks that the network of a container to be started exists.
     pub(super) fn network_is_there(&self, container: &Container) -> Result<(), DockerError> {
         let mode = container.body.host_config.namespaces.network_mode.as_str();
         let known = matches!(mode, "" | "default" | "bridge" | "host" | "none")

@@ -1,5 +1,5 @@
-//! The in-memory engine's state: containers, timers, and the life of processes. Pure: time comes in as
-//! [`Now`], chance as a seed; the same calls give the same answers.
+//! The in-memory engine's state: containers, timers, and the life of processes. Pure: time is an input as
+//! [`Now`], chance a seed; the same calls give the same answers.
 //!
 //! Calls are in `calls` and `images`, faults in `faults`.
 
@@ -54,7 +54,7 @@ impl Container {
         self.ip.map(|n| format!("172.17.{}.{}", n >> 8, n & 255))
     }
 
-    /// False for a container that joined another one's network, and for one that was disconnected.
+    /// Returns false for a container that joined another one's network, and for one that was disconnected.
     pub(super) fn is_on_a_network(&self) -> bool {
         let mode = self.body.host_config.namespaces.network_mode.as_str();
         let own = matches!(mode, "" | "default" | "bridge");
@@ -62,8 +62,8 @@ impl Container {
         Container::joined(mode).is_none() && !cut
     }
 
-    /// Protocols, host addresses and ports it binds: only of exposed ports, and only on a network of its own,
-    /// as in Docker.
+    /// Protocols, host addresses and ports that it binds: only exposed ports, and only on a network of its
+    /// own, as in Docker.
     pub(super) fn ports(&self) -> Vec<(&str, &str, &str)> {
         let host = &self.body.host_config;
         if host.namespaces.network_mode == "host" {
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// Carries out one call, or lets it fail as the fault plan says. Time moves to `now` first.
+    /// Carries out one call, or makes it fail according to the fault plan. Time moves to `now` first.
     ///
     /// # Errors
     /// Docker's refusals, and the faults.
@@ -190,7 +190,7 @@ impl State {
         }
     }
 
-    // --- time ------------------------------------------------------------------------------------
+    // --- Time ------------------------------------------------------------------------------------
 
     /// When the next timer is due.
     #[must_use]
@@ -234,14 +234,14 @@ impl State {
         self.schedule(at, Timer::Gone { id: id.into() });
     }
 
-    // --- containers ------------------------------------------------------------------------------
+    // --- Containers ------------------------------------------------------------------------------
 
     /// All containers, oldest first.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
         self.containers.iter()
     }
 
-    /// Number of all starts so far: while it stays the same, no container was started.
+    /// Number of all starts so far; while it is unchanged, no container was started.
     #[must_use]
     pub fn total_starts(&self) -> u64 {
         self.total_starts
@@ -349,8 +349,8 @@ impl State {
         }
     }
 
-    /// Ends the main process: its ports and address are free, its execs are forgotten, and containers that
-    /// share its process namespace end too.
+    /// Ends the main process: its ports and address are freed, its execs are forgotten, and containers that
+    /// share its process namespace end, too.
     pub(super) fn die(&mut self, key: &str, code: i64, oom: bool, now: Now) {
         let Some(c) = self.get_mut(key).filter(|c| c.state == DockerState::Running) else { return };
         c.state = DockerState::Exited;
@@ -399,7 +399,8 @@ impl State {
         id
     }
 
-    /// Remembers an exec; past [`FAKE_EXECS`] the oldest one is forgotten, as Docker's collector does.
+    /// Remembers an exec; with more than [`FAKE_EXECS`] the oldest one is forgotten, as by Docker's
+    /// collector.
     pub(super) fn insert_exec(&mut self, container: &str, cmd: Vec<String>) -> String {
         let id = self.new_id();
         if self.execs.len() >= FAKE_EXECS {

@@ -1,4 +1,4 @@
-//! The engine's rules, one by one; that they are Docker's is checked in `tests/it/engine/fake_like_real.rs`.
+//! The engine's rules, one by one; `tests/it/engine/fake_like_real.rs` checks that they are Docker's.
 
 mod containers;
 mod driven;

@@ -1,4 +1,4 @@
-//! Answers of real engines, and what is left of them when fields go missing.
+//! Answers of real engines, and the results when fields are missing.
 
 use super::*;
 use crate::runtime::{HostDetail, labels};
@@ -110,7 +110,7 @@ fn where_a_container_s_files_are() {
     assert_eq!(files(&|value| value["GraphDriver"] = json!({"Data": {"UpperDir": 7}})), none);
     let counted = files(&|value| value["SizeRw"] = json!(4096));
     assert_eq!(counted, ContainerFiles { size: Some(4096), ..none.clone() });
-    // The image declares volumes; what is bound is somebody else's, and a plugin's volume is nowhere.
+    // Volumes that the image declares; other binds are not Docker's, and a plugin's volume has no directory.
     let mounted = files(&|value| {
         value["Mounts"] = json!([
             {"Type": "volume", "Name": "c0", "Source": "/v/c0/_data", "Driver": "local", "Destination": "/data"},
@@ -332,7 +332,7 @@ fn lists_of_images() {
     }
 }
 
-/// As `docker system df`: what is in use cannot be had back, and what is shared is counted elsewhere.
+/// As in `docker system df`: cache in use cannot be freed, and shared cache counts elsewhere.
 #[test]
 fn the_build_cache_is_what_can_be_had_back() {
     let told = |caches: Value| read(Form::DiskUsage, &json!({ "LayersSize": 5, "BuildCache": caches }));

@@ -104,7 +104,7 @@ fn a_sidecar_is_never_killed_before_those_it_serves() {
     assert_eq!(oom_score_adj(&pod, ContainerKind::Init, sidecar, GIB), 999);
 }
 
-/// A pod of a source whose pods are not trusted was the last that the kernel killed, for the name of its class.
+/// Regression: the kernel killed a pod of an untrusted source last, because of its class of service.
 #[test]
 fn a_class_counts_where_the_source_may_have_it() {
     let mut pod = pod(r#"{"metadata":{"name":"p"},"spec":{"priorityClassName":"system-node-critical",

@@ -1,5 +1,5 @@
 //! The built-in sandbox image: one tiny program, an executable around it, an image around that, all made
-//! in memory, for `POST /images/load`. No registry takes part (podman-container-tools/podman#11340).
+//! in memory, for `POST /images/load`. No registry is needed (podman-container-tools/podman#11340).
 //!
 //! The program is PID 1 of a pod that shares its process namespace, and keeps the pod's other namespaces
 //! alive. It blocks all signals, reaps every dead child and waits for a signal; on SIGTERM or SIGINT it exits

@@ -1,4 +1,4 @@
-//! Files -> a `ustar` archive. Pure, and reproducible: owner 0, time 0, nothing of the machine that makes it.
+//! Files -> a `ustar` archive. Pure, and reproducible: owner 0, time 0, and no data of the machine.
 
 /// A file in an archive.
 #[derive(Debug, Clone, Copy)]

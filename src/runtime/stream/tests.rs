@@ -40,7 +40,7 @@ fn patient() -> Wait<'static> {
     Wait::at_most(PATIENT)
 }
 
-/// Everything until the end, neighbours of one stream joined.
+/// All output until the end, with adjacent pieces of one stream joined.
 fn drain(output: &mut OutputStream) -> Result<Vec<(StreamKind, String)>, DockerError> {
     let mut all: Vec<(StreamKind, String)> = Vec::new();
     loop {
@@ -70,7 +70,7 @@ fn logs_in_frames() {
     assert_eq!(output.next(&patient()), Ok(Output::End), "the end stays");
 }
 
-/// The last chunk comes alone, and the connection stays open behind it.
+/// The last chunk arrives alone, and the connection stays open after it.
 #[test]
 fn the_end_of_an_answer_is_not_waited_for() {
     let (docker, _server) = engine(|mut s| {
@@ -126,7 +126,8 @@ fn a_stream_that_is_refused() {
     assert_eq!(answer.unwrap_err().refusal(), Some(&RefusalKind::NoSuchContainer));
 }
 
-/// An exec: the answer's head, what followed it in the same read, and both ways from two threads.
+/// An exec: the answer's head, the bytes after it in the same read, and both directions from two
+/// threads.
 fn check_hijack(head: &'static str) {
     let (docker, server) = engine(move |mut s| {
         let body = read_request(&s);
@@ -211,7 +212,7 @@ fn pulls() {
     assert_eq!(result.unwrap_err().refusal(), Some(&RefusalKind::NotFound));
     let (result, _) = pull(b"HTTP/1.1 200 OK\r\n\r\n<html>\n");
     assert!(matches!(result, Err(DockerError::BadAnswer(_))), "{result:?}");
-    // Half a message, and a stream that breaks off, are no success.
+    // Half a message, and a stream that breaks off, do not count as success.
     let (result, _) = pull(b"HTTP/1.1 200 OK\r\n\r\n{\"status\":");
     assert!(matches!(result, Err(DockerError::BadAnswer(_))), "{result:?}");
     let (result, _) = pull(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n");
@@ -238,7 +239,7 @@ fn a_pull_waits_for_its_head_as_long_as_for_progress() {
     let mut seen = Vec::new();
     let result = docker.pull("a", None, &Patience::of(patient()), &mut |m| seen.push(m.status.to_owned()));
     assert_eq!((result, seen), (Ok(()), vec!["Done".to_owned()]));
-    // A refusal comes late, too; its text may come in pieces.
+    // A refusal arrives late, too; its text may arrive in pieces.
     let (docker, _server) =
         slow_head(b"HTTP/1.1 404 N\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"message\r\n5\r\n\":\"x\"\r\n1\r\n}\r\n0\r\n\r\n");
     let Err(DockerError::Refused(refusal)) = docker.pull("a", None, &Patience::of(patient()), &mut |_| {})
@@ -246,7 +247,7 @@ fn a_pull_waits_for_its_head_as_long_as_for_progress() {
         panic!("no refusal")
     };
     assert_eq!((refusal.status, refusal.message.as_str()), (404, "x"));
-    // A refusal that breaks off is a lost connection.
+    // A refusal that breaks off counts as a lost connection.
     let (docker, _server) = slow_head(b"HTTP/1.1 404 N\r\nContent-Length: 9\r\n\r\n{");
     let result = docker.pull("a", None, &Patience::of(patient()), &mut |_| {});
     assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
@@ -261,7 +262,7 @@ fn a_log_that_is_followed_waits_for_its_first_line() {
     let mut output = docker.logs("ab", &LOGS, false).unwrap();
     assert_eq!(output.next(&Wait::at_most(Duration::ZERO)), Ok(Output::Idle));
     assert_eq!(drain(&mut output).unwrap(), [(StreamKind::Stdout, "ab".to_owned())]);
-    // A log that is not followed is available at once, or Docker is stuck.
+    // A log that is not followed is available immediately, or Docker is stuck.
     let (docker, _server) = slow_head(b"");
     let error = docker.logs("ab", &LogOptions { follow: false, ..LOGS }, false).unwrap_err();
     assert_eq!(error, DockerError::Timeout("GET /containers/ab/logs".into()));
@@ -322,7 +323,7 @@ fn a_pull_without_progress_ends() {
     assert_eq!(result, Err(DockerError::Lost("pull of a: given up".into())));
 }
 
-/// Bytes keep coming, but no whole message.
+/// Bytes keep arriving, but no whole message.
 #[test]
 fn a_line_that_does_not_end_is_no_progress() {
     let server = Server::start(vec![
@@ -364,7 +365,8 @@ fn a_first_sign_has_a_deadline_of_its_own() {
     assert!(docker.pull("a", None, &patience, &mut |_| {}).is_err());
 }
 
-/// Once layers are unpacked, a slow disk may keep Docker silent for longer than the progress deadline.
+/// While layers are being unpacked, a slow disk may keep Docker silent for longer than the progress
+/// deadline.
 #[test]
 fn a_pull_that_extracts_may_be_silent() {
     let (go, wait_for_go) = std::sync::mpsc::channel::<()>();
@@ -425,7 +427,7 @@ fn a_load_that_stalls_or_cannot_be_read() {
     assert_eq!(server.requests(), ["GET /_ping"], "what was begun is broken off");
 }
 
-/// docker-archive/classicswarm#2309: a stream that breaks in the middle of a line ends, and says so.
+/// docker-archive/classicswarm#2309: a stream that breaks in the middle of a line ends, with an error.
 #[test]
 fn k2309_events_end_when_docker_goes() {
     use super::super::event_stream::{EventAction, EventNext};

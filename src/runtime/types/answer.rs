@@ -1,9 +1,9 @@
-//! What an answer holds, where only one kind of it is of use: another kind is a bad answer, wherever it comes.
+//! The content of an answer, for callers that expect one kind of reply: another kind is a bad answer.
 
 use super::{ContainerDetail, ContainerSummary, DockerError, ExecDetail, ImageDetail, ImageSummary, Reply};
 
 impl Reply {
-    /// Of [`super::Call::List`].
+    /// Content of the answer to [`super::Call::List`].
     ///
     /// # Errors
     /// [`DockerError::BadAnswer`] for another kind, as with all of these.
@@ -14,7 +14,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::Inspect`].
+    /// Content of the answer to [`super::Call::Inspect`].
     ///
     /// # Errors
     /// As above.
@@ -25,7 +25,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::Create`]: id and Docker's warnings.
+    /// Content of the answer to [`super::Call::Create`]: id and Docker's warnings.
     ///
     /// # Errors
     /// As above.
@@ -36,7 +36,7 @@ impl Reply {
         }
     }
 
-    /// Of a call of which only the success matters; what was so already counts.
+    /// Success of a call without a result; an unchanged state counts as success.
     ///
     /// # Errors
     /// As above.
@@ -47,7 +47,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::ExecCreate`]: the exec's id.
+    /// Content of the answer to [`super::Call::ExecCreate`]: the exec's id.
     ///
     /// # Errors
     /// As above.
@@ -58,7 +58,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::ExecInspect`].
+    /// Content of the answer to [`super::Call::ExecInspect`].
     ///
     /// # Errors
     /// As above.
@@ -69,7 +69,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::ImageInspect`].
+    /// Content of the answer to [`super::Call::ImageInspect`].
     ///
     /// # Errors
     /// As above.
@@ -80,7 +80,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::ImageList`].
+    /// Content of the answer to [`super::Call::ImageList`].
     ///
     /// # Errors
     /// As above.
@@ -91,7 +91,7 @@ impl Reply {
         }
     }
 
-    /// Of [`super::Call::LogTail`].
+    /// Content of the answer to [`super::Call::LogTail`].
     ///
     /// # Errors
     /// As above.

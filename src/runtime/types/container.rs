@@ -1,4 +1,4 @@
-//! Containers as Docker tells them: one entry of the list, an inspect reduced to what podkeeper reads, the state.
+//! Containers in Docker's answers: an entry of the list, the used part of an inspect, the state.
 //!
 //! Plain data: no I/O, no policy. Field names keep Docker's words.
 
@@ -16,13 +16,13 @@ pub enum DockerState {
     Running,
     /// Has run and ended.
     Exited,
-    /// `dead` or `removing`: stopped, and stuck on the way out (moby/moby#22312).
+    /// `dead` or `removing`: stopped, and stuck in its removal (moby/moby#22312).
     Removing,
 }
 
 impl DockerState {
-    /// Parses Docker's word, or libpod's. Unknown words count as exited: a state of a newer engine must not
-    /// look alive.
+    /// Parses Docker's word, or libpod's. Unknown words count as exited: a new state of a newer engine must
+    /// not count as running.
     #[must_use]
     pub fn parse(word: &str) -> DockerState {
         match word {
@@ -59,7 +59,7 @@ pub struct ContainerSummary {
     pub networks: Vec<String>,
 }
 
-/// An inspect of a container, reduced to what podkeeper uses.
+/// The used part of a container's inspect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerDetail {
     /// 64 hex digits.
@@ -78,8 +78,8 @@ pub struct ContainerDetail {
     pub error: String,
     /// `None` when never started.
     pub started_at: Option<Timestamp>,
-    /// It runs, and the engine says that it has no time of its start, which it notes when a start is over: the
-    /// engine ended in the middle of it. False where an engine leaves the time out.
+    /// It runs, but the engine reports no start time: the engine writes the time at the end of a start, so it
+    /// was killed in the middle of it. False for an engine that leaves the time out.
     pub start_unfinished: bool,
     /// `None` when never ended.
     pub finished_at: Option<Timestamp>,
@@ -93,7 +93,7 @@ pub struct ContainerDetail {
     pub stop_signal: Option<String>,
     /// `Config.Tty`.
     pub tty: bool,
-    /// IPv4 first, then IPv6; of the first network that has any. Empty under `host` and `container:`.
+    /// IPv4 first, then IPv6; from the first network that has addresses. Empty under `host` and `container:`.
     pub ips: Vec<String>,
     /// Number of networks it is on; `None` when the engine leaves them out.
     pub networks: Option<usize>,
@@ -110,9 +110,9 @@ pub struct HostDetail {
     pub network_mode: String,
     /// `LogConfig.Type`.
     pub log_driver: String,
-    /// Its resources, as far as they are set.
+    /// Its resources, if set.
     pub resources: Resources,
-    /// Empty for Docker's own.
+    /// Empty for Docker's default.
     pub cgroup_parent: String,
     /// `None` for no limit.
     pub pids_limit: Option<i64>,
@@ -123,22 +123,23 @@ pub struct HostDetail {
 pub struct ContainerFiles {
     /// `GraphDriver.Data.UpperDir`: its writable layer as a directory; only some storage drivers have one.
     pub upper_dir: Option<String>,
-    /// `LogPath`; empty when the log driver keeps no file, or does not say where.
+    /// `LogPath`; empty when the log driver keeps no file, or does not report it.
     pub log_path: String,
     /// `HostConfig.LogConfig.Type`.
     pub log_driver: String,
-    /// `SizeRw`: bytes of the writable layer, when it was counted.
+    /// `SizeRw`: bytes of the writable layer, if it was counted.
     pub size: Option<u64>,
-    /// `Source` of its `Mounts` of type `volume`: directories that Docker made for what its image declares as volumes.
+    /// `Source` of its `Mounts` of type `volume`: directories that Docker created for the volumes that its image
+    /// declares.
     pub volumes: Vec<String>,
-    /// `HostnamePath`, `HostsPath` and `ResolvConfPath`: files that Docker mounts into all containers of one sandbox, and
-    /// that each of them may write.
+    /// `HostnamePath`, `HostsPath` and `ResolvConfPath`: files that Docker mounts into all containers of one sandbox,
+    /// which may all write to them.
     pub shared: Vec<String>,
 }
 
 impl ContainerFiles {
-    /// Whether there is a log whose place Docker does not tell: below its root directory, as it has been since it has
-    /// the driver `local`.
+    /// Whether there is a log whose path Docker does not report: the driver `local` has always kept it below Docker's
+    /// root directory.
     #[must_use]
     pub fn has_hidden_log(&self) -> bool {
         self.log_path.is_empty() && self.log_driver == "local"

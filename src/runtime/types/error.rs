@@ -1,4 +1,4 @@
-//! Why a call failed, and the meanings of Docker's refusals that podkeeper acts upon.
+//! Why a call failed, and the kinds of Docker's refusals that podkeeper distinguishes.
 //!
 //! Plain data: no I/O, no policy.
 
@@ -9,17 +9,17 @@ use crate::base::hex::short_ids;
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DockerError {
-    /// The request was not sent: no socket, no permission, no listener. The call may be made again.
+    /// The request was not sent: no socket, no permission, no listener. The call may be repeated.
     Unreachable(String),
-    /// No answer in time. Docker may have carried the call out: check before calling again.
+    /// No answer in time. Docker may have carried the call out: check before repeating it.
     Timeout(String),
     /// A long call makes no progress, and Docker waits for another party; the text is complete.
     Stalled(String),
     /// The connection broke after the request was sent. Docker may have carried the call out.
     Lost(String),
-    /// The answer is not HTTP, not JSON, or past a bound.
+    /// The answer is not HTTP, not JSON, or exceeds a bound.
     BadAnswer(String),
-    /// Docker speaks only versions older than 1.40 (or only newer than ours).
+    /// Docker supports only versions older than 1.40 (or only newer than ours).
     Version(String),
     /// Docker refused.
     Refused(Refusal),
@@ -33,8 +33,7 @@ impl Refusal {
     }
 }
 
-/// Docker's refusal, with the meanings that podkeeper acts upon (kubernetes/kubernetes#40443,
-/// moby/moby#22312).
+/// Docker's refusal, with its kind (kubernetes/kubernetes#40443, moby/moby#22312).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Its meaning.
@@ -58,7 +57,7 @@ pub enum RefusalKind {
     NameInUse(Option<String>),
     /// 409: the container does not run (kill, exec).
     NotRunning,
-    /// 409: the sandbox whose namespaces to join does not run.
+    /// 409: the sandbox whose namespaces are joined does not run.
     SandboxNotRunning,
     /// 409: the container is already being removed.
     RemovalInProgress,
@@ -66,13 +65,13 @@ pub enum RefusalKind {
     StillRunning,
     /// Podman: other containers, even dead ones, still use its namespaces and must be removed first.
     HasDependents,
-    /// 409: the image has several names, and is not removed by its id.
+    /// 409: the image has several names, and cannot be removed by its id.
     SeveralNames,
-    /// The container's log driver keeps nothing that could be read.
+    /// The container's log driver stores no readable log.
     LogNotKept,
     /// 409 of another kind.
     Conflict,
-    /// 400: the request makes no sense to Docker; repeating it will not help.
+    /// 400: the request is invalid for Docker; repeating it will not help.
     BadRequest,
     /// 400: the image's name does not parse.
     BadImageName,
@@ -101,7 +100,7 @@ impl fmt::Display for DockerError {
 }
 
 impl DockerError {
-    /// The meaning of a refusal, if it is one.
+    /// The kind of a refusal, if this error is one.
     #[must_use]
     pub fn refusal(&self) -> Option<&RefusalKind> {
         match self {
@@ -112,7 +111,7 @@ impl DockerError {
 }
 
 impl Refusal {
-    /// Of a command that cannot run: that there is none of that name, as Docker's texts have it.
+    /// For a command that cannot run: whether Docker's text says that no such command exists.
     #[must_use]
     pub fn names_no_command(&self) -> bool {
         let text = self.message.to_ascii_lowercase();

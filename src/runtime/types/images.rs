@@ -1,4 +1,4 @@
-//! What Docker tells of images, as plain data.
+//! Docker's data about images.
 
 /// An inspect of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,13 +28,13 @@ pub struct ImageSummary {
     pub tags: Vec<String>,
     /// `RepoDigests`.
     pub digests: Vec<String>,
-    /// Bytes of all its layers, those it shares with other images too.
+    /// Bytes of all its layers, including those shared with other images.
     pub size: u64,
     /// When it was built, in seconds of wall time; for printing.
     pub created: i64,
 }
 
-/// What Docker tells of its disk, reduced to what nothing else tells.
+/// The part of Docker's disk usage that no other call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskUsage {
     /// Bytes of the build cache that no build and no image uses.

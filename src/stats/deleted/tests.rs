@@ -8,7 +8,7 @@ use super::*;
 use crate::stats::disk_use::{Progress, Reach};
 use crate::stats::testing::Tree;
 
-/// This process, in a cgroup of its own as far as the look is told.
+/// This process, which the fake cgroup files put into a cgroup of its own.
 #[test]
 fn what_a_process_holds_is_found() {
     let tree = Tree::new("stats-deleted");
@@ -58,7 +58,8 @@ fn what_a_process_holds_is_found() {
     assert_eq!(round.reach(), Reach::Exceeded, "the list of processes is cut");
 }
 
-/// A pod that mapped a file, closed it and removed it was under no limit, and others were evicted for what it had.
+/// Regression: a pod that mapped a file, closed it and removed it had no limit, and others were evicted for its
+/// usage.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
 fn what_a_process_has_only_mapped_is_found() {
@@ -68,7 +69,7 @@ fn what_a_process_has_only_mapped_is_found() {
     fs::copy("/bin/sleep", &program).unwrap();
     let file = fs::metadata(&program).unwrap();
     let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
-    // Its program is there a moment after its process.
+    // Its program appears a moment after the process.
     let maps = format!("/proc/{}/maps", child.id());
     let until = Instant::now() + Duration::from_secs(60);
     while !fs::read_to_string(&maps).unwrap().contains("/program\n") {
@@ -91,7 +92,7 @@ fn what_a_process_has_only_mapped_is_found() {
     assert_eq!((mine, others.0), ((expected, Reach::Whole), DiskUse::default()));
 }
 
-/// A thread had a table of its own, in which a file was that nobody counted.
+/// Regression: a file in a thread's own descriptor table was not counted.
 #[test]
 fn what_a_thread_alone_has_open_is_found() {
     use std::sync::mpsc::channel;
@@ -126,7 +127,7 @@ fn what_a_thread_alone_has_open_is_found() {
     assert_eq!((whole, is_seen, cut), (Some(()), true, None));
 }
 
-/// The first thread had ended, and with it what is told of the process.
+/// Regression: the first thread had ended, and with it the files in `/proc` about the process.
 #[test]
 fn what_a_process_has_whose_first_thread_has_ended_is_found() {
     let tree = Tree::new("stats-deleted-leader");
@@ -152,7 +153,7 @@ fn what_a_process_has_whose_first_thread_has_ended_is_found() {
     assert_eq!((found, round.reach()), (expected, Reach::Whole));
 }
 
-/// A file that was sent in a message which nobody received was nobody's.
+/// Regression: a file in a message that was not received counted for no pod.
 #[test]
 fn what_nobody_is_shown_is_told_as_more_than_is_counted() {
     let tree = Tree::new("stats-deleted-hidden");

@@ -30,7 +30,7 @@ fn a_tree_is_counted_as_du_counts_it() {
     let du = std::process::Command::new("du").arg("-s").arg("-B1").arg(base.join("tree")).output().unwrap();
     let du = String::from_utf8(du.stdout).unwrap();
     assert_eq!(du.split_whitespace().next().unwrap(), found.bytes.to_string());
-    // A link to a tree, a file, nothing.
+    // A link to a tree, a file, and a missing path.
     symlink("tree", base.join("to-tree")).unwrap();
     for none in ["to-tree", "tree/sparse", "gone"] {
         assert_eq!(Round::default().tree(&base.join(none)), DiskUse::default(), "{none}");
@@ -97,7 +97,8 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     let mut round = Round::default();
     let whole = round.tree(&base.join("tree"));
     assert_eq!(round.reach(), Reach::Whole);
-    // So many others have several names that this one is not remembered: each name has its share, and it is not hidden.
+    // So many other files have several names that this one is not remembered: each name counts its share, and the file
+    // is not hidden.
     let linked = (0..limits::DISK_USE_LINKED as u64).map(|inode| (u64::MAX, inode)).collect();
     let mut full = Round::default();
     let mut count = Count { linked, ..Count::new(&mut full) };
@@ -113,7 +114,7 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     assert_eq!((found, round.reach()), ([whole.inodes + 2000, 8], Reach::Whole));
     fs::remove_dir_all(base.join("tree/3")).unwrap();
     fs::create_dir(base.join("tree/3")).unwrap();
-    // A round has its time, however much is there.
+    // A round ends on time, however many files there are.
     let mut late = Round::until(Instant::now(), Arc::default());
     assert_eq!((late.tree(&base.join("tree")), late.reach()), (DiskUse::default(), Reach::Exceeded));
     let mut patient = Round::until(Instant::now() + std::time::Duration::from_secs(60), Arc::default());
@@ -121,7 +122,7 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// A tree that is changed while one looks at it: `disturb` is called before a directory or file that was found counts.
+/// A tree that changes during the count: `disturb` is called before a found directory or file is counted.
 struct Disturbed<'a> {
     count: Count<'a>,
     disturb: Box<dyn FnMut(&CStr) + 'a>,
@@ -177,7 +178,7 @@ fn disturbed(base: &Path, goes_on: bool, disturb: impl FnMut(&CStr)) -> (io::Res
     (result, sum, round.reach())
 }
 
-/// What is renamed all the time counted as nothing, and other pods were evicted for what it held.
+/// Regression: a tree that is renamed all the time counted as nothing, and other pods were evicted for its usage.
 #[test]
 fn what_is_renamed_while_one_looks_is_counted_all_the_same() {
     let base = crate::base::testing::scratch("disk-use-renamed");
@@ -185,7 +186,7 @@ fn what_is_renamed_while_one_looks_is_counted_all_the_same() {
     fs::write(base.join("tree/directory-0/big"), vec![1; 1 << 20]).unwrap();
     fs::write(base.join("tree/file-0"), vec![1; 1 << 20]).unwrap();
     let mut times = 0;
-    // Not for ever: the file would never be met.
+    // Only a few times; otherwise the walk would never find the file.
     let rename = |_: &CStr| {
         for kind in ["directory", "file"].iter().filter(|_| times < 4) {
             let name = |times| base.join(format!("tree/{kind}-{times}"));
@@ -196,7 +197,7 @@ fn what_is_renamed_while_one_looks_is_counted_all_the_same() {
     let (result, found, reach) = disturbed(&base, true, rename);
     assert!(result.is_ok() && found.bytes >= 2 << 20 && found.inodes == 5, "{found:?}");
     assert_eq!(reach, Reach::Whole);
-    // What is not there any more may be elsewhere: it is counted once more.
+    // An entry that has vanished may be elsewhere: the tree is counted once more.
     let (result, _, reach) =
         disturbed(&base, true, |_| _ = fs::rename(base.join("tree/directory-4"), base.join("elsewhere")));
     assert_eq!((result.is_ok(), reach), (true, Reach::Moved));
@@ -205,7 +206,7 @@ fn what_is_renamed_while_one_looks_is_counted_all_the_same() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Two directories that change places: one was entered twice, and the other not at all.
+/// Regression: two directories that swap places: one was entered twice, and the other not at all.
 #[test]
 fn what_changes_places_while_one_looks_is_counted_once() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -218,7 +219,7 @@ fn what_changes_places_while_one_looks_is_counted_once() {
     let mut times = 0;
     let exchange = |_: &CStr| {
         times += 1;
-        // When the second one was found: what follows has other names than were found.
+        // When the second one was found: the entries below have other names than those found.
         if times == 2 {
             let [one, other] = ["full", "empty"].map(|name| base.join("tree").join(name));
             renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
@@ -229,14 +230,14 @@ fn what_changes_places_while_one_looks_is_counted_once() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Moves the directory away in which the walk is.
+/// Moves the directory away that the walk is in.
 fn moves_away(base: &Path, name: &CStr) {
     if name == c"file" {
         _ = fs::rename(base.join("tree/a/b"), base.join("elsewhere"));
     }
 }
 
-/// A pod hid all that it had behind one directory that moved.
+/// Regression: a pod hid all its files behind one directory that moved.
 #[test]
 fn what_is_still_in_its_place_is_counted_after_a_directory_was_moved() {
     let base = crate::base::testing::scratch("disk-use-goes-on");
@@ -248,7 +249,7 @@ fn what_is_still_in_its_place_is_counted_after_a_directory_was_moved() {
     }
     let (result, found, _) = disturbed(&base, true, |name| moves_away(&base, name));
     assert!(result.is_ok() && found.bytes >= 2 << 20, "{found:?}");
-    // It has an end.
+    // The number of retries is bounded.
     let mut tired = Round { moves: 0, ..Round::default() };
     assert!(!Count::new(&mut tired).moved());
     assert_eq!(tired.reach(), Reach::Moved);
@@ -278,7 +279,7 @@ fn why_not_all_was_counted_is_told() {
 struct Renaming<'a> {
     count: Count<'a>,
     at: &'a Path,
-    /// Whether that is between their being read and their being opened, instead of afterwards.
+    /// Whether they are renamed between being read and being opened, instead of afterwards.
     early: bool,
     left: u32,
     searches: u32,
@@ -337,7 +338,7 @@ impl Visit for Renaming<'_> {
     }
 }
 
-/// Each of many directories was looked for among all of them, and a count took minutes.
+/// Regression: each of many directories was searched for among all of them, and a count took minutes.
 #[test]
 fn a_directory_is_not_read_again_for_each_that_was_renamed_in_it() {
     let base = crate::base::testing::scratch("disk-use-each");
@@ -355,7 +356,7 @@ fn a_directory_is_not_read_again_for_each_that_was_renamed_in_it() {
         let (found, searches) = (visit.count.sum.inodes, visit.searches);
         (result.is_ok(), found, searches, before - round.left, round.reach())
     };
-    // One that is opened is met under any name; the new name may be behind the place that is read, and is met, too.
+    // A directory that is open is found under any name; the new name may come later in the list, and is found, too.
     let (is_ok, found, searches, _, reach) = renamed(Round::default(), false);
     assert!(is_ok && found > 2 * made && searches == 0, "{found} {searches}");
     assert_eq!(reach, Reach::Whole);
@@ -363,7 +364,7 @@ fn a_directory_is_not_read_again_for_each_that_was_renamed_in_it() {
     assert!(is_ok && found > 2 * made && searches <= 3, "{found} {searches}");
     assert!(steps < 10 * made, "{steps}");
     assert_eq!(reach, Reach::Whole);
-    // What is read for them is a step each, at which the round may end.
+    // Each entry that is read for them is a step, at which the round may end.
     let short = Round { left: made + made / 2, ..Round::default() };
     let (is_ok, _, _, steps, reach) = renamed(short, true);
     assert_eq!((is_ok, steps, reach), (false, made + made / 2, Reach::Exceeded));

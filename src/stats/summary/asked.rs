@@ -1,4 +1,4 @@
-//! Of which pods figures are wanted, and where their things are. Pure.
+//! Which pods' figures are requested, and where their files are. Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::Source;
 use crate::runtime::{ContainerFiles, names};
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// The node's name.
@@ -22,27 +22,27 @@ pub struct Asked {
     pub socket: Option<PathBuf>,
     /// podkeeper's root directory.
     pub root_dir: PathBuf,
-    /// Docker's, where it has told.
+    /// Docker's root directory, if Docker has told it.
     pub docker_root: Option<PathBuf>,
-    /// Pods of which a container runs.
+    /// Pods with a running container.
     pub pods: Vec<PodPlace>,
 }
 
 /// A pod.
 #[derive(Debug, Clone)]
 pub struct PodPlace {
-    /// Which one.
+    /// The pod's name.
     pub reference: PodRef,
-    /// When it began.
+    /// Start time.
     pub started: Option<Timestamp>,
-    /// It has no network namespace of its own.
+    /// The pod has no network namespace of its own.
     pub host_network: bool,
-    /// Docker's id of its sandbox, where it is known: its network is told by that process, which nobody in the pod
-    /// commands.
+    /// Docker's id of its sandbox, if known: network figures are read from that process, which the pod does not
+    /// control.
     pub sandbox: Option<String>,
-    /// Those that run.
+    /// Running containers.
     pub containers: Vec<ContainerPlace>,
-    /// Those with a directory of their own.
+    /// Volumes with a directory of their own.
     pub volumes: Vec<VolumePlace>,
 }
 
@@ -53,9 +53,9 @@ pub struct ContainerPlace {
     pub name: String,
     /// Docker's id.
     pub id: String,
-    /// When it began.
+    /// Start time.
     pub started: Option<Timestamp>,
-    /// Where Docker has it, once it has told.
+    /// Docker's files of it, once Docker has told them.
     pub files: Option<ContainerFiles>,
 }
 
@@ -64,15 +64,15 @@ pub struct ContainerPlace {
 pub struct VolumePlace {
     /// Name in the pod.
     pub name: String,
-    /// Where it is.
+    /// Directory.
     pub path: PathBuf,
-    /// It is on the node's disk and goes with the pod.
+    /// The volume is on the node's disk and is removed with the pod.
     pub is_ephemeral: bool,
-    /// The claim that it is of.
+    /// The claim that it belongs to.
     pub claim: Option<ClaimRef>,
 }
 
-/// Names and Docker ids of a pod's running containers, and since when each runs.
+/// Names, Docker ids and start times of a pod's running containers.
 pub fn running(pod: &Pod) -> impl Iterator<Item = (&str, &str, Option<Timestamp>)> {
     let status = pod.status.as_ref();
     let lists = [
@@ -88,7 +88,7 @@ pub fn running(pod: &Pod) -> impl Iterator<Item = (&str, &str, Option<Timestamp>
 }
 
 impl PodPlace {
-    /// A pod, as far as Docker need not be asked; `None` when none of its containers runs.
+    /// A pod, without the data that need Docker; `None` when none of its containers runs.
     #[must_use]
     pub fn of(pod: &Pod, root_dir: &Path) -> Option<PodPlace> {
         let (metadata, spec) = (&pod.metadata, pod.spec.as_ref()?);
@@ -119,7 +119,7 @@ impl PodPlace {
                         ClaimRef { name: claim.claim_name.clone(), namespace: reference.namespace.clone() };
                     (layout::below(root_dir, &parts)?, Some(named))
                 }
-                // A server that is gone would be waited for.
+                // Reading from a server that is gone would block.
                 Kind::Nfs(_) => return None,
                 _ => {
                     let parts = ["pods", &reference.uid, layout::VOLUMES, kind.plugin()?, &volume.name];

@@ -1,9 +1,9 @@
 //! All figures of the node at once, in the shape of the kubelet's `/stats/summary`
-//! (`staging/src/k8s.io/kubelet/pkg/apis/stats/v1alpha1/types.go`). Nothing is measured until somebody asks.
+//! (`staging/src/k8s.io/kubelet/pkg/apis/stats/v1alpha1/types.go`). Figures are read only on request.
 //!
-//! [`asked`] says of which pods and where their things are, [`read()`] looks. Beyond the kubelet's fields there are those
-//! that only its `/metrics/cadvisor` has: packets, and the processes of containers; and the classes of service stand
-//! beside `pods`. Stall times are told in nanoseconds, as the type says, and percent.
+//! [`asked`] tells the pods and where their files are; [`read()`] reads. Some fields are in addition to the kubelet's
+//! summary, from its `/metrics/cadvisor`: packets, and the processes of containers; the classes of service are listed
+//! beside `pods`. Stall times are in nanoseconds, as the type says, and percent.
 
 pub mod asked;
 mod read;
@@ -17,17 +17,17 @@ use super::network::Interface;
 use super::pressure::{Pressure, Stall};
 use crate::base::clock::Timestamp;
 
-/// Everything.
+/// All figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The machine, and what runs on it beside pods.
+    /// The machine, and programs outside of pods.
     pub node: NodeStats,
-    /// Pods of which a container runs.
+    /// Pods with a running container.
     pub pods: Vec<PodStats>,
 }
 
 impl Summary {
-    /// Leaves out everything but processors and memory (upstream `only_cpu_and_memory`).
+    /// Drops everything but processors and memory (upstream `only_cpu_and_memory`).
     pub fn keep_cpu_and_memory(&mut self) {
         let node = &mut self.node;
         (node.network, node.fs, node.runtime, node.rlimit) = (None, None, None, None);
@@ -41,12 +41,12 @@ impl Summary {
         }
     }
 
-    /// Takes over what another one has counted on disks, for the pods that both have.
+    /// Takes over another summary's disk figures, for pods that both have.
     pub fn take_disks_of(&mut self, other: &Summary) {
         self.node.runtime.clone_from(&other.node.runtime);
         for pod in &mut self.pods {
             let counted = other.pods.iter().find(|counted| counted.pod_ref.uid == pod.pod_ref.uid);
-            // Before it is counted nothing is told, rather than zero.
+            // Before it is counted, the figure is absent, not zero.
             pod.ephemeral_storage = counted.and_then(|counted| counted.ephemeral_storage.clone());
             pod.volumes = counted.map(|counted| counted.volumes.clone()).unwrap_or_default();
             for container in &mut pod.containers {
@@ -82,10 +82,10 @@ pub struct NodeStats {
     pub node_name: String,
     /// `pods`, `burstable`, `besteffort`: the cgroups of all pods and of classes; `kubelet`: podkeeper; `runtime`: Docker.
     pub system_containers: Vec<ContainerStats>,
-    /// When the machine was started.
+    /// When the machine was booted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
-    /// What is used of it.
+    /// Its usage.
     #[serde(flatten)]
     pub used: Used,
     /// Its interfaces.
@@ -94,7 +94,7 @@ pub struct NodeStats {
     /// The file system of the root directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fs: Option<Disk>,
-    /// That of Docker.
+    /// The file systems of Docker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
     /// Processes and threads.
@@ -106,20 +106,20 @@ pub struct NodeStats {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStats {
-    /// Which one.
+    /// The pod's name.
     pub pod_ref: PodRef,
-    /// When it began.
+    /// Start time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
-    /// Those that run.
+    /// Running containers.
     pub containers: Vec<ContainerStats>,
-    /// Of its cgroup; where it has none, the sums over its containers of what can be added up.
+    /// Usage of its cgroup; without one, the sums over its containers of figures that can be added.
     #[serde(flatten)]
     pub used: Used,
-    /// Of its own network namespace.
+    /// Traffic in its own network namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Those that have a directory of their own.
+    /// Volumes with a directory of their own.
     #[serde(rename = "volume")]
     pub volumes: Vec<VolumeStats>,
     /// Writable layers, logs, and volumes on the node's disk.
@@ -127,7 +127,7 @@ pub struct PodStats {
     pub ephemeral_storage: Option<Disk>,
 }
 
-/// A pod's name.
+/// The identity of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PodRef {
     /// Name, with the node's suffix.
@@ -138,16 +138,16 @@ pub struct PodRef {
     pub uid: String,
 }
 
-/// A container, or something on the node that is none.
+/// A container, or another part of the node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStats {
     /// Name.
     pub name: String,
-    /// When it began.
+    /// Start time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
-    /// What it uses.
+    /// Its usage.
     #[serde(flatten)]
     pub used: Used,
     /// Its writable layer.
@@ -158,7 +158,7 @@ pub struct ContainerStats {
     pub logs: Option<Disk>,
 }
 
-/// What the kernel counts of a cgroup.
+/// The kernel's figures of a cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Used {
     /// Processors.
@@ -182,12 +182,12 @@ pub struct Used {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cpu {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
-    /// Billionths of a core, since the reading before.
+    /// Billionths of a core, since the last reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_nano_cores: Option<u64>,
-    /// Nanoseconds in all.
+    /// Nanoseconds in total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_core_nano_seconds: Option<u64>,
     /// How long tasks waited.
@@ -199,24 +199,24 @@ pub struct Cpu {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Memory {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
-    /// What is left below the limit; without a limit nothing is told.
+    /// Bytes left below the limit; absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_bytes: Option<u64>,
-    /// With all page cache.
+    /// Including all page cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_bytes: Option<u64>,
-    /// Without the page cache that nobody has used for a while.
+    /// Without page cache that was unused for a while.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_set_bytes: Option<u64>,
-    /// What no file is behind.
+    /// Anonymous memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<u64>,
     /// Number of page faults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_faults: Option<u64>,
-    /// Those for which a disk was read.
+    /// Page faults that read from a disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub major_page_faults: Option<u64>,
     /// How long tasks waited.
@@ -227,18 +227,18 @@ pub struct Memory {
 /// Waiting for disks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Io {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
     /// How long tasks waited.
     pub psi: Psi,
 }
 
-/// Stall times; zero where the kernel does not tell one of them.
+/// Stall times; zero for a kind that the kernel does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Psi {
     /// All tasks waited.
     pub full: PsiData,
-    /// At least one did.
+    /// At least one task waited.
     pub some: PsiData,
 }
 
@@ -269,16 +269,16 @@ impl From<Pressure> for Psi {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Swap {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
-    /// What is left below the limit; without a limit nothing is told.
+    /// Bytes left below the limit; absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_available_bytes: Option<u64>,
-    /// What is used.
+    /// Used bytes.
     pub swap_usage_bytes: u64,
 }
 
-/// How many there are.
+/// Number of processes and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Processes {
     /// Processes and threads, as `--pod-max-pids` limits them.
@@ -288,12 +288,12 @@ pub struct Processes {
 /// Processes and threads of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tasks {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
-    /// How many there can be.
+    /// Highest possible number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maxpid: Option<u64>,
-    /// How many there are.
+    /// Current number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curproc: Option<u64>,
 }
@@ -301,12 +301,12 @@ pub struct Tasks {
 /// A network namespace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Network {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
     /// Figures of `eth0`, if there is one.
     #[serde(flatten)]
     pub default: Option<InterfaceStats>,
-    /// All, without the loopback and the node's ends of what containers have.
+    /// All interfaces, without the loopback and the node's ends of containers' interfaces.
     pub interfaces: Vec<InterfaceStats>,
 }
 
@@ -347,40 +347,40 @@ impl From<Interface> for InterfaceStats {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
-    /// The file system of its root directory, with all that is on it.
+    /// The file system of its root directory, with all its usage.
     pub image_fs: Disk,
-    /// The same one; of it what writable layers use.
+    /// The same file system, with the usage of writable layers.
     pub container_fs: Disk,
 }
 
-/// A file system, and what is used of it by somebody.
+/// A file system, and its usage by one user of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disk {
-    /// When it was read.
+    /// Time of the reading.
     pub time: Timestamp,
-    /// Bytes that anybody can still write.
+    /// Bytes that unprivileged programs can still write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_bytes: Option<u64>,
-    /// Bytes in all.
+    /// Total bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
-    /// Bytes that are used.
+    /// Used bytes.
     pub used_bytes: u64,
-    /// Inodes that can still be made.
+    /// Inodes that can still be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inodes_free: Option<u64>,
-    /// Inodes in all.
+    /// Total inodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inodes: Option<u64>,
-    /// Inodes that are used.
+    /// Used inodes.
     pub inodes_used: u64,
 }
 
 impl Disk {
-    /// A use of this file system.
+    /// One usage of this file system.
     fn new(time: Timestamp, on: Option<FileSystem>, used: DiskUse) -> Disk {
-        // 0 stands for no such bound.
+        // 0 means that there is no such bound.
         let inodes = on.filter(|on| on.inodes > 0);
         Disk {
             time,
@@ -393,7 +393,7 @@ impl Disk {
         }
     }
 
-    /// All that is used of it.
+    /// All usage of the file system.
     fn whole(time: Timestamp, on: FileSystem) -> Disk {
         let used = DiskUse { bytes: on.used, inodes: on.inodes.saturating_sub(on.inodes_free) };
         Disk::new(time, Some(on), used)
@@ -404,12 +404,12 @@ impl Disk {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeStats {
-    /// What is in it, and the file system that it is on.
+    /// Usage of the volume, and its file system.
     #[serde(flatten)]
     pub disk: Disk,
     /// Name in the pod.
     pub name: String,
-    /// The claim that it is of.
+    /// The claim that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_ref: Option<ClaimRef>,
 }

@@ -1,4 +1,4 @@
-//! Reads everything that was asked for: from `/proc`, the cgroups and the disks.
+//! Reads all requested figures: from `/proc`, the cgroups and the disks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,30 +20,30 @@ use crate::stats::disk_use::{DiskUse, Round};
 use crate::stats::pressure::Pressures;
 use crate::stats::{field, network, node, places, process, rate, text};
 
-/// The interface whose figures stand for all (`pkg/kubelet/stats/helper.go`).
+/// The interface whose figures are the default ones (`pkg/kubelet/stats/helper.go`).
 const DEFAULT_INTERFACE: &str = "eth0";
-/// What belongs to Docker beside its two programs, by the beginning of its name.
+/// Programs that belong to Docker beside its two main ones, by the beginning of their names.
 const DOCKERS_OWN: [&str; 3] = ["containerd-shim", "docker-proxy", "docker-init"];
 
-/// CPU time by subject, and when it was read: what a rate is reckoned from.
+/// CPU time by subject, and the time of the reading: the base of a rate.
 pub type Counters = BTreeMap<String, (u64, Instant)>;
 
-/// Where the figures of something are.
+/// Where figures are read from.
 #[derive(Debug, Clone)]
 enum Place {
     Machine,
     Cgroup(PathBuf),
-    /// Of programs that share their cgroup with others.
+    /// Programs that share their cgroup with others.
     Processes(Vec<u32>),
 }
 
-/// Reads what was asked; made for one answer, for cgroups come and go.
+/// Reads the figures of one request; a new one is made for each, because cgroups come and go.
 #[derive(Debug)]
 pub struct Reader<'a> {
     proc: PathBuf,
     cgroups: Hierarchies,
     asked: &'a Asked,
-    /// Of containers, by Docker's id.
+    /// Cgroups of containers, by Docker's id.
     found: BTreeMap<String, PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         )
     }
 
-    /// Everything, with rates since this reading. `now` is wall time.
+    /// All figures, with rates since the reading `before`. `now` is wall time.
     #[must_use]
     pub fn summary(&self, before: &Counters, now: Timestamp) -> Summary {
         let now = seconds(now);
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         Naming::pod_of(container, &pod.reference.uid).map(Path::to_owned)
     }
 
-    /// What runs beside the pods, and their own cgroups above each of them, with the kubelet's names.
+    /// Programs outside of pods, and the cgroups above all pods, with the kubelet's names.
     fn system(&self) -> Vec<(&'static str, Place)> {
         let naming = self.asked.pods.iter().find_map(|pod| Naming::of_below(&self.pod_cgroup(pod)?));
         let cgroups = naming.into_iter().flat_map(|naming| {
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         cgroups.chain(programs.map(|(name, pids)| (name, self.place_of(pids)))).collect()
     }
 
-    /// The cgroup of these processes, when they have one in common and nobody else is in it.
+    /// The cgroup of these processes, if they have a common one that contains no other process.
     fn place_of(&self, pids: Vec<u32>) -> Place {
         let of = |pid: &u32| resource::cgroup_of(&self.proc, *pid, self.cgroups.version());
         let mut theirs = pids.iter().map(of);
@@ -150,12 +150,12 @@ fn pod_key(pod: &PodPlace) -> String {
     format!("pod {}", pod.reference.uid)
 }
 
-/// As the API has times.
+/// A time without fractions of seconds, as in the API.
 fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// One summary that is being taken.
+/// A summary in progress.
 struct Taking<'a> {
     reader: &'a Reader<'a>,
     before: &'a Counters,
@@ -199,7 +199,7 @@ impl Taking<'_> {
         boot?.checked_add(Duration::from_secs(began.as_secs())).ok()
     }
 
-    /// Also the bytes of its writable layers.
+    /// Figures of a pod, and the bytes of its writable layers.
     fn pod(&self, pod: &PodPlace) -> (PodStats, u64) {
         let mut round = Round::default();
         let (mut local, mut layers) = (DiskUse::default(), 0_u64);
@@ -273,7 +273,7 @@ impl Taking<'_> {
             return None;
         }
         let containers = pod.containers.iter().map(|container| container.id.as_str());
-        // Any container of the pod has the same namespace, unless it may make one of its own.
+        // Every container of the pod has the same namespace, unless it may create its own.
         let mut ids = pod.sandbox.as_deref().into_iter().chain(containers);
         let cgroup = ids.find_map(|id| self.reader.found.get(id))?;
         self.network(*self.reader.cgroups.processes(cgroup).first()?)
@@ -323,7 +323,7 @@ impl Taking<'_> {
         }
     }
 
-    /// As the root cgroup has it, of which version 2 tells less than `/proc` does.
+    /// Figures in place of the root cgroup's, because version 2 has fewer for it than `/proc`.
     fn machine(&self) -> Used {
         let proc = &self.reader.proc;
         let machine = node::read(proc);
@@ -381,7 +381,7 @@ impl Taking<'_> {
     }
 }
 
-/// Of a pod without a cgroup of its own: what its containers use together.
+/// Usage of a pod without a cgroup of its own: the sum over its containers.
 fn sum<'a>(all: impl Iterator<Item = &'a Used>, now: Timestamp) -> Used {
     fn add(a: Option<u64>, b: Option<u64>) -> Option<u64> {
         a.zip(b).map(|(a, b)| a.saturating_add(b)).or(a).or(b)

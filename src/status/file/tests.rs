@@ -68,7 +68,7 @@ fn what_is_written_is_read_again() {
     assert_eq!((file.pods.len(), status.pods.len()), (2, 2));
     assert_eq!(file.problems, snapshot().problems);
     assert_eq!(file.pods[0].metadata.deletion_timestamp, None);
-    // As in the API: the end of the grace period.
+    // As in the API, the time is the end of the grace period.
     let end = SINCE.checked_add(SignedDuration::from_secs(30)).unwrap();
     assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(end)));
     assert_eq!(file.pods[1].metadata.deletion_grace_period_seconds, Some(30));

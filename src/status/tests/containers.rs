@@ -115,7 +115,7 @@ fn container_status_table() {
     );
 }
 
-/// `docker rm -f`, for each subset of the death and the removal that was observed.
+/// `docker rm -f`, with each subset of the death and the removal observed.
 #[test]
 fn a_container_that_was_removed_by_force_counts_one_restart_whatever_was_seen_of_it() {
     let always = app("Always");
@@ -153,7 +153,7 @@ fn a_container_that_was_removed_by_force_counts_one_restart_whatever_was_seen_of
     check(&[dead, "app#1 exited 9, waits", "app#1 removing, waits", "gone running, waits"], 2);
     check(&[dead, "app#1 exited 9, waits", "app#1 removing, waits", removing, "gone running"], 2);
     check(&[running, "app#1 removing, waits", "gone running, waits", "gone running"], 2);
-    // Its number is free: it never ran.
+    // The attempt's number is free: it never ran.
     check(&["app#1 created", "app#1 removing", "gone running"], 1);
 }
 
@@ -302,7 +302,7 @@ fn volume_mounts_table() {
         ]);
         assert_eq!(case.container("app")["volumeMounts"], expected);
         assert_eq!(case.container("none")["volumeMounts"], Value::Null);
-        // Another engine changes nothing for containers that it did not make.
+        // Another engine does not change containers that it did not make.
         let old = case.status();
         let mut later = case.after(old);
         later.recursive = !recursive;

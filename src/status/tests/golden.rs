@@ -1,5 +1,5 @@
 //! Golden files of `tests/golden/plan/`: `NAME.yaml` has the wanted pod and the observations, `NAME.json` the
-//! plan and the status. `UPDATE=1` rewrites the answers.
+//! plan and the status. `UPDATE=1` rewrites the results.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason};
 
-/// Answers a scenario. Its keys: `spec`; `observed` and `before` (the observation and the earlier ones, in
-/// the words of `plan::testing`); `probes`; `waiting` (name -> [reason, message]); `terminal`; `source` (file
-/// unless given); `deleted`.
+/// Computes the result of a scenario. Its keys: `spec`; `observed` and `before` (the observation and the
+/// earlier ones, in the words of `plan::testing`); `probes`; `waiting` (name -> [reason, message]);
+/// `terminal`; `source` (file unless given); `deleted`.
 fn answer(scenario: &Value) -> Value {
     let text = |key: &str| scenario[key].as_str().unwrap_or_default();
     let flag = |key: &str| scenario[key].as_bool().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The cases of the kubelet's own tables (`kubelet_pods_test.go`, `generate_test.go`,
-//! `prober_manager_test.go`), in podkeeper's words. A container that waits after it ended is one that was
-//! made anew.
+//! `prober_manager_test.go`), in podkeeper's words. A container that waits after its end was created
+//! again.
 
 use super::conditions::words;
 use super::*;
@@ -26,7 +26,7 @@ fn phases(pod: &DesiredPod, rows: &[(&str, &str)]) {
     }
 }
 
-/// A pod that the API deleted, and whose containers no longer run.
+/// The phase of a pod that the API has deleted and whose containers no longer run.
 fn finalised(policy: &str, init: &str, seen: &str) -> String {
     let pod = DesiredPod { source: Source::Api, ..of(policy, init) };
     Case { terminal: true, ..case(&pod, &format!("{UP}{seen}")) }.phase()

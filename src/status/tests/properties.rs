@@ -27,7 +27,7 @@ proptest! {
             let status = of(&seen, old.as_ref());
             seen.all.reverse();
             prop_assert_eq!(&of(&seen, old.as_ref()), &status, "order of what was seen");
-            // The first computation takes an end over from the old status, the next one finds it there.
+            // The first computation takes an end from the old status, the next one finds it there.
             let settled = of(&seen, Some(&status));
             prop_assert_eq!(&of(&seen, Some(&settled)), &settled, "looking again changes nothing");
             prop_assert_eq!(&settled.phase, &status.phase);

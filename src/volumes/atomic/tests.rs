@@ -63,7 +63,7 @@ fn versions_follow_one_another() {
     assert_eq!(fs::read_link(path.join("d")).unwrap(), Path::new("..data/d"));
     assert_eq!(fs::metadata(path.join("..data/d")).unwrap().mode() & 0o7777, 0o755);
     assert!(is_written(&fd).unwrap());
-    // The same again writes no file, and repairs links.
+    // The same files again cause no write, and repair links.
     fs::remove_file(path.join("a")).unwrap();
     fs::remove_file(path.join("d")).unwrap();
     symlink("/etc", path.join("d")).unwrap();
@@ -99,7 +99,7 @@ fn what_a_death_left_is_cleared_and_what_is_not_ours_stays() {
         ["..2027_01_15_08_00_00.000000001"],
         "a name that was taken is not used twice"
     );
-    // Without its version, or with a wrong target, everything is made anew.
+    // Without its version, or with a wrong target, everything is made again.
     fs::remove_dir_all(path.join("..2027_01_15_08_00_00.000000001")).unwrap();
     assert!(!is_written(&fd).unwrap());
     assert!(write(&fd, &files(&[("a", "2", 0o644)]), None, now(9)).unwrap());
@@ -143,7 +143,7 @@ fn a_reader_never_sees_two_versions_at_once() {
             while !over.load(Ordering::Relaxed) {
                 let version = fs::read_link(path.join("..data")).unwrap();
                 let read = |name: &str| fs::read_to_string(path.join(&version).join(name));
-                // Removed meanwhile: the next look sees the next version.
+                // If the version was removed meanwhile, the next look sees the next one.
                 if let (Ok(a), Ok(b)) = (read("a"), read("b")) {
                     assert_eq!(a, b);
                     whole += 1;

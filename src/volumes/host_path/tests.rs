@@ -72,7 +72,7 @@ fn no_link_leads_out_of_what_is_allowed() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// New directories and files are made inside, too.
+/// New directories and files are created inside, too.
 #[test]
 fn nothing_is_made_outside() {
     let base = ground("host-path-made");
@@ -108,7 +108,7 @@ fn a_link_gives_no_more_than_its_end() {
     let refused = open(&base, allowed, "read/w/out", "", true).unwrap_err();
     assert_eq!(refused, "hostPath BASE/read/w/out: a link leads to what is allowed read-only");
     assert_eq!(open(&base, allowed, "read/w/out", "", false), id(base.join("read/x")));
-    // An allowed path inside another one, to which pods may write, does not belong to the operator alone.
+    // An allowed path inside another one to which pods may write is not controlled by the operator alone.
     fs::remove_dir_all(base.join("pods/a")).unwrap();
     symlink("../secret", base.join("pods/a")).unwrap();
     let refused = open(&base, &["pods", "pods/a"], "pods/a", "", true).unwrap_err();

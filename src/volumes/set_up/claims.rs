@@ -1,6 +1,6 @@
 //! Claims: directories of this node, and volumes that a cluster's claims are bound to.
 //!
-//! Never here: whether a claim is bound.
+//! Never here: the decision whether a claim is bound.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -50,7 +50,7 @@ impl One<'_> {
         }
     }
 
-    /// The volume of a cluster's claim is mounted in the pod's directory; it stays what it was then.
+    /// Mounts the volume of a cluster's claim in the pod's directory; it stays as it was at that time.
     fn bound(
         &self,
         name: &str,
@@ -64,7 +64,7 @@ impl One<'_> {
         let place =
             layout::below(&root, &parts).ok_or_else(|| format!("{:?} is no name", self.volume.name))?;
         if is_mounted(&place)? {
-            // A daemon that died may have left this out.
+            // A killed daemon may have skipped this.
             mounts::make_slave(&place).map_err(cannot("cannot set apart", &place))?;
             self.node.docker_sees(&place)?;
         } else {
@@ -73,7 +73,7 @@ impl One<'_> {
             }
             self.mount(reached, read_only, &parts, &place)?;
         }
-        // As upstream the first pod of a volume gives it its group, and only a local one is given any.
+        // As upstream, the first pod of a volume sets its group, and only for a local volume.
         if !matches!(reached, Reached::Local { .. }) || read_only || self.group().is_none() {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl One<'_> {
         Ok(host_path::bind(self.node, &found, parts)?)
     }
 
-    /// Marks that this pod alone uses the claim.
+    /// Marks that only this pod uses the claim.
     fn take_alone(&self, name: &str) -> Result<(), Trouble> {
         let root = self.node.root()?;
         let (users, path) = self.pod_directory(&[layout::VOLUMES, layout::LOCAL])?;
@@ -132,7 +132,7 @@ impl One<'_> {
     }
 
     /// A claim is on this node's own disk. A link in the pod's directory, which is never followed, marks its
-    /// use. No pod begins with one that holds more than it may.
+    /// use. A pod does not start with a claim that exceeds its bounds.
     fn local_claim(
         &self,
         name: &str,
@@ -185,7 +185,7 @@ impl One<'_> {
     }
 }
 
-/// A local volume is a directory that is there.
+/// Checks that a local volume is an existing directory.
 fn is_directory(path: &str) -> Result<(), String> {
     match stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => Ok(()),
@@ -202,7 +202,7 @@ fn is_directory(path: &str) -> Result<(), String> {
 fn is_bound_elsewhere(place: &Path, root: &Path) -> io::Result<bool> {
     let own = stat(place)?;
     let table = mounts::table()?;
-    // A server that is gone would be waited for.
+    // Looking at a server that is gone would block.
     let mut others = mounts::below(&table, &root.join("pods")).into_iter().filter(|it| {
         it.at != place
             && !it.kind.starts_with("nfs")

@@ -1,4 +1,4 @@
-//! Volumes that cannot be set up, and work that is repeated; containers' views are tested on the real Docker.
+//! Volumes that cannot be set up, and repeated work; containers' views are tested on the real Docker.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -34,17 +34,17 @@ fn rig_in(base: &Path) -> Rig {
     rig_of(base, "p")
 }
 
-/// The worker of this pod.
+/// A worker of this pod.
 fn rig_of(base: &Path, name: &str) -> Rig {
     rig_with(base, name, Policies::default())
 }
 
-/// On a node with this policy.
+/// The same on a node with this policy.
 fn rig_with(base: &Path, name: &str, policies: Policies) -> Rig {
     rig_from(base, name, policies, &[Source::File, Source::Http])
 }
 
-/// With these sources.
+/// The same with these sources.
 fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> Rig {
     let policies = Arc::new(policies);
     let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
@@ -59,7 +59,7 @@ fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> 
 }
 
 impl Rig {
-    /// Sets up the volumes (YAML) of a pod; returns the failures, in words.
+    /// Sets up the volumes (YAML) of a pod; returns the failures as text.
     fn set_up(&self, uid: &str, volumes: &str, objects: &str) -> String {
         self.set_up_of(Source::File, uid, volumes, objects)
     }
@@ -69,7 +69,7 @@ impl Rig {
         self.set_up_with_notes(source, uid, volumes, objects).0
     }
 
-    /// What failed, and what is to be known besides.
+    /// The failures and the notes.
     fn set_up_with_notes(
         &self,
         source: Source,
@@ -212,7 +212,7 @@ fn claim(mode: &str) -> String {
     )
 }
 
-/// A pod of a source that is trusted with nothing filled the node's disk through a claim of 1 MiB.
+/// Regression: a pod of an untrusted source filled the node's disk through a claim of 1 MiB.
 #[test]
 fn no_pod_begins_with_a_claim_that_holds_more_than_its_size_where_sources_are_held_to_a_level() {
     let base = crate::base::testing::scratch("set-up-claim-size");
@@ -247,7 +247,7 @@ fn each_source_has_claims_of_its_own() {
     fs::write(rig.base.join("local-storage/default/p/data"), "file").unwrap();
     assert_eq!(rig.set_up_of(Source::Http, "b", CLAIM, &alone), "", "another claim, though of one name");
     assert_eq!(fs::read_dir(rig.base.join("local-storage/.http/default/p")).unwrap().count(), 0);
-    // Also when its pod is gone, and when the pod moves from one source to the other.
+    // The same when its pod is gone, and when the pod moves from one source to the other.
     rig.tear_down("a").unwrap();
     assert_eq!(rig.set_up("c", CLAIM, &alone), "");
     assert_eq!(rig.set_up_of(Source::Http, "c", CLAIM, &claim("ReadWriteOnce")), "");
@@ -401,14 +401,14 @@ fn an_empty_directory_is_set_up_once_and_one_in_memory_after_each_boot() {
     rig.end();
 }
 
-/// The sweep removes directories without a user, and spares those of workers.
+/// The sweep removes directories without a user, and keeps those of workers.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
 fn a_sweep_takes_down_what_nobody_wants() {
     let rig = rig("set-up-sweep");
     let volumes = "[{name: d, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]";
     assert_eq!(rig.set_up("a", volumes, ""), "");
-    // As an earlier daemon would have left it.
+    // A state that an earlier daemon would have left.
     let other = rig_in(&rig.base);
     for uid in ["b", "c"] {
         assert_eq!(other.set_up(uid, volumes, ""), "");

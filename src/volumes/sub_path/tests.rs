@@ -75,7 +75,7 @@ fn k56625_links_are_walked_and_lead_nowhere_else() {
         check(bad, None);
     }
     assert!(!base.join("outside/passwd").exists());
-    // Missing directories are made, inside.
+    // Missing directories are created inside the volume.
     resolve(&v, "new/er").unwrap();
     assert!(v.join("new/er").is_dir());
     resolve(&v, "dangling").unwrap();
@@ -83,7 +83,7 @@ fn k56625_links_are_walked_and_lead_nowhere_else() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// While another thread exchanges a directory for a link, no walk ends outside.
+/// While another thread replaces a directory by a link, no walk ends outside.
 #[test]
 fn k56625_a_race_is_lost_by_the_attacker() {
     let base = volume("sub-path-race");

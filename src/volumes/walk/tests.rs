@@ -39,7 +39,7 @@ fn a_tree_is_removed_and_links_are_not_followed() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Names of a million directories were remembered while they were removed.
+/// Regression: the names of a million directories were remembered while they were removed.
 #[test]
 fn few_names_are_remembered_of_very_many_directories() {
     let base = crate::base::testing::scratch("walk-wide");
@@ -54,7 +54,8 @@ fn few_names_are_remembered_of_very_many_directories() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// As many as a node has no memory for are refused, and none is forgotten that was left.
+/// If there are too many for the node's memory, the walk fails, and no directory that was left is
+/// forgotten.
 #[test]
 fn a_volume_of_too_many_directories_is_not_given_to_a_group() {
     let base = crate::base::testing::scratch("walk-names");
@@ -74,7 +75,7 @@ fn a_volume_of_too_many_directories_is_not_given_to_a_group() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Also when it is bound onto itself, with the same device.
+/// The same for a directory that is bound onto itself, with the same device.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
 fn a_mount_is_not_crossed() {
@@ -140,8 +141,8 @@ fn a_volume_is_given_to_a_group() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Another pod writes to the claim: existing files are given to the group, however many there are, and new
-/// ones must not keep the walk busy for ever.
+/// Another pod writes to the claim: existing files are given to the group, for any number, and new ones
+/// must not keep the walk busy for ever.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
 fn what_others_write_meanwhile_holds_up_nobody_for_ever() {

@@ -1,4 +1,4 @@
-//! What the workers that asked for an image are told.
+//! Answers to the workers that requested an image.
 //!
 //! Never here: waiting for a worker.
 
@@ -8,10 +8,11 @@ use std::time::Duration;
 use crate::machine::{PullOutcome, PullRequest, Pulled};
 use crate::worker::mailbox::Mailbox;
 
-/// Where an answer goes; the preparation of the sandbox image needs none. A worker that has ended reads none.
+/// Where an answer goes; the preparation of the sandbox image needs none. A worker that has ended reads no
+/// answer.
 pub(super) type Answer = Option<Weak<Mailbox>>;
 
-/// With how long the pull took, and the image's bytes.
+/// Sends the answer, with the duration of the pull and the image's size in bytes.
 pub(super) fn reply(
     request: &PullRequest,
     answer: &Answer,
@@ -24,7 +25,7 @@ pub(super) fn reply(
     }
 }
 
-/// A worker still holds this mailbox, and will read the answer.
+/// Whether a worker still holds this mailbox, and will read the answer.
 pub(super) fn is_read(answer: &Answer) -> bool {
     answer.as_ref().is_none_or(|mailbox| mailbox.strong_count() > 0)
 }

@@ -1,6 +1,6 @@
 //! Images of containers that are added to pods.
 //!
-//! Never here: a pull that goes on when its pod has gone, or that hardly moves: others wait for its place.
+//! Never here: a pull that continues when its pod is gone, or with almost no progress: others wait for its place.
 
 use super::stop::{News, Stop};
 use super::{PullPolicy, Pulls};
@@ -8,13 +8,13 @@ use crate::machine::PullRequest;
 use crate::pod::Source;
 
 impl Pulls {
-    /// Brings an image for a container that is added to a pod, and returns when it is here: at the node's rate, with its
-    /// credentials, and by the record of whose images are whose; `is_here` as Docker tells. Not in the queue: who calls
-    /// bounds how many are brought at once, so that one that hardly moves is given up. `is_wanted` is asked now and then
-    /// whether to go on.
+    /// Brings an image for a container that is added to a pod, and returns when it is on the node. Uses the node's rate
+    /// and credentials, and the record of which secrets brought which image; `is_here` is Docker's answer. Does not use
+    /// the queue: the caller bounds how many run at a time, so a pull with almost no progress is given up. `is_wanted`
+    /// is called regularly, and ends the pull when it returns false.
     ///
     /// # Errors
-    /// Why it cannot be had; for a user.
+    /// Why the image is not available; as a text for the user.
     pub fn bring(
         &self,
         image: &str,

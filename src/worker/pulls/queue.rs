@@ -1,9 +1,9 @@
-//! Which pods wait for which image, and which pull is next. Pure.
+//! The pods that wait for each image, and the next pull. Pure.
 //!
-//! Requests that mean the same image with the same credentials are one pull, whose end all of them are
-//! told. Loading the built-in sandbox image waits for no registry. A check for a newer version of
-//! an image that is here runs besides the pulls, so that no pod waits for those of others. Each source has its own
-//! places: a registry that one of them names keeps no pod of another source waiting.
+//! Requests for the same image with the same credentials are one pull, and all of them get its result. Loading the
+//! built-in sandbox image does not wait for a registry. Checks for a newer version of a local image run in addition to
+//! the pulls, so that such a pod does not wait for other pods' pulls. Each source has its own places: a slow registry
+//! of one source does not delay pods of another source.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::stop::Stop;
 /// Requests with equal keys are one pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
-    /// In full.
+    /// The full name.
     image: String,
     builtin: bool,
     credentials: Vec<Arc<DockerConfig>>,
@@ -38,30 +38,30 @@ impl Key {
 pub(super) struct Job {
     /// For [`Queue::done`].
     pub(super) key: Key,
-    /// One of the requests for it.
+    /// One of the requests for this pull.
     pub(super) request: PullRequest,
-    /// It was begun before its turn, for its image may be here: see [`Queue::defer`].
+    /// It began before its turn, because its image may be on the node: see [`Queue::defer`].
     pub(super) check: bool,
-    /// Ends it.
+    /// Ends the pull.
     pub(super) stop: Option<Arc<Stop>>,
 }
 
 #[derive(Debug)]
 struct Group<A> {
     key: Key,
-    /// Its image may be here, and some of the pods that ask may use it.
+    /// The image may be on the node, and some of the requesting pods may use it.
     check: bool,
     asks: Vec<(PullRequest, A)>,
-    /// Whose place it has, while it runs.
+    /// The source whose place it has, while it runs.
     holder: Option<Source>,
-    /// Ends it, while it runs; none where the system had no descriptor left.
+    /// Ends the pull, while it runs; `None` if the system had no descriptor left.
     stop: Option<Arc<Stop>>,
-    /// Since when it runs without a byte of a layer.
+    /// Since when it runs without receiving a byte of a layer.
     bare: Option<Mono>,
 }
 
 impl<A> Group<A> {
-    /// Docker has given it no place among its downloads for so long that others may have all of them.
+    /// Whether Docker has not started its downloads for so long that other pulls may occupy all of them.
     fn is_starved(&self, now: Mono) -> bool {
         self.bare.is_some_and(|since| now.since(since) >= limits::PULL_STARVED)
     }
@@ -81,23 +81,23 @@ impl<A> Group<A> {
     }
 }
 
-/// See the module. `A` is where an answer goes.
+/// See the module. `A` is the destination of an answer.
 #[derive(Debug)]
 pub(super) struct Queue<A> {
     waiting: VecDeque<Group<A>>,
     running: Vec<Group<A>>,
     at_once: usize,
-    /// Sources that stand behind others.
+    /// Sources whose pods are evicted first; their pulls are stopped in favor of others'.
     behind: BTreeSet<Source>,
 }
 
 impl<A> Queue<A> {
-    /// At most so many pulls of one source run at once.
+    /// A queue with at most this many pulls of one source at a time.
     pub(super) fn new(at_once: usize, behind: BTreeSet<Source>) -> Queue<A> {
         Queue { waiting: VecDeque::new(), running: Vec::new(), at_once: at_once.max(1), behind }
     }
 
-    /// Takes a request.
+    /// Adds a request.
     ///
     /// # Errors
     /// Too many of its source wait already; both are given back.
@@ -118,7 +118,7 @@ impl<A> Queue<A> {
         Ok(())
     }
 
-    /// The next pull to begin, if one may. Requests whose asker is not `alive` any more are dropped.
+    /// The next pull to begin, if one may begin. Requests whose sender is not `alive` any more are dropped.
     pub(super) fn next(&mut self, alive: impl Fn(&A) -> bool) -> Option<Job> {
         for group in &mut self.waiting {
             group.asks.retain(|(_, answer)| alive(answer));
@@ -139,7 +139,7 @@ impl<A> Queue<A> {
         job
     }
 
-    /// Sources with a place for a pull, or for a check.
+    /// Sources with a free place for a pull, or for a check.
     fn free(&self, check: bool) -> Vec<Source> {
         let most = if check { limits::REGISTRY_CHECKS } else { self.at_once };
         let running = |source| {
@@ -151,12 +151,12 @@ impl<A> Queue<A> {
         Source::ALL.into_iter().filter(|source| running(*source) < most).collect()
     }
 
-    /// A pull begins to ask its registry.
+    /// The pull has asked its registry.
     pub(super) fn begins(&mut self, key: &Key, now: Mono) {
         self.group(key).into_iter().for_each(|group| group.bare = Some(now));
     }
 
-    /// The first of its layers comes, or is here.
+    /// The first layer is being downloaded, or exists.
     pub(super) fn moves(&mut self, key: &Key) {
         self.group(key).into_iter().for_each(|group| group.bare = None);
     }
@@ -165,8 +165,8 @@ impl<A> Queue<A> {
         self.running.iter_mut().find(|group| group.key == *key)
     }
 
-    /// Whether another pull waits for the place that this one has: here, or among the downloads of Docker, which carries
-    /// out three at once for all sources together (`max-concurrent-downloads`).
+    /// Whether another pull waits for this one's place: in this queue, or among Docker's downloads, of which it runs
+    /// three at a time for all sources together (`max-concurrent-downloads`).
     pub(super) fn is_in_the_way(&self, key: &Key, now: Mono) -> bool {
         let Some(group) = self.running.iter().find(|group| group.key == *key) else { return false };
         let holder = group.holder.as_slice();
@@ -174,20 +174,20 @@ impl<A> Queue<A> {
             || self.running.iter().any(|other| other.key != *key && other.is_starved(now))
     }
 
-    /// Whether pulls of this source give way to those of others.
+    /// Whether pulls of this source are stopped in favor of others'.
     pub(super) fn is_behind(&self, source: Source) -> bool {
         self.behind.contains(&source)
     }
 
-    /// Whether this pull is of a source behind others, and Docker has no download left for one of those: however fast it
-    /// is, it gives way.
+    /// Whether this pull's source is behind others, and Docker has no download left for another source: then the pull
+    /// is stopped, even if it is fast.
     pub(super) fn gives_way(&self, key: &Key, now: Mono) -> bool {
         let is_behind = |group: &Group<A>| group.holder.is_some_and(|source| self.is_behind(source));
         self.running.iter().any(|group| group.key == *key && is_behind(group))
             && self.running.iter().any(|other| !is_behind(other) && other.is_starved(now))
     }
 
-    /// Drops requests whose asker is not `alive` any more, and ends pulls that nobody waits for.
+    /// Drops requests whose sender is not `alive` any more, and ends pulls that no pod waits for.
     pub(super) fn drop_unwanted(&mut self, alive: impl Fn(&A) -> bool) {
         for group in self.waiting.iter_mut().chain(&mut self.running) {
             group.asks.retain(|(_, answer)| alive(answer));
@@ -200,7 +200,7 @@ impl<A> Queue<A> {
         }
     }
 
-    /// The image of a check is not here: it has to be pulled, and waits for its turn before all others.
+    /// The image of a check is not on the node: it has to be pulled, and gets the first place in the queue.
     pub(super) fn defer(&mut self, key: &Key) {
         if let Some(at) = self.running.iter().position(|group| group.key == *key) {
             let group = self.running.swap_remove(at);
@@ -208,12 +208,12 @@ impl<A> Queue<A> {
         }
     }
 
-    /// The askers of a pull that runs.
+    /// The requests for a running pull.
     pub(super) fn askers(&self, key: &Key) -> impl Iterator<Item = &(PullRequest, A)> {
         self.running.iter().filter(move |group| group.key == *key).flat_map(|group| &group.asks)
     }
 
-    /// Ends a pull. Returns its askers.
+    /// Ends a pull. Returns its requests.
     pub(super) fn done(&mut self, key: &Key) -> Vec<(PullRequest, A)> {
         match self.running.iter().position(|group| group.key == *key) {
             Some(at) => self.running.swap_remove(at).asks,
@@ -257,7 +257,7 @@ mod tests {
         }
         let first = next(&mut queue).unwrap();
         assert!(next(&mut queue).is_none());
-        // One more for the image that is being pulled.
+        // One more request for the image that is being pulled.
         queue.add(request("docker.io/library/a:1"), 7).unwrap();
         assert_eq!(queue.askers(&first.key).count(), 3);
         assert_eq!(askers(queue.done(&first.key)), [0, 2, 7]);
@@ -292,7 +292,7 @@ mod tests {
         assert!(next(&mut queue).is_none());
     }
 
-    /// Pods whose image is here do not wait for the pulls of others.
+    /// Pods whose image is on the node do not wait for the pulls of others.
     #[test]
     fn what_may_be_here_is_asked_for_besides_the_pulls() {
         let lenient = |image: &str| PullRequest { local_copy_will_do: true, ..request(image) };
@@ -305,7 +305,7 @@ mod tests {
         let begun: Vec<Job> = std::iter::from_fn(|| next(&mut queue)).collect();
         assert_eq!(begun.len(), 1 + limits::REGISTRY_CHECKS);
         assert!(!begun[0].check && begun[1..].iter().all(|job| job.check));
-        // One of them is not here: it is pulled in turn, and its place is free.
+        // One of the images is missing: it is pulled in turn, and its place is free.
         queue.defer(&begun[1].key);
         assert_eq!(next(&mut queue).unwrap().request.image, "here:4");
         assert!(next(&mut queue).is_none());
@@ -357,14 +357,14 @@ mod tests {
         queue.add(of(Source::Api, "late:1"), 2).unwrap();
         assert!(queue.is_in_the_way(&drip.key, at(0)) && !queue.is_in_the_way(&inno.key, at(0)));
         assert!(next(&mut queue).is_none());
-        // Whoever has a place begins it.
+        // The source with a free place begins it.
         queue.add(of(Source::Http, "late:1"), 3).unwrap();
         let late = next(&mut queue).unwrap();
         assert_eq!(askers(queue.done(&late.key)), [2, 3]);
         assert!(!queue.is_in_the_way(&drip.key, at(0)));
     }
 
-    /// Docker's three downloads were those of one pull that dripped, and the pull of another source failed.
+    /// Regression: one very slow pull had all three of Docker's downloads, and the pull of another source failed.
     #[test]
     fn a_pull_to_which_docker_gives_no_download_waits_for_the_place_of_the_others() {
         let mut queue = Queue::new(1, BTreeSet::new());

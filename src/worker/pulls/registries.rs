@@ -1,7 +1,7 @@
-//! Which registries do not answer. Pure.
+//! Registries that do not answer. Pure.
 //!
-//! Where a copy of an image is here and will do, a registry that has just been silent is not waited for
-//! again: the pods of a node that boots without its registry would wait for it one after the other.
+//! If a local copy of an image may be used, a registry that was silent recently is not asked again:
+//! otherwise the pods of a node that boots without its registry would wait for it one after the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::base::clock::Mono;
 use crate::base::limits;
 
-/// What is remembered of registries.
+/// State of registries.
 #[derive(Debug)]
 pub(super) struct Registries {
     /// By name with port.
     silent: BTreeMap<String, Silence>,
-    /// One that says nothing for so long is silent.
+    /// A registry without an answer for this long counts as silent.
     pub(super) slow: Duration,
 }
 
@@ -31,18 +31,18 @@ struct Silence {
 }
 
 impl Registries {
-    /// It has been silent lately.
+    /// Whether it has been silent recently.
     pub(super) fn is_silent(&self, registry: &str, now: Mono) -> bool {
         self.silent.get(registry).is_some_and(|silence| now < silence.until)
     }
 
-    /// It was asked, and `took` so long to say nothing.
+    /// Notes that it was asked, and gave no answer within `took`.
     pub(super) fn silent(&mut self, registry: &str, took: Duration, now: Mono) {
         if took < self.slow {
             return;
         }
         let before = self.silent.get(registry).copied();
-        // Several that were asked at once are one silence.
+        // Requests that failed at the same time count once.
         if before.is_some_and(|silence| now < silence.until) {
             return;
         }
@@ -56,12 +56,12 @@ impl Registries {
         }
     }
 
-    /// It has answered.
+    /// Notes an answer.
     pub(super) fn answered(&mut self, registry: &str) {
         self.silent.remove(registry);
     }
 
-    /// All are asked again.
+    /// Forgets all silences.
     pub(super) fn forget(&mut self) {
         self.silent.clear();
     }

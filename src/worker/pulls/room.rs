@@ -1,6 +1,6 @@
-//! Room for one more image in the record of whose secrets brought which.
+//! Room for one more image in the record of which secrets brought which image.
 //!
-//! Never here: what may be forgotten; an image that is here stays recorded.
+//! Never here: forgetting an image that is on the node.
 
 use super::Shared;
 use crate::base::order;
@@ -9,7 +9,7 @@ use crate::machine::PullRequest;
 use crate::runtime::{Call, Reply};
 
 impl Shared {
-    /// A pull of this image with secrets can be noted; images that are gone make room.
+    /// Whether a pull of this image with secrets can be recorded; images that are gone make room.
     pub(super) fn has_room(&self, request: &PullRequest) -> bool {
         let (image, behind) = (&request.image, self.queue().is_behind(request.source));
         if !self.grants.has_room(image, behind)

@@ -1,7 +1,6 @@
-//! Why one pull is not worth its place any more, and its end before its time: Docker gives a pull up when its connection
-//! closes.
+//! When a pull should lose its place, and how it is stopped: Docker stops a pull when its connection closes.
 //!
-//! Never here: a pull that is given up because it is slow while nobody waits for its place.
+//! Never here: stopping a slow pull while no other waits for its place.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +13,7 @@ use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::runtime::progress::{Moment, bytes};
 
-/// Ends one pull.
+/// Stops one pull.
 #[derive(Debug)]
 pub(super) struct Stop {
     why: OnceLock<String>,
@@ -23,48 +22,49 @@ pub(super) struct Stop {
 
 impl Stop {
     /// # Errors
-    /// No file descriptor is left.
+    /// The system has no file descriptor left.
     pub(super) fn new() -> io::Result<Stop> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Stop { why: OnceLock::new(), wake })
     }
 
-    /// Has the pull end; of several reasons the first counts.
+    /// Stops the pull; the first reason is kept.
     pub(super) fn give_up(&self, why: String) {
         if self.why.set(why).is_ok() {
             _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
     }
 
-    /// Why it was ended.
+    /// Why it was stopped.
     pub(super) fn why(&self) -> Option<&str> {
         self.why.get().map(String::as_str)
     }
 }
 
 impl AsFd for Stop {
-    /// Readable when the pull is to end.
+    /// Readable when the pull has to stop.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 }
 
-/// What is heard of a pull.
+/// News about a pull.
 pub(super) enum News<'a> {
-    /// A message of Docker.
+    /// Docker has sent a message.
     Heard,
-    /// One of its layers is here, or comes.
+    /// A layer exists, or is being downloaded.
     Moves,
-    /// How far it is, now and then.
+    /// Progress as text, from time to time.
     Progress(&'a str),
-    /// It hardly moves, and why that is said.
+    /// It makes almost no progress, with the message.
     Slow(&'a str),
 }
 
-/// Whether a pull moves on. A registry that sends a little now and then keeps it from being silent.
+/// Whether a pull makes progress. A registry that sends a little from time to time does not count as silent, so the
+/// amount is measured.
 #[derive(Debug)]
 pub(super) struct Speed {
-    /// In this time it has to bring [`limits::PULL_LEAST`].
+    /// The time in which it has to receive [`limits::PULL_LEAST`].
     within: Duration,
     since: Mono,
     from: u64,
@@ -75,10 +75,10 @@ impl Speed {
         Speed { within, since: now, from: 0 }
     }
 
-    /// Why it is too slow, if it is. What Docker unpacks is not the registry's to send.
+    /// The reason if it is too slow. Unpacking by Docker does not count against the registry.
     pub(super) fn complaint(&mut self, moment: &Moment, now: Mono) -> Option<String> {
         let is_unpacked = moment.layers > 0 && moment.exact && moment.done >= moment.total;
-        // Docker begins anew with a layer that broke off.
+        // Docker restarts a layer whose download broke off.
         self.from = self.from.min(moment.done);
         if is_unpacked || moment.done.saturating_sub(self.from) >= limits::PULL_LEAST {
             (self.since, self.from) = (now, moment.done);
@@ -113,7 +113,7 @@ mod tests {
             why,
             "given up: the registry has sent 1.1 KiB in 60 s, less than 64.0 KiB, and others wait for its place"
         );
-        // Slow, but not too slow; a layer that begins anew; and one that is only unpacked.
+        // A slow pull that is fast enough; a layer that restarts; and one that is only unpacked.
         let mut speed = Speed::new(Duration::from_secs(60), at(0));
         for minute in 1..10 {
             let done = limits::PULL_LEAST * minute;

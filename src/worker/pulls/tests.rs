@@ -10,7 +10,7 @@ use crate::image::failure::is_answer;
 use crate::runtime::fake::{Fake, Pull};
 use crate::runtime::{DockerError, Refusal, RefusalKind};
 
-/// A clock that counts how often the engine looked at it: once for each call and pull that begins.
+/// A clock that counts how often the engine reads it: once for each call and pull that begins.
 struct Counting(System, AtomicU32);
 
 impl Clock for Counting {
@@ -62,13 +62,13 @@ impl Rig {
         self.clock.1.load(Ordering::SeqCst)
     }
 
-    /// Asks for an image whose pull takes a while, and returns when it has begun.
+    /// Requests an image whose pull takes a while, and returns when it has begun.
     fn occupy(&self, image: &str, takes: Duration) -> Arc<Mailbox> {
         self.fake.with(|state| state.script_pull(image, Pull::Takes(takes)));
         let before = self.looks();
         let mailbox = self.ask(image, false);
         until("the pull begins", || self.looks() > before);
-        // It has read the script by the time the engine is free again.
+        // The engine has read the script once it is free again.
         self.fake.with(|_| ());
         mailbox
     }
@@ -104,7 +104,7 @@ fn answer(mailbox: &Mailbox) -> PullOutcome {
 fn who_asks_while_it_is_pulled_gets_the_same_answer() {
     let rig = Rig::new();
     let first = rig.occupy("web:1", Duration::from_millis(300));
-    // From now on a pull of it would fail.
+    // From now on, a pull of it would fail.
     rig.fake.with(|state| state.script_pull("web:1", Pull::Fails("asked twice".into())));
     let others: Vec<_> = (0..5).map(|_| rig.ask("web:1", false)).collect();
     assert_eq!(answer(&first), PullOutcome::Done);
@@ -116,7 +116,7 @@ fn who_asks_while_it_is_pulled_gets_the_same_answer() {
     );
 }
 
-/// A pod that must have the registry's answer asks first; its failure does not hurt another pod that may use the
+/// A pod that needs the registry's answer asks first; its failure does not affect another pod that may use the
 /// local copy.
 #[test]
 fn who_may_use_the_local_copy_gets_it_whoever_else_asks() {
@@ -203,7 +203,7 @@ fn k11340_the_sandbox_image_comes_out_of_the_binary() {
     );
 }
 
-/// Only a refusal by the registry itself is one (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
+/// Only a refusal by the registry itself counts as an answer (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
 #[test]
 fn k4441_what_is_an_answer_of_the_registry() {
     let check = |status: u16, kind: RefusalKind, message: &str, expected: bool| {
@@ -265,7 +265,7 @@ fn several_at_once_are_not_held_up_by_one() {
     assert!(slow.iter().all(|mailbox| mailbox.take().inbox.pulled.is_empty()));
 }
 
-/// A node that boots without its registry: its pods do not wait for it one after the other.
+/// A node boots without its registry: its pods do not wait for it one after the other.
 #[test]
 fn a_registry_that_does_not_answer_is_waited_for_once() {
     let rig = Rig::new();
@@ -281,7 +281,7 @@ fn a_registry_that_does_not_answer_is_waited_for_once() {
         }
         state.script_pull("r.example/gone:1", Pull::Takes(PATIENCE));
     });
-    // An image that is not here is pulled meanwhile, and holds up no pod.
+    // A missing image is pulled meanwhile, and delays no pod.
     let gone = rig.ask("r.example/gone:1", false);
     let begun = Instant::now();
     let all: Vec<_> = images.iter().map(|image| rig.ask(image, true)).collect();
@@ -292,13 +292,13 @@ fn a_registry_that_does_not_answer_is_waited_for_once() {
     let PullOutcome::LocalCopy(why) = answer(&rig.ask(&images[0], true)) else { panic!() };
     assert_eq!(why, "registry r.example has not answered lately and is not asked again so soon");
     assert!(matches!(answer(&gone), PullOutcome::Failed(_)));
-    // The registry is there again, and the operator says so with SIGHUP.
+    // The registry works again, and the operator sends SIGHUP.
     rig.fake.with(|state| state.script_pull(&images[0], Pull::Takes(Duration::ZERO)));
     rig.pulls.ask_all_again();
     assert_eq!(answer(&rig.ask(&images[0], true)), PullOutcome::Done);
 }
 
-/// An image that policy Always asks for the first time is pulled in its turn.
+/// A missing image with policy Always is pulled in its turn.
 #[test]
 fn an_image_that_is_not_here_is_pulled_in_turn() {
     let rig = Rig::new();
@@ -308,7 +308,7 @@ fn an_image_that_is_not_here_is_pulled_in_turn() {
     assert_eq!(answer(&lenient), PullOutcome::Done);
 }
 
-/// The kubelet's words, and no registry was asked.
+/// The kubelet's words, without a request to a registry.
 #[test]
 fn more_pulls_than_the_rate_lets_fail_at_once() {
     let rig = Rig::new();
@@ -319,7 +319,7 @@ fn more_pulls_than_the_rate_lets_fail_at_once() {
     assert_eq!(answers[3], PullOutcome::Failed("pull QPS exceeded".into()));
 }
 
-/// A pod that is gone by then is not pulled for.
+/// No image is pulled for a pod that is gone by then.
 #[test]
 fn nobody_is_left_to_pull_for() {
     let rig = Rig::new();
@@ -331,7 +331,7 @@ fn nobody_is_left_to_pull_for() {
     assert!(rig.fake.perform(&Call::ImageInspect { image: "gone:1".into() }).is_err());
 }
 
-/// Two hundred pods of one image are one pull, and all are told.
+/// Two hundred pods of one image cause one pull, and all get the answer.
 #[test]
 fn two_hundred_pods_of_one_image() {
     let rig = Rig::new();
@@ -343,9 +343,8 @@ fn two_hundred_pods_of_one_image() {
     }
 }
 
-/// More images that are here than `--registry-burst`, looked at in one moment, as when a node boots: each look has
-/// its turn, and where there is none the copy that is here will do. An image that is not here fails as the
-/// kubelet's does.
+/// More local images than `--registry-burst` are checked at the same moment, as when a node boots: each check
+/// waits for its turn, and after a time-out the local copy is used. A missing image fails as with the kubelet.
 #[test]
 fn no_pod_whose_image_is_here_fails_for_the_rate() {
     let rig = Rig::new();
@@ -370,7 +369,7 @@ fn no_pod_whose_image_is_here_fails_for_the_rate() {
     }
 }
 
-/// No pod gets an image that may be another's. An image that came from no registry came without a secret.
+/// No pod gets an image that may belong to another. An image without a registry came without a secret.
 #[test]
 fn what_was_loaded_is_everybodys_though_the_record_is_damaged_and_nobody_may_pull() {
     let rig = Rig::new();

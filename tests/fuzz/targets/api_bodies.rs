@@ -1,5 +1,5 @@
-//! What clients of the node's own API send: patches of every kind on a pod, applies, sizes and added containers, selectors,
-//! and objects as JSON, YAML and protobuf. The first byte chooses.
+//! Requests to the node's own API: patches of every kind on a pod, applies, sizes and added containers, selectors, and
+//! objects as JSON, YAML and protobuf. The first byte chooses the kind.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -53,7 +53,7 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = (added::news(&pod(), &patched), resized(&pod(), &patched));
         return;
     }
-    // As an object: what is known of it, and who owns what after two managers have applied it.
+    // As an object: its known fields, and their owners after two managers have applied it.
     let Some(kind) = kind_of(Resource::Pods) else { return };
     let Ok((known, _)) = typed(kind, &body) else { return };
     if known.pointer("/metadata/managedFields").is_some() {

@@ -1,5 +1,5 @@
-//! What comes with joining a cluster: a kubeconfig, what a cluster publishes of itself, certificates and the verdicts on
-//! requests for them, and the events of a watch, which the network splits as it likes.
+//! Input from a cluster: a kubeconfig, a cluster's published data, certificates and the results of requests for them,
+//! and the events of a watch, split at random like on a network.
 #![no_main]
 
 use std::path::Path;

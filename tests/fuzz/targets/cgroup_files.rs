@@ -1,5 +1,5 @@
-//! Files of cgroups, of both versions: whatever stands in them, figures are read or are none, and never more is in the
-//! working set than is used. The first byte chooses the version; what follows are the files, with a byte 0xff between.
+//! Files of cgroups, of both versions: for any content, figures are read or absent, and the working set is never
+//! larger than the usage. The first byte chooses the version; the files follow, separated by a byte 0xff.
 #![no_main]
 
 use std::fs;

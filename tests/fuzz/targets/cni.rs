@@ -1,5 +1,5 @@
-//! Network plugins: whatever a configuration, a plugin or a record on the disk says is read as what it is, or refused
-//! with a reason.
+//! CNI plugins: any text of a configuration, a plugin or a record on the disk is read correctly, or refused with a
+//! reason.
 #![no_main]
 
 use std::net::IpAddr;

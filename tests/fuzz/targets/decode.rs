@@ -1,5 +1,5 @@
-//! Manifests: whatever stands in a file or an answer is decoded or refused, never a panic; and what is
-//! accepted is accepted again with the same identity (invariant 5).
+//! Manifests: any content of a file or an answer is decoded or refused, without a panic; and accepted
+//! content is accepted again with the same identity (invariant 5).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! What is remembered of images: entries of a file whose checksum is right, and whatever else they say. What is read
-//! can be written and is read again as it was; uptimes of another boot begin anew.
+//! Records of images: entries of a file with a correct checksum and any other content. Records can be written and
+//! read back unchanged; uptimes of another boot begin again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Records of the kernel's log: programs choose their names, and anybody may write there. A kill is the kernel's own
-//! record only, and names a container by a whole id or not at all.
+//! Records of the kernel's log: programs choose their names, and any program may write there. Only the kernel's own
+//! record is a kill, and it names a container by its whole id or not at all.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Remembered contents of a source: bytes from a disk that is not trusted. Sealed contents are read
-//! back as it was, one changed bit is seen, and nothing else is read at all.
+//! Remembered content of a source: bytes from an untrusted disk. Sealed content is read back
+//! unchanged, one changed bit is noticed, and any other bytes are refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,10 +9,10 @@ use podkeeper::testing::source::last_good::{Key, parse};
 fuzz_target!(|bytes: &[u8]| {
     let key = Key::new(&[7; 32]).expect("a key");
     let [place, bit, rest @ ..] = bytes else { return };
-    // As a file: the seal refuses what the fuzzer makes up.
+    // As a file: the seal refuses the fuzzer's bytes.
     let name = key.name("/m/a.yaml", 1);
     assert!(key.open(Source::File, &name, rest).is_err());
-    // Behind the seal.
+    // Inside the seal.
     let Some(content) = parse(rest) else { return };
     let (name, file) = key.seal(Source::Http, &content, [3; 12]).expect("it can be sealed");
     assert_eq!(key.open(Source::Http, &name, &file).as_ref(), Ok(&content));

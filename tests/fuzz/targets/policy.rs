@@ -1,5 +1,5 @@
-//! The policy: any pod that can be decoded at all is judged at every level and version, and a refusal
-//! always says why. The first two bytes choose level and version.
+//! The policy: any pod that can be decoded is checked at every level and version, and a refusal
+//! always has a reason. The first two bytes choose level and version.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Selectors of labels and fields, as a command line or a client of the node's API gives them.
+//! Selectors of labels and fields, from a command line or a client of the node's API.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let labels = BTreeMap::from([("app".to_owned(), "web".to_owned()), ("n".to_owned(), "5".to_owned())]);
     if let Ok(selector) = LabelSelector::parse(text) {
         let _ = (selector.matches(Some(&labels)), selector.matches(None));
-        // What is required of several is required of each.
+        // With several conditions, each of them must hold.
         if let Ok(also) = LabelSelector::parse(&format!("{text},!app")) {
             assert!(!also.matches(Some(&labels)), "{text:?}");
         }

@@ -1,5 +1,5 @@
-//! Signatures and keys: whatever they are made of, nothing panics, and no content but the one that was
-//! signed passes. The first byte says what the rest is.
+//! Signatures and keys: for any bytes there is no panic, and only the signed content passes. The first
+//! byte chooses the meaning of the rest.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -17,20 +17,20 @@ fuzz_target!(|bytes: &[u8]| {
     match what % 4 {
         0 => {
             if let Ok(verifier) = std::str::from_utf8(rest).map_err(|_| String::new()).and_then(Verifier::parse) {
-                // A key that was made up has signed nothing, unless it is the one.
+                // A random key has signed nothing, unless it is the right key.
                 let good = verifier.verify(CONTENT, Some(SIGNATURE)).is_ok();
                 assert!(!good || verifier.verify(b"another", Some(SIGNATURE)).is_err());
             }
         }
         1 => {
-            // Whatever passes as a signature of this content is no signature of another one.
+            // Bytes that pass as a signature of this content are not a signature of another one.
             if VERIFIER.verify(CONTENT, Some(rest)).is_ok() {
                 assert!(VERIFIER.verify(b"another", Some(rest)).is_err());
             }
         }
         2 => assert_eq!(VERIFIER.verify(rest, Some(SIGNATURE)).is_ok(), rest == CONTENT),
         _ => {
-            // Content and signature, apart by a byte that stands in neither.
+            // Content and signature, separated by a byte that occurs in neither.
             let mut parts = rest.splitn(2, |b| *b == 0);
             let (Some(content), Some(signature)) = (parts.next(), parts.next()) else { return };
             if VERIFIER.verify(content, Some(signature)).is_ok() {

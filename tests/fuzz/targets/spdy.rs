@@ -1,4 +1,4 @@
-//! SPDY as a client of exec and port-forward sends it. The first byte chooses between both and how the bytes are cut.
+//! SPDY from a client of exec and port-forward. The first byte chooses the command and how the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

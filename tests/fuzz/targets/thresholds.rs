@@ -1,5 +1,5 @@
-//! Flags of eviction: whatever is written, it is understood or refused with a reason, and no threshold is more than all
-//! there is unless it is written in units.
+//! Flags of eviction: any text is parsed or refused with a reason, and no threshold is more than the capacity unless it
+//! is given in units.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

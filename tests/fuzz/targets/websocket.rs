@@ -1,4 +1,4 @@
-//! WebSocket as a client of exec and port-forward sends it. The first byte chooses the protocol and how the bytes are cut.
+//! WebSocket from a client of exec and port-forward. The first byte chooses the protocol and how the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

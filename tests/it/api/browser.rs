@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// A browser with one tab. Dropping it ends it.
+/// A browser with one tab. Dropping it ends the process.
 pub struct Browser {
     child: Child,
     to: File,
     from: BufReader<File>,
     number: u64,
     session: Option<String>,
-    /// What the page complained about: errors, and what its policy refused.
+    /// Complaints of the page: errors, and everything that its policy refused.
     pub complaints: Vec<String>,
 }
 
-/// Chromium, where the machine has one; the run says at its end when it has none.
+/// Chromium, where the machine has one; where it has none, the test run reports that at its end.
 pub fn program() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let found =
@@ -35,14 +35,15 @@ pub fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts it, with its files below this directory.
+    /// Starts the browser, with its files below this directory.
     pub fn start(program: &Path, directory: &Path) -> Browser {
         let (to, from) = (directory.join("to"), directory.join("from"));
         for path in [&to, &from] {
             let made = Command::new("mkfifo").arg(path).status().unwrap();
             assert!(made.success(), "mkfifo {}", path.display());
         }
-        // The certificate is the node's own. As root Chromium needs to be told that it has no sandbox.
+        // The server's certificate is the node's own. Chromium as root must be started without its
+        // sandbox.
         let child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<to 4>from"])
             .arg(program)
@@ -67,7 +68,7 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Each end waits for the other one, in this order.
+        // The two ends wait for each other: open them in this order.
         let to = File::options().write(true).open(to).unwrap();
         let from = BufReader::new(File::open(from).unwrap());
         let mut browser = Browser { child, to, from, number: 0, session: None, complaints: Vec::new() };
@@ -107,7 +108,7 @@ impl Browser {
         }
     }
 
-    /// What an expression is in the page.
+    /// Value of an expression in the page.
     pub fn tells(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params);

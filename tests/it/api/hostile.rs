@@ -1,4 +1,4 @@
-//! Clients that mean harm to the API's port: what they cost is bounded, others are answered, and no pod notices.
+//! Clients that attack the API's port: their cost is bounded, other clients are answered, and no pod is disturbed.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -14,13 +14,13 @@ use super::strangers::unpack;
 use crate::harness::pods::Pod;
 use crate::server::client::{Identity, Link};
 
-/// KiB that all of it may cost at its height: what the connections need that the node takes.
+/// Most KiB that an attack may cost at its peak: the need of the connections that the node accepts.
 const MOST: u64 = 24 * 1024;
-/// KiB by which it may be more after the second time than after the first: one body, and what it grew from. The heap keeps
-/// what the first time took of it; what no attack may do is to take more each time.
+/// KiB by which memory may be larger after the second time than after the first: one body, and the buffers that it grew
+/// from. The heap keeps the memory that the first attack took; no attack may take more each time.
 const MORE: u64 = 4 * 1024;
 
-/// Memory of the daemon, KiB: by this line of what the kernel tells.
+/// Memory of the daemon, KiB, by this line of the kernel's report.
 fn told(served: &Served, line: &str) -> u64 {
     let pid = served.node.pid().unwrap();
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
@@ -28,7 +28,8 @@ fn told(served: &Served, line: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// What it has made itself. Code that runs for the first time is read from the program's file, and the kernel may drop it.
+/// Memory that the daemon allocated itself. Code that runs for the first time is read from the program's file, and the
+/// kernel may drop it.
 fn memory(served: &Served) -> u64 {
     told(served, "Pss_Anon:")
 }
@@ -39,7 +40,7 @@ fn identity(served: &Served, user: &str) -> Identity {
     (certificates, PrivateKeyDer::from_pem_slice(&read("key")).unwrap())
 }
 
-/// A good client, at another address than the bad ones: how the list of pods is answered.
+/// Whether a good client, at another address than the bad ones, gets the list of pods.
 fn is_answered(served: &Served) -> bool {
     let mut curl = Command::new("curl");
     curl.args([
@@ -65,7 +66,7 @@ fn reset(link: Link) {
     rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
 }
 
-/// What is seen between two attacks.
+/// Measurements between two attacks.
 struct Look {
     container: String,
     before: u64,
@@ -83,7 +84,7 @@ impl Look {
     }
 }
 
-/// Two thousand connections, of which the node takes a part; some begin a handshake, and none ends it.
+/// Two thousand connections, of which the node accepts a part; some begin a handshake, and none completes it.
 fn crowd(served: &Served, look: &mut Look) {
     let mut all = Vec::new();
     for at in 0..2000_u32 {
@@ -92,7 +93,7 @@ fn crowd(served: &Served, look: &mut Look) {
             continue;
         };
         if at % 2 == 0 {
-            // The beginning of a handshake whose rest does not come.
+            // The beginning of a handshake; the rest never comes.
             let _ = socket.write_all(&[0x16, 3, 1, 0x40, 0, 1]);
         }
         all.push(socket);
@@ -101,7 +102,7 @@ fn crowd(served: &Served, look: &mut Look) {
         }
     }
     look.at(served, "with all connections");
-    // Each of them ends within the time that a handshake may take.
+    // Each of them ends within the time limit of a handshake.
     let last = all.last_mut().unwrap();
     last.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let ended = match last.read(&mut [0; 8]) {
@@ -112,7 +113,7 @@ fn crowd(served: &Served, look: &mut Look) {
     look.at(served, "after the connections");
 }
 
-/// Heads that come byte by byte.
+/// Request heads that come byte by byte.
 fn slowly(served: &Served, user: &Identity, look: &mut Look) {
     let mut all: Vec<Link> = (0..40).map(|_| Link::open_as(served.port, Some(user))).collect();
     let begun = Instant::now();
@@ -126,7 +127,7 @@ fn slowly(served: &Served, user: &Identity, look: &mut Look) {
     look.at(served, "after heads that come slowly");
 }
 
-/// Bodies of a GiB, announced and in chunks.
+/// Bodies of one GiB, announced and in chunks.
 fn hugely(served: &Served, user: &Identity, look: &mut Look) {
     let piece = [b'x'; 64 * 1024];
     for framing in ["Content-Length: 1073741824", "Transfer-Encoding: chunked"] {
@@ -156,7 +157,7 @@ fn hugely(served: &Served, user: &Identity, look: &mut Look) {
     }
 }
 
-/// Watches and commands whose clients go away without a word, in the middle of a frame.
+/// Watches and commands whose clients disappear without notice, in the middle of a frame.
 fn rudely(served: &Served, user: &Identity, look: &mut Look) {
     let pod = served.node.full("web");
     let mut watches = Vec::new();
@@ -188,7 +189,7 @@ fn rudely(served: &Served, user: &Identity, look: &mut Look) {
             _ => link.ask("POST", &target, &spdy),
         };
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        // A frame of 64 KiB, of which ten bytes come.
+        // A frame of 64 KiB, of which only ten bytes come.
         link.send(if at % 2 == 0 {
             &[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0]
         } else {

@@ -1,4 +1,4 @@
-//! A node with an API, and kubectl of every version that is found on the machine: `kubectl` and `kubectl.1.N` in the
+//! A node with an API, and every version of kubectl that is found on the machine: `kubectl` and `kubectl.1.N` in the
 //! directories of `PATH` and of `KUBEBUILDER_ASSETS`.
 
 use std::env;
@@ -16,7 +16,7 @@ pub struct Served {
     pub port: u16,
 }
 
-/// The programs, newest name last; each once.
+/// The kubectl programs, newest name last; each once.
 pub fn programs() -> Vec<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
     let assets = env::var("KUBEBUILDER_ASSETS").unwrap_or_default();
@@ -51,7 +51,7 @@ impl Served {
         let mut flags = vec![address.as_str()];
         flags.extend(more);
         let mut node = Node::prepare(Options::flags(&flags));
-        // It stands in what kubectl prints.
+        // kubectl prints the node's name.
         node.name = "n1".to_owned();
         node.launch();
         let served = Served { node, port };
@@ -72,7 +72,7 @@ impl Served {
         self.node.base.join(format!("{group}.conf"))
     }
 
-    /// Runs kubectl with these words, as this user, and gives it this input.
+    /// Runs kubectl with these arguments, as this user, with this input.
     pub fn kubectl(&self, program: &PathBuf, group: &str, words: &[&str], input: &str) -> Output {
         let home = self.node.base.join(program.file_name().unwrap()).with_extension("home");
         let mut child = Command::new(program)
@@ -87,7 +87,7 @@ impl Served {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that wants no input has gone perhaps.
+        // A command that reads no input may have ended already.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         child.wait_with_output().unwrap()
     }

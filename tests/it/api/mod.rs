@@ -1,5 +1,5 @@
-//! The API of one node, with the real kubectl: every version that is found; who may do what, and what a bad client
-//! can do; and its page, in a real browser.
+//! The API of one node, with the real kubectl in every version that is found; the rights of each user, and the
+//! harm that a bad client can do; and its page, in a real browser.
 
 mod browser;
 mod hostile;

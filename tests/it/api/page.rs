@@ -1,4 +1,4 @@
-//! The page: who may see it, and what a browser shows while pods start, fail and recover.
+//! The page: access to it, and its contents in a browser while pods start, fail and recover.
 
 use std::process::Command;
 
@@ -28,12 +28,12 @@ fn link(served: &Served) -> String {
     link.trim_end().to_owned()
 }
 
-/// Path and query.
+/// Path and query of a link.
 fn path_of(served: &Served, link: &str) -> String {
     link.strip_prefix(&format!("https://127.0.0.1:{}", served.port)).unwrap().to_owned()
 }
 
-/// Follows a link, and returns the `Cookie` header of who did.
+/// Follows a link, and returns the `Cookie` header of the client that did.
 fn open(served: &Served) -> String {
     let (status, text) = get(served, &[], &path_of(served, &link(served)));
     assert_eq!(status, "200", "{text}");
@@ -62,7 +62,8 @@ fn each_path_for_nobody_a_browser_and_users_with_certificates() {
     let used = path_of(&served, &link(&served));
     assert_eq!(get(&served, &[], &used).0, "200");
     let html = "Accept: text/html, */*";
-    // Path, method, and what a browser with the cookie, a viewer and an administrator get.
+    // Path, method, and the status for a browser with the cookie, for a viewer and for an
+    // administrator.
     let rows: Vec<(&str, &str, [&str; 3])> = vec![
         ("/", "GET", ["200", "200", "200"]),
         ("/", "HEAD", ["200", "200", "200"]),
@@ -107,7 +108,7 @@ fn each_path_for_nobody_a_browser_and_users_with_certificates() {
             check(user, &[base.clone(), more].concat(), path, expected);
         }
     }
-    // A link that was used, one that never was, and those who only look at one.
+    // A link that was used, one that never existed, and users who may only view.
     check("nobody", &[], &used, "401");
     check("nobody", &[], "/page/open?token=x", "401");
     check("nobody", &[], "/page/open", "401");
@@ -117,7 +118,7 @@ fn each_path_for_nobody_a_browser_and_users_with_certificates() {
     check("another name", &["--header", "Host: evil.example"], &fresh, "403");
     check("who follows it", &["--header", "Sec-Fetch-Site: cross-site"], &fresh, "200");
     check("who follows it again", &[], &fresh, "401");
-    // Another site has the browser ask.
+    // Another site makes the browser send the request.
     for header in
         ["Host: evil.example", "Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"]
     {
@@ -151,7 +152,7 @@ fn the_news_are_bounded_and_begin_with_everything() {
         curl.args(["--silent", "--insecure", "--max-time", "600", "--header", &cookie, &url]);
         curl.stdout(std::process::Stdio::null()).spawn().unwrap()
     };
-    // Long enough for a busy machine: only a page that is shown takes all of it.
+    // Long enough for a busy machine: only a page that is being shown takes the whole time.
     let news = || get(&served, &["--header", &cookie, "--max-time", "3"], "/page/news");
     let (status, text) = news();
     assert_eq!(status, "200");
@@ -162,7 +163,7 @@ fn the_news_are_bounded_and_begin_with_everything() {
     assert_eq!((&all["node"]["name"], &all["pods"][0]["status"]), (&json!("n1"), &json!("Running")), "{all}");
     let mut children: Vec<_> = (0..20).map(|_| watch()).collect();
     served.node.wait_until("no further page is shown", || ["429", "503"].contains(&news().0.as_str()));
-    // Pods and others do not notice.
+    // The page does not disturb pods or other clients.
     served.node.write("web2.yaml", Pod::new("web2").text());
     served.node.wait_running("web2", "app");
     for child in &mut children {
@@ -172,7 +173,7 @@ fn the_news_are_bounded_and_begin_with_everything() {
     served.node.wait_until("a page is shown again", || news().0 == "200");
 }
 
-/// The row of a pod.
+/// JavaScript for the row of a pod.
 fn row(pod: &str, is: &str) -> String {
     format!(
         "[...document.querySelectorAll('tr.pod')].some((row) => row.querySelector('.name').textContent === '{pod}' && {is})"
@@ -193,7 +194,7 @@ fn a_browser_sees_a_pod_start_fail_and_recover_without_a_reload() {
         "the link is not in the address"
     );
     browser.tells("window.mark = true");
-    // Whoever may write a pod may not write into the page.
+    // A user who may write a pod may not write into the page.
     let evil = "<img src=x onerror=window.evil=true><script>window.evil=true</script>";
     let script = "echo \"$WORDS\"; while [ ! -e /data/fail ]; do sleep 0.2; done; exit 7";
     let pod = Pod::new("web")
@@ -217,7 +218,7 @@ fn a_browser_sees_a_pod_start_fail_and_recover_without_a_reload() {
     browser.sees("its log", "document.getElementById('logs-text').textContent.includes('onerror')");
     browser.tells("document.getElementById('logs').close()");
     browser.sees("its events", "document.getElementById('events').innerText.includes('BackOff')");
-    // It gets better by another manifest.
+    // Another manifest repairs it.
     served.node.write("web.yaml", pod.script("sleep 1000").text());
     browser.sees("it runs again", &row(&name, "row.querySelector('.pill').textContent === 'Running'"));
     served.node.remove("web.yaml");

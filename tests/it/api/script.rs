@@ -1,12 +1,12 @@
-//! Some sixty commands, with every kubectl that is found; what each prints is in `tests/golden/api/kubectl.txt`, without
-//! what differs from run to run. `UPDATE=1` writes it by the first program.
+//! Some sixty commands, with every kubectl that is found; their output is in `tests/golden/api/kubectl.txt`, without
+//! the parts that differ from run to run. `UPDATE=1` writes the file with the first program.
 
 use std::path::{Path, PathBuf};
 
 use super::kubectl::{Served, minor, programs};
 use crate::harness::pods::Pod;
 
-/// What `apply` and its kind are given.
+/// Input of `apply` and the commands like it.
 const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: colors}\ndata: {wall: green}\n---\n\
     apiVersion: v1\nkind: Pod\nmetadata: {name: made, labels: {app: made}}\nspec:\n  terminationGracePeriodSeconds: 1\n  \
     containers:\n  - name: app\n    image: busybox:static\n    imagePullPolicy: IfNotPresent\n    \
@@ -135,7 +135,8 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("admin", "get pods", ""),
 ];
 
-/// Commands that older ones do not have, after all others but the last ones: with the minor version that has them.
+/// Commands that older versions do not have, run after all others except the last ones: with the minor version that
+/// introduced them.
 const NEWER: &[(u32, &str, &str, &str)] = &[
     (
         32,
@@ -155,14 +156,14 @@ const NEWER: &[(u32, &str, &str, &str)] = &[
     (28, "admin", "auth whoami", ""),
 ];
 
-/// In place of the colours that are there; the edit has made the wall yellow.
+/// Replaces the existing colours; the edit has made the wall yellow.
 const REPLACEMENT: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: colors, namespace: default}\ndata: {wall: blue}\n";
 
-/// Something that is not there yet.
+/// An object that does not exist yet.
 const MANIFEST_OF_NAMES: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\ndata: {}\n";
 
-/// Words of a command line; what stands in quotes is one.
+/// Words of a command line; a quoted part is one word.
 fn words(line: &str) -> Vec<String> {
     let (mut all, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for c in line.chars() {
@@ -176,7 +177,7 @@ fn words(line: &str) -> Vec<String> {
     all
 }
 
-/// Without what differs from run to run: ages, ports, versions, and how wide columns are.
+/// Removes the parts that differ from run to run: ages, ports, versions, and the widths of columns.
 fn settled(text: &str, served: &Served) -> String {
     let is_age = |word: &str| {
         word.len() > 1
@@ -184,19 +185,19 @@ fn settled(text: &str, served: &Served) -> String {
             && word.trim_end_matches(['s', 'm', 'h']).chars().all(|c| c.is_ascii_digit() || c == 'm')
     };
     let mut out = String::new();
-    // Newer ones print the address in colours.
+    // Newer versions print the address in colour.
     let text = text.split('\u{1b}').enumerate();
     let text: String = text
         .map(|(at, part)| if at == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) })
         .collect();
     for line in text.lines() {
-        // Of what does not exist yet, an object has another time and UID each time.
+        // An object that does not exist yet has another time and UID in each run.
         if line.contains("creationTimestamp:") || line.contains(" uid:") || line.trim().is_empty() {
             continue;
         }
-        // 1.27 says it otherwise.
+        // 1.27 words it differently.
         let line = line.strip_suffix("annotated").map_or(line.to_owned(), |rest| format!("{rest}annotate"));
-        // kubectl cp ends at times before it has copied what tar says; what it brings is compared.
+        // kubectl cp sometimes ends before it has copied tar's messages; the copied files are compared.
         let skipped = [
             "tar: removing leading",
             "ersion",
@@ -213,11 +214,11 @@ fn settled(text: &str, served: &Served) -> String {
         if line.starts_with("Unable") || skipped.iter().any(|word| line.trim_start().starts_with(word)) {
             continue;
         }
-        // Others say more than 1.27, and some refuse a stream otherwise.
+        // Other versions print more than 1.27, and some refuse a stream in other words.
         let line = line.replace(" from default namespace", "").replace(" out of: app", "");
         let line =
             line.replace("error: unable to upgrade connection: pods", "Error from server (Forbidden): pods");
-        // What `debug -i` and `attach` say first.
+        // First output of `debug -i` and `attach`.
         let line = line.split("All commands and output from").next().unwrap_or_default().to_owned();
         if line.trim().is_empty() {
             continue;
@@ -231,7 +232,7 @@ fn settled(text: &str, served: &Served) -> String {
     out
 }
 
-/// The commands that a program has. Those of [`NEWER`] stand before the first delete of what they are about.
+/// The commands that a program has. Those of [`NEWER`] stand before the first delete of their objects.
 fn commands(minor: u32) -> Vec<(&'static str, &'static str, &'static str)> {
     let at = SCRIPT.iter().position(|(_, line, _)| line.starts_with("delete pod quick")).unwrap();
     let newer = NEWER.iter().filter(|(since, ..)| *since <= minor);
@@ -246,8 +247,8 @@ fn told(served: &Served, program: &PathBuf) -> String {
         let words = words(line);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut output = served.kubectl(program, user, &words, input);
-        // Some versions read before they know their own streams, and throw away what came first
-        // (client-go, tools/remotecommand/websocket.go: readDemuxLoop).
+        // Some versions read before they know their own streams, and throw away the first output (client-go,
+        // tools/remotecommand/websocket.go: readDemuxLoop).
         for _ in 0..5 {
             if !String::from_utf8_lossy(&output.stderr).contains("discarding message") {
                 break;
@@ -285,7 +286,7 @@ fn every_kubectl_is_told_the_same() {
             std::fs::write(&golden, &told).unwrap();
         }
         let expected = std::fs::read_to_string(&golden).unwrap();
-        // Of what a program does not have nothing is expected.
+        // No output is expected of commands that a program does not have.
         let heads: Vec<&str> = told.split("\n$ ").filter_map(|part| part.lines().next()).collect();
         let is_asked = |part: &&str| part.lines().next().is_some_and(|head| heads.contains(&head));
         let expected = expected.split("\n$ ").filter(is_asked);

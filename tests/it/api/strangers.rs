@@ -1,11 +1,11 @@
-//! Who is not known, and who asks for too much: what each user may do, and that watches are bounded.
+//! Unknown users, and users who ask for too much: the rights of each user, and the bound on watches.
 
 use std::process::Command;
 
 use super::kubectl::Served;
 use crate::harness::pods::Pod;
 
-/// Status of a request by `curl`, as this user or as nobody.
+/// Status of a request by `curl`, as this user or as an unknown user.
 fn status(served: &Served, user: Option<&str>, method: &str, path: &str) -> String {
     let url = format!("https://127.0.0.1:{}{path}", served.port);
     let mut curl = Command::new("curl");
@@ -20,7 +20,7 @@ fn status(served: &Served, user: Option<&str>, method: &str, path: &str) -> Stri
     String::from_utf8(curl.arg(url).output().unwrap().stdout).unwrap()
 }
 
-/// Takes key and certificate out of the user's configuration.
+/// Extracts key and certificate from the user's configuration.
 pub fn unpack(served: &Served, user: &str) {
     let text = std::fs::read_to_string(served.config(user)).unwrap();
     for (field, part) in [("client-certificate-data", "cert"), ("client-key-data", "key")] {
@@ -40,7 +40,7 @@ fn each_verb_on_each_kind_for_nobody_a_viewer_and_an_administrator() {
     }
     let pod = served.node.full("web");
     let core = "/api/v1/namespaces/default";
-    // Path, method, and what a viewer and an administrator get.
+    // Path, method, and the status for a viewer and for an administrator.
     let mut rows: Vec<(String, &str, &str, &str)> = Vec::new();
     for path in [
         "/api",
@@ -111,7 +111,7 @@ fn watches_are_bounded_and_one_that_is_not_read_hurts_nobody() {
     served.node.wait_until("no further watch is begun", || {
         status(&served, Some("admin"), "GET", "/api/v1/pods?watch=true&timeoutSeconds=1") == "429"
     });
-    // A pod starts, and others are answered.
+    // A pod starts, and other clients are answered.
     served.node.write("web.yaml", Pod::new("web").text());
     served.node.wait_running("web", "app");
     assert_eq!(status(&served, Some("admin"), "GET", "/api/v1/pods"), "200");

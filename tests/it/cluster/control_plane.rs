@@ -1,4 +1,4 @@
-//! A real control plane on loopback, one for all tests of this process. It ends with the process.
+//! A real control plane on loopback, one for all tests of this process. It ends with that process.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,15 +16,15 @@ use serde_json::{Value, json};
 
 use crate::harness::PATIENCE;
 
-/// See the head of this file.
+/// See the module's description.
 pub struct ControlPlane {
     script: PathBuf,
     directory: PathBuf,
-    /// The administrator's, for looks: kubectl takes much longer to start than a server to answer.
+    /// The administrator's client, for lookups: kubectl takes much longer to start than a server to answer.
     client: Client,
 }
 
-/// Where `cluster` is: in `KUBEBUILDER_ASSETS`, or beside this tree.
+/// The script `cluster`: in `KUBEBUILDER_ASSETS`, or beside this source tree.
 fn script() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/kubernetes");
     let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
@@ -32,8 +32,8 @@ fn script() -> Option<PathBuf> {
     all.map(|directory| directory.join("cluster")).find(|script| script.is_file())
 }
 
-/// The first of five ports that are free and that nobody gets who connects: a program of the control plane that finds its
-/// port taken ends.
+/// The first of five ports that are free and that the kernel does not hand out to connecting clients: a program of the
+/// control plane ends when it finds its port taken.
 fn free_ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let first = u16::try_from(std::process::id() % 1000).unwrap();
@@ -41,17 +41,17 @@ fn free_ports() -> u16 {
     blocks.find(|block| (*block..*block + 5).all(is_free)).unwrap()
 }
 
-/// How long a certificate holds that the cluster signs for a node.
+/// Lifetime of a certificate that the cluster signs for a node.
 pub const SIGNED: Duration = Duration::from_secs(40);
 
-/// The programs of Kubernetes.
+/// Directory of the programs of Kubernetes.
 fn programs() -> PathBuf {
     std::env::var_os("KUBERNETES_BIN").map_or("/tmp/kubernetes-1.36.2".into(), PathBuf::from)
 }
 
 impl ControlPlane {
-    /// The one of this process, which is started at the first call. `None` where its programs are missing: the run says
-    /// so at its end.
+    /// The control plane of this process, which is started at the first call. `None` where its programs are missing:
+    /// the test run reports that at its end.
     pub fn get() -> Option<&'static ControlPlane> {
         static ONE: OnceLock<Option<ControlPlane>> = OnceLock::new();
         ONE.get_or_init(|| {
@@ -70,7 +70,7 @@ impl ControlPlane {
     fn start(script: PathBuf) -> ControlPlane {
         let directory = std::env::temp_dir().join(format!("podkeeper-it-cluster-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        // Whatever this process ends of, its end is the end of the pipe.
+        // However this process ends, its end closes the pipe.
         let stop = "cat; \"$0\" stop \"$1\"; rm -rf \"$1\"";
         let mut guard = Command::new("setsid");
         guard.args(["sh", "-c", stop]).arg(&script).arg(&directory);
@@ -89,7 +89,8 @@ impl ControlPlane {
         panic!("no controller-manager: {log}");
     }
 
-    /// Programs of its own by the cluster's names: what nodes ask is written down, and signed certificates end soon.
+    /// Puts the test's own programs in place of the cluster's, under the same names: requests of nodes are recorded,
+    /// and signed certificates expire soon.
     fn prepare(&self) {
         let (real, own) = (programs(), self.directory.join("bin"));
         fs::create_dir_all(&own).unwrap();
@@ -119,11 +120,11 @@ impl ControlPlane {
         );
         fs::write(own.join("hyperkube"), program).unwrap();
         fs::set_permissions(own.join("hyperkube"), fs::Permissions::from_mode(0o755)).unwrap();
-        // Nobody calls it.
+        // The start never calls it.
         std::os::unix::fs::symlink("/bin/true", own.join("cri-dockerd")).ok();
     }
 
-    /// What the API server has written down of requests of this node.
+    /// The API server's audit records of requests of this node.
     pub fn audit(&self, node: &str) -> Vec<Value> {
         let user = format!("system:node:{node}");
         let text = fs::read_to_string(self.directory.join("audit.log")).unwrap();
@@ -131,7 +132,7 @@ impl ControlPlane {
         all.filter(|event| event["user"]["username"] == user.as_str()).collect()
     }
 
-    /// A file of its directory: `bootstrap.kubeconfig`, `ca.crt`.
+    /// A file of the control plane's directory: `bootstrap.kubeconfig`, `ca.crt`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -147,9 +148,9 @@ impl ControlPlane {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Credentials as a node of this name has them.
+    /// Credentials for a node of this name.
     pub fn node(&self, name: &str) -> PathBuf {
-        // Whoever signs writes the authority's serial number: two at once fail.
+        // Signing writes the authority's serial number: two at a time fail.
         static SIGNS: Mutex<()> = Mutex::new(());
         let _one = SIGNS.lock().unwrap_or_else(PoisonError::into_inner);
         self.run(&["node".into(), self.directory.clone(), name.into()]).into()
@@ -184,7 +185,7 @@ impl ControlPlane {
         child.wait_with_output().unwrap()
     }
 
-    /// What kubectl says, which must succeed.
+    /// Output of kubectl, which must succeed.
     pub fn says(&self, arguments: &[&str]) -> String {
         let output = self.kubectl(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -205,7 +206,7 @@ impl ControlPlane {
         None
     }
 
-    /// Posts an object to a path, and gives what the server says.
+    /// Posts an object to a path, and returns the server's answer.
     pub fn create(&self, path: &str, object: &Value) -> String {
         let output = self.kubectl_with(&["create", "--raw", path, "-f", "-"], &object.to_string());
         assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
@@ -219,7 +220,7 @@ impl ControlPlane {
     }
 }
 
-/// A way to the API server that can be cut.
+/// A connection to the API server that can be cut.
 pub struct Way {
     address: SocketAddr,
     open: Arc<AtomicBool>,
@@ -227,7 +228,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// To this port of loopback.
+    /// To this port on loopback.
     pub fn to(port: u16) -> Way {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -254,7 +255,7 @@ impl Way {
         Way { address, open, all }
     }
 
-    /// A kubeconfig that goes this way.
+    /// A kubeconfig that uses this connection.
     pub fn kubeconfig(&self, plane: &ControlPlane, of: &Path) -> PathBuf {
         let text = fs::read_to_string(of).unwrap();
         let path = of.with_extension("cut");
@@ -264,7 +265,7 @@ impl Way {
         path
     }
 
-    /// Cuts it, or opens it again.
+    /// Cuts the connection, or opens it again.
     pub fn set_open(&self, open: bool) {
         self.open.store(open, Ordering::SeqCst);
         if !open {

@@ -14,10 +14,11 @@ use super::control_plane::{ControlPlane, Way};
 use crate::harness::pods::{Pod, free_port};
 use crate::harness::{Node, Options};
 
-/// Within this the kubelet's server answers while the API server does not: a call in full may take 30 s and more.
+/// The kubelet's server answers within this time while the API server does not: a complete call may take 30 s and
+/// more.
 const ANSWERED: Duration = Duration::from_secs(20);
 
-/// A node that has a bootstrap token and nothing else.
+/// A node that has only a bootstrap token.
 fn stranger(plane: &ControlPlane, way: Option<&Way>, flags: &[&str]) -> Node {
     let node = Node::prepare(Options::flags(flags));
     let bootstrap = plane.file("bootstrap.kubeconfig");
@@ -58,7 +59,7 @@ fn a_node_gets_its_certificate_by_a_token_and_renews_it_without_a_restart() {
     let node = stranger(plane, Some(&way), &[]);
     node.write("own.yaml", Pod::new("own").text());
     node.launch();
-    // Its own pods wait for nobody.
+    // The node's own pods do not wait for the API server.
     node.wait_until("the pod of a file runs", || node.phase("own") == "Running");
     way.set_open(true);
     node.wait_until("the node is registered", || is_registered(plane, &node));
@@ -70,7 +71,7 @@ fn a_node_gets_its_certificate_by_a_token_and_renews_it_without_a_restart() {
     assert!(fs::read_to_string(&kubeconfig).unwrap().contains("kubelet-client-current.pem"));
     assert!(!node.root().join("pki/kubelet-client.key.asked").exists());
     let pid = node.pid();
-    // When the third one is there, the first one has ended.
+    // When the third certificate exists, the first one has expired.
     for _ in 0..2 {
         let before = current(&node);
         node.wait_until("the certificate is renewed", || current(&node) != before);
@@ -80,7 +81,7 @@ fn a_node_gets_its_certificate_by_a_token_and_renews_it_without_a_restart() {
     assert_eq!(node.pid(), pid);
     let kept = fs::read_dir(node.root().join("pki")).unwrap().count();
     assert_eq!(kept, 3, "the link, the pair in use and the one before it");
-    // A start finds them, and asks for nothing.
+    // After a restart the daemon finds its certificates, and requests none.
     let requests = node.log().matches("has signed a client certificate").count();
     node.restart();
     let before = lease(plane, &node);
@@ -115,7 +116,7 @@ fn a_certificate_that_has_ended_is_replaced_by_way_of_the_bootstrap_credentials(
     assert!(current(&node).is_some());
 }
 
-/// What a node asked, as `verb resource[/subresource]`, and how often the server said that it may not.
+/// Requests of a node, as `verb resource[/subresource]`, and those that the server forbade.
 fn asked(plane: &ControlPlane, node: &Node) -> (BTreeSet<String>, Vec<String>) {
     let (mut all, mut refused) = (BTreeSet::new(), Vec::new());
     for event in plane.audit(&node.name) {
@@ -179,7 +180,7 @@ fn a_node_never_asks_for_more_than_a_node_may() {
     }
 }
 
-/// What a node is told to join with: the address, and the digest of the authority's key.
+/// The values that a node needs to join: the address, and the digest of the authority's key.
 fn invitation(plane: &ControlPlane) -> (String, String) {
     let script = "openssl x509 -in \"$0\" -noout -pubkey | openssl pkey -pubin -outform DER | sha256sum";
     let output = Command::new("sh").args(["-c", script]).arg(plane.file("ca.crt")).output().unwrap();
@@ -229,7 +230,7 @@ fn a_node_joins_by_a_token_and_a_digest_and_its_server_has_a_certificate_of_the_
         let url = format!("https://127.0.0.1:{port}/healthz");
         Command::new("curl").args(["-sS", "--cacert"]).arg(&ca).arg(url).output().unwrap()
     };
-    // Its own certificate is none of the cluster's.
+    // The node's own certificate is not the cluster's.
     node.wait_until("the server listens", || says(&curl()).contains("certificate"));
     let mine = || {
         let what = "jsonpath={range .items[?(@.spec.signerName=='kubernetes.io/kubelet-serving')]}{.metadata.name} \
@@ -243,7 +244,7 @@ fn a_node_joins_by_a_token_and_a_digest_and_its_server_has_a_certificate_of_the_
     node.wait_until("the server shows a certificate of the cluster", || curl().status.success());
 }
 
-/// Status and body that the kubelet's server answers, and how long that took.
+/// Status and body of the kubelet's server, and the duration of the request.
 fn ask(port: u16, how: &[&str], path: &str) -> (u16, String, Duration) {
     let begun = Instant::now();
     let url = format!("https://127.0.0.1:{port}{path}");
@@ -293,7 +294,7 @@ fn the_api_server_says_whose_a_token_is_and_what_its_user_may() {
     let stranger = ["-H", "Authorization: Bearer no.such.token"];
     assert_eq!(ask(port, &stranger, "/metrics").0, 401);
     assert_eq!(ask(port, &[], "/metrics").0, 401);
-    // On the API of the node the token is as good, and the cluster says what its user may do with objects and paths.
+    // The token is valid on the node's API too, and the cluster decides which objects and paths its user may access.
     node.wait_until("the API answers", || ask(api, &reader, "/version").0 == 200);
     assert_eq!(ask(api, &reader, "/api/v1/namespaces/default/pods/none").0, 404);
     let (status, body, _) = ask(api, &reader, "/api/v1/namespaces/default/pods");
@@ -307,14 +308,14 @@ fn the_api_server_says_whose_a_token_is_and_what_its_user_may() {
     for how in [&stranger[..], &[]] {
         assert_eq!(ask(api, how, "/api/v1/pods").0, 401);
     }
-    // A certificate's user is asked about as well.
+    // The cluster is asked about the user of a certificate as well.
     let files = ["admin.crt", "admin.key"].map(|file| plane.file(file).display().to_string());
     let admin = ["--cert", files[0].as_str(), "--key", files[1].as_str()];
     let (status, body, _) = ask(port, &admin, "/configz");
     let configz: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &configz["kubeletconfig"]["maxPods"]), (200, &json!(17)));
     assert_eq!(configz["kubeletconfig"]["authorization"]["mode"], "Webhook");
-    // Without the API server: what was said holds on, and nobody waits for long.
+    // Without the API server: earlier decisions stay valid, and no client waits for long.
     way.set_open(false);
     assert_eq!(ask(port, &reader, "/metrics").0, 200);
     let (status, body, took) = ask(port, &admin, "/logs/");

@@ -36,7 +36,7 @@ pub fn pod(name: &str, node: &Node, spec: &Value) -> Value {
     pod
 }
 
-/// A node that gets pods of the server by this way.
+/// A node that gets pods of the server through this connection.
 pub fn node(plane: &ControlPlane, way: Option<&Way>, options: Options) -> Node {
     let node = Node::prepare(options);
     let own = plane.node(&node.name);
@@ -46,14 +46,14 @@ pub fn node(plane: &ControlPlane, way: Option<&Way>, options: Options) -> Node {
     node
 }
 
-/// Phase of a pod of the server, by the name that it has there.
+/// Phase of a pod of the server, by its name there.
 pub fn phase(node: &Node, name: &str) -> String {
     let pods = node.status().map(|status| status.pods).unwrap_or_default();
     let pod = pods.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
     pod.and_then(|pod| pod.status?.phase).unwrap_or_default()
 }
 
-/// Ids of a pod's running containers, its sandbox apart.
+/// Ids of a pod's running containers, without its sandbox.
 pub fn ids(node: &Node, name: &str) -> Vec<String> {
     let all = node.containers().into_iter().filter(|it| it.runs() && !it.is_sandbox());
     all.filter(|it| it.pod == name).map(|it| it.id).collect()

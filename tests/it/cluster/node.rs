@@ -1,4 +1,4 @@
-//! The node at a real API server: its object, its status, its lease.
+//! The node at a real API server: its object, its status and its lease.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn path(node: &Node) -> String {
     format!("/api/v1/nodes/{}", node.name)
 }
 
-/// Type and status of the node's conditions, in the order that they are told in.
+/// Type and status of the node's conditions, in the order in which they are reported.
 fn conditions(object: &Value) -> Vec<(String, String)> {
     let all = object["status"]["conditions"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -21,7 +21,7 @@ fn is_ready(object: &Value) -> bool {
     conditions(object).contains(&("Ready".to_owned(), "True".to_owned()))
 }
 
-/// Waits until the server has the node as Ready.
+/// Waits until the server reports the node as Ready.
 fn ready(plane: &ControlPlane, node: &Node) -> Value {
     node.wait_for("the server has the node as Ready", || plane.object(&path(node)).filter(is_ready))
 }
@@ -87,7 +87,8 @@ fn a_node_that_somebody_deletes_comes_back_and_a_restart_tells_nothing_twice() {
     plane.says(&["delete", "node", &node.name]);
     let after = ready(plane, &node);
     assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"]);
-    // Labels of a node that is there stay as somebody has set them, but for those that are its own.
+    // Labels of an existing node stay as an administrator has set them, except the node's own
+    // labels.
     plane.says(&["label", "node", &node.name, "kubernetes.io/os=plan9", "mine=1", "--overwrite"]);
     node.restart();
     node.wait_until("its own label is put right", || {

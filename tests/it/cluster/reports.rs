@@ -1,4 +1,4 @@
-//! What becomes of pods, as a real API server hears of it.
+//! The reports on pods that a real API server gets.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn get(plane: &ControlPlane, name: &str) -> Option<Value> {
     plane.object(&format!("/api/v1/namespaces/default/pods/{name}"))
 }
 
-/// Waits until the server has a pod in a phase, and gives it.
+/// Waits until the server has a pod in a phase, and returns the pod.
 fn in_phase(plane: &ControlPlane, node: &Node, name: &str, phase: &str) -> Value {
     node.wait_for(&format!("the server has {name} as {phase}"), || {
         get(plane, name).filter(|pod| pod["status"]["phase"] == phase)
@@ -69,7 +69,7 @@ fn the_life_of_a_pod_is_told() {
         events(plane, &name),
         [("Created".to_owned(), 1), ("Pulled".to_owned(), 1), ("Started".to_owned(), 1)]
     );
-    // A container that dies is told with its end.
+    // A container that dies is reported with its end.
     plane.says(&["patch", "pod", &name, "-p", r#"{"metadata":{"labels":{"a":"b"}}}"#]);
     std::process::Command::new("docker").args(["kill", &id]).output().unwrap();
     let told = node.wait_for("its restart is told", || {
@@ -77,7 +77,7 @@ fn the_life_of_a_pod_is_told() {
     });
     let last = &told["status"]["containerStatuses"][0]["lastState"]["terminated"];
     assert_eq!((&last["exitCode"], &last["reason"]), (&json!(137), &json!("Error")), "{last}");
-    // It goes from the server when it is dead.
+    // It disappears from the server when it is dead.
     plane.says(&["delete", "pod", &name, "--wait=false"]);
     node.wait_until("the server has no such pod", || get(plane, &name).is_none());
     assert!(ids(&node, &name).is_empty());
@@ -106,7 +106,7 @@ fn jobs_keep_their_end_and_their_logs_over_a_restart() {
         before["status"]["containerStatuses"][0]["containerID"].as_str().unwrap().replace("docker://", "");
     assert_eq!(logs(&id), "hello\n");
     node.restart();
-    // Another pod shows that the server was heard.
+    // Another pod shows that the server's change was received.
     let later = format!("later-{}", node.name);
     plane.apply(&job(&later, &node, "true"));
     in_phase(plane, &node, &later, "Succeeded");
@@ -155,7 +155,7 @@ fn a_pod_that_cannot_run_here_has_failed() {
     plane.apply(&large);
     let users = lonely(json!({"hostUsers": false}));
     plane.apply(&pod(&name("users"), &node, &users));
-    // What the administrator has labelled the node with counts, too.
+    // Labels that the administrator has set on the node count too.
     plane.says(&["label", "node", &node.name, "zone=a"]);
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
     let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
@@ -204,7 +204,7 @@ fn a_static_pod_has_a_mirror() {
     plane.says(&["delete", "pod", &name, "--force", "--grace-period=0", "--wait=false"]);
     let again = node.wait_for("it is made anew", || other(&uid));
     in_phase(plane, &node, &name, "Running");
-    // By hand with grace: the kubelet has it gone at once.
+    // Deleted by hand with grace: as with a kubelet, the mirror disappears at once.
     plane.says(&["delete", "pod", &name, "--wait=false"]);
     let third = node.wait_for("it is made anew", || other(&again["metadata"]["uid"]));
     in_phase(plane, &node, &name, "Running");

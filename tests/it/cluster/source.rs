@@ -43,7 +43,7 @@ fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_de
     let who = plane.create("/apis/authentication.k8s.io/v1/tokenreviews", &review);
     assert!(who.contains("system:serviceaccount:default:default"), "{who}");
     assert!(who.contains(&name), "it is not bound to its pod: {who}");
-    // The server marks it, and its containers go.
+    // The server marks it, and its containers are removed.
     plane.says(&["delete", "pod", &name, "--wait=false"]);
     node.wait_until("its containers are gone", || ids(&node, &name).is_empty());
     plane.kubectl(&["delete", "pod", &name, "--force", "--grace-period=0", "--wait=false"]);
@@ -71,7 +71,7 @@ fn pods_run_on_without_the_server_and_over_a_restart_without_it() {
     way.set_open(true);
     node.wait_until("the pod that came meanwhile runs", || phase(&node, &second) == "Running");
     assert_eq!(ids(&node, &first), before);
-    // An object that vanishes takes its pod with it.
+    // An object that disappears takes its pod with it.
     plane.says(&["delete", "pod", &first, &second, "--force", "--grace-period=0", "--wait=false"]);
     node.wait_until("both are gone", || ids(&node, &first).is_empty() && ids(&node, &second).is_empty());
 }
@@ -105,7 +105,7 @@ fn a_runtime_class_is_a_runtime_of_docker() {
         status["reason"] == "PodFeatureUnsupported"
             && message.contains("RuntimeHandler \"unknown\" not supported")
     });
-    // What the class means is remembered with the pod.
+    // The values of the priority class are remembered with the pod.
     let before = ids(&node, &class);
     way.set_open(false);
     node.restart();

@@ -1,5 +1,6 @@
-//! Streams of kubectl through the API server to the node, in both protocols: every byte comes, both ways, and the exit
-//! code. `PODKEEPER_STREAMS=10` makes them ten times as large: exec 100 MiB, cp 200 MiB, port-forward 1,000 connections.
+//! Streams of kubectl through the API server to the node, in both protocols: every byte arrives in both directions, and
+//! so does the exit code. `PODKEEPER_STREAMS=10` makes them ten times as large: exec 100 MiB, cp 200 MiB, port-forward
+//! 1,000 connections.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +18,7 @@ fn times() -> usize {
     std::env::var("PODKEEPER_STREAMS").map_or(1, |times| times.parse().expect("PODKEEPER_STREAMS"))
 }
 
-/// What kubectl is told by its environment.
+/// Environment of kubectl that selects the protocol.
 fn protocol(websocket: bool) -> [(&'static str, String); 2] {
     ["KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"]
         .map(|name| (name, websocket.to_string()))
@@ -30,13 +31,13 @@ fn sum_of(bytes: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// Runs it with this input.
+/// Runs a command with this input.
 fn fed(mut command: Command, input: &[u8]) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     thread::scope(|scope| {
-        // It may end before it has read all.
+        // The command may end before it has read everything.
         scope.spawn(move || _ = stdin.write_all(input));
         child.wait_with_output().unwrap()
     })
@@ -46,7 +47,7 @@ fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// `kubectl port-forward`, ended when it goes.
+/// `kubectl port-forward`, ended on drop.
 struct Forward(std::process::Child);
 
 impl Drop for Forward {
@@ -138,7 +139,7 @@ fn every_byte_comes_through_the_api_server_by_spdy_and_by_websocket() {
     }
 }
 
-/// Each connection has its own answer, and the end of it.
+/// Each connection has its own answer, and the end of that answer.
 fn connections(mut command: Command, websocket: bool) {
     let mut forward = Forward(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
@@ -150,7 +151,7 @@ fn connections(mut command: Command, websocket: bool) {
         _ = forward.0.stderr.take().unwrap().read_to_string(&mut why);
         panic!("websocket {websocket}: {line} {why}")
     });
-    // It says a line of each connection, and ends when nobody reads them.
+    // kubectl prints a line for each connection, and ends when nobody reads them.
     thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
     thread::scope(|scope| {
         for _ in 0..20 {

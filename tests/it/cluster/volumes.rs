@@ -1,4 +1,4 @@
-//! Volumes that a real API server has for pods.
+//! Volumes of a real API server for pods.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn volume(plane: &ControlPlane, name: &str, claim: &str, node: &Node, source: &V
     }));
 }
 
-/// What a claim says.
+/// Spec of a claim.
 fn claim(node: &Node) -> Value {
     json!({
         "accessModes": ["ReadWriteOnce"], "storageClassName": node.name,
@@ -75,7 +75,7 @@ fn a_stateful_set_keeps_its_data_on_a_local_volume() {
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim(&node)}],
         },
     }));
-    // The pod comes before its volume; the scheduler waits for that.
+    // The pod comes before its volume; the scheduler waits for the volume.
     volume(plane, &of_pod, &of_claim, &node, &json!({"local": {"path": data}}));
     node.wait_until("the pod runs", || phase(&node, &of_pod) == "Running");
     let log = || std::fs::read_to_string(data.join("log")).unwrap_or_default();
@@ -86,7 +86,7 @@ fn a_stateful_set_keeps_its_data_on_a_local_volume() {
         (metadata.gid(), metadata.mode() & 0o7777)
     };
     assert_eq!((group, mode & 0o2070), (2000, 0o2070), "{mode:o}");
-    // Another daemon finds it as it is.
+    // Another daemon finds the pod unchanged.
     let before = ids(&node, &of_pod);
     node.restart();
     node.wait_until("the pod is known again", || phase(&node, &of_pod) == "Running");
@@ -125,7 +125,7 @@ fn a_pod_waits_for_its_claim_and_hears_why() {
     node.wait_until("the claim has no volume", || {
         says(&format!("error processing PVC default/{name}: PVC is not bound"))
     });
-    // One that needs a driver first, then one that the node reaches.
+    // First a volume that needs a driver, then one that the node can reach.
     volume(plane, &name, &name, &node, &json!({"csi": {"driver": "example.com", "volumeHandle": "v"}}));
     node.wait_until("there is no driver", || {
         says("driver name example.com not found in the list of registered CSI drivers")

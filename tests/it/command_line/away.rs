@@ -1,5 +1,5 @@
-//! Pods of every kind are taken away, and then nothing of them is left anywhere: containers, networks, mounts,
-//! files, links, cgroups, and in the daemon itself threads and descriptors.
+//! Pods of every kind are removed, and then no trace of them is left: no containers, networks, mounts, files,
+//! links or cgroups, and in the daemon itself no threads and descriptors.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,50 +13,50 @@ use podkeeper::testing::cgroup::node::MOUNT;
 use crate::harness::pods::free_port;
 use crate::harness::{Node, Options, docker_get};
 
-/// Pods of every kind, in one file each; `PORT` is a free one of the host, `HOST` a directory of it.
+/// Pods of every kind, in one file each; `PORT` is a free port of the host, `HOST` a directory of it.
 const PODS: &[(&str, &str)] = &[
     ("volumes", include_str!("away/volumes.yaml")),
     ("lives", include_str!("away/lives.yaml")),
     ("ends", include_str!("away/ends.yaml")),
     ("host", include_str!("away/host.yaml")),
 ];
-/// Those that run, and those that never do.
+/// The pods that run, and those that never do.
 const RUNNING: &[&str] = &["volumes", "lives", "sized", "shared", "port", "host"];
 
-/// The threads that begin with what first needs them, and stay.
+/// The threads that start when they are first needed, and stay.
 const LATE: &[&str] = &["pk-probe", "pk-probe-dns"];
 
-/// How long nothing changes at rest.
+/// Time without any change that counts as rest.
 const REST: Duration = Duration::from_secs(1);
 
 struct Place {
     node: Node,
     port: u16,
     network: String,
-    /// Of all pods that ever were.
+    /// UIDs of all pods that ever existed.
     uids: RefCell<BTreeSet<String>>,
 }
 
-/// What there is. Two of these are compared.
+/// Everything that exists at one moment. Two of these are compared.
 #[derive(Debug, Clone, PartialEq)]
 struct Left {
     containers: Vec<String>,
     mounts: Vec<PathBuf>,
     networks: usize,
-    /// Below the directories of the node: what pods leave is not in it by design only for claims.
+    /// Files below the directories of the node, without the files that pods leave by design: only those of claims.
     files: BTreeSet<PathBuf>,
     cgroups: BTreeSet<PathBuf>,
     port_is_free: bool,
 }
 
-/// What a daemon holds.
+/// Resources that a daemon holds.
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
     threads: BTreeSet<String>,
     descriptors: Vec<String>,
 }
 
-/// Everything below a directory, no link followed.
+/// Lists everything below a directory, without following links.
 fn below(dir: &Path, all: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -67,8 +67,8 @@ fn below(dir: &Path, all: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// What a look shows once it has shown the same for a while: a file that is being written has a name of its own, and a
-/// thread that does one piece of work ends with it.
+/// The result of a look once it has stayed the same for a while: a file that is being written has a name of its own,
+/// and a thread that does one piece of work ends with it.
 fn settled<T: Clone + PartialEq>(node: &Node, look: impl Fn() -> T) -> T {
     let mut last = (look(), Instant::now());
     node.wait_for("the daemon is at rest", || {
@@ -102,7 +102,7 @@ impl Place {
         for dir in [node.root(), node.run_dir(), node.base.join("var-log"), node.base.join("host")] {
             below(&dir, &mut files);
         }
-        // Data of claims stays, and remembered manifests that are gone are not about pods.
+        // Data of claims stays, and remembered manifests of removed files do not concern pods.
         let (claims, remembered) = (node.root().join("local-storage"), node.root().join("last-good"));
         files.retain(|path| !path.starts_with(&claims) && !path.starts_with(&remembered));
         let mut cgroups = BTreeSet::new();
@@ -140,7 +140,7 @@ impl Place {
         Held { threads, descriptors }
     }
 
-    /// Brings all of them up, with all that they do.
+    /// Starts all pods, with everything that they do.
     fn up(&self) {
         let node = &self.node;
         let host = node.base.join("host").display().to_string();
@@ -165,7 +165,7 @@ impl Place {
         assert!(there, "nothing would show");
     }
 
-    /// While the pods are up each kind of thing is there: else their absence would say nothing.
+    /// While the pods run, every kind of trace exists: otherwise their later absence would prove nothing.
     fn left_quietly(&self, uids: &BTreeSet<String>) -> bool {
         let mut cgroups = BTreeSet::new();
         below(Path::new(MOUNT), &mut cgroups);
@@ -183,7 +183,7 @@ impl Place {
         }
     }
 
-    /// Waits until it is as it was; says what is too much.
+    /// Waits until the state is as it was before; reports what is left over.
     fn wait_as(&self, before: &Left, held: Option<&Held>, when: &str) {
         let mut last = None;
         let same = self.node.comes_true(|| {
@@ -207,9 +207,9 @@ impl Place {
 fn of_pods_that_are_gone_nothing_is_left() {
     let place = Place::new();
     let node = &place.node;
-    // The files of a daemon at rest, beside those that pods bring.
+    // The files of a daemon at rest, besides those that pods bring.
     let mut before = settled(node, || place.left());
-    // The first pod brings these, and no pod takes them away.
+    // The first pod creates these, and no pod removes them.
     let logs = node.base.join("var-log");
     for path in [
         node.run_dir().join("events.json"),
@@ -225,12 +225,12 @@ fn of_pods_that_are_gone_nothing_is_left() {
     place.wait_as(&before, None, "after the first time");
     let held = settled(node, || place.held());
 
-    // Again, to see that nothing grows.
+    // Again, to see that nothing accumulates.
     place.up();
     place.down();
     place.wait_as(&before, Some(&held), "after the second time");
 
-    // The daemon is killed while they run, and the next one takes them away.
+    // The daemon is killed while the pods run, and the next daemon removes them.
     place.up();
     node.kill9();
     node.launch();
@@ -238,7 +238,7 @@ fn of_pods_that_are_gone_nothing_is_left() {
     place.down();
     place.wait_as(&before, None, "after a daemon was killed");
 
-    // It is killed, and its successor never sees their manifests.
+    // The daemon is killed, and the next daemon never sees the manifests of these pods.
     place.up();
     node.kill9();
     place.down();

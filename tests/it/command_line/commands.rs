@@ -1,5 +1,5 @@
 //! The command line as a process: exit codes, and `logs` and `exec` on a real container that a status
-//! file made for the test speaks of.
+//! file made for the test names.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -30,7 +30,8 @@ fn check(output: &Output, code: i32, out: &str, err: &str) {
     assert!(stderr.contains(err), "{stderr:?} has no {err:?}");
 }
 
-/// A container that runs `script`, under a run directory whose status file knows it as pod `web`.
+/// A container that runs `script`, below a run directory whose status file names it as the container
+/// of pod `web`.
 struct Node {
     docker: Docker,
     id: String,
@@ -104,7 +105,7 @@ fn logs_and_exec_on_a_container() {
     assert!(matches!(missing.status.code(), Some(126 | 127)), "{missing:?}");
     check(&exec(&["-t", "web", "--", "sh", "-c", "echo x"]), 0, "x\n", "Unable to use a TTY");
 
-    // Standard input to its end, bytes as they are.
+    // Standard input to its end, bytes unchanged.
     let mut cat = node.command(&["exec", "-i", "web", "--", "sh", "-c", "cat"]);
     let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let bytes: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
@@ -115,7 +116,7 @@ fn logs_and_exec_on_a_container() {
     writer.join().unwrap().unwrap();
     assert!(echoed.stdout == bytes, "{} of {} bytes came back", echoed.stdout.len(), bytes.len());
 
-    // A terminal: `script` gives one, and passes the exit code on.
+    // A terminal: `script` provides one, and passes the exit code on.
     let line = format!(
         "{} exec -it web --run-dir {} -- sh -c 'test -t 0 && echo terminal; exit 5'",
         env!("CARGO_BIN_EXE_podkeeper"),

@@ -1,4 +1,5 @@
-//! `cp` on pods that run: both ways, in volumes and over files that Docker mounts, and while the container is watched.
+//! `cp` on pods that run: in both directions, in volumes and over files that Docker mounts, and while the container is
+//! watched.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -20,7 +21,7 @@ fn files_go_into_a_container_and_come_back() {
     let volumes =
         json!([{"name": "kept", "emptyDir": {}}, {"name": "fast", "emptyDir": {"medium": "Memory"}}]);
     let mounts = json!([{"name": "kept", "mountPath": "/kept"}, {"name": "fast", "mountPath": "/fast"}]);
-    // It asks Docker twice a second, also while files are copied.
+    // The probe asks Docker twice a second, also while files are copied.
     let probe = json!({"exec": {"command": ["true"]}, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 2});
     let other = container("other", crate::harness::pods::OBEYS);
     let pod = Pod::new("web")
@@ -63,7 +64,7 @@ fn files_go_into_a_container_and_come_back() {
     }
     assert_eq!(node.container_status("web", "app").unwrap().restart_count, 0, "its probe has failed");
 
-    // A file that is mounted into the container stays the one that is mounted, and the default container is the first.
+    // A file that is mounted into the container stays the mounted one, and the first container is the default.
     fs::write(dir.join("log"), "to the end\n").unwrap();
     let before = node.inside("web", "app", "stat -c %i /dev/termination-log");
     let said = node.podkeeper(&["cp", &at("log"), "web:/dev/termination-log"]);
@@ -72,7 +73,7 @@ fn files_go_into_a_container_and_come_back() {
     assert_eq!(node.inside("web", "app", "stat -c %i /dev/termination-log"), before);
     assert_eq!(node.inside("web", "app", "cat /dev/termination-log"), "to the end");
 
-    // Links of the container lead within it, and what is no file is not read.
+    // Links of the container are resolved inside it, and only regular files are read.
     fs::write(dir.join("secret"), "of the node").unwrap();
     let script = format!("ln -s {} /kept/trap; mkfifo /kept/pipe; echo x >/kept/plain", at("secret"));
     node.inside("web", "app", &script);

@@ -1,5 +1,5 @@
-//! The examples of `packaging/examples/k8s`, each run on the real engine and looked at from inside. What an
-//! example promises stands in its first comments; all examples that need the same flags share one node.
+//! The examples of `packaging/examples/k8s`, each run on the real engine and checked from inside. The
+//! promises of an example stand in its first comments; all examples that need the same flags share one node.
 //!
 //! - `# Shows: SENTENCE`, the first line
 //! - `# Flags: FLAG...`, of `podkeeper run`
@@ -37,7 +37,7 @@ enum Promise {
         expected: Expected,
     },
     Refused(String),
-    /// No promise: the manifest as it is written from here on.
+    /// Not a promise: the manifest as it is written from here on.
     Edit(String),
 }
 
@@ -68,14 +68,14 @@ impl Expected {
     }
 }
 
-/// A file with its promises.
+/// A file and its promises.
 #[derive(Debug)]
 struct Example {
     path: PathBuf,
     text: String,
     flags: Vec<String>,
     promises: Vec<Promise>,
-    /// The registry of the text, until it is given a real one.
+    /// The placeholder for a registry in the text, until it is replaced by a real one.
     registry: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Example {
                     promises.push(Promise::Edit(edited.clone()));
                 }
                 "Refused:" => promises.push(Promise::Refused(rest.to_owned())),
-                // A sentence that goes on.
+                // Continuation of a sentence.
                 _ => {}
             }
         }
@@ -132,7 +132,8 @@ impl Example {
         self.promises.iter().any(|promise| matches!(promise, Promise::Refused(_)))
     }
 
-    /// What is not as promised, with what was found instead. Edits the file where the promises say so.
+    /// The first broken promise, with the value that was found instead. Edits the file where the promises
+    /// say so.
     fn broken(&self, node: &Node) -> Option<String> {
         for promises in self.promises.split_inclusive(|promise| matches!(promise, Promise::Edit(_))) {
             let mut last = None;
@@ -216,7 +217,7 @@ fn network_of(flags: &[String]) -> Option<String> {
     flags.get(at + 1).cloned()
 }
 
-/// Everything that an example says of itself holds on the real engine.
+/// Every promise that an example makes holds on the real engine.
 #[test]
 fn examples_do_what_they_say() {
     let mut by_flags: BTreeMap<Vec<String>, Vec<Example>> = BTreeMap::new();
@@ -234,7 +235,7 @@ fn examples_do_what_they_say() {
     for (flags, examples) in by_flags {
         let network = network_of(&flags);
         let node = Node::with(Options { flags, ..Options::default() });
-        // A few at a time: a busy machine is no fault of an example.
+        // A few at a time: an overloaded machine is not an example's fault.
         for some in examples.chunks(8) {
             for example in some {
                 node.write(&format!("{}.yaml", example.name()), &example.text);

@@ -1,5 +1,5 @@
-//! The command line beside a daemon that runs: what one types on a node, and what the daemon does and does
-//! not do meanwhile.
+//! The command line beside a daemon that runs: commands that a user types on a node, and the daemon's
+//! behaviour meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn web() -> Node {
     node
 }
 
-/// Of what the kernel counts, in the columns of kubectl.
+/// Reports the kernel's counters, in the columns of kubectl.
 #[test]
 fn top_tells_what_uses_cpu_and_memory() {
     let node = Node::start();
@@ -73,7 +73,7 @@ fn top_tells_what_uses_cpu_and_memory() {
     assert_eq!(gone.status.code(), Some(1));
 }
 
-/// Nothing is written while nothing changes, so the state alone does not tell whether its writer still works.
+/// Nothing is written while nothing changes, so the state alone does not show whether its writer still works.
 #[test]
 fn a_daemon_that_hangs_is_told_and_a_pod_outlives_it_with_its_age() {
     let node = web();
@@ -95,7 +95,7 @@ fn a_daemon_that_hangs_is_told_and_a_pod_outlives_it_with_its_age() {
     assert_eq!(times(), before);
 }
 
-/// A subcommand that goes on: its lines as they come.
+/// A subcommand that keeps running: its lines as they come.
 struct Live {
     child: Child,
     lines: Receiver<String>,
@@ -108,7 +108,7 @@ impl Live {
         Live { child, lines }
     }
 
-    /// The next line that has this in it.
+    /// The next line that contains this.
     fn until(&self, part: &str) -> String {
         let begun = Instant::now();
         let mut seen = Vec::new();
@@ -218,7 +218,7 @@ fn logs_choose_and_follow() {
 
     let follow = Live::start(node.command(&["logs", "web", "-f", "--tail", "0"]));
     let app = node.wait_running("web", "app");
-    // The stream must stand before there is something to say; it tells nothing until then.
+    // The stream must be open before there is anything to print; there is no sign of that until then.
     let begun = Live::start(node.command(&["logs", "web", "-f"]));
     begun.until("two");
     node.kill_container(&app.id, "SIGTERM");
@@ -243,7 +243,7 @@ fn exec_passes_input_output_and_exit_code() {
     let mut command = node.command(&["exec", "-i", "web", "--", "wc", "-c"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // More than any buffer on the way holds.
+    // More than any buffer on the way can hold.
     let writer = thread::spawn(move || input.write_all(&vec![b'x'; 1 << 20]));
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -255,8 +255,8 @@ fn exec_passes_input_output_and_exit_code() {
 #[test]
 fn exec_gives_a_terminal() {
     let node = web();
-    // `script` (of bsdutils, which is everywhere) brings the terminal, and passes the exit code on.
-    // The size follows the start, as with every client of Docker.
+    // `script` (of bsdutils, which is installed everywhere) provides the terminal, and passes the exit code on. The
+    // size follows the start, as with every client of Docker.
     let inner =
         "test -t 0 && test -t 1 && echo terminal; until stty size | grep 33; do sleep 0.05; done; exit 4";
     let line = format!(
@@ -284,7 +284,7 @@ fn a_command_line_without_a_daemon_says_so() {
 
 #[test]
 fn sighup_looks_at_the_manifests_again() {
-    // The target of a link is outside the directory: no event tells of it, and the timer is far away.
+    // The target of a link is outside the directory: no event reports its change, and the timer is far away.
     let node = Node::with(Options::flags(&["--file-check-frequency=1h"]));
     let target = node.base.join("target.yaml");
     let text = |edition: &str| Pod::new("web").set("/metadata/labels/edition", edition).text();
@@ -299,8 +299,8 @@ fn sighup_looks_at_the_manifests_again() {
     node.wait_until("the edit counts", || node.running("web", "app").iter().any(|c| c.uid != old.uid));
 }
 
-/// What of the daemon would move if it did something: bytes written, the status file, and how often it
-/// was woken, over all threads.
+/// Counters of the daemon that would grow if it did anything: bytes written, changes of the status
+/// file, and wake-ups over all threads.
 fn activity(node: &Node) -> (u64, u64, u64, u64) {
     let pid = node.pid().unwrap();
     let number = |text: &str, name: &str| -> u64 {
@@ -310,7 +310,7 @@ fn activity(node: &Node) -> (u64, u64, u64, u64) {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let status = fs::metadata(node.run_dir().join("status.json")).unwrap();
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    // A thread may end between the listing and the reading. What the kernel says of other tests' networks is its noise.
+    // A thread may end between the listing and the reading. Kernel messages about other tests' networks are noise here.
     let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
     let texts = texts.filter(|text| !text.starts_with("Name:\tpk-kmsg\n"));
     let woken = texts.map(|text| number(&text, "voluntary_ctxt_switches:")).sum();
@@ -329,7 +329,7 @@ fn nothing_is_written_and_nobody_wakes_up_while_nothing_changes() {
         }
         last.1.elapsed() >= QUIET
     });
-    // Of the directories, none holds more than the lock, what is remembered, files of the pod, the status, the objects
+    // The directories hold nothing but the lock, the remembered manifests, files of the pod, the status, the objects
     // and the events.
     let names = |dir| -> BTreeSet<String> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! The command line: commands beside a daemon and without one, examples, and pods that somebody looks at from away.
+//! The command line: commands beside a daemon and without one, examples, and pods that are removed.
 
 mod away;
 mod commands;

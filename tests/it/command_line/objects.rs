@@ -1,4 +1,4 @@
-//! `get configmaps`, `get secrets` and `get images` beside a daemon, which has no port.
+//! `get configmaps`, `get secrets` and `get images` beside a daemon without a port.
 
 use std::fs;
 

@@ -27,7 +27,7 @@ fn the_pods_of_a_directory_are_run_and_the_daemon_ends() {
     let running = || node.containers().into_iter().filter(|it| it.runs() && !it.is_sandbox());
     let before: Vec<String> = running().map(|it| it.id).collect();
     assert_eq!(before.len(), 1, "{error}");
-    // Once more: what runs stays, and a pod that cannot be run is told.
+    // Once more: running pods keep running, and a pod that cannot run is reported.
     node.write("c.yaml", pod("elsewhere", "  nodeName: other\n", "'true'"));
     let output = once();
     let told = String::from_utf8(output.stdout).unwrap();

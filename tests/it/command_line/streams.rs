@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::pods::{OBEYS, Pod, container};
 use crate::harness::{Node, PATIENCE};
 
-/// A command that goes on; it ends with the test.
+/// A command that keeps running; it ends with the test.
 struct Goes(Child);
 
 impl Goes {
@@ -92,10 +92,10 @@ fn attach_joins_the_streams_of_a_container() {
     input.write_all(b"one\n").unwrap();
     let mut lines = BufReader::new(attached.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "got one");
-    // A second one sees what comes as well.
+    // A second `attach` sees later lines as well.
     let mut second = Goes::start(&node, &["attach", "reads"]);
     let mut seen = BufReader::new(second.0.stdout.take().unwrap()).lines();
-    // The second one may not be there yet for the first lines.
+    // The second one may not be attached yet for the first lines.
     node.wait_until("both are attached", || {
         input.write_all(b"two\n").unwrap();
         node.says(&["logs", "reads"]).matches("got two").count() > 3

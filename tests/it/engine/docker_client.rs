@@ -39,7 +39,7 @@ fn unique() -> String {
     format!("pk-client-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A container that goes away with the test.
+/// A container that is removed with the test.
 struct Container {
     docker: Docker,
     name: String,
@@ -75,7 +75,7 @@ impl Container {
         }
     }
 
-    /// Created and started, with the shell as its first process.
+    /// A container that is created and started, with the shell as its first process.
     fn run(script: &str) -> Container {
         let name = unique();
         let container = Container::create(&name, body(&name, &["sh", "-c", script]));
@@ -128,7 +128,7 @@ impl Container {
         }
     }
 
-    /// The exit code of an exec whose output has ended; the engine may need a moment to know it.
+    /// The exit code of an exec whose output has ended; the engine may need a moment to report it.
     fn exec_code(&self, exec: &str) -> i64 {
         for _ in 0..5000 {
             match self.docker.call(&Call::ExecInspect { id: exec.to_owned() }) {
@@ -250,7 +250,7 @@ fn creates_and_starts_that_are_refused() {
 
 #[test]
 fn a_host_port_that_is_taken() {
-    // Free a moment ago.
+    // A port that was free a moment ago.
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     drop(listener);
@@ -307,7 +307,8 @@ fn exec_with_output_input_and_exit_code() {
     assert_eq!(drain(&mut both.output), ("out\n".to_owned(), "err\n".to_owned()));
     assert_eq!(container.exec_code(&exec), 3);
 
-    // More than any buffer on the way, so that both ways must move at once; then the end of input.
+    // More than any buffer on the way, so that both directions must move at the same time; then the
+    // end of input.
     let exec = container.exec(false, true, &["cat"]);
     let mut both = container.docker.exec_start(&exec, false).unwrap();
     let mut input = both.input;
@@ -392,7 +393,7 @@ fn events_of_one_container() {
     assert_eq!(events.next(&Wait::at_most(Duration::ZERO)), EventNext::Idle);
 }
 
-/// Tags of a test; they go away with it.
+/// Tags of a test; they are removed with it.
 struct Tags(Vec<String>);
 
 impl Drop for Tags {

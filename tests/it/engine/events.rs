@@ -1,4 +1,5 @@
-//! What the daemon tells of its pods' lives, on the real Docker: `get events`, `describe`, the file, the log.
+//! The daemon's reports on the lives of its pods, on the real Docker: `get events`, `describe`, the file, the
+//! log.
 
 use podkeeper::testing::recorder::object::{self, EventObject};
 use serde_json::json;
@@ -6,7 +7,7 @@ use serde_json::json;
 use crate::harness::Node;
 use crate::harness::pods::{OBEYS, Pod};
 
-/// Those of pods; the node has its own.
+/// Events of pods; the node has its own.
 fn events(node: &Node) -> Vec<EventObject> {
     let all = object::read(&node.run_dir()).unwrap().items;
     all.into_iter().filter(|event| event.involved_object.kind == "Pod").collect()

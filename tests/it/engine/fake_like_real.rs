@@ -1,8 +1,8 @@
 //! One script of calls on the in-memory Docker and on the real one: after each step both must have
-//! answered the same, in the same words, and all containers must stand the same.
+//! answered the same, in the same words, and all containers must be in the same state.
 //!
-//! Ids are replaced by the script's names, times by their presence, and the order of events counts for each
-//! container alone; nothing else is forgiven.
+//! Ids are replaced by the script's names, times by their presence, and the order of events is compared
+//! only for each container; no other difference is allowed.
 
 mod engine;
 mod script;
@@ -28,17 +28,17 @@ const IMAGE: &str = "busybox:static";
 /// The script's last container: its creation is the last event.
 const LAST: &str = "last";
 
-/// One engine under the script.
+/// One of the two engines that the script runs on.
 pub struct Side<'a> {
     /// Makes a call.
     pub perform: &'a mut dyn FnMut(&Call) -> Result<Reply, DockerError>,
-    /// Returns when this container does not run any more.
+    /// Returns when this container no longer runs.
     pub settle: &'a mut dyn FnMut(&str),
-    /// What happened to the containers with the script's label: name, action, exit code or signal.
+    /// Events of the containers with the script's label: name, action, exit code or signal.
     pub events: &'a mut dyn FnMut() -> Vec<String>,
 }
 
-/// Runs the script; one entry a step: what was answered, and how all containers stand.
+/// Runs the script; one entry per step: the answer, and the state of all containers.
 fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
     let mut ids = BTreeMap::from([("none".to_string(), "none".to_string())]);
     let label = format!("podkeeper.test={prefix}");
@@ -125,7 +125,7 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             (side.settle)(&id);
         }
         let mut lines = stand(side, &label);
-        // Other tests have images of their own.
+        // Other tests have images of their own, which are left out.
         let answer = answer.map(|reply| match reply {
             Reply::Images(list) => {
                 let ours = list.into_iter().filter(|image| image.id == image_id);
@@ -141,14 +141,14 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
         let plain = |line: String| forget_ids(&line, &ids, prefix);
         told.push((format!("{n}: {what}"), lines.into_iter().map(plain).collect()));
     }
-    // Two deaths at one time may be told in either order: events are compared for each container.
+    // Two deaths at the same time may be reported in either order: events are compared for each container.
     let mut events: Vec<_> = (side.events)().iter().map(|line| forget_ids(line, &ids, prefix)).collect();
     events.sort_by(|a, b| a.split(' ').next().cmp(&b.split(' ').next()));
     told.push(("events".into(), events));
     told
 }
 
-/// Docker names any of the containers that use an image.
+/// Replaces short ids: Docker names any of the containers that use an image.
 fn forget_short_ids(line: &str) -> String {
     let short = |word: &str| word.len() == 12 && word.bytes().all(|b| b.is_ascii_hexdigit());
     line.split(' ').map(|word| if short(word) { "<short>" } else { word }).collect::<Vec<_>>().join(" ")
@@ -166,7 +166,7 @@ fn outcome(answer: Result<Reply, DockerError>) -> String {
     }
 }
 
-/// What list and inspect say of every container of the script, newest first.
+/// List and inspection of every container of the script, newest first.
 fn stand(side: &mut Side<'_>, label: &str) -> Vec<String> {
     let list = match (side.perform)(&Call::List { labels: vec![label.into()] }) {
         Ok(Reply::Containers(list)) => list,
@@ -184,7 +184,7 @@ fn stand(side: &mut Side<'_>, label: &str) -> Vec<String> {
 }
 
 fn listed(c: &ContainerSummary) -> String {
-    // A second more or less is the machine's speed.
+    // A difference of a second depends on the machine's speed.
     let text = c.status.split_whitespace().filter(|w| w.starts_with(['U', 'E', '(', 'C', 'R', 'D']));
     format!("{} {} {:?} {:?} {}", c.name, c.image, c.labels, c.state, text.collect::<Vec<_>>().join(" "))
 }
@@ -207,7 +207,7 @@ fn forget_ids(line: &str, ids: &BTreeMap<String, String>, prefix: &str) -> Strin
     for (name, id) in ids {
         line = line.replace(id.as_str(), &format!("<{name}>"));
     }
-    // Ids of those that were made again, and of endpoints.
+    // Replaces ids of containers that were made again, and of endpoints.
     let hex = |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let words = line.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
     words
@@ -218,7 +218,7 @@ fn forget_ids(line: &str, ids: &BTreeMap<String, String>, prefix: &str) -> Strin
         .collect()
 }
 
-/// Compares the engines step by step; `kinds` when both sides know what refusals mean.
+/// Compares the engines step by step; with their error kinds if `kinds`, when both sides know them.
 pub fn compare(fake: &mut Side<'_>, real: &mut Side<'_>, kinds: bool) {
     let prefix = format!("pk-fake-{}-", std::process::id());
     let fake = run(fake, &prefix);
@@ -237,7 +237,7 @@ pub fn compare(fake: &mut Side<'_>, real: &mut Side<'_>, kinds: bool) {
     assert_eq!(fake.len(), real.len());
 }
 
-/// `409 NotRunning text` to `409 text`.
+/// Turns `409 NotRunning text` into `409 text`.
 fn forget_kind(line: &str) -> String {
     let mut words = line.splitn(3, ' ');
     match (words.next(), words.next(), words.next()) {
@@ -252,7 +252,7 @@ fn forget_kind(line: &str) -> String {
 fn the_fake_is_like_the_real_engine() {
     let prefix = format!("pk-fake-{}-", std::process::id());
     let _clean = CleanUp(prefix.clone());
-    // Listened to all along: what the engine remembers may be pushed out by others' events.
+    // Listened to from the beginning: others' events may push older ones out of the engine's memory.
     let filters = encode(&json!({"type": ["container"], "label": [format!("podkeeper.test={prefix}")]}));
     let heard = ask("GET", &format!("/events?since={}&filters={filters}", unix_now()), None);
     let last_prefix = prefix.clone();
@@ -304,7 +304,7 @@ fn the_fake_is_like_the_real_engine() {
     );
 }
 
-/// One event without what differs from run to run.
+/// One event without the parts that differ from run to run.
 fn said<'a>(action: &str, label: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
     let (name, image) = (label("name")?, label("image")?);
     let more: Vec<_> = ["exitCode", "signal"].iter().filter_map(|key| label(key)).collect();

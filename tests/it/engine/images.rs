@@ -57,13 +57,13 @@ fn an_image_is_pulled_once_for_all_and_its_digest_is_told() {
         let id = node.container_status("one", "app").unwrap().image_id;
         id == format!("docker-pullable://{by_digest}")
     });
-    // With its digest it is the same image, which is there.
+    // With its digest the reference names the same image, which is there.
     node.write("digest.yaml", pod("digest", &by_digest, "IfNotPresent"));
     node.wait_phase("digest", "Running");
     node.write("always.yaml", pod("always", &image, "Always"));
     node.wait_phase("always", "Running");
     assert_eq!(gate.count(&layer), 1);
-    // A registry that is gone keeps nobody from starting what is here.
+    // A registry that is gone prevents no pod from starting with a local image.
     registry.stop();
     node.write("offline.yaml", pod("offline", &image, "Always"));
     node.write("nothing.yaml", pod("nothing", &format!("{repository}:2"), "IfNotPresent"));
@@ -83,7 +83,7 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     node.write("none.yaml", pod("none", &image, "IfNotPresent"));
     node.wait_until("nobody is let in", || node.waits_for("none", "app") == "ErrImagePull");
     assert!(message(&node, "none").contains("no basic auth credentials"), "{}", message(&node, "none"));
-    // A secret may come late. (That it ends the back-off is tested where the clock is the test's.)
+    // A secret may come late. (That it ends the back-off is tested where the test controls the clock.)
     let with_secret = |name: &str, key: &str, text: String| {
         let pod = Pod::new(name).script(OBEYS).set("/spec/containers/0/image", image.clone());
         let pod = pod.set("/spec/containers/0/imagePullPolicy", "Always");
@@ -111,7 +111,7 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     let (code, _, error) = podkeeper(&["pull", "--root-dir", root, &image]);
     assert_eq!(code, Some(1));
     assert!(error.contains("no basic auth credentials"), "{error}");
-    // The more special one is wrong, so the next one is tried.
+    // The more specific one is wrong, so the next one is tried.
     let auths = json!({"auths": {
         format!("{host}/team"): {"username": "robot", "password": "wrong-canary"},
         host.clone(): {"auth": AUTH},
@@ -142,7 +142,7 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     }
 }
 
-/// Docker answers a pull by digest of what is here without asking the registry.
+/// Docker answers a pull by digest of a local image without asking the registry.
 #[test]
 fn the_digest_of_a_private_image_is_no_secret() {
     let registry = Registry::start(true);
@@ -188,7 +188,7 @@ fn a_pull_that_hangs_ends_and_one_that_is_cut_goes_on() {
         cleanup.image(format!("127.0.0.1:{}/{name}:1", gate.port))
     });
     let node = Node::with(Options::flags(&["--image-pull-progress-deadline", "2s"]));
-    // Images that are there do not wait behind it.
+    // Local images do not wait behind it.
     gate.mode(Mode::Hang(100_000));
     node.write("hangs.yaml", pod("hangs", &hangs, "IfNotPresent"));
     node.wait_until("the pull begins", || gate.count("GET /v2/hangs/blobs/") > 0);
@@ -196,7 +196,7 @@ fn a_pull_that_hangs_ends_and_one_that_is_cut_goes_on() {
     node.wait_phase("other", "Running");
     node.wait_until("it is given up", || node.waits_for("hangs", "app") == "ErrImagePull");
     assert!(message(&node, "hangs").contains("no progress in 2 s"), "{}", message(&node, "hangs"));
-    // Docker itself asks again for the rest of a layer that was cut, after five seconds.
+    // Docker itself requests the rest of a layer that was cut off, after five seconds.
     gate.mode(Mode::Pass);
     node.stop();
     node.options.replace(Options::default());
@@ -206,7 +206,8 @@ fn a_pull_that_hangs_ends_and_one_that_is_cut_goes_on() {
     node.wait_phase("cut", "Running");
 }
 
-/// A registry that sends a little now and then held all pulls up, also when its pod was deleted.
+/// Regression: a registry that sent a little now and then held up all pulls, even after its pod was
+/// deleted.
 #[test]
 fn a_registry_that_drips_holds_nobody_up() {
     let (registry, quick) = (Registry::start(false), Registry::start(false));
@@ -260,7 +261,7 @@ fn how_far_a_slow_pull_is_can_be_seen() {
     assert!(lines.len() >= 3 && lines[1].contains("iB of "), "{out}");
 }
 
-/// Puts a file there that has not changed for a minute.
+/// Writes a file that looks unchanged for a minute.
 fn put(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let beside = path.with_extension("new");
@@ -271,7 +272,7 @@ fn put(path: &Path, bytes: &[u8]) {
     fs::rename(beside, path).unwrap();
 }
 
-/// What `program` makes of a file, if there is such a program.
+/// The file packed by `program`, if there is such a program.
 fn packed(program: &str, bytes: &[u8], base: &Path) -> Option<Vec<u8>> {
     let path = base.join("to-pack");
     fs::write(&path, bytes).unwrap();
@@ -280,7 +281,7 @@ fn packed(program: &str, bytes: &[u8], base: &Path) -> Option<Vec<u8>> {
 }
 
 fn changed(mut image: Image) -> Image {
-    // In the content of the noise, not in a header.
+    // In the content of the random file, not in a header.
     image.layers[1][600] ^= 1;
     image
 }
@@ -305,7 +306,7 @@ fn k8781_preloaded_images_need_no_registry() {
             pods.push((program, name));
         }
     }
-    // Each is told, and none is in the way.
+    // Each one is reported, and none is in the way of the others.
     put(&dir.join("0-empty.tar"), b"");
     put(&dir.join("0-text.tar"), b"nothing");
     put(&dir.join("0-cut.tar"), &tar(&names[0])[..50_000]);
@@ -330,7 +331,8 @@ fn k8781_preloaded_images_need_no_registry() {
     let told = |node: &Node| bad.map(|(words, _)| (words, node.log().matches(words).count()));
     assert_eq!(told(&node), bad);
     assert!(!is_there(&changed_name));
-    // Nothing is loaded again at the next boot; but what Docker lost is, as soon as a pod wants it.
+    // Nothing is loaded again at the next boot; but an image that Docker lost is, as soon as a pod wants
+    // it.
     node.restart();
     node.remove("plain.yaml");
     node.wait_until("its containers are gone", || node.of("plain").is_empty());
@@ -356,7 +358,7 @@ fn a_pod_that_waits_for_an_archive_starts_when_it_comes() {
     node.wait_phase("late", "Running");
 }
 
-/// kubernetes/website#41616: what is on the disk already is not checked when it is pulled. Docker compares
+/// kubernetes/website#41616: data that is on the disk already is not checked in a pull. Docker compares
 /// each layer that it takes from an archive.
 #[test]
 fn k41616_a_changed_layer_is_refused_and_the_next_archive_is_loaded() {

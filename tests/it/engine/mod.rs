@@ -1,4 +1,5 @@
-//! What Docker does, and what podkeeper makes of it: calls, events, images, engines that come late, die, or are Podman.
+//! Docker's behaviour, and podkeeper's reaction to it: calls, events, images, engines that come late, die, or are
+//! Podman.
 
 mod docker_client;
 mod events;

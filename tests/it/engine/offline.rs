@@ -1,5 +1,5 @@
 //! A node that boots with no network at all: neither dockerd nor the daemon has more than a dead loopback,
-//! the URL cannot be reached, and the manifests on disk are not what they were.
+//! the URL cannot be reached, and the manifests on disk are changed or damaged.
 
 use serde_json::json;
 
@@ -13,20 +13,20 @@ fn pod(name: &str) -> Pod {
     Pod::new(name).set("/spec/hostNetwork", true)
 }
 
-/// A process has no way to anybody: no device but a loopback, and no route.
+/// Asserts that a process cannot reach anything: it has no device but a loopback, and no route.
 fn assert_cut(pid: u32) {
     let lines = |file: &str| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap();
         text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
     };
-    // Two lines of head.
+    // Two header lines.
     let devices = lines("dev");
     assert!(devices.iter().skip(2).all(|line| line.starts_with("lo:")), "{devices:?}");
     let routes = lines("route");
     assert!(routes.len() <= 1, "at most its head: {routes:?}");
 }
 
-/// Cut from the network and started again, the node runs what it ran.
+/// Cut off from the network and started again, the node runs the same pods as before.
 #[test]
 fn k4441_cut_from_the_network_everything_runs_again() {
     let mut engine = Engine::new(&[]);
@@ -86,7 +86,7 @@ fn k4441_cut_from_the_network_everything_runs_again() {
 }
 
 /// A machine out of the box: an empty engine, no registry, no name server, no route, and one archive in the
-/// preload directory. Its pod runs, also after the power was cut.
+/// preload directory. Its pod runs, also after a power cut.
 #[test]
 fn k8781_an_air_gapped_machine_boots_to_a_running_pod() {
     let mut engine = Engine::new(&[]);

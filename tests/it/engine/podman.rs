@@ -1,6 +1,6 @@
-//! Podman's compatible socket instead of Docker's. A service of the test's own, with its storage, run
-//! directory, locks and networks apart from the machine's; in namespaces of its own, so that its bridge and
-//! mounts end with it.
+//! Podman's compatible socket instead of Docker's. The test's own service keeps its storage, run directory,
+//! locks and networks apart from the machine's; it runs in its own namespaces, so that its bridge and mounts
+//! end with it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ impl Podman {
         fs::read_to_string(self.base.join("log")).unwrap_or_default()
     }
 
-    /// What watches a container, by the directory in its command line.
+    /// The monitor processes of containers, found by the directory in their command line.
     fn monitors(&self) -> Vec<Pid> {
         let base = self.base.to_str().unwrap();
         let pids = fs::read_dir("/proc").unwrap().flatten();
@@ -102,7 +102,7 @@ impl Podman {
 
 impl Drop for Podman {
     fn drop(&mut self) {
-        // The node took its containers away; if it could not, they go with their monitors.
+        // The node has removed its containers; if it could not, they end with their monitors.
         for monitor in self.monitors() {
             let pid = monitor.as_raw_nonzero();
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Drop for Podman {
     }
 }
 
-/// A pod's whole life on Podman: made, adopted, hurt, restarted, refused, removed.
+/// A pod's whole life on Podman: created, adopted, damaged, restarted, refused, removed.
 #[test]
 fn a_pod_lives_on_podman() {
     let podman = Podman::start();
@@ -140,14 +140,14 @@ fn a_pod_lives_on_podman() {
     assert_eq!(node.says(&["logs", &node.full("p")]), "started\n");
     assert_eq!(node.says(&["exec", &node.full("p"), "--", "sh", "-c", "echo $A"]), "b\n");
 
-    // Adopted after kill -9, and nothing restarted.
+    // Adopted after kill -9, and nothing is restarted.
     let before = lives(&node);
     node.kill9();
     node.launch();
     node.wait_phase("p", "Running");
     assert_untouched(&before, &node, "adoption");
 
-    // An event tells of a death.
+    // An event reports a death.
     node.kill_container(&app.id, "KILL");
     node.wait_until("the container is restarted", || node.running("p", "app").iter().any(|c| c.attempt == 1));
     node.wait_until("the status counts it", || {
@@ -158,7 +158,8 @@ fn a_pod_lives_on_podman() {
     assert_eq!((last.exit_code, last.reason.as_deref()), (137, Some("Error")));
     assert_eq!(node.running("p", "POD")[0].id, sandbox.id);
 
-    // A dead sandbox takes its pod with it; Podman keeps it as long as the dead that joined it are kept.
+    // A dead sandbox takes its pod with it; Podman keeps the sandbox as long as the dead containers that
+    // joined it are kept.
     node.kill9();
     node.kill_container(&sandbox.id, "KILL");
     node.launch();
@@ -168,7 +169,7 @@ fn a_pod_lives_on_podman() {
     let warned = node.log().contains("could not be removed");
     assert!(!warned, "a sandbox that waits for its dead is nothing to warn of:\n{}", node.log());
 
-    // A command that is not there.
+    // A command that does not exist.
     node.write(
         "bad.yaml",
         Pod::new("bad").restart_policy("Never").set("/spec/containers/0/command", json!(["/nosuch"])).text(),

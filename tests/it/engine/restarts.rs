@@ -15,13 +15,13 @@ fn pod(name: &str) -> Pod {
     Pod::new(name).set("/spec/hostNetwork", true)
 }
 
-/// A node on this engine; its daemon does not run yet. Drop it before the engine.
+/// A node on this engine; its daemon is not started yet. Drop it before the engine.
 fn node_on(engine: &Engine) -> Node {
     let socket = Some(engine.socket());
     Node::prepare(Options { endpoint: socket.clone(), look_at: socket, ..Options::default() })
 }
 
-/// Waits until each pod runs whole, exactly once, and gives what runs.
+/// Waits until each pod runs completely, exactly once, and returns what runs.
 fn wait_whole(node: &Node, pods: &[&str]) -> Lives {
     node.wait_for("each pod runs exactly once", || {
         assert_single(node, "on the private engine");
@@ -44,7 +44,7 @@ fn wait_unreachable(node: &Node) {
     assert!(error.contains("Docker is not reachable"), "{error}");
 }
 
-/// kubernetes/kubernetes#86420: the engine comes late, is killed, is stopped; the daemon stays, says so, and
+/// kubernetes/kubernetes#86420: the engine comes late, is killed, is stopped; the daemon stays, reports it, and
 /// afterwards every pod runs once.
 #[test]
 fn k86420_an_engine_that_comes_late_dies_and_is_stopped() {
@@ -62,7 +62,8 @@ fn k86420_an_engine_that_comes_late_dies_and_is_stopped() {
     engine.kill9();
     wait_unreachable(&node);
     engine.start();
-    // Without live-restore dockerd takes down what it finds running: all is made anew, by us alone.
+    // Without live-restore dockerd takes down the containers that it finds running: podkeeper alone makes
+    // everything again.
     let second = node.wait_for("all run again", || {
         let now = wait_whole(&node, &["p", "q"]);
         now.keys().all(|id| !first.contains_key(id) || now[id] != first[id]).then_some(now)
@@ -82,7 +83,7 @@ fn k86420_an_engine_that_comes_late_dies_and_is_stopped() {
     drop(node);
 }
 
-/// kubernetes/kubernetes#86420: with live-restore the containers outlive dockerd, and nobody restarts them:
+/// kubernetes/kubernetes#86420: with live-restore the containers outlive dockerd, and none is restarted:
 /// neither when dockerd dies, nor the daemon, nor both.
 #[test]
 fn k86420_containers_that_outlive_dockerd_are_kept() {
@@ -104,7 +105,7 @@ fn k86420_containers_that_outlive_dockerd_are_kept() {
     node.launch();
     node.wait_phase("p", "Running");
     assert_untouched(&before, &node, "dockerd and the daemon were killed");
-    // It is watched, too.
+    // The container is watched, too.
     let app = node.wait_running("p", "app");
     node.kill_container(&app.id, "KILL");
     node.wait_until("it is restarted", || node.running("p", "app").iter().any(|c| c.attempt == 1));
@@ -112,7 +113,7 @@ fn k86420_containers_that_outlive_dockerd_are_kept() {
 }
 
 /// moby/moby#39450: dockerd and the daemon are killed at random moments, together and alone, while manifests
-/// change; in the end exactly what the manifests say runs.
+/// change; in the end exactly the wanted containers run.
 #[test]
 fn k39450_dockerd_and_the_daemon_killed_at_random() {
     let rounds: u64 = std::env::var("PODKEEPER_POWER_CUTS").map_or(6, |n| n.parse().unwrap());
@@ -136,7 +137,7 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
         if node.pid().is_none() {
             node.launch_unawaited();
         }
-        // The moment is the matter of this test: from the first call to well after the last.
+        // The moment is the point of this test: from the first call to well after the last.
         thread::sleep(Duration::from_millis(rng.number() % 1200));
         let who = rng.number() % 3;
         if who != 0 {
@@ -159,12 +160,13 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
         let uids: Vec<String> = node.of(pod).into_iter().filter(Container::runs).map(|c| c.uid).collect();
         assert_eq!(uids, [uid(*round), uid(*round)], "seed {seed}: {pod}");
     }
-    // And they stay.
+    // And they stay as they are.
     assert_eq!(lives(&node), whole, "seed {seed}");
     drop(node);
 }
 
-/// A pod that has ended for good stays ended: whether the engine is stopped, or killed, or the daemon with it.
+/// A pod that has ended for good stays ended: whether the engine is stopped or killed, and whether the daemon
+/// is killed with it.
 #[test]
 fn terminal_phases_outlive_the_engine_and_the_daemon() {
     let mut engine = Engine::new(&[]);
@@ -186,17 +188,18 @@ fn terminal_phases_outlive_the_engine_and_the_daemon() {
         let all = node.containers().into_iter().filter(|c| c.pod != runs && c.container == "app");
         all.map(|c| format!("{} {:?} {}", c.id, c.started_at, c.exit_code)).collect()
     };
-    // Answers which attempt of the one that lasts runs: one whose start the engine's end cut off costs another.
+    // Returns the attempt at which the lasting container runs: a start that the engine's end cut off costs
+    // another attempt.
     let check = |before: Option<u32>, when: &str| {
         let next = || node.running("runs", "app").iter().map(|c| c.attempt).find(|at| Some(*at) > before);
-        // When this one runs again, the others would have been started, too.
+        // When this pod runs again, the others would have been started, too.
         node.wait_until(&format!("the one that lasts runs again {when}"), || {
             next().is_some() && node.phase("runs") == "Running"
         });
         let attempt = next();
         for (name, _, phase) in &ended {
             node.wait_phase(name, phase);
-            // A deadline is told when it is over, and the containers are stopped then.
+            // An exceeded deadline is reported when it is over, and then the containers are stopped.
             node.wait_until(&format!("nothing of {name} runs {when}"), || {
                 !node.of(name).iter().any(Container::runs)
             });

@@ -1,5 +1,5 @@
-//! The built-in sandbox image on a real Docker Engine. Speaks HTTP/1.0 by hand: what is tested here must
-//! not depend on podkeeper's own client.
+//! The built-in sandbox image on a real Docker Engine. Speaks HTTP/1.0 by hand: the test must not depend
+//! on podkeeper's own client.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use podkeeper::testing::runtime::sandbox_image;
 use serde_json::{Value, json};
 
-/// One request; status and body. The answer ends where the connection does.
+/// Sends one request; returns status and body. The answer ends with the connection.
 fn request(method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
     let mut stream = UnixStream::connect("/var/run/docker.sock").unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -25,7 +25,8 @@ fn request(method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string())
 }
 
-/// A request without a body: one that Docker does not read would reset the connection under the answer.
+/// A request without a body: if Docker did not read a body, the connection would be reset under the
+/// answer.
 fn post(path: &str) -> (u16, String) {
     request("POST", path, "text/plain", b"")
 }
@@ -54,7 +55,7 @@ impl Container {
         let (status, text) = post(&format!("/containers/{}/kill?signal={signal}", self.0));
         assert_eq!(status, 204, "{text}");
     }
-    /// Waits for its end; the exit code.
+    /// Waits for the container's end; returns the exit code.
     fn wait(&self) -> i64 {
         let (status, text) = post(&format!("/containers/{}/wait", self.0));
         assert_eq!(status, 200, "{text}");
@@ -72,10 +73,11 @@ fn load() -> String {
 }
 
 fn sandbox(name: &str) -> Container {
-    // No network: a sandbox of this test needs none, and making one is what takes long.
+    // No network: a sandbox of this test needs none, and creating one takes most of the time.
     let host = json!({ "NetworkMode": "none", "SecurityOpt": ["no-new-privileges"] });
     let sandbox = Container::run(name, &json!({ "Image": load(), "HostConfig": host }));
-    // Docker answers when the program is about to be executed: wait until it sleeps, waiting for signals.
+    // Docker answers when the program is about to be executed: wait until the program sleeps, waiting for
+    // signals.
     let (_, text) = request("GET", &format!("/containers/{}/json", sandbox.0), "text/plain", b"");
     let pid = serde_json::from_str::<Value>(&text).unwrap()["State"]["Pid"].as_u64().unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -116,7 +118,7 @@ fn term_and_int_end_the_sandbox_at_once() {
         let began = Instant::now();
         sandbox.kill(signal);
         assert_eq!(sandbox.wait(), 0, "{signal}");
-        // Nearly all of this is Docker's own part; a lost signal would take for ever.
+        // Nearly all of this time is Docker's own; a lost signal would take for ever.
         assert!(began.elapsed() < Duration::from_secs(60), "{signal}: {:?}", began.elapsed());
     }
 }
@@ -125,8 +127,8 @@ fn term_and_int_end_the_sandbox_at_once() {
 fn the_sandbox_collects_orphans_of_a_shared_process_namespace() {
     let sandbox = sandbox("reaper");
     // A child whose parent is gone belongs to PID 1, the sandbox: 41 or 43 if it does not. It ends when
-    // the pipe is written to. Its directory in /proc stays for as long as nobody collects it, and so would
-    // the last loop.
+    // the pipe is written to. Its directory in /proc stays until the process is reaped, and without that
+    // the last loop would never end.
     let script = "mkfifo /tmp/end
         (sh -c 'echo $$ > /tmp/pid; exec cat /tmp/end' &)
         while [ ! -s /tmp/pid ]; do :; done

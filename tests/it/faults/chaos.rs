@@ -1,9 +1,9 @@
-//! Chaos on Docker's socket: by a seed, requests come late, twice or never, replies are cut, held back, old or lies, and
-//! events are lost, doubled, swapped or cut, while pods are edited, removed and hurt. Meanwhile nothing may run twice; and
-//! when the socket is honest again, exactly what is wanted runs, by the same daemon.
+//! Chaos on Docker's socket: by a seed, requests come late, twice or never, replies are cut, held back, outdated or
+//! false, and events are lost, doubled, swapped or cut, while pods are edited, removed and damaged. Meanwhile nothing
+//! may run twice; and when the socket is reliable again, exactly the wanted containers run, under the same daemon.
 //!
-//! `PODKEEPER_CHAOS=1000` says how many seeds, `PODKEEPER_SEED=17` which is the first: a seed decides what happens to the
-//! n-th request of each kind and what is done to the pods. The engine's own times are not the seed's.
+//! `PODKEEPER_CHAOS=1000` sets the number of seeds, `PODKEEPER_SEED=17` the first one: a seed decides what happens to
+//! the n-th request of each kind and what is done to the pods. The engine's own timing does not depend on the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ use crate::harness::pods::{Pod, container};
 use crate::harness::proxy::{EventFault, Request, Verdict};
 
 const SEEDS: u64 = 8;
-/// Most of the time is spent in waiting.
+/// Most of the time is spent waiting.
 const AT_ONCE: u64 = 4;
 const PODS: u64 = 3;
 const STEPS: u64 = 10;
@@ -36,7 +36,7 @@ fn kind(request: &Request) -> String {
     format!("{} {}", request.method, parts.collect::<Vec<_>>().join("/"))
 }
 
-/// What becomes of the n-th request of a kind.
+/// The harm that is done to the n-th request of a kind.
 fn harm(seed: u64, kind: &str, nth: u64) -> Option<Verdict> {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ seed;
     for byte in kind.bytes().chain(nth.to_le_bytes()) {
@@ -55,7 +55,7 @@ fn harm(seed: u64, kind: &str, nth: u64) -> Option<Verdict> {
         }
         .map(Verdict::Events);
     }
-    // Three of four pass.
+    // Three of four requests pass.
     if !rng.number().is_multiple_of(4) {
         return None;
     }
@@ -79,17 +79,17 @@ struct Chaos {
     seed: u64,
     faulty: Faulty,
     eyes: Eyes,
-    /// What was done so far.
+    /// Number of harms done so far.
     harms: Arc<AtomicU64>,
     rng: Rng,
-    /// Pod to its UID.
+    /// UIDs of the wanted pods, by name.
     wanted: BTreeMap<String, String>,
     edits: u64,
 }
 
 impl Chaos {
     fn start(seed: u64) -> Chaos {
-        // What a lie hid is seen at the next comparison.
+        // Whatever a false reply hid is seen at the next comparison.
         let faulty = Faulty::prepare(&["--sync-frequency=2s"]);
         let harms = Arc::new(AtomicU64::new(0));
         let done = Arc::clone(&harms);
@@ -132,7 +132,7 @@ impl Chaos {
                 let running = self.eyes.running();
                 let victim = usize::try_from(self.below(running.len().max(1) as u64)).unwrap();
                 if let Some(victim) = running.get(victim) {
-                    // It may be gone already.
+                    // It may have ended already.
                     let kill = Call::Kill { id: victim.id.clone(), signal: "SIGKILL".to_owned() };
                     _ = self.eyes.docker.call(&kill);
                 }
@@ -146,7 +146,7 @@ impl Chaos {
         }
     }
 
-    /// Exactly what is wanted runs.
+    /// Whether exactly the wanted containers run.
     fn at_rest(&self) -> bool {
         let place = |c: &ContainerSummary| {
             (label(c, labels::POD_NAME), label(c, labels::POD_UID), label(c, labels::CONTAINER_NAME))
@@ -224,6 +224,6 @@ fn a_seed_does_the_same_harm_each_time() {
     assert_eq!(told(7), told(7));
     assert_ne!(told(7), told(8));
     let harmed: BTreeSet<String> = (0..40).flat_map(told).flatten().collect();
-    // Cuts of streams are after 0 to 5 events.
+    // Streams are cut after 0 to 5 events.
     assert_eq!(harmed.len(), 10 + 4 + 6, "{harmed:?}");
 }

@@ -1,7 +1,7 @@
-//! Ten pods that are edited, removed, added and hurt while the daemon is killed again and again, at random
-//! calls and at rest. Nothing may run twice, be lost, or be restarted without need.
+//! Ten pods that are edited, removed, added and damaged while the daemon is killed again and again, at
+//! random calls and at rest. Nothing may run twice, be lost, or be restarted without need.
 //!
-//! `PODKEEPER_KILLS` says how often (200 is the promise), `PODKEEPER_SEED` repeats a run.
+//! `PODKEEPER_KILLS` sets the number of kills (200 is the promise), `PODKEEPER_SEED` repeats a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -25,14 +25,15 @@ fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// What is wanted, and what must not be touched.
+/// The wanted pods, and the containers that must not be touched.
 struct Churn {
     faulty: Faulty,
     eyes: Eyes,
     rng: Rng,
-    /// Pod to its UID.
+    /// UIDs of the wanted pods, by name.
     wanted: BTreeMap<String, String>,
-    /// Ran with the wanted UID when last looked at, and nobody but the daemon could have hurt it since.
+    /// Pods that ran with the wanted UID at the last check, and that only the daemon could have damaged
+    /// since.
     safe: BTreeMap<String, String>,
     edits: u64,
 }
@@ -54,7 +55,7 @@ impl Churn {
         self.faulty.node.write(&format!("{pod}.yaml"), text);
     }
 
-    /// One thing happens to one pod.
+    /// Does one thing to one pod.
     fn disturb(&mut self) {
         let pod = format!("p{}", self.below(PODS));
         let full = self.faulty.node.full(&pod);
@@ -69,7 +70,7 @@ impl Churn {
                 self.faulty.node.remove(&format!("{pod}.yaml"));
                 self.safe.retain(|_, of| *of != full);
             }
-            // The same once more: nothing may happen.
+            // The same manifest once more: nothing may happen.
             (Some(uid), 3) => self.put(&pod, &uid),
             (Some(_), hit) => {
                 let sandbox = hit == 4 && self.below(3) == 0;
@@ -78,14 +79,14 @@ impl Churn {
                     |c: &ContainerSummary| label(c, labels::CONTAINER_NAME) == labels::SANDBOX_NAME;
                 for victim in of_pod.filter(|c| is_sandbox(c) == sandbox) {
                     self.safe.retain(|id, of| *id != victim.id && !(sandbox && *of == full));
-                    // It may be gone already.
+                    // It may have ended already.
                     _ = self.eyes.docker.call(&Call::Kill { id: victim.id, signal: "SIGKILL".to_owned() });
                 }
             }
         }
     }
 
-    /// Exactly what is wanted runs.
+    /// Whether exactly the wanted containers run.
     fn at_rest(&self) -> bool {
         let running: Vec<(String, String, String)> = self
             .eyes
@@ -105,14 +106,14 @@ impl Churn {
         running.len() == wanted.len() && running.into_iter().collect::<BTreeSet<_>>() == wanted
     }
 
-    /// What was safe must run still; what runs now as wanted is safe from now on.
+    /// Safe pods must still run; pods that run now as wanted are safe from now on.
     fn check(&mut self, context: &str) {
         let running = self.eyes.running();
         for (id, pod) in &self.safe {
             let runs = running.iter().any(|c| c.id == *id);
             assert!(runs, "{context}: {id} of {pod} was stopped for nothing\n{}", self.faulty.node.picture());
         }
-        // Containers of a sandbox that was killed have to go with it.
+        // Containers whose sandbox was killed have to be replaced with it.
         let sandboxed = |pod: &str, uid: &str| {
             running.iter().any(|c| {
                 let (of, by) = (label(c, labels::POD_NAME), label(c, labels::POD_UID));
@@ -147,7 +148,7 @@ impl Churn {
         }
         let node = &self.faulty.node;
         node.wait_until(context, || self.faulty.proxy.killed() || self.at_rest());
-        // At rest, or on its way to the call at which it dies: now it is dead in any case.
+        // At rest, or on its way to the call at which it dies: after this it is dead in any case.
         if !self.faulty.proxy.killed() {
             node.signal(rustix::process::Signal::KILL);
         }
@@ -193,7 +194,7 @@ fn churn_with_random_kill_9() {
             let context = format!("seed {seed}, at the end");
             churn.faulty.node.wait_until(&context, || churn.at_rest());
             churn.check(&context);
-            // Of each place at most one dead is kept, for its logs, and of nothing else anything.
+            // At most one dead container is kept for each place, for its logs, and nothing else.
             let cleared = churn.faulty.node.comes_true(|| eyes.clutter().is_empty());
             let picture = || churn.faulty.node.picture();
             assert!(cleared, "seed {seed}: not cleared up: {:?}\n{}", eyes.clutter(), picture());

@@ -9,8 +9,8 @@ use crate::harness::Node;
 use crate::harness::pods::Pod;
 use crate::harness::proxy::{EventFault, Verdict};
 
-/// A node whose event stream has this fault from the start; relisted every second, where nothing else
-/// tells that something happened.
+/// A node whose event stream has this fault from the start; it is listed again every second, where nothing
+/// else would reveal that something happened.
 fn with_fault(fault: EventFault) -> Faulty {
     let faulty = Faulty::prepare(&["--sync-frequency", "1s"]);
     faulty.proxy.rule(move |r| r.is_events().then_some(Verdict::Events(fault)));
@@ -55,7 +55,7 @@ fn k2309_a_stream_that_is_silent() {
     run_and_die_and_go(&with_fault(EventFault::Silent).node);
 }
 
-/// Every stream ends in the middle of its second line, and the daemon connects ever again.
+/// Every stream ends in the middle of its second line, and the daemon keeps reconnecting.
 #[test]
 fn k2309_streams_cut_in_the_middle_of_a_line() {
     let faulty = with_fault(EventFault::CutAfter(1));
@@ -63,7 +63,8 @@ fn k2309_streams_cut_in_the_middle_of_a_line() {
     faulty.proxy.wait_for("GET", "/events", 2);
 }
 
-/// The connection dies with the container: after the next list the daemon knows, long before its safety net.
+/// The connection dies with the container: after the next list the daemon has noticed, long before its
+/// safety net.
 #[test]
 fn k2309_a_death_while_nobody_listens() {
     let faulty = Faulty::start(&[]);

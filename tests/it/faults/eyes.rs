@@ -1,4 +1,4 @@
-//! What a test sees of the containers of one daemon, behind the proxy's back.
+//! A test's view of the containers of one daemon, past the proxy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use podkeeper::testing::runtime::{Call, ContainerSummary, DockerState, Reply, la
 
 use crate::harness::SOCKET;
 
-/// The containers of one root directory, in one moment: a single list.
+/// The containers of one root directory at one moment: a single list.
 #[derive(Clone)]
 pub struct Eyes {
     pub docker: Docker,
@@ -33,7 +33,7 @@ impl Eyes {
         self.list().into_iter().filter(|c| c.state == DockerState::Running).collect()
     }
 
-    /// Two that run in one place, if there are any.
+    /// Two containers that run in one place, if there are any.
     pub fn twins(&self) -> Option<String> {
         let mut places = BTreeMap::new();
         self.running().into_iter().find_map(|c| {
@@ -43,7 +43,8 @@ impl Eyes {
         })
     }
 
-    /// What neither runs nor is the one dead container of its place, which is kept for its logs.
+    /// Containers that neither run nor are the one dead container of their place, which is kept for
+    /// its logs.
     pub fn clutter(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let mut is_kept = |c: &ContainerSummary| {

@@ -16,14 +16,15 @@ use podkeeper::testing::base::clock::Timestamp;
 use crate::harness::proxy::Proxy;
 use crate::harness::{Container, Node, Options, SOCKET};
 
-/// Node and proxy; the node goes first, so that its containers go while the engine can be reached.
+/// Node and proxy; the node is dropped first, so that its containers are removed while the engine can be
+/// reached.
 pub struct Faulty {
     pub node: Node,
     pub proxy: Proxy,
 }
 
 impl Faulty {
-    /// The daemon does not run yet.
+    /// A node whose daemon is not started yet.
     pub fn prepare(flags: &[&str]) -> Faulty {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -34,22 +35,22 @@ impl Faulty {
         Faulty { node, proxy }
     }
 
-    /// With a running daemon and an empty manifest directory.
+    /// A node with a running daemon and an empty manifest directory.
     pub fn start(flags: &[&str]) -> Faulty {
         let faulty = Faulty::prepare(flags);
         faulty.launch();
         faulty
     }
 
-    /// Starts the daemon; [`Proxy::forget`] what the one before asked.
+    /// Starts the daemon; [`Proxy::forget`] the requests of the one before.
     pub fn launch(&self) {
         self.proxy.forget();
         self.node.launch_unawaited();
         self.proxy.victim(self.node.pid().unwrap());
     }
 
-    /// Waits until `done`, or until the proxy has killed the daemon, which is collected then. Whether it
-    /// was killed. Once more than `step` changes have been asked for, the death is on its way.
+    /// Waits until `done`, or until the proxy has killed the daemon, which is reaped then. Returns whether
+    /// it was killed. Once more than `step` changes have been requested, the death is certain to come.
     pub fn killed_before(&self, what: &str, step: usize, mut done: impl FnMut() -> bool) -> bool {
         self.node.wait_until(what, || self.proxy.killed() || done() && self.proxy.changes() <= step);
         let killed = self.proxy.killed();
@@ -66,7 +67,7 @@ impl Faulty {
     }
 }
 
-/// What tells that a container was not restarted: its id and when it started.
+/// Shows that a container was not restarted: its id and its start time.
 pub type Lives = BTreeMap<String, (String, Option<Timestamp>)>;
 
 /// The running containers of a node.
@@ -78,7 +79,7 @@ fn life(c: &Container) -> (String, (String, Option<Timestamp>)) {
     (c.id.clone(), (c.name.clone(), c.started_at))
 }
 
-/// Everything that ran `before` must be there still, and must not have been started again.
+/// Asserts that everything that ran `before` is still there, and has not been started again.
 pub fn assert_untouched(before: &Lives, node: &Node, context: &str) {
     let now: Lives = node.containers().iter().map(life).collect();
     for (id, (name, started)) in before {
@@ -87,7 +88,7 @@ pub fn assert_untouched(before: &Lives, node: &Node, context: &str) {
     }
 }
 
-/// No two running containers with the same pod and name.
+/// Asserts that no two running containers have the same pod and name.
 pub fn assert_single(node: &Node, context: &str) {
     let mut seen = BTreeMap::new();
     for c in node.containers().into_iter().filter(Container::runs) {

@@ -1,5 +1,6 @@
-//! Docker that answers badly, not at all, or no: one bad container or call must not hurt the other pods, and
-//! nothing may stop the daemon. The real engine is behind the proxy, so that everything else is true.
+//! A Docker that answers badly, not at all, or with errors: one bad container or call must not harm the
+//! other pods, and nothing may stop the daemon. The real engine is behind the proxy, so that everything else
+//! is real.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,8 +17,8 @@ fn creates(r: &Request, container: &str) -> bool {
     r.is("POST", "/containers/create") && r.query.contains(&format!("k8s_{container}_"))
 }
 
-/// kubernetes/kubernetes#94829: the inspect of one container never comes back; the other pods start, restart
-/// and end as ever.
+/// kubernetes/kubernetes#94829: the inspect of one container never returns; the other pods start, restart
+/// and end as usual.
 #[test]
 fn k94829_one_inspect_that_hangs() {
     let faulty = Faulty::start(&[]);
@@ -29,7 +30,7 @@ fn k94829_one_inspect_that_hangs() {
     faulty.proxy.rule(move |r| r.is("GET", &path).then_some(Verdict::Hold));
     node.kill9();
     faulty.launch();
-    // The new daemon wants to look at everything it finds.
+    // The new daemon inspects everything that it finds.
     faulty.proxy.wait_for("GET", &format!("/containers/{}/json", bad.id), 1);
     node.write("good.yaml", Pod::new("good").text());
     let good = node.wait_running("good", "app");
@@ -39,14 +40,14 @@ fn k94829_one_inspect_that_hangs() {
     });
     node.remove("good.yaml");
     node.wait_until("the other pod has gone", || node.of("good").is_empty());
-    // The one with the hung inspect goes on as the list shows it.
+    // The container with the hanging inspect is handled as the list shows it.
     node.wait_phase("bad", "Running");
     assert_eq!(node.wait_running("bad", "app").id, bad.id);
     faulty.proxy.no_rule();
 }
 
-/// moby/moby#22312: DELETE says 500 for ever. The dead container holds nothing up: neither its own pod's
-/// restart, edit and end, nor another pod.
+/// moby/moby#22312: DELETE fails with 500 for ever. The dead container holds nothing up: neither its own
+/// pod's restart, edit and end, nor another pod.
 #[test]
 fn k22312_a_removal_that_fails_for_ever() {
     let faulty = Faulty::start(&[]);
@@ -102,7 +103,7 @@ fn k22312_a_container_that_docker_calls_dead() {
 }
 
 /// kubernetes/kubernetes#40443: the name is held by a container that does not exist; the pod runs under a
-/// name with a suffix, once, and a new daemon knows it again.
+/// name with a suffix, once, and a new daemon recognizes it.
 #[test]
 fn k40443_a_name_held_by_a_ghost() {
     let faulty = Faulty::start(&[]);
@@ -115,7 +116,7 @@ fn k40443_a_name_held_by_a_ghost() {
             return None;
         }
         let mut names = names.lock().unwrap();
-        // The first name of each container is haunted, for good.
+        // The first name of each container is taken for good.
         let container = r.query.split('_').nth(1).unwrap_or_default().to_owned();
         let haunted = match names.iter().find(|n| n.split('_').nth(1) == Some(&container)) {
             Some(name) => *name == r.query,
@@ -149,8 +150,8 @@ fn k40443_a_name_held_by_a_ghost() {
     assert_eq!(node.running("p", "POD")[0].id, sandbox.id);
 }
 
-/// kubernetes/kubernetes#40443: the name is held by a stranger: said, and waited for; once the stranger has
-/// gone the pod runs.
+/// kubernetes/kubernetes#40443: a stranger holds the name: this is reported and waited for; once the
+/// stranger is gone the pod runs.
 #[test]
 fn k40443_a_name_held_by_a_stranger() {
     let faulty = Faulty::start(&[]);
@@ -158,7 +159,7 @@ fn k40443_a_name_held_by_a_stranger() {
     node.write("other.yaml", Pod::new("other").text());
     let stranger = node.wait_running("other", "app");
     let id = stranger.id.clone();
-    // The stranger is a real container whose labels the daemon gets to see without ours.
+    // The stranger is a real container; the daemon sees it without podkeeper's labels.
     let strip: Edit = Arc::new(|value: &mut Value| value["Config"]["Labels"] = json!({}));
     faulty.proxy.rule(move |r| {
         if creates(r, "app") && r.query.contains("_p-") {
@@ -168,7 +169,7 @@ fn k40443_a_name_held_by_a_stranger() {
         let asks = r.method == "GET" && r.path.contains("k8s_app_p-");
         (asks && r.path.ends_with("/json")).then(|| Verdict::Edit(Arc::clone(&strip)))
     });
-    // The daemon looks the name up: the stranger is put where it looks.
+    // The daemon looks the name up: the stranger appears where it looks.
     node.write("p.yaml", Pod::new("p").text());
     faulty.proxy.wait_for("POST", "/containers/create", 4);
     faulty.proxy.no_rule();
@@ -176,8 +177,8 @@ fn k40443_a_name_held_by_a_stranger() {
     assert_eq!(node.wait_running("other", "app").id, stranger.id, "the stranger was touched");
 }
 
-/// balena-os/meta-balena#2062: an engine that alters or drops what it was asked for. Nothing is made again
-/// for it: neither by the daemon that made it nor by the next.
+/// balena-os/meta-balena#2062: an engine that alters or drops parts of a request. Nothing is created again
+/// because of that: neither by the daemon that created it nor by the next one.
 #[test]
 fn k2062_inspect_that_drops_and_alters_fields() {
     let faulty = Faulty::prepare(&["--sync-frequency", "1s"]);
@@ -216,8 +217,8 @@ fn k2062_inspect_that_drops_and_alters_fields() {
     assert_eq!(faulty.proxy.changes(), 0, "{:#?}", faulty.proxy.log());
 }
 
-/// Each field of the inspection is left out in turn, and once more replaced by null: the pod that is adopted
-/// is not touched, whatever the status can still say.
+/// Each field of the inspection is left out in turn, and then replaced by null: the adopted pod is not
+/// touched, whatever its status can still show.
 #[test]
 fn k2062_each_field_of_inspect_is_lost_once() {
     let faulty = Faulty::start(&[]);
@@ -234,7 +235,8 @@ fn k2062_each_field_of_inspect_is_lost_once() {
             places.extend(value.as_object().unwrap().keys().map(|inner| format!("/{key}/{inner}")));
         }
     }
-    // A different field for every inspect; each daemon makes two, and asks again for what it cannot use.
+    // A different field for every inspect; each daemon makes two, and asks again when it cannot use the
+    // answer.
     let next = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&next);
     let all = places.clone();
@@ -262,7 +264,8 @@ fn k2062_each_field_of_inspect_is_lost_once() {
     assert_eq!(node.containers().len(), before.len());
 }
 
-/// An engine that is too old: said in the status, and the daemon stays; when it is upgraded, the pods run.
+/// An engine that is too old is reported in the status, and the daemon stays; when the engine is upgraded,
+/// the pods run.
 #[test]
 fn an_engine_that_is_too_old_and_is_upgraded() {
     let faulty = Faulty::prepare(&[]);
@@ -282,7 +285,8 @@ fn an_engine_that_is_too_old_and_is_upgraded() {
     node.wait_until("the status is well again", || node.status().is_some_and(|s| s.docker.reachable));
 }
 
-/// Every reply to a change is cut in the middle, once: what was done is found, and not done again.
+/// Every reply to a change is cut in the middle, once: the daemon finds the change done, and does not repeat
+/// it.
 #[test]
 fn replies_that_are_cut_in_the_middle() {
     let faulty = Faulty::prepare(&[]);
@@ -301,7 +305,8 @@ fn replies_that_are_cut_in_the_middle() {
     assert!(all.iter().all(|c| c.state == DockerState::Running && c.attempt == 0), "{all:?}");
 }
 
-/// The socket is there and nobody answers, then it does; the daemon stays, says so, and touches nothing.
+/// The socket exists but nothing answers, and later something does; the daemon stays, reports it, and
+/// touches nothing.
 #[test]
 fn k37865_an_engine_that_hangs_as_a_whole() {
     let faulty = Faulty::start(&[]);

@@ -14,7 +14,7 @@ fn two_and_init() -> Pod {
     Pod::new("p").init(container("init", "exit 0")).and(container("side", OBEYS))
 }
 
-/// Exactly what the whole pod consists of: nothing is missing, nothing is left over.
+/// Whether all parts of the pod exist, and nothing else.
 fn stands(node: &Node) -> bool {
     let mut all = node.containers();
     all.sort_by(|a, b| a.container.cmp(&b.container));
@@ -25,7 +25,7 @@ fn stands(node: &Node) -> bool {
 }
 
 /// One life: the daemon starts with the manifest in place, dies where `rule` says, and is started again.
-/// Whether it was killed at all.
+/// Returns whether it was killed at all.
 fn start_and_die(
     context: &str,
     step: usize,

@@ -1,4 +1,4 @@
-//! What a test asks of Docker behind the daemon's back: the containers of its node, and what only the engine knows.
+//! Requests of a test to Docker past the daemon: the containers of its node, and facts that only the engine knows.
 
 use podkeeper::testing::cgroup::Cgroups;
 use podkeeper::testing::cgroup::node::{MOUNT, Settings};
@@ -19,7 +19,7 @@ impl Node {
         let list = loop {
             match self.docker.call(&list) {
                 Ok(Reply::Containers(list)) => break list,
-                // Podman reads the cgroup of each process for a list, and fails when one ends meanwhile.
+                // Podman reads the cgroup of each process for a list, and fails when a process ends meanwhile.
                 Err(DockerError::Refused(refusal)) if refusal.status == 500 && begun.elapsed() < PATIENCE => {
                     thread::sleep(LOOK);
                 }
@@ -64,12 +64,12 @@ impl Node {
         self.of(pod).into_iter().filter(|c| c.runs() && c.container == container).collect()
     }
 
-    /// Makes a short call to Docker, behind the daemon's back; whether it was carried out.
+    /// Makes a short call to Docker, past the daemon.
     pub fn docker(&self, call: &Call) -> Reply {
         self.docker.call(call).unwrap_or_else(|error| panic!("{call:?}: {error}"))
     }
 
-    /// Sends a signal to a container, behind the daemon's back.
+    /// Sends a signal to a container, past the daemon.
     pub fn kill_container(&self, id: &str, signal: &str) {
         self.docker(&Call::Kill { id: id.to_owned(), signal: signal.to_owned() });
     }
@@ -79,18 +79,18 @@ impl Node {
         self.docker(&Call::Remove { id: id.to_owned(), force: true });
     }
 
-    /// All that Docker says about a container.
+    /// Docker's complete description of a container.
     pub fn inspect(&self, id: &str) -> Value {
         docker_get(&self.socket, &format!("/containers/{id}/json"))
     }
 
-    /// All that Docker says about an image.
+    /// Docker's complete description of an image.
     pub fn inspect_image(&self, image: &str) -> Value {
         docker_get(&self.socket, &format!("/images/{image}/json"))
     }
 }
 
-/// Removes a Docker network that a node made; it is used by nobody any more.
+/// Removes a Docker network that a node created and that nothing uses any more.
 pub fn remove_network(name: &str) {
     use std::io::{Read as _, Write as _};
     let Ok(mut socket) = std::os::unix::net::UnixStream::connect("/var/run/docker.sock") else { return };
@@ -114,8 +114,8 @@ pub fn cgroups(root: &Path) -> Cgroups {
     cgroups
 }
 
-/// `GET` on a Docker socket, in the plainest way there is: what podkeeper's own client leaves out of an
-/// answer can be seen here.
+/// `GET` on a Docker socket, in the simplest way: shows the parts of an answer that podkeeper's own
+/// client leaves out.
 pub fn docker_get(socket: &Path, path: &str) -> Value {
     let mut stream = UnixStream::connect(socket).unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
@@ -125,7 +125,7 @@ pub fn docker_get(socket: &Path, path: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
 }
 
-/// Asks Docker for what podkeeper never does: the answer, with its head.
+/// Sends a request to Docker that podkeeper never sends: returns the answer, with its head.
 pub fn ask_docker(method: &str, target: &str) -> Vec<u8> {
     let mut stream = UnixStream::connect(SOCKET).unwrap();
     // HTTP/1.0, so that the body ends with the connection.
@@ -141,7 +141,7 @@ pub fn tag_image(image: &str, repository: &str, tag: &str) {
     assert!(answer.starts_with(b"HTTP/1.0 201"), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// Takes the name of an image away, and the image with its last one; whether it was there.
+/// Removes a name of an image, and the image with its last name; returns whether it existed.
 pub fn untag_image(image: &str) -> bool {
     ask_docker("DELETE", &format!("/images/{image}")).starts_with(b"HTTP/1.0 200")
 }

@@ -1,5 +1,5 @@
-//! What happened to a node's containers, from Docker's own event stream: dead containers are removed, and
-//! with them every trace that an inspection could show.
+//! History of a node's containers, from Docker's own event stream: dead containers are removed, and with
+//! them every trace that an inspection could show.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -26,7 +26,7 @@ pub struct Happened {
     pub pod: String,
     /// Container name; `POD` for a sandbox.
     pub container: String,
-    /// Id of the sandbox it belongs to; of a sandbox its own.
+    /// Id of the sandbox that it belongs to; a sandbox has its own.
     pub sandbox: String,
 }
 
@@ -38,13 +38,13 @@ pub struct History {
 }
 
 impl History {
-    /// Begins to listen; call it before what is to be seen can happen.
+    /// Starts to listen; call it before the events can happen.
     pub fn of(node: &Node) -> History {
         let filter = format!(r#"{{"label":["{}={}"]}}"#, labels::ROOT_DIR, node.root().display());
         let encoded: String = filter.bytes().map(|b| format!("%{b:02X}")).collect();
         let mut stream = UnixStream::connect(node.socket()).unwrap();
-        // Docker answers before it listens; what it remembers fills the gap. A node's label is its own, so
-        // nothing older can match.
+        // Docker answers before it listens; its memory of past events fills the gap. A node's label is its
+        // own, so nothing older can match.
         write!(stream, "GET /events?since=1&filters={encoded} HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         assert!(lines.next().unwrap().unwrap().contains(" 200 "), "Docker refuses to tell events");
@@ -60,12 +60,12 @@ impl History {
         History { events, stream, reader: Some(reader) }
     }
 
-    /// So far, in Docker's order.
+    /// Events so far, in Docker's order.
     pub fn events(&self) -> Vec<Happened> {
         self.events.lock().unwrap().clone()
     }
 
-    /// When this happened to containers of this name in this pod (full name).
+    /// Times of this event for containers of this name in this pod (full name).
     pub fn times(&self, pod: &str, container: &str, what: &str) -> Vec<i64> {
         let events = self.events();
         let matching = events.iter().filter(|e| e.pod == pod && e.container == container && e.what == what);

@@ -1,5 +1,5 @@
-//! A web server for one test, on loopback, plain or TLS, that answers whatever it is told to: good answers,
-//! and everything a broken or evil server can do.
+//! A web server for one test, on loopback, plain or TLS, that answers as the test demands: good answers,
+//! and everything that a broken or malicious server can do.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,12 +16,12 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 pub trait Pipe: Read + Write {}
 impl<T: Read + Write> Pipe for T {}
 
-/// Answers one request, whose head it is given. The connection ends when it returns.
+/// Answers one request, given its head. The connection ends when it returns.
 type Handler = Arc<dyn Fn(&str, &mut dyn Pipe) -> io::Result<()> + Send + Sync>;
 
 /// See the module.
 pub struct Server {
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
     handler: Arc<Mutex<Handler>>,
@@ -30,17 +30,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// On any port; answers 404 until it is told otherwise.
+    /// Starts on any port; answers 404 until [`Server::answer`] is called.
     pub fn start() -> Server {
         Server::listen("127.0.0.1:0", None)
     }
 
-    /// On this address again.
+    /// Starts on this address again.
     pub fn at(address: SocketAddr) -> Server {
         Server::listen(&address.to_string(), None)
     }
 
-    /// With TLS.
+    /// Starts with TLS.
     pub fn tls(config: ServerConfig) -> Server {
         Server::listen("127.0.0.1:0", Some(Arc::new(config)))
     }
@@ -69,12 +69,12 @@ impl Server {
         Server { address, heads, handler, ends, thread: Some(thread) }
     }
 
-    /// From now on it answers like this.
+    /// From now on every request is answered like this.
     pub fn answer(&self, handler: impl Fn(&str, &mut dyn Pipe) -> io::Result<()> + Send + Sync + 'static) {
         *self.handler.lock().unwrap() = Arc::new(handler);
     }
 
-    /// From now on it sends these bytes, and closes.
+    /// From now on it sends these bytes, and closes the connection.
     pub fn send(&self, bytes: impl Into<Vec<u8>>) {
         let bytes = bytes.into();
         self.answer(move |_, pipe| pipe.write_all(&bytes));
@@ -147,13 +147,13 @@ pub fn ok(headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Says nothing until the client has gone.
+/// Sends nothing until the client has gone.
 pub fn silence(pipe: &mut dyn Pipe) -> io::Result<()> {
     let mut rest = Vec::new();
     pipe.read_to_end(&mut rest).map(|_| ())
 }
 
-/// Sends the byte again and again, with a little time between, until the client has gone.
+/// Sends the byte again and again, with short pauses, until the client has gone.
 pub fn drip(pipe: &mut dyn Pipe, byte: u8) -> io::Result<()> {
     loop {
         pipe.write_all(&[byte])?;
@@ -162,7 +162,7 @@ pub fn drip(pipe: &mut dyn Pipe, byte: u8) -> io::Result<()> {
     }
 }
 
-/// An authority that makes certificates for servers and clients.
+/// An authority that issues certificates for servers and clients.
 pub struct Authority {
     /// Its own certificate, PEM.
     pub pem: String,
@@ -182,7 +182,7 @@ impl Authority {
     pub fn new() -> Authority {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
-        // Authorities of one name are taken for each other.
+        // Authorities of the same name are taken for each other.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("authority {}", COUNT.fetch_add(1, Ordering::Relaxed));
         params.distinguished_name.push(DnType::CommonName, name);
@@ -192,7 +192,7 @@ impl Authority {
         Authority { pem, der, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate for this name, good until the end of this year.
+    /// A certificate for this name, valid until the end of the year `until`.
     pub fn certify(&self, name: &str, until: i32) -> Certified {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -207,7 +207,7 @@ impl Authority {
         }
     }
 
-    /// Its own certificate, for a server that mistakes it for one.
+    /// The authority's own certificate, for a server that wrongly shows it as its own.
     pub fn own(&self) -> Certified {
         let key = self.issuer.key();
         Certified {
@@ -218,7 +218,8 @@ impl Authority {
         }
     }
 
-    /// A server that shows this certificate, and wants one of ours from its clients if `client` says so.
+    /// A server that shows this certificate, and demands one of this authority from its clients if `client`
+    /// is true.
     pub fn server(&self, shown: &Certified, client: bool) -> ServerConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))

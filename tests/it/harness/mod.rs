@@ -1,6 +1,6 @@
-//! A node of its own for one test: the daemon as a process on the real Docker, in directories that go away
-//! with it. Nodes run side by side on one engine, told apart by the label of their root directory; a test
-//! that looks at anything but its own node's containers is a mistake.
+//! A node for one test: the daemon as a process on the real Docker, in directories that are removed with it.
+//! Nodes run side by side on one engine, distinguished by the label of their root directory; a test that looks
+//! at anything but its own node's containers is wrong.
 
 mod docker;
 pub mod history;
@@ -35,17 +35,17 @@ pub use self::wait::PATIENCE;
 
 /// The engine of this machine.
 pub const SOCKET: &str = "/var/run/docker.sock";
-/// Lines of the daemon's log that a failure shows.
+/// Number of lines of the daemon's log that a failure shows.
 const LOG_TAIL: usize = 60;
 
-/// One container of a node: what its labels and its inspection say.
+/// One container of a node: its labels and its inspection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Container {
     /// 64 hex digits.
     pub id: String,
-    /// Docker's name.
+    /// Name in Docker.
     pub name: String,
-    /// What it does.
+    /// Its state.
     pub state: DockerState,
     /// Pod name with the node's suffix.
     pub pod: String,
@@ -59,28 +59,28 @@ pub struct Container {
     pub started_at: Option<Timestamp>,
     /// See `started_at`.
     pub finished_at: Option<Timestamp>,
-    /// Of a container that has ended.
+    /// Exit code of a container that has ended.
     pub exit_code: i64,
 }
 
 impl Container {
-    /// It runs.
+    /// Whether it runs.
     pub fn runs(&self) -> bool {
         self.state == DockerState::Running
     }
-    /// It is a sandbox.
+    /// Whether it is a sandbox.
     pub fn is_sandbox(&self) -> bool {
         self.container == labels::SANDBOX_NAME
     }
 }
 
-/// How a node differs from the usual one.
+/// Differences of a node from the usual one.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Further arguments of `podkeeper run`.
     pub flags: Vec<String>,
-    /// Socket of another engine (a proxy in front of the real one, say); the containers are still looked
-    /// at through [`SOCKET`] unless `look_at` says otherwise.
+    /// Socket of another engine (a proxy in front of the real one, say); the harness still looks at the
+    /// containers through [`SOCKET`] unless `look_at` is set.
     pub endpoint: Option<PathBuf>,
     /// Socket through which this harness looks at the containers, when it is not [`SOCKET`].
     pub look_at: Option<PathBuf>,
@@ -90,16 +90,17 @@ pub struct Options {
     pub no_files: bool,
     /// The daemon has no network but a loopback that is down.
     pub cut: bool,
-    /// The daemon's mounts are seen by nobody else.
+    /// The daemon's mounts are visible only to itself.
     pub own_mounts: bool,
-    /// The daemon runs in the namespaces of this process, and [`Node::pid`] is that of who brought it there.
+    /// The daemon runs in the namespaces of this process, and [`Node::pid`] is the id of the program that
+    /// brought it there.
     pub within: Option<u32>,
-    /// Where its directories lie, when not among the temporary files.
+    /// Place of its directories, unless among the temporary files.
     pub place: Option<PathBuf>,
 }
 
 impl Options {
-    /// With these further arguments.
+    /// Options with these further arguments.
     pub fn flags(flags: &[&str]) -> Options {
         Options { flags: flags.iter().map(|&flag| flag.to_owned()).collect(), ..Options::default() }
     }
@@ -111,7 +112,7 @@ pub struct Node {
     pub base: PathBuf,
     /// Node name.
     pub name: String,
-    /// What the daemon was started with; change it before [`Node::restart`].
+    /// Options that the daemon was started with; change them before [`Node::restart`].
     pub options: RefCell<Options>,
     daemon: RefCell<Option<Child>>,
     docker: Docker,
@@ -124,14 +125,14 @@ impl Node {
         Node::with(Options::default())
     }
 
-    /// As [`Node::start`], with options.
+    /// Like [`Node::start`], with options.
     pub fn with(options: Options) -> Node {
         let node = Node::prepare(options);
         node.launch();
         node
     }
 
-    /// A node whose daemon does not run yet: for manifests that are there before it.
+    /// A node whose daemon is not started yet: for manifests that exist before it.
     pub fn prepare(options: Options) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("n{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -146,11 +147,11 @@ impl Node {
         Node { base, name, options: RefCell::new(options), daemon: RefCell::new(None), docker, socket }
     }
 
-    /// The command that is the daemon, with all its flags.
+    /// The command that becomes the daemon, with all its flags.
     pub fn run_command(&self) -> Command {
         let options = self.options.borrow();
         let program = env!("CARGO_BIN_EXE_podkeeper");
-        // It takes the place of its process.
+        // Each program replaces its own process with the next.
         let own: &[&str] = match (options.cut, options.own_mounts) {
             (true, _) => &["--net"],
             (_, true) => &["--mount", "--propagation", "private"],
@@ -171,11 +172,12 @@ impl Node {
         }
         command.arg("--root-dir").arg(self.root()).arg("--run-dir").arg(self.run_dir());
         command.arg("--pod-logs-dir").arg(self.pod_logs());
-        // The machine's own disk may be full, and its memory busy; a test of eviction sets its thresholds.
+        // The machine's own disk may be full, and its memory in use; a test of eviction sets its own
+        // thresholds.
         if !options.flags.iter().any(|flag| flag.starts_with("--eviction-hard")) {
             command.arg("--eviction-hard=");
         }
-        // Nor do the machine's images go when its disk is full.
+        // Nor are the machine's images removed when its disk is full.
         if !options.flags.iter().any(|flag| flag.starts_with("--image-gc-high-threshold")) {
             command.arg("--image-gc-high-threshold=100");
         }
@@ -194,7 +196,7 @@ impl Node {
         });
     }
 
-    /// Starts the daemon and does not wait for anything.
+    /// Starts the daemon and waits for nothing.
     pub fn launch_unawaited(&self) {
         assert!(self.daemon.borrow().is_none(), "the daemon runs already");
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
@@ -202,11 +204,11 @@ impl Node {
         *self.daemon.borrow_mut() = Some(child);
     }
 
-    /// Where manifests belong.
+    /// The manifest directory.
     pub fn manifests(&self) -> PathBuf {
         self.base.join("manifests")
     }
-    /// The root directory, which also marks the containers.
+    /// The root directory, which is also in the containers' labels.
     pub fn root(&self) -> PathBuf {
         self.base.join("root")
     }
@@ -232,7 +234,7 @@ impl Node {
         self.daemon.borrow().as_ref().map(Child::id)
     }
 
-    /// Writes a manifest as one should: a file beside the directory, then a rename.
+    /// Writes a manifest in the recommended way: a file beside the directory, then a rename.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let beside = self.base.join("being-written");
         fs::write(&beside, text).unwrap();
@@ -255,20 +257,21 @@ impl Node {
         rustix::process::kill_process(pid.expect("the daemon runs"), signal).unwrap();
     }
 
-    /// Kills the daemon and collects it.
+    /// Kills the daemon and reaps it.
     pub fn kill9(&self) {
         let mut daemon = self.daemon.borrow_mut().take().expect("the daemon runs");
         daemon.kill().unwrap();
         daemon.wait().unwrap();
     }
 
-    /// Asks the daemon to end (SIGTERM) and waits until it has.
+    /// Asks the daemon to end (SIGTERM) and waits for its end.
     pub fn stop(&self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait_for("the daemon ends on SIGTERM", || self.exited())
     }
 
-    /// How the daemon ended, if it did; then it is collected, and [`Node::launch`] may start another one.
+    /// Exit status of the daemon, if it has ended; then it is reaped, and [`Node::launch`] may start another
+    /// one.
     pub fn exited(&self) -> Option<ExitStatus> {
         let mut daemon = self.daemon.borrow_mut();
         let status = daemon.as_mut().and_then(|child| child.try_wait().unwrap());
@@ -278,13 +281,13 @@ impl Node {
         status
     }
 
-    /// SIGTERM, then a new daemon.
+    /// Sends SIGTERM, then starts a new daemon.
     pub fn restart(&self) {
         assert!(self.stop().success());
         self.launch();
     }
 
-    /// All that the daemons of this node have logged.
+    /// Everything that the daemons of this node have logged.
     pub fn log(&self) -> String {
         let bytes = fs::read(self.log_path()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -297,7 +300,7 @@ impl Node {
         if arguments.first() == Some(&"version") {
             flags.clear();
         }
-        // Before a `--`, so that it is a flag and no part of a command to execute.
+        // Before a `--`, so that it is a flag and not part of a command to execute.
         let split = arguments.iter().position(|&word| word == "--").unwrap_or(arguments.len());
         let (own, rest) = arguments.split_at(split);
         command.args(own).args(flags).args(rest).stdin(Stdio::null());
@@ -309,7 +312,7 @@ impl Node {
         self.command(arguments).output().unwrap()
     }
 
-    /// Runs [`Node::command`], which must succeed, and gives its output.
+    /// Runs [`Node::command`], which must succeed, and returns its output.
     pub fn says(&self, arguments: &[&str]) -> String {
         let output = self.podkeeper(arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -317,8 +320,8 @@ impl Node {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a shell command prints in a container: its output, or its errors where it failed. Docker tells that
-    /// a container runs before the daemon has heard of it, and `exec` goes by what the daemon knows.
+    /// Output of a shell command in a container, or its errors where it failed. Docker reports that a container
+    /// runs before the daemon has learned of it, and `exec` relies on the daemon's knowledge.
     pub fn inside(&self, pod: &str, container: &str, command: &str) -> String {
         self.wait_until(&format!("it is known that {pod}/{container} runs"), || {
             let known = self.container_status(pod, container);
@@ -332,14 +335,14 @@ impl Node {
         String::from_utf8_lossy(&text).trim().to_owned()
     }
 
-    /// Where something is mounted in this node's directories, in the order of mounting.
+    /// Mount points in this node's directories, in the order of mounting.
     pub fn mounts(&self) -> Vec<PathBuf> {
         let base = fs::canonicalize(&self.base).unwrap_or_else(|_| self.base.clone());
         let table = podkeeper::testing::volumes::mounts::table().unwrap();
         table.into_iter().map(|mounted| mounted.at).filter(|at| at.starts_with(&base)).collect()
     }
 
-    /// Everything one wants to know about this node when a test fails.
+    /// Everything about this node that is useful when a test fails.
     pub fn picture(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
@@ -356,7 +359,7 @@ impl Drop for Node {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        // Twice empty: a create that was on its way when the daemon was killed may still arrive.
+        // Empty twice: a create that was on its way when the daemon was killed may still arrive.
         let label = format!("{}={}", labels::ROOT_DIR, self.root().display());
         let mut empty = 0;
         for _ in 0..100 {
@@ -374,7 +377,7 @@ impl Drop for Node {
             thread::sleep(LOOK);
         }
         cgroups(&self.root()).sweep(&BTreeSet::new());
-        // A recursive delete would go through what volumes have mounted.
+        // A recursive delete would descend into the mounts of volumes.
         for mounted in self.mounts().iter().rev() {
             let _ = rustix::mount::unmount(mounted, rustix::mount::UnmountFlags::DETACH);
         }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// The image that every machine of ours has.
+/// The image that every one of our test machines has.
 pub const IMAGE: &str = "busybox:static";
 
-/// Ends at once, with 0, on TERM.
+/// A script that ends at once, with 0, on TERM.
 pub const OBEYS: &str = "trap 'exit 0' TERM; echo started; sleep 100000 & wait";
-/// Does not end on TERM.
+/// A script that does not end on TERM.
 pub const IGNORES_TERM: &str = "trap '' TERM; echo started; while :; do sleep 1; done";
 
 /// A container that runs a shell script.
@@ -15,7 +15,7 @@ pub fn container(name: &str, script: &str) -> Value {
     json!({"name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", script]})
 }
 
-/// A pod's manifest on its way to be written.
+/// A pod's manifest that is being built.
 #[derive(Debug, Clone)]
 pub struct Pod(pub Value);
 
@@ -55,23 +55,23 @@ impl Pod {
         self.set("/spec/containers/0/command", json!(["/bin/sh", "-c", script]))
     }
 
-    /// Seconds between TERM and KILL.
+    /// Sets the seconds between TERM and KILL.
     pub fn grace(self, seconds: i64) -> Pod {
         self.set("/spec/terminationGracePeriodSeconds", seconds)
     }
 
-    /// `Always`, `OnFailure` or `Never`.
+    /// Sets the restart policy: `Always`, `OnFailure` or `Never`.
     pub fn restart_policy(self, policy: &str) -> Pod {
         self.set("/spec/restartPolicy", policy)
     }
 
-    /// One more container.
+    /// Adds a container.
     pub fn and(mut self, container: Value) -> Pod {
         self.0["spec"]["containers"].as_array_mut().unwrap().push(container);
         self
     }
 
-    /// One more init container; with `"restartPolicy": "Always"` in it, a sidecar.
+    /// Adds an init container; with `"restartPolicy": "Always"` in it, a sidecar.
     pub fn init(mut self, container: Value) -> Pod {
         let spec = &mut self.0["spec"];
         if spec["initContainers"].is_null() {
@@ -81,7 +81,7 @@ impl Pod {
         self
     }
 
-    /// A host port of the first container.
+    /// Adds a host port to the first container.
     pub fn host_port(self, port: u16) -> Pod {
         self.set("/spec/containers/0/ports", json!([{"containerPort": 80, "hostPort": port}]))
     }
@@ -92,7 +92,7 @@ impl Pod {
     }
 }
 
-/// A TCP port of the host that nobody listens on and that no other test of this process is given.
+/// A TCP port of the host on which nothing listens and that no other test of this process gets.
 pub fn free_port() -> u16 {
     use std::net::TcpListener;
     use std::sync::Mutex;
@@ -107,7 +107,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Bytes that differ at each place.
+/// Bytes that differ from place to place.
 pub fn much(length: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let next = |_| {

@@ -1,10 +1,10 @@
-//! A Docker Engine of the test's own, to be killed, stopped and started at will. It has no bridge and no
-//! packet filter rules, so its pods use the host's network.
+//! A Docker Engine of the test's own, which the test can kill, stop and start at will. It has no bridge and
+//! no packet filter rules, so its pods use the host's network.
 //!
-//! It lives in a network namespace of its own, always: a dockerd without a bridge deletes `docker0`, and in
-//! the machine's namespace that would be the bridge of the engine everybody else uses.
+//! It always lives in a network namespace of its own: a dockerd without a bridge deletes `docker0`, and in
+//! the machine's namespace that would be the bridge of the engine that all others use.
 //!
-//! Whatever happens, nothing of it may be left: processes, cgroups and mounts go with the guard.
+//! Whatever happens, nothing of it may be left: dropping the guard removes processes, cgroups and mounts.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -32,7 +32,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// It does not run yet.
+    /// An engine that is not started yet.
     pub fn new(flags: &[&str]) -> Engine {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("podkeeper-e{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -45,7 +45,7 @@ impl Engine {
         self.base.join("sock")
     }
 
-    /// Everything of this engine is below it.
+    /// Directory that contains everything of this engine.
     pub fn base(&self) -> &Path {
         &self.base
     }
@@ -55,7 +55,8 @@ impl Engine {
         self.base.join("data")
     }
 
-    /// Gives it a file system of its own for all its data, of so many MiB. Before its first start.
+    /// Gives the engine its own file system of this many MiB for all its data. Call it before the first
+    /// start.
     pub fn put_on_a_disk_of(&self, mib: u64) {
         let (disk, data) = (self.base.join("disk"), self.data());
         fs::File::create(&disk).unwrap().set_len(mib << 20).unwrap();
@@ -81,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start`], the first time: also with the image that the pods are made of.
+    /// Like [`Engine::start`], for the first time: also loads the image that the pods use.
     pub fn start_with_image(&mut self) {
         self.start();
         let loaded = self.docker().load(&mut image_archive().as_slice(), &Wait::at_most(PATIENCE)).unwrap();
@@ -90,7 +91,7 @@ impl Engine {
 
     fn launch(&mut self) {
         assert!(self.process.is_none());
-        // Of one that was killed; the numbers in them may be somebody else's by now.
+        // Left by an engine that was killed; the process ids in them may belong to other processes by now.
         for file in ["pid", "exec/containerd/containerd.pid"] {
             _ = fs::remove_file(self.base.join(file));
         }
@@ -107,14 +108,14 @@ impl Engine {
         command.args(["--containerd-plugins-namespace", &format!("{}-plugins", self.name)]);
         command.args(["--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent"]);
         command.arg(format!("/{}", self.name)).args(&self.flags);
-        // The machine's own settings are not for this one.
+        // The machine's own settings do not apply to this engine.
         fs::write(self.base.join("daemon.json"), "{}").unwrap();
         command.arg("--config-file").arg(self.base.join("daemon.json"));
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.process = Some(command.spawn().expect("unshare"));
     }
 
-    /// Of dockerd, which runs.
+    /// Process id of dockerd, which must run.
     pub fn pid(&self) -> Pid {
         Pid::from_child(self.process.as_ref().expect("dockerd runs"))
     }
@@ -131,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     pub fn stop(&mut self) {
         let mut process = self.process.take().unwrap();
         kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
@@ -177,7 +178,7 @@ impl Engine {
     }
 }
 
-/// The pods' image as the machine's own engine gives it: a tar that any engine can load.
+/// The pods' image as exported by the machine's own engine: a tar that any engine can load.
 pub fn image_archive() -> Vec<u8> {
     let mut stream = UnixStream::connect(SOCKET).unwrap();
     write!(stream, "GET /images/{IMAGE}/get HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
@@ -199,7 +200,7 @@ pub fn subdirectories(path: &Path) -> Vec<PathBuf> {
 impl Drop for Engine {
     fn drop(&mut self) {
         if self.process.is_some() {
-            // A test that has failed may have left it standing still.
+            // A failed test may have left it stopped.
             _ = kill_process(self.pid(), Signal::CONT);
             self.stop();
         }

@@ -1,7 +1,8 @@
 //! A man in the middle: a Unix-socket HTTP proxy between the daemon under test and a real engine. It
-//! forwards everything as it is, counts what changes something, and does harm where a rule says so.
+//! forwards everything unchanged, counts the requests that change something, and does harm where a
+//! rule demands it.
 //!
-//! It must add nothing of its own: without rules the daemon cannot tell it from the engine.
+//! It must add nothing of its own: without rules the daemon cannot distinguish it from the engine.
 
 mod wire;
 
@@ -27,11 +28,11 @@ pub struct Request {
     pub method: String,
     /// Path without the API version in front.
     pub path: String,
-    /// What follows the question mark, percent-encoded.
+    /// Query after the question mark, percent-encoded.
     pub query: String,
-    /// Counts all requests from 0.
+    /// Number among all requests, from 0.
     pub number: usize,
-    /// Counts those that change something from 0; `None` for a `GET`.
+    /// Number among the requests that change something, from 0; `None` for a `GET`.
     pub mutation: Option<usize>,
 }
 
@@ -40,18 +41,18 @@ impl Request {
         self.method == method && self.path.ends_with(end)
     }
 
-    /// A stream that never ends by itself.
+    /// Whether it is a stream that never ends by itself.
     pub fn is_events(&self) -> bool {
         self.is("GET", "/events")
     }
 }
 
-/// When the daemon is killed.
+/// The moment at which the daemon is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// The engine never hears of the call.
+    /// The engine never receives the call.
     BeforeRequest,
-    /// The engine did it, and nobody was told.
+    /// The engine carried the call out, and the reply was never sent.
     BeforeReply,
     /// The reply has been sent.
     AfterReply,
@@ -59,7 +60,7 @@ pub enum Moment {
 
 pub type Edit = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone)]
 pub enum Verdict {
     Kill(Moment),
@@ -77,18 +78,18 @@ pub enum Verdict {
     HoldReply(Duration),
     /// Forwarded twice; the second reply comes back.
     Twice,
-    /// Forwarded; the reply is what the same request was answered before, if it was.
+    /// Forwarded; the reply is the one to the same request before, if there was one.
     Old,
     /// Forwarded; the reply is the proxy's own: status and `message`.
     Lie(u16, String),
     /// The reply's JSON is changed.
     Edit(Edit),
-    /// The reply's headers are changed: every value of this name becomes that one.
+    /// The reply's headers are changed: every header of this name gets this value.
     Header(&'static str, &'static str),
     Events(EventFault),
 }
 
-/// What happens to an event stream.
+/// A fault of an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventFault {
     /// After so many events, half a line and the end of the connection.
@@ -103,7 +104,7 @@ pub enum EventFault {
     Silent,
 }
 
-/// Its name, without what it carries.
+/// Prints the name, without its fields.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -147,7 +148,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The proxy; dropped, it takes every connection with it.
+/// The proxy; when it is dropped, every connection ends.
 pub struct Proxy {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -171,7 +172,7 @@ impl Proxy {
                 let shared = Arc::clone(&accepting);
                 let stream = stream.unwrap();
                 thread::spawn(move || {
-                    // An error is a connection that ended: there is nobody left to tell.
+                    // An error is a connection that ended: nobody is left to report it to.
                     _ = shared.serve(number, stream);
                     shared.state.lock().unwrap().open.retain(|(n, _)| *n != number);
                 });
@@ -180,7 +181,7 @@ impl Proxy {
         Proxy { path: path.to_owned(), shared }
     }
 
-    /// From now on this rule decides; requests it has nothing to say to pass.
+    /// From now on this rule decides; requests for which it returns `None` pass.
     pub fn rule(&self, rule: impl Fn(&Request) -> Option<Verdict> + Send + Sync + 'static) {
         self.shared.state.lock().unwrap().rule = Some(Arc::new(rule));
     }
@@ -189,14 +190,14 @@ impl Proxy {
         self.shared.state.lock().unwrap().rule = None;
     }
 
-    /// Counts begin anew, for a daemon that is started after this.
+    /// Counts start again from 0, for a daemon that is started after this.
     pub fn forget(&self) {
         let mut state = self.shared.state.lock().unwrap();
         (state.victim, state.killed, state.requests, state.mutations) = (None, false, 0, 0);
         state.log.clear();
     }
 
-    /// Whom [`Verdict::Kill`] kills: a child of this process.
+    /// The process that [`Verdict::Kill`] kills: a child of this process.
     pub fn victim(&self, pid: u32) {
         self.shared.state.lock().unwrap().victim = Pid::from_raw(pid.cast_signed());
         self.shared.changed.notify_all();
@@ -211,7 +212,7 @@ impl Proxy {
         self.shared.state.lock().unwrap().mutations
     }
 
-    /// What was asked so far, one line each.
+    /// Requests so far, one line each.
     pub fn log(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().log.clone()
     }
@@ -232,7 +233,7 @@ impl Proxy {
         }
     }
 
-    /// Ends every connection at once.
+    /// Ends all connections.
     pub fn break_all(&self) {
         for (_, stream) in &self.shared.state.lock().unwrap().open {
             _ = stream.shutdown(Shutdown::Both);
@@ -244,7 +245,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.state.lock().unwrap().over = true;
         self.break_all();
-        // Wakes the listener.
+        // Wakes the listener up.
         _ = UnixStream::connect(&self.path);
         _ = std::fs::remove_file(&self.path);
     }
@@ -274,7 +275,7 @@ impl Shared {
             match &verdict {
                 Some(Verdict::Kill(Moment::BeforeRequest)) => return self.kill(),
                 Some(Verdict::Hold) => {
-                    // Until the client gives up.
+                    // Waits until the client gives up.
                     _ = from_client.read(&mut [0]);
                     return Ok(());
                 }
@@ -357,7 +358,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The answer before this one to the same request.
+    /// The previous answer to the same request.
     fn remember(&self, request: &str, answer: &[u8]) -> Option<Vec<u8>> {
         self.state.lock().unwrap().answers.insert(request.to_owned(), answer.to_owned())
     }
@@ -387,9 +388,9 @@ impl Shared {
         (request, verdict)
     }
 
-    /// Kills the daemon and waits until it is dead; it stays for its parent to be collected.
+    /// Kills the daemon and waits until it is dead; its parent still has to reap it.
     fn kill(&self) -> io::Result<()> {
-        // The first call can be quicker than the one who started the daemon.
+        // The first call can come before the test has announced the daemon's process.
         let state = self.state.lock().unwrap();
         let victim = self.changed.wait_while(state, |s| s.victim.is_none() && !s.over).unwrap().victim;
         let Some(victim) = victim else { return Ok(()) };
@@ -401,7 +402,7 @@ impl Shared {
     }
 }
 
-/// An answer of the proxy.
+/// An answer from the proxy itself.
 fn own_answer(status: u16, message: &str) -> Vec<u8> {
     let body = serde_json::json!({ "message": message }).to_string();
     let length = body.len();

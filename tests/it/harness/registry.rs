@@ -1,5 +1,5 @@
-//! A registry of a test's own on loopback, which Docker takes without TLS; images made by hand, so that no
-//! two tests share a layer; and a gate in front of the registry that is slow, cuts, hangs, or counts.
+//! A registry of a test's own on loopback, which Docker accepts without TLS; images made by hand, so that
+//! no two tests share a layer; and a gate in front of the registry that is slow, cuts, hangs, or counts.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -21,19 +21,19 @@ use crate::harness::pods::free_port;
 use crate::harness::private_engine::image_archive;
 use crate::harness::{PATIENCE, SOCKET, untag_image};
 
-/// Password of the user `robot`, for a registry that wants one.
+/// Password of the user `robot`, for a registry that demands one.
 pub const PASSWORD: &str = "hunter2-canary";
-/// User and password in base64, as Docker's files have them; and for `htpasswd`.
+/// User and password in base64, as in Docker's files; and for `htpasswd`.
 pub const AUTH: &str = "cm9ib3Q6aHVudGVyMi1jYW5hcnk=";
 const HTPASSWD: &str = "robot:$2y$04$ey2X37YTyCnUaz1ehnQCtOqOBa5TWhgpVDJ.clBUbyT/4NbSYbz/S\n";
 
-/// An image made by hand: the shell's layer, and one of noise that no other image has.
+/// An image made by hand: the shell's layer, and one of random bytes that no other image has.
 pub struct Image {
     config: Vec<u8>,
     pub layers: Vec<Vec<u8>>,
 }
 
-/// The file of this name (or the only one with this end) in a tar.
+/// The file of this name (or the only one with this ending) in a tar.
 fn file_in(tar: &[u8], end: &str) -> Option<Vec<u8>> {
     let mut at = 0;
     while let Some(head) = tar.get(at..at + 512).filter(|head| head[0] != 0) {
@@ -61,7 +61,7 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 impl Image {
-    /// With so many bytes of noise.
+    /// An image with this many random bytes.
     pub fn new(noise: usize) -> Image {
         static SHELL: OnceLock<Vec<u8>> = OnceLock::new();
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -83,7 +83,7 @@ impl Image {
         Image { config: config.to_string().into_bytes(), layers }
     }
 
-    /// As `docker save` writes it, under this name.
+    /// The image in the format of `docker save`, under this name.
     pub fn saved(&self, name: &str) -> Vec<u8> {
         let config = format!("{}.json", hex(&self.config));
         let paths: Vec<String> = (0..self.layers.len()).map(|n| format!("{n}/layer.tar")).collect();
@@ -95,7 +95,7 @@ impl Image {
         archive(&entries)
     }
 
-    /// Puts it into a registry; gives its digest.
+    /// Pushes it to a registry; returns its digest.
     pub fn push(&self, registry: &Registry, repository: &str, tag: &str) -> String {
         let blob = |bytes: &[u8], kind: &str| {
             let uploads = format!("/v2/{repository}/blobs/uploads/");
@@ -129,7 +129,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Started; `locked`: it wants [`PASSWORD`].
+    /// Starts a registry; with `locked` it demands [`PASSWORD`].
     pub fn start(locked: bool) -> Registry {
         let port = free_port();
         let base = std::env::temp_dir().join(format!("podkeeper-registry-{}-{port}", std::process::id()));
@@ -179,7 +179,7 @@ impl Registry {
         (answer.get(9..12).and_then(|code| code.parse().ok()).unwrap_or(0), answer)
     }
 
-    /// Ends it.
+    /// Ends the registry.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -195,15 +195,15 @@ impl Drop for Registry {
     }
 }
 
-/// What the gate does with what the registry answers.
+/// The gate's treatment of the registry's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Pass,
-    /// At most so many bytes in 50 ms.
+    /// At most this many bytes in 50 ms.
     Slow(usize),
-    /// The next connection that answers more than this ends there; those after it pass.
+    /// The next connection with a larger answer than this ends there; those after it pass.
     CutOnce(usize),
-    /// What answers more than this goes no further.
+    /// An answer larger than this is stopped there.
     Hang(usize),
 }
 
@@ -214,7 +214,7 @@ struct Shared {
     target: u16,
 }
 
-/// A gate in front of a registry: images are named by its port.
+/// A gate in front of a registry: images are named by the gate's port.
 pub struct Gate {
     pub port: u16,
     shared: Arc<Shared>,
@@ -250,7 +250,7 @@ impl Gate {
         }
     }
 
-    /// How many requests so far began with this.
+    /// How many requests so far began with this text.
     pub fn count(&self, begin: &str) -> usize {
         self.shared.requests.lock().unwrap().iter().filter(|line| line.starts_with(begin)).count()
     }
@@ -294,7 +294,7 @@ impl Shared {
                     *self.mode.lock().unwrap() = Mode::Pass;
                     break;
                 }
-                // Until both ends are taken away.
+                // Until both ends are closed.
                 Mode::Hang(most) if sent > most => {
                     while *self.mode.lock().unwrap() == mode {
                         thread::sleep(Duration::from_millis(20));
@@ -312,24 +312,25 @@ impl Shared {
     }
 }
 
-/// Images that are taken out of Docker at the end; make it before the node, whose containers go first.
+/// Images that are removed from Docker at the end; make it before the node, whose containers have to be
+/// removed first.
 #[derive(Default)]
 pub struct Cleanup(pub Vec<String>);
 
 impl Cleanup {
-    /// One more; gives its name back.
+    /// Adds an image; returns its name.
     pub fn image(&mut self, name: String) -> String {
         self.0.push(name.clone());
         name
     }
 }
 
-/// Takes an image out of Docker, if it is there.
+/// Removes an image from Docker, if it is there.
 pub fn forget(image: &str) {
     untag_image(image);
 }
 
-/// Docker has this image.
+/// Whether Docker has this image.
 pub fn is_there(image: &str) -> bool {
     let docker = Docker::Engine(Client::new(std::path::Path::new(SOCKET)));
     docker.call(&Call::ImageInspect { image: image.to_owned() }).is_ok()

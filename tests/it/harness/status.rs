@@ -1,4 +1,4 @@
-//! What the status file of a node says.
+//! Lookups in the status file of a node.
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl Node {
         self.status()?.pods.into_iter().find(|p| p.metadata.name.as_deref() == Some(&name))
     }
 
-    /// Phase of a pod in the status file; empty for a pod that is not there.
+    /// Phase of a pod in the status file; empty for a pod that is missing.
     pub fn phase(&self, pod: &str) -> String {
         self.pod(pod).and_then(|p| p.status).and_then(|s| s.phase).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Node {
         all.into_iter().flatten().flatten().find(|c| c.name == container)
     }
 
-    /// Why a container waits, by the status file; empty when it does not.
+    /// Reason for which a container waits, by the status file; empty when it does not wait.
     pub fn waits_for(&self, pod: &str, container: &str) -> String {
         let state = self.container_status(pod, container).and_then(|c| c.state);
         state.and_then(|s| s.waiting).and_then(|w| w.reason).unwrap_or_default()

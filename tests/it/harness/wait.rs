@@ -1,21 +1,22 @@
-//! Waiting for conditions, never for a time.
+//! Waiting for conditions, never for a fixed time.
 
 use super::*;
 
-/// How long a condition may take to come true: far more than it takes, for machines that are busy.
+/// Time limit for a condition: far more than it needs, for machines that are busy.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks at a condition.
+/// Pause between two checks of a condition.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
-/// The same, of one that has not come true for a while: many looks start programs, and other tests want the machine.
+/// The same pause for a condition that has not come true for a while: many checks start programs, and other tests
+/// need the machine.
 const LATER_LOOK: Duration = Duration::from_millis(100);
 
-/// The pause before the next look of a wait that has begun then.
+/// Pauses before the next check of a wait that began at this time.
 fn pause(begun: Instant) {
     thread::sleep((begun.elapsed() / 50).clamp(LOOK, LATER_LOOK));
 }
 
 impl Node {
-    /// Waits until a pod's container runs (exactly once), and gives it.
+    /// Waits until a pod's container runs (exactly once), and returns it.
     pub fn wait_running(&self, pod: &str, container: &str) -> Container {
         self.wait_for(&format!("{pod}/{container} runs"), || {
             let mut running = self.running(pod, container);
@@ -33,12 +34,12 @@ impl Node {
         self.wait_until(&format!("{pod} is {phase}"), || self.phase(pod) == phase);
     }
 
-    /// Waits until the condition holds; when it does not in [`PATIENCE`], shows the node and fails.
+    /// Waits until the condition holds; if it does not within [`PATIENCE`], shows the node and fails.
     pub fn wait_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
         self.wait_for(what, || condition().then_some(()));
     }
 
-    /// As [`Node::wait_until`], for a value.
+    /// Like [`Node::wait_until`], for a value.
     pub fn wait_for<T>(&self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
@@ -52,7 +53,7 @@ impl Node {
         }
     }
 
-    /// Whether the condition comes true in [`PATIENCE`].
+    /// Whether the condition comes true within [`PATIENCE`].
     pub fn comes_true(&self, mut condition: impl FnMut() -> bool) -> bool {
         let begun = Instant::now();
         while !condition() {

@@ -5,13 +5,13 @@ use serde_json::json;
 use crate::harness::pods::{Pod, free_port};
 use crate::harness::{Node, Options};
 
-/// With these flags the pod is refused with this reason, and no container is made for it.
+/// With these flags the pod is refused for this reason, and no container is created for it.
 fn check_refused(flags: &[&str], pod: &Pod, reason: &str) {
     let node = Node::with(Options::flags(flags));
     node.write("web.yaml", pod.text());
     node.wait_phase("web", "Failed");
     assert_eq!(node.reason("web"), reason);
-    // A pod that may run does, and comes after: so the refused one was not only late.
+    // An admissible pod runs, and comes later: so the refused one was not merely late.
     node.write("zz-probe.yaml", Pod::new("zz-probe").text());
     node.wait_phase("zz-probe", "Running");
     assert_eq!(node.of("web"), []);
@@ -22,7 +22,7 @@ fn check_refused(flags: &[&str], pod: &Pod, reason: &str) {
 }
 
 /// With these flags the pod is admitted: its containers are made. (Whether a privileged one can be started
-/// depends on what the machine lets Docker do.)
+/// depends on the machine's rules for Docker.)
 fn check_admitted(flags: &[&str], pod: &Pod) {
     let node = Node::with(Options::flags(flags));
     node.write("web.yaml", pod.text());
@@ -108,7 +108,7 @@ fn a_refused_pod_that_is_edited_to_fit_runs() {
 
 #[test]
 fn a_running_pod_that_is_edited_to_what_is_forbidden_is_stopped_and_refused() {
-    // Otherwise the flag could be walked around by two writes instead of one.
+    // Otherwise two writes instead of one would get around the flag.
     for fixed in [None, Some("fixed-uid-4")] {
         let node = Node::start();
         let with_uid = |pod: Pod| match fixed {

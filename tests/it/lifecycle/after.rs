@@ -29,7 +29,7 @@ fn k10859_a_pod_starts_when_the_one_before_it_is_ready() {
     assert_eq!((node.phase("web").as_str(), node.of("web").len()), ("Pending", 0));
     assert_eq!(node.inside("db", "app", "touch /tmp/ready"), "");
     let web = node.wait_running("web", "app");
-    // Not ready any more, a new daemon: running pods run on.
+    // No longer ready, and a new daemon: running pods keep running.
     assert_eq!(node.inside("db", "app", "rm /tmp/ready"), "");
     node.restart();
     node.wait_phase("web", "Running");

@@ -1,4 +1,4 @@
-//! Containers and sandboxes that die, are killed, or are removed behind podkeeper's back.
+//! Containers and sandboxes that die, are killed, or are removed without podkeeper.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,7 @@ fn k23881_a_crash_loop_backs_off_and_leaves_one_dead_container() {
     assert_eq!(node.says(&["logs", "crash"]), "crashed\n");
 }
 
-/// The pod ends in `phase` and stays there, also for a daemon that is started again.
+/// The pod ends in `phase` and stays there, also under a daemon that is started again.
 fn check_final(policy: &str, script: &str, phase: &str, restarts: i32) {
     let node = Node::start();
     node.write("job.yaml", Pod::new("job").restart_policy(policy).script(script).text());
@@ -130,7 +130,7 @@ fn check_final(policy: &str, script: &str, phase: &str, restarts: i32) {
     let before = ids(&node.of("job"));
     node.restart();
     node.wait_phase("job", phase);
-    // This pod comes after it: when it runs, the job was looked at.
+    // This pod comes later: when it runs, the daemon has looked at the job.
     node.write("probe.yaml", Pod::new("probe").text());
     node.wait_phase("probe", "Running");
     assert_eq!(node.phase("job"), phase);

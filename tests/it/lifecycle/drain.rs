@@ -42,7 +42,7 @@ fn a_node_is_drained_in_order_stays_so_and_is_resumed() {
     for (first, then) in [("low", "middle"), ("middle", "high")] {
         assert!(at("has stopped", first) < at("is stopped: the node is drained", then), "{log}");
     }
-    // A new pod, and a new daemon: nothing starts.
+    // With a new pod and a new daemon nothing starts.
     node.write("new.yaml", Pod::new("new").text());
     node.wait_until("the new pod is shown", || node.reason("new") == "NodeShutdown");
     node.restart();
@@ -94,7 +94,7 @@ fn without_a_daemon_the_marker_waits_for_the_next_one() {
     node.stop();
     let (_, said, _) = podkeeper(&node, &["resume"]);
     assert!(said.starts_with("resumed; podkeeper is not running here"), "{said}");
-    // Until the next boot; and that does not shorten a drain for longer.
+    // A drain until the next boot; it does not shorten a longer drain.
     podkeeper(&node, &["drain", "--until-reboot"]);
     let marker = || std::fs::read_to_string(node.root().join("drained")).unwrap();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -123,7 +123,7 @@ fn a_daemon_that_hangs_stops_nothing_and_drain_says_so() {
     assert!(!error.contains("being stopped\n"), "{error}");
     let (code, _, error) = podkeeper(&node, &["resume"]);
     assert_eq!(code, Some(0), "{error}");
-    // Of another node's root directory nothing is drained.
+    // Nothing of another node's root directory is drained.
     let other = node.base.join("other");
     let Output { status, stderr, .. } =
         node.podkeeper(&["drain", "--timeout", "1s", "--root-dir", other.to_str().unwrap()]);
@@ -136,17 +136,17 @@ fn a_daemon_that_hangs_stops_nothing_and_drain_says_so() {
     assert!(!other.exists());
 }
 
-/// Its first reader tries it.
+/// A reader of the README tries this pod first.
 #[test]
 fn the_pod_of_the_readme_ends_at_once() {
     let readme = include_str!("../../../README.md");
     let (_, pod) = readme.split_once("    # /etc/podkeeper/manifests/web.yaml\n").unwrap();
     let (pod, _) = pod.split_once("\n\n").unwrap();
     let lines = pod.lines().map(|line| line.strip_prefix("    ").unwrap());
-    // Other tests run beside this one.
+    // Other tests run at the same time.
     let lines: Vec<&str> = lines.filter(|line| !line.contains("hostPort")).collect();
     let node = Node::start();
-    // Its image comes from a registry; the suite's is the same program.
+    // Its image comes from a registry; the tests' image has the same program.
     node.write("web.yaml", lines.join("\n").replace("busybox:stable", IMAGE));
     node.wait_phase("web", "Running");
     node.inside(

@@ -1,4 +1,4 @@
-//! The end of the daemon: it comes soon, whatever hangs.
+//! The end of the daemon: it comes soon, even if something hangs.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
@@ -10,7 +10,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::harness::{Node, Options};
 
-/// A file system whose server never answers, like a mount of a machine that is gone.
+/// A file system whose server never answers, like a mount from a machine that is gone.
 struct Dead {
     at: PathBuf,
     _server: File,
@@ -22,7 +22,7 @@ impl Dead {
         Dead::over(at, "40000")
     }
 
-    /// The same in place of one file.
+    /// The same in place of a single file.
     fn file(at: PathBuf) -> Dead {
         fs::write(&at, "").unwrap();
         Dead::over(at, "100644")
@@ -55,8 +55,8 @@ fn a_dead_file_system_below_the_manifests_does_not_hold_up_the_end() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
-/// What the main thread reads of the root directory before it hears anybody: the record of pulled images, and what is
-/// remembered of sources.
+/// The main thread reads these files of the root directory before it handles any message: the record of pulled
+/// images, and the remembered manifests of sources.
 #[test]
 fn a_root_directory_that_hangs_while_the_daemon_begins_does_not_hold_up_the_end() {
     for kind in ["pulled-images", "last-good"] {
@@ -91,7 +91,7 @@ fn a_file_that_becomes_unreadable_while_it_settles_leaves_the_source_awake() {
     let told =
         || node.status().is_some_and(|s| s.problems.iter().any(|p| p.message.contains("link to nothing")));
     node.wait_until("the link to nothing is told", told);
-    // Deaf, it would not hear that it has to forget.
+    // A source that is asleep would not notice the request to forget.
     let mut forget = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
     let output = forget.args(["forget", "--source", "file", "--root-dir"]).arg(node.root()).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();

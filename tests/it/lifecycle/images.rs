@@ -3,7 +3,7 @@
 use crate::harness::pods::{IMAGE, Pod};
 use crate::harness::{Node, tag_image, untag_image};
 
-/// A registry that nobody runs: the port is reserved.
+/// A registry that does not exist: the port is reserved.
 const NOWHERE: &str = "127.0.0.1:1/nobody/nothing:1";
 
 fn with_image(policy: &str, image: &str) -> String {
@@ -29,7 +29,7 @@ fn an_image_that_cannot_be_pulled_is_told_and_backed_off() {
     for policy in ["IfNotPresent", "Always"] {
         let node = Node::start();
         node.write("web.yaml", with_image(policy, NOWHERE));
-        // The first reason is soon followed by the second, and then they take turns.
+        // The first reason is soon followed by the second, and then they alternate.
         let mut seen = std::collections::BTreeSet::new();
         node.wait_until("it is told and backed off", || {
             seen.insert(node.waits_for("web", "app"));

@@ -1,4 +1,4 @@
-//! Manifests that come, change, move and go, on the real Docker.
+//! Manifests that appear, change, move and disappear, on the real Docker.
 
 use podkeeper::testing::runtime::DockerState;
 use serde_json::json;
@@ -77,7 +77,7 @@ fn a_renamed_manifest_is_another_pod_of_the_same_name() {
 fn with_a_fixed_uid_a_new_image_restarts_that_container_alone() {
     let node = Node::start();
     let history = History::of(&node);
-    // The image under another reference: the hash is over the reference, and nothing has to be pulled.
+    // The image under another reference: the hash covers the reference, and nothing has to be pulled.
     let id = node.inspect_image(IMAGE)["Id"].as_str().unwrap().to_owned();
     let pod = Pod::new("web")
         .set("/metadata/uid", "fixed-uid-1")
@@ -113,7 +113,7 @@ fn with_a_fixed_uid_a_new_environment_changes_nothing_that_runs() {
         let spec = node.pod("web").and_then(|p| p.spec);
         spec.is_some_and(|s| s.containers[0].env.is_some())
     });
-    // A change that does count, made after it: when that one is done, the first was looked at.
+    // A change that does count, made later: when it is done, the daemon has looked at the first one.
     node.write("probe.yaml", Pod::new("probe").text());
     node.wait_phase("probe", "Running");
     assert_eq!(node.of("web"), before);
@@ -135,7 +135,7 @@ fn several_pods_in_one_file_come_and_go_one_by_one() {
 
 #[test]
 fn k40123_a_symlinked_directory_swap_is_one_change() {
-    // As a mounted volume does it: `..data` points at the present version.
+    // Like a mounted volume: `..data` points at the present version.
     let node = Node::start();
     let history = History::of(&node);
     let dir = node.manifests();

@@ -1,4 +1,4 @@
-//! What pods live through: start, order, hooks, probes, edits, crashes, restarts of the daemon, and their end.
+//! The lives of pods: start, order, hooks, probes, edits, crashes, restarts of the daemon, and their end.
 
 mod admission;
 mod after;

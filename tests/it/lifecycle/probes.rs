@@ -1,4 +1,5 @@
-//! Probes on the real Docker: each kind passing, failing, hanging and misnamed, and what follows.
+//! Probes on the real Docker: each kind passing, failing, hanging and misnamed, and the
+//! consequences.
 
 use serde_json::{Value, json};
 
@@ -146,7 +147,7 @@ fn k82440_commands_that_hang_do_not_pile_up() {
 #[test]
 fn k82440_output_of_a_probe_is_read_to_its_end() {
     let node = Node::start();
-    // More than any pipe holds; a reader that stops would hang it.
+    // More than any pipe holds; if the reader stopped, the probe would hang.
     let loud = exec(
         "i=0; while [ $i -lt 2000 ]; do echo 0123456789012345678901234567890123456789; \
                      i=$((i+1)); done; exit 7",
@@ -228,7 +229,7 @@ fn k113646_readiness_survives_a_restart_of_the_daemon() {
         node.container_status("web", "app").filter(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()))
     });
     assert_eq!((first.started, first.ready), (Some(true), true), "{}", node.log());
-    // From then on it is the probes that say so.
+    // From then on readiness follows the probes.
     assert_eq!(node.inside("web", "app", "rm /tmp/ready"), "");
     wait_ready(&node, "False");
     assert_eq!(node.running("web", "app"), [app]);

@@ -1,5 +1,5 @@
-//! The daemon that ends, dies and comes back, and a manifest directory that cannot be read: what runs is
-//! adopted and kept.
+//! A daemon that ends, dies and comes back, and a manifest directory that cannot be read: running
+//! containers are adopted and kept.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ fn labelled(name: &str, edition: &str) -> String {
     Pod::new(name).set("/metadata/labels", json!({"edition": edition})).text()
 }
 
-/// Waits until the daemon has looked at everything and settled: a pod that is asked for later runs.
+/// Waits until the daemon has looked at everything and is at rest: a pod that is requested later runs.
 fn settle(node: &Node) {
     node.write("zz-probe.yaml", Pod::new("zz-probe").text());
     node.wait_phase("zz-probe", "Running");
@@ -101,8 +101,8 @@ fn k112814_a_manifest_removed_while_the_daemon_is_down_stops_its_pod() {
 
 #[test]
 fn k59275_with_the_file_source_alone_a_removed_manifest_is_stopped() {
-    // No other source is configured, so none may hold the removal up: also in a daemon that never saw
-    // the pod's manifest, on a directory that is empty.
+    // No other source is configured, so none may delay the removal: also in a daemon that never saw the
+    // pod's manifest, on an empty directory.
     let node = Node::start();
     node.write("web.yaml", Pod::new("web").text());
     node.wait_phase("web", "Running");
@@ -141,7 +141,7 @@ fn a_manifest_that_is_broken_at_start_keeps_its_pod_and_is_told() {
     let error = node.podkeeper(&["get", "pods"]);
     let shown = [error.stdout, error.stderr].concat();
     assert!(String::from_utf8_lossy(&shown).contains("web.yaml"), "get pods does not tell of the problem");
-    // As it was: the same pod, untouched.
+    // The same manifest as before: the same pod, untouched.
     node.write("web.yaml", Pod::new("web").text());
     node.wait_phase("web", "Running");
     assert_eq!(node.of("web"), before);
@@ -204,7 +204,7 @@ fn a_manifest_directory_that_goes_away_keeps_the_pods_until_it_is_back() {
         node.status().is_some_and(|s| s.sources[0].problem.is_some())
     });
     assert_eq!(node.containers(), before);
-    // It comes back without one of the manifests: that one was removed.
+    // The directory returns without one of the manifests: that one was removed.
     fs::remove_file(away.join("other.yaml")).unwrap();
     fs::rename(&away, node.manifests()).unwrap();
     node.wait_until("the removed one is stopped", || node.of("other").is_empty());
@@ -240,7 +240,8 @@ fn k40123_a_manifest_directory_that_is_replaced_is_followed() {
     node.write("web.yaml", Pod::new("web").text());
     node.wait_phase("web", "Running");
     let before = node.of("web");
-    // Whole when it comes: a directory with one of the two would say that the other one is gone.
+    // Moved into place complete: a directory with one of the two would mean that the other one was
+    // removed.
     let fresh = node.base.join("fresh");
     fs::create_dir(&fresh).unwrap();
     fs::write(fresh.join("new.yaml"), Pod::new("new").text()).unwrap();
@@ -267,7 +268,7 @@ fn a_manifest_directory_that_is_emptied_file_by_file_stops_everything() {
 
 #[test]
 fn a_manifest_that_may_not_be_read_keeps_its_pod() {
-    // Root reads everything, so what cannot be read is a link to nothing.
+    // Root can read every file, so the unreadable file is a dangling link.
     let node = Node::start();
     node.write("web.yaml", Pod::new("web").text());
     node.wait_phase("web", "Running");
@@ -287,7 +288,7 @@ fn a_single_file_may_be_the_manifest_path() {
     let node = Node::prepare(Options::default());
     let file = node.base.join("pod.yaml");
     fs::write(&file, Pod::new("web").text()).unwrap();
-    // The last one of a flag given twice counts.
+    // If a flag is given twice, the last one counts.
     node.options.borrow_mut().flags = vec!["--pod-manifest-path".into(), file.display().to_string()];
     node.launch();
     node.wait_phase("web", "Running");
@@ -320,8 +321,8 @@ fn the_run_directory_is_for_root_alone() {
     assert_eq!(mode(&node.run_dir().join("status.json")) & 0o077, 0);
 }
 
-/// A torn state file stopped the kubelet at start. Here no file is needed to run, and whatever lies in the
-/// directories, torn, zeroed or of another version, is no reason to stop.
+/// A torn state file stopped the kubelet at start. Here no file is needed to run, and no file in the
+/// directories, whether torn, zeroed or of another version, is a reason to stop.
 #[test]
 fn k135711_rubbish_in_its_directories_stops_nothing() {
     let node = Node::start();

@@ -1,5 +1,5 @@
-//! What a pod's spec becomes on the real Docker, seen from inside the containers and from Docker's side;
-//! and what is not ours.
+//! The effects of a pod's spec on the real Docker, seen from inside the containers and from Docker's side;
+//! and containers that are not podkeeper's.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn k63814_a_container_carries_the_hash_that_no_version_may_change() {
     let node = Node::start();
     node.write("web.yaml", Pod::new("web").text());
     let app = node.wait_running("web", "app");
-    // FNV-1a 32 over `app`, a NUL and `busybox:static`, worked out by another program.
+    // FNV-1a 32 over `app`, a NUL and `busybox:static`, computed by another program.
     assert_eq!(node.inspect(&app.id)["Config"]["Labels"][labels::HASH], "afbfe1e2");
 }
 
@@ -186,7 +186,7 @@ fn a_terminal_and_an_open_input_are_given() {
     node.wait_until("it has a terminal", || node.says(&["logs", "web"]).trim() == "terminal");
 }
 
-/// A container that podkeeper did not make.
+/// A container that podkeeper did not create.
 struct Foreign<'a> {
     node: &'a Node,
     id: String,
@@ -241,7 +241,8 @@ fn k2062_foreign_containers_with_names_and_labels_like_ours_are_left_alone() {
         ),
     ];
     let foreign: Vec<Foreign> = odd.iter().map(|(name, labels)| Foreign::run(&node, name, labels)).collect();
-    // Ours in label and nothing else: not understood, so not touched either, and it stops nobody.
+    // A container with podkeeper's label and nothing else: it is not understood, so it is not touched
+    // either, and it stops no pod.
     let root = node.root().display().to_string();
     let half = Foreign::run(&node, &format!("half-{unique}"), &[(labels::ROOT_DIR, &root)]);
     node.write("web.yaml", Pod::new("web").text());
@@ -274,14 +275,14 @@ fn k2062_a_name_that_a_foreign_container_holds_is_told_and_does_not_hurt_it() {
     node.wait_phase("web", "Running");
 }
 
-/// Threads of the daemon, and the memory that it takes for itself, in KiB.
+/// Threads of the daemon, and the memory that it allocates, in KiB.
 fn footprint(node: &Node) -> (usize, usize) {
     let text = std::fs::read_to_string(format!("/proc/{}/status", node.pid().unwrap())).unwrap();
     let field = |name: &str| -> usize {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    // How much of the program itself is in memory is the kernel's choice, and of a debug build it is much.
+    // The kernel decides how much of the program itself is in memory, and for a debug build it is much.
     (field("Threads:"), field("RssAnon:"))
 }
 

@@ -1,4 +1,4 @@
-//! How pods are stopped: TERM, the grace period, KILL; and that nobody else waits for it.
+//! The stop of pods: TERM, the grace period, KILL; and no other pod waits for it.
 
 use crate::harness::history::History;
 use crate::harness::pods::{IGNORES_TERM, OBEYS, Pod, container, free_port};
@@ -24,7 +24,8 @@ fn k97722_a_container_that_ignores_term_is_killed_after_its_grace_and_then_succe
 
     history.check_one_set_at_a_time();
     let full = node.full("web");
-    // TERM and KILL as Docker tells them: how long it then takes to end the process is the machine's affair.
+    // TERM and KILL as Docker reports them: the time that the process then takes to end depends on the
+    // machine.
     let signals = history.times(&full, "app", "kill");
     let died = history.times(&full, "app", "die")[0];
     let next = history.times(&full, "POD", "start")[1];
@@ -67,7 +68,7 @@ fn a_grace_of_nought_kills_at_once() {
     node.remove("web.yaml");
     node.wait_until("nothing is left", || node.containers().is_empty());
     let died = history.times(&node.full("web"), "app", "die")[0];
-    // Far from the 30 seconds that hold where nothing is said.
+    // Far from the 30 seconds of the default.
     assert!(died - i64::try_from(now.as_nanos()).unwrap() <= 10 * SECOND);
 }
 
@@ -102,7 +103,7 @@ fn containers_of_one_pod_are_stopped_together() {
     let nth = |c: &str, n: usize| history.times(&full, c, "kill")[n];
     let (terms, kills) = (["app", "other", "third"].map(|c| nth(c, 0)), ["app", "other"].map(|c| nth(c, 1)));
     let spread = |times: &[i64]| times.iter().max().unwrap() - times.iter().min().unwrap();
-    // One after the other would take their grace each time.
+    // One after the other, each would use its own grace period.
     assert!(spread(&terms) < 2 * SECOND && spread(&kills) < 2 * SECOND, "{terms:?} {kills:?}");
 }
 

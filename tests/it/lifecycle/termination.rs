@@ -1,4 +1,5 @@
-//! How containers end, on the real Docker: their last words, and why they ended.
+//! The ends of containers on the real Docker: their termination messages, and the reasons for which
+//! they ended.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,12 +12,12 @@ use crate::harness::history::History;
 use crate::harness::pods::{IGNORES_TERM, OBEYS, Pod, container};
 use crate::harness::{Container, Node, Options};
 
-/// How the container's newest instance ended, if it did.
+/// End of the container's newest instance, if it has ended.
 fn end(node: &Node, pod: &str, container: &str) -> Option<ContainerStateTerminated> {
     node.container_status(pod, container)?.state?.terminated
 }
 
-/// Runs a script once under policy Never, and gives its end.
+/// Runs a script once under policy Never, and returns its end.
 fn ends(node: &Node, name: &str, pod: Pod) -> ContainerStateTerminated {
     node.write(&format!("{name}.yaml"), pod.restart_policy("Never").text());
     node.wait_for(&format!("{name} has ended"), || end(node, name, "app"))
@@ -30,7 +31,7 @@ fn policy(pod: Pod, policy: &str) -> Pod {
     pod.set("/spec/containers/0/terminationMessagePolicy", policy)
 }
 
-/// What is left of termination files on disk.
+/// Termination files that are left on disk.
 fn files(node: &Node) -> BTreeSet<PathBuf> {
     fn walk(at: PathBuf, all: &mut BTreeSet<PathBuf>) {
         match fs::read_dir(&at) {
@@ -89,7 +90,7 @@ fn last_words_from_the_file_and_from_the_log() {
     check();
     let describe = node.says(&["describe", "pod", "plain"]);
     assert!(describe.contains("Message:") && describe.contains("sorry"), "{describe}");
-    // The dead containers and their files are all that a new daemon has.
+    // A new daemon has only the dead containers and their files.
     node.restart();
     node.wait_until("the last words are known again", || {
         end(&node, "plain", "app").is_some_and(|e| message(&e) == "sorry")
@@ -127,7 +128,7 @@ fn files_of_pods_that_vanished_meanwhile_are_removed() {
     for name in ["stays", "goes", "vanishes"] {
         node.wait_phase(name, "Running");
     }
-    // Last words, and names of hosts.
+    // A termination file and a hosts file for each pod.
     assert_eq!(files(&node).len(), 6);
     let stays = node.wait_running("stays", "app");
     node.stop();
@@ -154,7 +155,7 @@ fn out_of_memory_is_told_as_the_reason() {
     let end = ends(&node, "oom", pod);
     assert_eq!((end.exit_code, end.reason.as_deref()), (137, Some("OOMKilled")), "{end:?}");
     node.wait_phase("oom", "Failed");
-    // The kernel's own word, which comes where Docker has missed the kill, too.
+    // The kernel's own message, which also comes where Docker has missed the kill.
     if fs::File::open("/dev/kmsg").is_ok() {
         let pod = format!("of pod default/{}, container ", node.full("oom"));
         node.wait_until("the log names the process that was killed", || {
@@ -169,7 +170,8 @@ fn out_of_memory_is_told_as_the_reason() {
     });
 }
 
-/// Docker's mark is the container's, whichever process was killed: it shows in the end.
+/// Docker marks the container, whichever of its processes was killed: the mark shows when the
+/// container ends.
 #[test]
 fn a_child_that_is_out_of_memory_takes_no_container_with_it() {
     let node = Node::start();
@@ -219,7 +221,7 @@ fn reasons_of_ends() {
     };
     check("done", Pod::new("done").script("exit 0"), 0, "Completed");
     check("failed", Pod::new("failed").script("exit 42"), 42, "Error");
-    // As with the kubelet, a signal shows as its code alone.
+    // Like with the kubelet, a signal is shown only by its exit code.
     check(
         "signal",
         Pod::new("signal").script("kill -SEGV $$; sleep 1; kill -USR1 $$; exit 139"),
@@ -309,13 +311,13 @@ fn a_pod_past_its_deadline_is_stopped_within_its_grace_and_failed_for_good() {
     let describe = node.says(&["describe", "pod", "always"]);
     assert!(describe.contains("DeadlineExceeded"), "{describe}");
     let before: BTreeSet<String> = node.containers().into_iter().map(|c| c.id).collect();
-    // Killed, so that nothing could be written at its end.
+    // Killed, so that it cannot write anything at its end.
     node.kill9();
     node.launch();
     for pod in all {
         node.wait_until(&format!("{pod} is still over"), || is_over(pod));
     }
-    // When something later has been done, they would have been started.
+    // When a later pod runs, these would have been started.
     node.write("later.yaml", Pod::new("later").text());
     node.wait_phase("later", "Running");
     let later = node.full("later");
@@ -331,7 +333,7 @@ fn a_deadline_goes_on_while_the_daemon_does_not_run() {
     let app = node.wait_running("job", "app");
     node.wait_phase("job", "Running");
     node.kill9();
-    // The test waits for that time.
+    // The test is about this time, and has to wait for it.
     node.wait_until("eight seconds of life have passed", || {
         let up = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let started = app.started_at.unwrap().as_second();

@@ -16,7 +16,7 @@ fn labelled(name: &str, edition: &str) -> String {
     Pod::new(name).set("/metadata/labels", json!({"edition": edition})).text()
 }
 
-/// The edition of what the status says about `web`.
+/// The edition of `web` by the status.
 fn edition(node: &Node) -> String {
     let labels = node.pod("web").and_then(|p| p.metadata.labels).unwrap_or_default();
     labels.get("edition").cloned().unwrap_or_default()
@@ -89,7 +89,7 @@ fn k136962_backup_and_swap_files_are_not_manifests() {
     {
         node.write_in_place(name, labelled("web", "backup"));
     }
-    // Seen after all of them.
+    // The daemon sees this one after all of them.
     node.write("zz-probe.yaml", Pod::new("zz-probe").text());
     node.wait_phase("zz-probe", "Running");
     assert_eq!(node.of("web"), before);
@@ -165,7 +165,7 @@ fn k104648_delete_and_recreate_within_0_1_and_5_seconds_and_with_new_content() {
     wait_edition(&node, "0");
     let mut last = "0".to_owned();
     for seconds in [0, 1, 5] {
-        // The same content, so the same UID; then another one.
+        // First the same content, so the same UID; then another one.
         check_recreated(&node, &history, Duration::from_secs(seconds), &text(&last), &last);
         last = format!("after-{seconds}");
         check_recreated(&node, &history, Duration::from_secs(seconds.min(1)), &text(&last), &last);

@@ -1,4 +1,5 @@
-//! podkeeper's own directories are full: every pod stays, it is told and not told again, and goes on when there is room.
+//! podkeeper's own directories are full: every pod stays, the problem is reported once, and work continues when there
+//! is room.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -9,7 +10,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use crate::harness::pods::Pod;
 use crate::harness::{Node, Options};
 
-/// A file system of its own in the place of a directory, until it is dropped.
+/// A file system of its own in place of a directory, until it is dropped.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -34,7 +35,7 @@ impl Drop for Disk {
     }
 }
 
-/// A pod that needs a file of podkeeper's before its container is made.
+/// A pod that needs a file of podkeeper before its container can be created.
 fn with_files(name: &str) -> String {
     let object = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("cm-{name}")},
@@ -50,7 +51,7 @@ fn with_files(name: &str) -> String {
     format!("{object}\n---\n{}", pod.text())
 }
 
-/// Lines of the log that say that there is no room below a directory.
+/// Number of log lines that report no room below a directory.
 fn told(node: &Node, below: &Path) -> usize {
     let below = below.to_string_lossy().into_owned();
     let log = node.log();
@@ -73,7 +74,7 @@ fn full_directories_end_no_pod_and_hold_up_only_what_needs_room() {
         log.lines().any(|line| line.contains("No space left on device") && line.contains(&node.full("late")))
     });
     node.wait_until("the status file is told", || told(&node, &run.0) > 0);
-    // A restart of a container needs no room for data.
+    // A container can be restarted without room for data.
     node.kill_container(&web.id, "KILL");
     node.wait_until("web restarts", || node.running("web", "app").iter().any(|c| c.attempt == 1));
     let again = node.wait_running("web", "app");
@@ -82,7 +83,7 @@ fn full_directories_end_no_pod_and_hold_up_only_what_needs_room() {
     run.empty();
     node.wait_until("the status file is written", || node.log().contains("is written again"));
 
-    // A daemon that starts now keeps what runs.
+    // A daemon that starts now keeps the running containers.
     node.kill9();
     node.launch();
     assert_eq!(node.wait_running("web", "app").id, again.id);

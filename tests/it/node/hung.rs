@@ -1,5 +1,5 @@
-//! Docker stops, hangs or dies while images are removed: the daemon goes on, memory is looked after meanwhile, and
-//! nothing is lost.
+//! Docker stops, hangs or dies while images are removed: the daemon continues, still watches memory, and nothing
+//! is lost.
 
 use std::fs;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn pod(name: &str) -> Pod {
     Pod::new(name).set("/spec/hostNetwork", true)
 }
 
-/// A node that is always short of disk, behind a proxy. Its daemon does not run yet.
+/// A node that is always short of disk, behind a proxy. Its daemon is not started yet.
 fn node_on(engine: &Engine, more: &[&str]) -> (Node, Proxy) {
     let socket = engine.base().join("proxy");
     let proxy = Proxy::start(&engine.socket(), &socket);
@@ -38,7 +38,7 @@ fn removals(proxy: &Proxy) -> usize {
     proxy.log().iter().filter(|line| line.starts_with(REMOVES)).count()
 }
 
-/// Once by a removal that Docker never answers, once by a Docker that stands still altogether.
+/// Once with a removal that Docker never answers, once with a Docker that is stopped altogether.
 fn memory_is_looked_after(below: &str, stands_still: bool) {
     let below = Below(format!("podkeeper-it-{below}-{}", std::process::id()));
     let mut engine = Engine::new(&[]);
@@ -92,7 +92,7 @@ fn memory_is_looked_after(below: &str, stands_still: bool) {
     node.launch();
     let daemon = node.pid();
     node.wait_until("an image is being removed", || removals(&proxy) == 1);
-    // What the daemon has not seen yet it cannot end.
+    // The daemon cannot end a pod that it has not seen yet.
     node.wait_until("the daemon knows its pods", || {
         ["greedy", "modest"].iter().all(|pod| node.phase(pod) == "Running")
     });
@@ -164,18 +164,18 @@ fn a_docker_that_dies_while_it_removes_images_loses_nothing_that_is_needed() {
     proxy.no_rule();
     engine.start();
     node.wait_until("the daemon has Docker back", || node.status().is_some_and(|s| s.docker.reachable));
-    // It would do so itself a minute later.
+    // The daemon would collect them itself a minute later.
     let said = node.says(&["prune"]);
     assert_eq!(names(&engine), [IMAGE, "wanted:1"], "{said}");
     assert_untouched(&before, &node, "Docker was killed");
     assert_eq!((node.pid(), node.exited()), (daemon, None));
-    // Nothing of a removed image is left in the way.
+    // No remains of a removed image are in the way.
     make_image(&engine, "garbage-0", 1000);
     assert!(names(&engine).contains(&"garbage-0:1".to_owned()));
     drop(node);
 }
 
-/// Somebody else, or an earlier version, has put the node's label on a container and not said whose it is.
+/// Another program, or an earlier version, has put the node's label on a container without naming its owner.
 #[test]
 fn a_container_that_does_not_say_whose_it_is_is_told_and_left_alone() {
     let node = Node::prepare(Options::default());
@@ -207,7 +207,7 @@ fn a_container_that_does_not_say_whose_it_is_is_told_and_left_alone() {
         node.log().matches(&line).count()
     };
     node.wait_until("it is told", || told(&name) == 1 && told(&format!("{name}-dead")) == 1);
-    // A list later it is the same.
+    // After another list nothing has changed.
     node.signal(Signal::HUP);
     node.write("r.yaml", Pod::new("r").text());
     node.wait_phase("r", "Running");

@@ -1,4 +1,5 @@
-//! Unused images: an engine whose disk is small, filled by images until they have to go, and `prune` by hand.
+//! Unused images: an engine with a small disk that images fill until they have to be removed, and `prune` by
+//! hand.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +16,7 @@ use crate::harness::pods::{IMAGE, Pod};
 use crate::harness::private_engine::Engine;
 use crate::harness::{Node, Options, docker_get};
 
-/// Makes an image of one file of so many random bytes.
+/// Makes an image of one file with this many random bytes.
 pub(super) fn make_image(engine: &Engine, name: &str, bytes: usize) {
     let dir = engine.base().join(format!("tar-{name}"));
     fs::create_dir_all(&dir).unwrap();
@@ -35,7 +36,7 @@ pub(super) fn make_image(engine: &Engine, name: &str, bytes: usize) {
     assert!(done, "{answer}");
 }
 
-/// The names of all images but the sandbox's.
+/// The names of all images except the sandbox's.
 pub(super) fn names(engine: &Engine) -> Vec<String> {
     let list = docker_get(&engine.socket(), "/images/json");
     let tags = list.as_array().unwrap().iter().flat_map(|image| image["RepoTags"].as_array().unwrap());
@@ -45,7 +46,7 @@ pub(super) fn names(engine: &Engine) -> Vec<String> {
     names
 }
 
-/// A container of somebody else, which never ran.
+/// A stranger's container, which never ran.
 fn make_stranger(node: &Node, image: &str) {
     let body = CreateBody { image: image.into(), cmd: Some(vec!["x".into()]), ..CreateBody::default() };
     let made = node.docker(&Call::Create { name: "stranger".into(), body: Box::new(body) });
@@ -57,7 +58,7 @@ pub(super) fn node_on(engine: &Engine, flags: &[&str]) -> Node {
     Node::prepare(Options { endpoint: socket.clone(), look_at: socket, ..Options::flags(flags) })
 }
 
-/// A pod that runs, and one that no node like this may run, whose image nobody could bring again.
+/// A pod that runs, and one that this node cannot run, whose image could not be pulled again.
 fn write_pods(node: &Node) {
     node.write("p.yaml", Pod::new("p").set("/spec/hostNetwork", true).text());
     let refused =
@@ -65,7 +66,8 @@ fn write_pods(node: &Node) {
     node.write("q.yaml", refused.text());
 }
 
-/// What is used or wanted stays, whoever uses it; what nothing needs goes. Nothing goes while no daemon runs.
+/// Used or wanted images stay, whoever uses them; unneeded ones are removed. Nothing is removed while no daemon
+/// runs.
 #[test]
 fn prune_takes_what_nothing_needs_and_nothing_else() {
     let mut engine = Engine::new(&[]);
@@ -95,7 +97,7 @@ fn prune_takes_what_nothing_needs_and_nothing_else() {
     assert!(said.contains("image a:1 (") && said.contains("would be removed"), "{said}");
     assert_eq!(names(&engine), before, "nothing is removed: {said}");
 
-    // A manifest may come while nobody looks, or the daemon hangs.
+    // A manifest may come while no daemon looks, or the daemon may hang.
     let refused = |why: &str| {
         let refused = node.podkeeper(&["prune"]);
         assert_eq!(refused.status.code(), Some(1));
@@ -116,7 +118,7 @@ fn prune_takes_what_nothing_needs_and_nothing_else() {
     assert!(said.contains("image used:1: kept: used by container stranger"), "{said}");
     assert!(said.contains("2 images removed") && said.contains("build cache: "), "{said}");
 
-    // After a boot nobody knows what the manifests want.
+    // After a boot the wanted images are not known yet.
     make_image(&engine, "c", 1000);
     node.kill9();
     fs::remove_file(node.run_dir().join("status.json")).unwrap();
@@ -125,13 +127,13 @@ fn prune_takes_what_nothing_needs_and_nothing_else() {
     drop(node);
 }
 
-/// Percent of the file system that is used, as the kubelet counts.
+/// Percent of the file system that is used, counted like the kubelet does.
 fn percent(path: &Path) -> u64 {
     let disk = rustix::fs::statvfs(path).unwrap();
     100 - disk.f_bavail * 100 / disk.f_blocks
 }
 
-/// From the high threshold down to the low one the images go that nothing needs; `kill -9` in the middle changes
+/// From the high threshold down to the low one unneeded images are removed; `kill -9` in the middle changes
 /// nothing.
 #[test]
 fn a_disk_full_of_images_loses_the_unused_ones_and_no_pod() {
@@ -162,7 +164,8 @@ fn a_disk_full_of_images_loses_the_unused_ones_and_no_pod() {
     node.wait_until("the first image goes", || garbage() < made);
     node.kill9();
     node.launch();
-    // From where it was killed, the next daemon frees what is missing only above the high threshold.
+    // Starting where the killed daemon stopped, the next one frees room only if usage is above the high
+    // threshold.
     node.wait_until("there is room again", || percent(&engine.data()) < 70);
     assert!(garbage() > 0, "no more than had to go");
     for image in [IMAGE, "used:1", "wanted:1"] {

@@ -1,5 +1,5 @@
 //! The daemon, or `prune`, is killed in the middle of each kind of collection, before a call, after it, and after its
-//! answer: nothing that is needed goes, and in the end nothing is left over.
+//! answer: nothing that is needed is removed, and in the end nothing is left over.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::node::images::{make_image, names};
 
 const MOMENTS: [Moment; 3] = [Moment::BeforeRequest, Moment::BeforeReply, Moment::AfterReply];
 const GARBAGE: usize = 4;
-/// The first of them runs on when nobody looks, the other one ends.
+/// The first of them keeps running while no daemon looks, the other one ends.
 const GONE: [&str; 2] = ["gone-0", "gone-1"];
 
-/// The engine goes last.
+/// The engine is dropped last.
 struct Rig {
     node: Node,
     proxy: Proxy,
@@ -40,8 +40,8 @@ fn entries(directory: &Path) -> BTreeSet<String> {
 }
 
 impl Rig {
-    /// A node that is always short of disk, with a pod that runs, one whose image is wanted, and images that nobody
-    /// needs. Its daemon does not run yet.
+    /// A node that is always short of disk, with a pod that runs, one whose image is wanted, and images that nothing
+    /// needs. Its daemon is not started yet.
     fn new() -> Rig {
         let mut engine = Engine::new(&[]);
         engine.start_with_image();
@@ -84,7 +84,7 @@ impl Rig {
         all.filter(|path| uids.iter().any(|uid| path.contains(uid.as_str()))).collect()
     }
 
-    /// From one death to the next, until `done` with the daemon alive. How often it died.
+    /// Goes from one death to the next, until `done` with the daemon alive. Returns the number of deaths.
     fn die_until(&self, before: &Lives, done: impl Fn() -> bool) -> usize {
         for step in 0.. {
             let (moment, at) = (MOMENTS[step % 3], step % 2);
@@ -116,7 +116,7 @@ fn a_daemon_that_is_killed_in_a_collection_leaves_nothing_and_takes_nothing_that
     }
     node.options.borrow_mut().flags[0] = "--eviction-hard=".to_owned();
     node.launch();
-    // One restart, of which `logs --previous` is to show the first run.
+    // One restart, so that `logs --previous` has to show the first run.
     let first = node.wait_running("stays", "app");
     node.wait_phase("stays", "Running");
     node.kill_container(&first.id, "KILL");
@@ -189,10 +189,10 @@ fn a_prune_that_is_killed_is_made_up_for_by_the_next_one() {
         if ended.success() {
             break;
         }
-        // The proxy says so when the process is dead already.
+        // The proxy reports it when the process is dead already.
         node.wait_until(&format!("the proxy has killed it: {ended:?}"), || rig.proxy.killed());
         killed += 1;
-        // The daemon lives, and what `prune` was about to do is not its business.
+        // The daemon lives: the death of `prune` does not concern it.
         assert!(node.exited().is_none(), "{}", node.log());
     }
     assert!(rig.only_needed_images(), "{:?}", names(&rig.engine));

@@ -1,4 +1,5 @@
-//! Limits of local storage that pods set themselves: who is over one goes, and nobody else.
+//! Limits of local storage that pods set themselves: the pod that exceeds one is evicted, and no
+//! other.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -9,7 +10,7 @@ use crate::harness::pods::{IMAGE, Pod, container};
 use crate::harness::private_engine::Engine;
 use crate::harness::{Node, Options};
 
-/// Writes so many MiB to a place, and goes on.
+/// A script that writes this many MiB to a place, and keeps running.
 fn writes(to: &str, mebibytes: u32) -> String {
     let bytes = mebibytes * 1024 * 1024;
     format!(
@@ -66,11 +67,12 @@ fn the_pod_that_is_over_a_limit_of_its_own_goes_and_no_other() {
     }
     for (name, message) in [
         ("volume", "Usage of EmptyDir volume \"data\" exceeds the limit \"4Mi\"."),
-        // Of one container the sum is its limit, and is looked at first, as with the kubelet.
+        // With a single container the sum is its limit, and is checked first, like with the
+        // kubelet.
         ("log", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
         ("layer", "Container app exceeded its local ephemeral storage limit \"4Mi\"."),
         ("sum", "Pod ephemeral local storage usage exceeds the total limit of containers 8Mi."),
-        // What Docker and podkeeper give to a container beside its layer is the pod's.
+        // Files that Docker and podkeeper give to a container besides its layer count for the pod.
         ("hostname", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
         ("hosts", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
         ("resolver", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
@@ -101,7 +103,7 @@ fn declare_volume(engine: &Engine, node: &Node) {
     node.docker(&Call::Remove { id, force: false });
 }
 
-/// Docker makes a directory of its own for it, which is no part of the writable layer.
+/// Docker makes a directory of its own for it, which is not part of the writable layer.
 #[test]
 fn what_a_pod_writes_to_a_volume_of_its_image_counts() {
     let mut engine = Engine::new(&[]);

@@ -1,4 +1,4 @@
-//! Where the output of containers goes.
+//! Log drivers: the destinations of containers' output.
 
 use std::path::Path;
 
@@ -25,7 +25,8 @@ fn links(node: &Node) -> usize {
     std::fs::read_dir(all).into_iter().flatten().count()
 }
 
-/// One node through the drivers: what runs keeps the driver it was made with.
+/// One node with one driver after the other: running containers keep the driver that they were
+/// created with.
 #[test]
 fn a_driver_is_of_containers_that_are_made_later_and_logs_says_where_there_are_none() {
     let node = Node::with(with_driver("local"));

@@ -1,4 +1,4 @@
-//! The node looks after itself: its logs, disks, memory and garbage, on a real Docker Engine.
+//! The node's upkeep: its logs, disks, memory and garbage, on a real Docker Engine.
 
 pub mod full_disk;
 mod hung;

@@ -1,5 +1,5 @@
-//! Real shortages: of memory in a cgroup that is all there is for pods, of a small file system, of numbers of processes.
-//! Who is to blame goes, and nobody else.
+//! Real shortages: of memory in a cgroup that contains all pods' memory, of a small file system, of process ids. The
+//! pod that causes one is evicted, and no other.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::harness::{Node, Options};
 
 pub(super) const MIB: u64 = 1 << 20;
 
-/// Runs until it is told to end, with a file of this size in an emptyDir.
+/// A pod that runs until it is told to end, with a file of this size in an emptyDir.
 fn filled(name: &str, megabytes: u64, empty_dir: Value) -> Pod {
     let script = format!(
         "trap 'exit 0' TERM; dd if=/dev/zero of=/data/file bs=1M count={megabytes} && touch /data/done; \
@@ -24,7 +24,7 @@ fn filled(name: &str, megabytes: u64, empty_dir: Value) -> Pod {
     pod.set("/spec/containers/0/volumeMounts", json!([{"name": "data", "mountPath": "/data"}]))
 }
 
-/// Returns what the pod is told.
+/// Waits for a pod's eviction and returns its message.
 fn wait_evicted(node: &Node, pod: &str) -> String {
     node.wait_until(&format!("{pod} is evicted"), || node.reason(pod) == "Evicted");
     let runs = || node.of(pod).iter().any(|container| container.runs());
@@ -38,7 +38,7 @@ pub(super) fn memory() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// A root of cgroups, removed when it goes.
+/// A root of cgroups, removed on drop.
 pub(super) struct Below(pub(super) String);
 
 impl Drop for Below {
@@ -46,7 +46,7 @@ impl Drop for Below {
         let hierarchies = fs::read_dir(MOUNT).into_iter().flatten().flatten().map(|entry| entry.path());
         for mount in hierarchies.chain([MOUNT.into()]) {
             for part in ["kubepods/burstable", "kubepods/besteffort", "kubepods", ""] {
-                // Most of them are not there.
+                // Most of them do not exist.
                 _ = fs::remove_dir(mount.join(&self.0).join(part));
             }
         }
@@ -61,7 +61,7 @@ fn a_pod_over_its_request_of_memory_goes_before_one_within_it() {
     let root = format!("--cgroup-root=/{}", below.0);
     let node =
         Node::with(Options::flags(&[&reserved, &root, "--eviction-hard=allocatableMemory.available<100Mi"]));
-    // What is written there counts as the container's own memory.
+    // Data that is written there counts as the container's own memory.
     let in_memory = json!({"medium": "Memory"});
     let request = |amount: &str| json!({"requests": {"memory": amount}});
     let modest =
@@ -84,7 +84,7 @@ fn a_pod_over_its_request_of_memory_goes_before_one_within_it() {
     assert!(node.log().contains("Attempting to reclaim memory"), "the event of the node");
 }
 
-/// A file system in a file, mounted where it is wanted.
+/// A file system in a file, mounted at a given place.
 pub(super) struct Loop<'a>(&'a Path);
 
 impl Loop<'_> {
@@ -102,7 +102,7 @@ impl Loop<'_> {
 
 impl Drop for Loop<'_> {
     fn drop(&mut self) {
-        // Lazily: a container that is killed meanwhile may have it still.
+        // Lazily: a container that is being killed may still use it.
         _ = Command::new("umount").arg("-l").arg(self.0).status();
     }
 }
@@ -137,7 +137,8 @@ fn who_fills_the_disk_with_an_empty_dir_goes_and_nobody_else() {
     assert_eq!(node.reason("small"), "");
 }
 
-/// The root directory is on a file system of 64 MiB. No walk finds what was removed and is still open.
+/// The root directory is on a file system of 64 MiB. A removed file that is still open is not found by walking the
+/// directories.
 #[test]
 fn who_fills_the_disk_with_a_file_that_has_no_name_goes_and_nobody_else() {
     let node = Node::prepare(Options::default());
@@ -166,7 +167,7 @@ fn who_fills_the_disk_with_a_file_that_has_no_name_goes_and_nobody_else() {
     assert_eq!(node.reason("small"), "");
 }
 
-/// More numbers of processes are wanted than the machine has.
+/// More process ids are needed than the machine has.
 #[test]
 fn who_has_most_processes_goes_and_a_critical_pod_stays() {
     let node = Node::with(Options::default());

@@ -1,5 +1,5 @@
-//! Cgroups of what is no pod, in the kernel's own files: reserved ones are held to what is reserved, and podkeeper, its
-//! Docker and the rest of the system stand where flags say.
+//! Cgroups of processes outside pods, in the kernel's own files: the reserved amounts are their limits, and podkeeper,
+//! its Docker and the rest of the system are in the cgroups that the flags name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn hierarchies() -> Vec<PathBuf> {
     all.into_iter().filter(|path| path.is_dir()).collect()
 }
 
-/// A cgroup for all of a test, with what is below it. Removed when it goes.
+/// A cgroup for everything of a test, with the cgroups below it. Removed on drop.
 struct Ground(String);
 
 impl Ground {
@@ -47,7 +47,7 @@ impl Ground {
         top.join(&self.0).join(below)
     }
 
-    /// A figure that was set, in files of version 1 or of version 2.
+    /// A value that was set, in files of version 1 or of version 2.
     fn figure(&self, below: &str, (controller, v1): (&str, &str), v2: &str) -> String {
         let file = if is_whole() { v2 } else { v1 };
         fs::read_to_string(self.path(controller, below).join(file)).unwrap_or_default().trim().to_owned()
@@ -61,7 +61,7 @@ impl Drop for Ground {
             below
                 .filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir()))
                 .for_each(|it| remove(&it.path()));
-            // Who has ended takes a moment to leave.
+            // A process that has ended takes a moment to leave.
             for _ in 0..50 {
                 if !at.exists() || fs::remove_dir(at).is_ok() {
                     return;
@@ -73,7 +73,7 @@ impl Drop for Ground {
     }
 }
 
-/// The machine has one tree of version 2.
+/// Whether the machine has only the tree of version 2.
 fn is_whole() -> bool {
     Path::new(MOUNT).join("cgroup.controllers").exists()
 }
@@ -110,7 +110,7 @@ fn podkeeper_docker_and_what_is_reserved_stand_where_flags_say() {
     }
     let daemon = node.pid().unwrap();
     assert_eq!(ground.processes("podkeeper"), [daemon], "{}", cgroup(daemon));
-    // This Docker, and none of the other ones of this machine.
+    // This engine's dockerd, and none of the other engines on this machine.
     let dockerd = engine.pid().as_raw_pid().cast_unsigned();
     let there = ground.processes("engine");
     assert!(there.contains(&dockerd), "{there:?} {}", cgroup(dockerd));
@@ -120,7 +120,7 @@ fn podkeeper_docker_and_what_is_reserved_stand_where_flags_say() {
             stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!(pid == dockerd || parent == dockerd, "{pid} is no process of this Docker: {stat}");
         let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
-        // Not every machine lets the test lower it.
+        // Some machines do not let the test lower it.
         assert!(
             score.trim() == "-999" || node.log().contains("oom_score_adj of dockerd stays as it is"),
             "{score}"
@@ -131,7 +131,7 @@ fn podkeeper_docker_and_what_is_reserved_stand_where_flags_say() {
     drop(engine);
 }
 
-/// Ended and awaited when it goes.
+/// A process that is ended and awaited on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -141,7 +141,7 @@ impl Drop for Process {
     }
 }
 
-/// To this daemon a cgroup of the test's is the topmost one: the machine's own processes stay where they are.
+/// For this daemon a cgroup of the test is the topmost one: the machine's own processes stay where they are.
 #[test]
 fn what_stands_in_the_topmost_cgroup_is_gathered() {
     let ground = Ground::new("system", &[]);
@@ -168,7 +168,7 @@ fn what_stands_in_the_topmost_cgroup_is_gathered() {
     ];
     let node = Node::prepare(Options { within: Some(view.0.id()), ..Options::flags(&flags) });
     node.launch_unawaited();
-    // Who brought it there would leave it behind.
+    // Killing the program that brought the daemon there would leave the daemon behind.
     let daemon = node.wait_for("the daemon writes its status", || node.status().map(|status| status.pid));
     let moved = node.comes_true(|| ground.processes("rest") == [pid]);
     let left = ground.processes("");

@@ -1,5 +1,5 @@
-//! An evicted pod comes back by itself, after five minutes. Nobody waits for so long here: between the daemon and the C
-//! library there are a few lines that move its clock on, and all else is as it is.
+//! An evicted pod comes back by itself, after five minutes. The test does not wait for so long: between the daemon and
+//! the C library a few lines move its clock forward, and everything else is real.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::harness::{Node, Options};
 use crate::node::pressure::Loop;
 use crate::node::small_disk::has;
 
-/// The monotonic clock, moved on by five minutes when the file that `CLOCK_MOVED` names is there.
+/// The monotonic clock, moved forward by five minutes when the file that `CLOCK_MOVED` names exists.
 const CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ fn an_evicted_pod_comes_back_when_its_time_has_come_and_the_node_is_well() {
     let (file, root, once) = (node.base.join("disk"), node.root(), node.base.join("once"));
     fs::create_dir(&once).unwrap();
     let _disk = Loop::mount(&file, &root, 64);
-    // Too much of the disk, the first time.
+    // Uses too much of the disk the first time.
     let script = "trap 'exit 0' TERM; if [ ! -e /once/full ]; then \
                   dd if=/dev/zero of=/data/file bs=1M count=35; touch /once/full; fi; sleep 100000 & wait";
     let volumes = json!([{"name": "data", "emptyDir": {}}, {"name": "once", "hostPath": {"path": once}}]);
@@ -70,7 +70,7 @@ fn an_evicted_pod_comes_back_when_its_time_has_come_and_the_node_is_well() {
     assert!(message.contains(" It starts again at "), "{message}");
 
     fs::write(&moved, "").unwrap();
-    // Nothing wakes the daemon by itself, for the kernel's clock was not moved.
+    // Nothing wakes the daemon by itself, because the kernel's clock was not moved.
     node.write("q.yaml", Pod::new("q").text());
     node.wait_phase("full", "Running");
     assert_eq!(node.reason("full"), "");

@@ -1,5 +1,5 @@
-//! An engine on a disk of 300 MiB that runs short: images that nobody needs go before any pod, and of the pods the one
-//! that fills the disk with its log.
+//! An engine on a disk of 300 MiB that runs short: unneeded images are removed before any pod is evicted, and of the
+//! pods the one that fills the disk with its log is evicted.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn has(node: &Node, condition: &str) -> bool {
     conditions.iter().any(|it| it.type_ == condition && it.is_true)
 }
 
-/// Bytes that are left on the file system.
+/// Bytes that are free on the file system.
 fn left(path: &Path) -> u64 {
     let disk = rustix::fs::statvfs(path).unwrap();
     disk.f_bavail * disk.f_frsize
@@ -36,7 +36,7 @@ fn images_that_nobody_needs_go_and_no_pod_does() {
     engine.put_on_a_disk_of(300);
     engine.start_with_image();
     make_image(&engine, "wanted", 1000);
-    // Just above the threshold the node is looked at often.
+    // Just above the threshold the node is checked often.
     let mut made = 0;
     while left(&engine.data()) > THRESHOLD + 25 * MIB {
         made += 1;
@@ -72,7 +72,7 @@ fn images_that_nobody_needs_go_and_no_pod_does() {
     drop(node);
 }
 
-/// podkeeper's root directory lies on the file system of Docker's.
+/// podkeeper's root directory is on Docker's file system.
 #[test]
 fn who_fills_the_disk_with_its_log_goes_and_nobody_else() {
     let mut engine = Engine::new(&[]);
@@ -90,7 +90,7 @@ fn who_fills_the_disk_with_its_log_goes_and_nobody_else() {
     fs::create_dir(&root).unwrap();
     let bound = Command::new("mount").arg("--bind").args([&root, &node.root()]).status().unwrap();
     assert!(bound.success());
-    // What is no pod's.
+    // Data that belongs to no pod.
     let ballast = left(&engine.data()) - 125 * MIB;
     rustix::fs::fallocate(
         fs::File::create(engine.data().join("ballast")).unwrap(),
@@ -121,7 +121,7 @@ fn who_fills_the_disk_with_its_log_goes_and_nobody_else() {
     drop(node);
 }
 
-/// As the old kubelet: no pod is admitted while so little is left, those that run stay, and who was refused is tried
+/// Like the old kubelet: no pod is admitted while so little is free, running pods stay, and a refused pod is tried
 /// again when there is room.
 #[test]
 fn a_disk_that_is_nearly_full_admits_no_pod() {
@@ -151,7 +151,7 @@ fn a_disk_that_is_nearly_full_admits_no_pod() {
     let message = node.pod("late").unwrap().status.unwrap().message.unwrap();
     assert_eq!(message, "Pod was rejected: cannot be started due to lack of disk space.");
     assert_eq!(node.wait_running("early", "app").id, early.id);
-    // Nor is one stopped that runs already when the daemon starts.
+    // A pod that already runs when the daemon starts is not stopped either.
     node.remove("late.yaml");
     node.wait_until("it is gone", || node.pod("late").is_none());
     node.restart();
@@ -167,7 +167,7 @@ fn a_disk_that_is_nearly_full_admits_no_pod() {
     drop(node);
 }
 
-/// What it leaves is removed after its end, which takes a while: nobody else goes for what is free then.
+/// Its data is removed after its end, which takes a while: no other pod is evicted for the room that is freed then.
 #[test]
 fn who_fills_the_disk_in_its_layer_goes_and_what_it_leaves_is_awaited() {
     let mut engine = Engine::new(&[]);
@@ -199,7 +199,8 @@ fn who_fills_the_disk_in_its_layer_goes_and_what_it_leaves_is_awaited() {
     drop(node);
 }
 
-/// It is kept for its log, and no garbage: nobody went for it, and the node stayed short for ever.
+/// Regression: the container is kept for its log, and is not garbage: no pod was evicted for it, and the node stayed
+/// short for ever.
 #[test]
 fn who_has_left_much_in_a_container_that_has_crashed_goes() {
     let mut engine = Engine::new(&[]);

@@ -1,4 +1,4 @@
-//! All figures of the node (`podkeeper stats`), beside what Docker, the kernel's files, `df` and `du` say of the same.
+//! All figures of the node (`podkeeper stats`), compared with those of Docker, the kernel's files, `df` and `du`.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ fn between(low: &Value, middle: &Value, high: &Value) {
     assert!((number(low)..=number(high)).contains(&number(middle)), "{low} {middle} {high}");
 }
 
-/// Uses something of everything.
+/// A pod that uses some of every resource.
 fn busy() -> Pod {
     let script = "trap 'exit 0' TERM; head -c 5000000 /dev/zero >/layer; head -c 3000000 /dev/zero >/data/file; \
                   head -c 200000 /dev/zero | tr '\\0' x; ping -c 3 -i 0.1 \
@@ -67,7 +67,7 @@ fn figures_are_those_that_docker_and_the_kernel_tell() {
     let (pod, container) = (&told["pods"][0], &told["pods"][0]["containers"][0]);
     assert_eq!((&pod["podRef"]["name"], &container["name"]), (&json!(node.full("busy")), &json!("app")));
 
-    // Processors and processes: what Docker says before and after.
+    // Processors and processes: between Docker's figures before and after.
     let total = |stats: &Value| stats["cpu_stats"]["cpu_usage"]["total_usage"].clone();
     between(&total(&before.0), &container["cpu"]["usageCoreNanoSeconds"], &total(&after.0));
     assert!(number(&pod["cpu"]["usageCoreNanoSeconds"]) >= number(&total(&before.0)), "{pod}");
@@ -83,7 +83,7 @@ fn figures_are_those_that_docker_and_the_kernel_tell() {
     let (working_set, rss) = (number(&memory["workingSetBytes"]), number(&memory["rssBytes"]));
     assert!(rss > 0 && working_set <= number(&memory["usageBytes"]), "{memory}");
     assert_eq!(number(&memory["availableBytes"]) + working_set, 64 * MIB);
-    // Docker gives a container with a limit as much swap again, or none, and this one uses none.
+    // For a container with a limit Docker allows as much swap again, or none, and this one uses none.
     assert_eq!(container["swap"]["swapUsageBytes"], 0);
 
     // The network: that of the sandbox.
@@ -95,7 +95,7 @@ fn figures_are_those_that_docker_and_the_kernel_tell() {
     }
     assert!(number(&network["txPackets"]) >= 3, "{network}");
 
-    // Disks: as du and df count.
+    // Disks: counted like du and df do.
     let find = |name: &str| pod["volume"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
     let data = number(&find("data")["usedBytes"]);
     assert_eq!(data, asks("du", &["-s", "-B1"], &volume));
@@ -109,7 +109,7 @@ fn figures_are_those_that_docker_and_the_kernel_tell() {
     let log = asks("du", &["-B1"], Path::new(sized["LogPath"].as_str().unwrap()));
     assert_eq!(number(&container["logs"]["usedBytes"]), log);
     assert!(log >= 200_000, "{log}");
-    // And the small files that Docker and podkeeper give to the pod: its hosts, its name, its resolver.
+    // And the small files that Docker and podkeeper give to the pod: hosts, hostname and resolver files.
     let given = number(&pod["ephemeral-storage"]["usedBytes"]) - (layer + log + data);
     assert!((4096..=64 * 1024).contains(&given), "{given} {pod}");
     let docker_root = docker_get(node.socket(), "/info")["DockerRootDir"].as_str().unwrap().to_owned();
@@ -136,7 +136,7 @@ fn the_node_and_what_runs_beside_its_pods() {
         let all = machine["systemContainers"].as_array().unwrap();
         all.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {machine}"))
     };
-    // What runs below counts above.
+    // Usage of a cgroup counts in the cgroups above it.
     let pod = &told["pods"][0];
     let time = |of: &Value| number(&of["cpu"]["usageCoreNanoSeconds"]);
     assert!(time(of("pods")) > 0 && time(of("burstable")) > 0 && time(pod) > 0, "{told}");

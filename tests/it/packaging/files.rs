@@ -1,4 +1,4 @@
-//! What is shipped beside the program: the service unit, the examples, what the README shows.
+//! Files that are shipped beside the program: the service unit, the examples, the README's manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(top().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The out-of-memory killer took containerd, systemd stopped the kubelet with it, and nobody started it
-/// again. So: last to be killed, always restarted, and no dependency that stops us.
+/// The out-of-memory killer killed containerd, systemd stopped the kubelet with it, and nothing started it
+/// again. Hence: last to be killed, always restarted, and no dependency that stops the daemon.
 #[test]
 fn k86420_the_unit_survives_docker_and_the_oom_killer() {
     let unit = read("packaging/systemd/podkeeper.service");
@@ -24,15 +24,15 @@ fn k86420_the_unit_survives_docker_and_the_oom_killer() {
     has("Restart=always");
     has("Wants=docker.service");
     has("After=docker.service");
-    // Containers live on when the daemon is stopped or killed.
+    // Containers survive when the daemon is stopped or killed.
     has("KillMode=process");
     for word in ["Requires=", "BindsTo=", "PartOf=", "Requisite="] {
         assert!(!lines.iter().any(|l| l.starts_with(word)), "{word} would stop us with somebody else");
     }
 }
 
-/// The optional unit that drains at shutdown: before Docker and the daemon are stopped, without a node that
-/// stays drained, and within its own time.
+/// The optional unit that drains at shutdown: before Docker and the daemon are stopped, without leaving the
+/// node drained, and within its own time.
 #[test]
 fn the_drain_unit_runs_before_docker_stops() {
     let unit = read("packaging/systemd/podkeeper-drain.service");
@@ -65,12 +65,12 @@ fn decoded(path: &Path, text: &str) {
     assert!(!decoded.pods.is_empty(), "{path} holds no pod");
 }
 
-/// Every example, and the manifest that the README shows, is taken without a word.
+/// Every example, and the manifest in the README, is accepted without a warning.
 #[test]
 fn examples_are_good_manifests() {
     let dir = top().join("packaging/examples");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
-    // Those of a feature each are below, and `examples` runs them.
+    // The examples of single features are below, and `examples` runs them.
     files.retain(|path| path.is_file());
     files.sort();
     assert!(files.len() >= 4, "{files:?}");
@@ -86,7 +86,7 @@ fn examples_are_good_manifests() {
     decoded(Path::new("README.md"), &manifest.join("\n"));
 }
 
-/// The table of upstream bugs names tests that exist, and misses none.
+/// The table of upstream bugs names existing tests, and misses none.
 #[test]
 fn every_named_bug_is_in_the_table() {
     let table = read("tests/it/KUBELET-BUGS.md");

@@ -1,4 +1,4 @@
-//! What is shipped beside the binary: the unit, the setup, the files.
+//! Files that are shipped beside the binary: the units, the examples, the README.
 
 mod files;
 mod systemd;

@@ -1,9 +1,10 @@
-//! Docker's cgroup driver `systemd`, with a systemd that is the first process of namespaces of its own, and a
-//! Docker Engine below it. Both versions of cgroups will do: it gets the hierarchies that this machine has.
+//! Docker's cgroup driver `systemd`, with a systemd that is the first process of its own namespaces, and a
+//! Docker Engine below it. It works with both versions of cgroups: it gets the hierarchies that this machine
+//! has.
 //!
-//! Whatever happens, nothing of it may be left: it is killed with all its processes, and its cgroups go. Nor may it
-//! touch what the machine has: its units for temporary files, kernel settings and devices must never start there, and it
-//! does not even see the machine's `/tmp`.
+//! Whatever happens, nothing of it may be left: it is killed with all its processes, and its cgroups are removed. Nor
+//! may it touch anything of the machine: its units for temporary files, kernel settings and devices must never start
+//! there, and it does not even see the machine's `/tmp`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::harness::{Node, Options, PATIENCE, enter};
 const MOUNT: &str = "/sys/fs/cgroup";
 const MIB: i64 = 1 << 20;
 
-/// Brings a process into a cgroup of each hierarchy, which becomes the root of what it sees.
+/// Moves a process into a cgroup of each hierarchy, which becomes the root of its view.
 const OUTSIDE: &str = r#"
 for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*; do
     [ -e "$hierarchy/cgroup.procs" ] && [ ! -L "$hierarchy" ] || continue
@@ -37,8 +38,9 @@ done
 exec unshare --mount --pid --cgroup --net --fork --kill-child -- sh -ec "$INSIDE"
 "#;
 
-/// What a machine has before its systemd begins: only what a test needs is started. Of the temporary files it has its
-/// own alone. Most units want `sysinit.target` and `basic.target`, with all that these start; so they never start here.
+/// The contents of a machine before its systemd begins: only units that a test needs are started. It sees only its own
+/// temporary files. Most units want `sysinit.target` and `basic.target`, with everything that these start; so these two
+/// never start here.
 const INSIDE: &str = r#"
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -92,12 +94,12 @@ pub struct Booted {
     name: String,
     base: PathBuf,
     outer: Child,
-    /// systemd, as seen from here.
+    /// Process id of systemd, seen from outside.
     init: u32,
 }
 
 impl Booted {
-    /// With a Docker Engine that answers and has the pods' image, which is its `docker.service`.
+    /// Starts it with a Docker Engine that answers and has the pods' image; the engine is its `docker.service`.
     pub fn start() -> Booted {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("podkeeper-s{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -150,12 +152,12 @@ impl Booted {
         assert_eq!(loaded, [IMAGE]);
     }
 
-    /// What lies there goes with the machine. The machine sees it at the same place.
+    /// Directory that is removed with the machine. The machine sees it at the same place.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// Puts a unit, or a drop-in, before the machine's own.
+    /// Installs a unit, or a drop-in, with precedence over the machine's own.
     pub fn install(&self, name: &str, text: &str) {
         let path = PathBuf::from(format!("/proc/{}/root/run/systemd/system/{name}", self.init));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -163,7 +165,7 @@ impl Booted {
         self.reload();
     }
 
-    /// What `systemctl` says, which must succeed.
+    /// Output of `systemctl`, which must succeed.
     pub fn systemctl(&self, arguments: &[&str]) -> String {
         let output = self.enter("systemctl").args(arguments).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -171,7 +173,7 @@ impl Booted {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// What systemd has logged.
+    /// The log of systemd.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.base.join("systemd-log")).unwrap_or_default()).into_owned()
     }
@@ -195,7 +197,7 @@ impl Booted {
         self.base.join("sock")
     }
 
-    /// A program within the machine.
+    /// A program inside the machine.
     pub fn enter(&self, program: &str) -> Command {
         enter(self.init, program)
     }
@@ -210,27 +212,27 @@ impl Booted {
         text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
     }
 
-    /// What systemd was told of slices of pods.
+    /// Everything that systemd was told about slices of pods.
     fn told(&self) -> String {
         let output = self.enter("ls").arg("/run/systemd/system.control").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| line.contains("kubepods")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Its hierarchies, as seen from here.
+    /// Its hierarchies, seen from outside.
     fn hierarchies(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(MOUNT).unwrap().flatten().map(|entry| entry.path());
         let all = std::iter::once(PathBuf::from(MOUNT)).chain(entries.filter(|path| !path.is_symlink()));
         all.map(|path| path.join(&self.name)).filter(|path| path.is_dir()).collect()
     }
 
-    /// Cgroups of pods and those above them, in any hierarchy.
+    /// Cgroups of pods and their parents, in any hierarchy.
     fn cgroups(&self) -> Vec<PathBuf> {
         let all = self.hierarchies().into_iter().flat_map(|hierarchy| subdirectories(&hierarchy));
         all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("kubepods")).collect()
     }
 
-    /// A number in a file of a slice, by its name in version 1 and in version 2.
+    /// A number in a file of a slice, with its names in version 1 and in version 2.
     fn number(&self, slice: &str, v1: (&str, &str), v2: &str) -> i64 {
         let whole = Path::new(MOUNT).join("cgroup.controllers").exists();
         let (hierarchy, file) =
@@ -279,7 +281,7 @@ fn nothing_of_the_machine_is_seen_among_temporary_files() {
     let machine = Booted::start();
     for (name, dir) in names.iter().zip(["/tmp", "/var/tmp"]) {
         assert!(!machine.enter("test").args(["-e", name]).status().unwrap().success(), "{name} is seen");
-        // What did it.
+        // The command that clears it.
         let clears = ["--remove", "--clean", "--prefix", dir];
         machine.enter("systemd-tmpfiles").args(clears).status().unwrap();
     }
@@ -293,8 +295,8 @@ fn nothing_of_the_machine_is_seen_among_temporary_files() {
     }
 }
 
-/// cri-o/cri-o#5490: a slice stays, as a unit of systemd's, when all in it has ended; and what is written to its
-/// files past systemd is gone with the next daemon-reload.
+/// cri-o/cri-o#5490: a slice stays, as a unit of systemd, when everything in it has ended; and values that are written
+/// to its files without systemd are lost at the next daemon-reload.
 #[test]
 fn k5490_slices_have_their_limits_and_go_with_their_pods() {
     let machine = Booted::start();
@@ -307,7 +309,7 @@ fn k5490_slices_have_their_limits_and_go_with_their_pods() {
         ..Options::flags(&["--pod-max-pids", "50"])
     });
     let whole = Path::new(MOUNT).join("cgroup.controllers").exists();
-    // Shares of version 1, and the weights of version 2 that are made of them.
+    // Shares of version 1, and the weights of version 2 that are computed from them.
     let weight = |shares: i64, weight: i64| if whole { weight } else { shares };
     let of_a =
         |memory: &str| json!({"requests": {"cpu": "100m", "memory": "16Mi"}, "limits": {"memory": memory}});
@@ -330,19 +332,19 @@ fn k5490_slices_have_their_limits_and_go_with_their_pods() {
     check("with the first start");
     machine.reload();
     check("after a reload");
-    // Other sizes for what runs.
+    // Other sizes for a running pod.
     let before = node.wait_running("a", "app").id;
     node.write("a.yaml", sized("a", of_a("64Mi")).text());
     node.wait_until("the slice has its new limit", || machine.memory(&a) == 64 * MIB);
     machine.reload();
     assert_eq!(machine.memory(&a), 64 * MIB);
     assert_eq!(node.wait_running("a", "app").id, before);
-    // One goes.
+    // One pod is removed.
     node.remove("a.yaml");
     node.wait_until("its slice goes", || !machine.slices().contains(&a) && !machine.told().contains(&a));
     assert_eq!(machine.memory(&b), 48 * MIB);
     node.wait_until("its class is lighter", || machine.weight("kubepods-burstable.slice") == weight(2, 1));
-    // The others go while no daemon runs.
+    // The others are removed while no daemon runs.
     let root = node.root().display().to_string();
     assert!(Command::new("pkill").args(["-KILL", "-f", &format!("run.*{root}")]).status().unwrap().success());
     node.wait_until("the daemon is dead", || node.exited().is_some());

@@ -1,5 +1,5 @@
-//! The units that are shipped, under a real systemd: what the daemon tells it, its watchdog, and the order in which a
-//! machine goes down.
+//! The shipped units under a real systemd: the daemon's notifications, its watchdog, and the order in which a machine
+//! shuts down.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,12 @@ use crate::harness::pods::Pod;
 use crate::harness::{Node, Options};
 use crate::packaging::systemd::Booted;
 
-/// What the units get where `sysinit.target` and `basic.target` never start: all else that systemd adds by itself.
+/// Drop-in for the units where `sysinit.target` and `basic.target` never start: the other dependencies that systemd
+/// adds by itself.
 const ALONE: &str = "[Unit]\nDefaultDependencies=no\nConflicts=shutdown.target\nBefore=shutdown.target\n";
 const UNIT: &str = "podkeeper.service";
 
-/// A node whose daemon is the shipped unit. It goes before its machine.
+/// A node whose daemon is the shipped unit. It is dropped before its machine.
 struct Served {
     node: Node,
     machine: Booted,
@@ -24,13 +25,13 @@ fn packaged(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A command line as units have it.
+/// A command line in the syntax of units.
 fn line<'a>(words: impl Iterator<Item = &'a OsStr>) -> String {
     words.map(|word| format!("\"{}\"", word.to_str().unwrap())).collect::<Vec<_>>().join(" ")
 }
 
 impl Served {
-    /// The daemon runs, and has told so. `settings` are of the service.
+    /// Starts the daemon, and waits until it has announced that it runs. `settings` are those of the service.
     fn start(flags: &[&str], settings: &str) -> Served {
         let machine = Booted::start();
         let socket = Some(machine.socket());
@@ -55,7 +56,7 @@ impl Served {
         machine.install(UNIT, &packaged(UNIT));
         machine.install(&format!("{UNIT}.d/test.conf"), &own);
         let served = Served { node, machine };
-        // Comes back when the service says that it is ready.
+        // Returns when the service announces that it is ready.
         served.told("READY=1", || _ = served.machine.systemctl(&["start", UNIT]));
         served
     }
@@ -73,8 +74,8 @@ impl Served {
         assert!(self.machine.enter("sh").args(["-c", &command]).status().unwrap().success());
     }
 
-    /// After that the daemon tells systemd this. Systemd says what it is told in its debug log, and loses lines of it
-    /// when there are many.
+    /// Does something, and waits until the daemon then tells systemd this. Systemd writes notifications to its debug
+    /// log, and loses lines of it when there are many.
     fn told(&self, what: &str, does: impl FnOnce()) {
         self.machine.systemctl(&["log-level", "debug"]);
         does();
@@ -88,7 +89,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // While it runs, its pods come back. Where Docker's end took it down there is none.
+        // While the daemon runs, its pods come back. Where the end of Docker took it down there is no daemon.
         _ = self.machine.enter("systemctl").args(["stop", UNIT]).output();
     }
 }
@@ -144,7 +145,7 @@ fn systemd_starts_a_daemon_again_that_stands_still_and_no_container() {
     assert_eq!(lives(node), before);
 }
 
-/// All that `poweroff.target` does before its last step.
+/// Everything that `poweroff.target` does before its last step.
 #[test]
 fn a_machine_that_goes_down_ends_its_pods_in_the_order_of_their_priorities_and_then_docker() {
     let served =
@@ -188,7 +189,7 @@ fn a_machine_that_goes_down_ends_its_pods_in_the_order_of_their_priorities_and_t
     node.wait_until("Docker has ended", || state() == "inactive");
     let text = fs::read_to_string(order.join("all")).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
-    // Those that are not critical end side by side.
+    // Pods that are not critical end at the same time, in any order.
     lines[..4].sort_unstable();
     let expected = [
         "low ends",

@@ -1,4 +1,4 @@
-//! A client of the kubelet's streams, by hand: TLS, and over it SPDY or WebSocket as kubectl speaks them.
+//! A hand-made client of the kubelet's streams: TLS, and over it SPDY or WebSocket in kubectl's way.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -15,17 +15,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::harness::PATIENCE;
 
-/// A client's certificates, its own first, and its key.
+/// A client's certificates, its own first, and their key.
 pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// A connection that never waits for one direction alone.
 pub struct Link {
     socket: TcpStream,
     tls: ClientConnection,
-    /// Bytes that the server sent and nobody has taken.
+    /// Bytes that the server sent and nothing has consumed.
     pub received: Vec<u8>,
     sending: Vec<u8>,
-    /// The server sends no more.
+    /// The server sends nothing more.
     pub is_over: bool,
 }
 
@@ -49,22 +49,23 @@ impl Link {
         Link { socket, tls, received: Vec::new(), sending: Vec::new(), is_over: false }
     }
 
-    /// The connection, as the system has it.
+    /// The underlying connection of the system.
     pub fn into_socket(self) -> TcpStream {
         self.socket
     }
 
-    /// There are bytes that the server has not taken.
+    /// Whether there are bytes that the server has not accepted.
     pub fn waits_to_send(&self) -> bool {
         !self.is_over && (self.tls.wants_write() || !self.sending.is_empty() || self.tls.is_handshaking())
     }
 
-    /// Has these bytes sent.
+    /// Queues these bytes for sending.
     pub fn send(&mut self, bytes: &[u8]) {
         self.sending.extend_from_slice(bytes);
     }
 
-    /// Moves what can be moved, or waits for a moment. Without `reads` nothing is taken of the server.
+    /// Moves as many bytes as possible, or waits for a moment. Without `reads` nothing is read from the
+    /// server.
     pub fn turn(&mut self, reads: bool) {
         let mut moved = false;
         if !self.tls.wants_write() && !self.sending.is_empty() && !self.tls.is_handshaking() {
@@ -115,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Until this is so.
+    /// Runs until the condition holds.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Link) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
@@ -125,7 +126,7 @@ impl Link {
         }
     }
 
-    /// Sends a request without a body; gives the head of its answer, and leaves the rest.
+    /// Sends a request without a body; returns the head of its answer, and leaves the rest.
     pub fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> String {
         let mut head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
         for (name, value) in headers {
@@ -139,7 +140,7 @@ impl Link {
     }
 }
 
-/// What the server sent on one stream or channel.
+/// Data that the server sent on one stream or channel.
 #[derive(Debug, Default)]
 pub struct Heard {
     pub bytes: Vec<u8>,
@@ -161,7 +162,7 @@ pub struct Spdy {
 }
 
 impl Spdy {
-    /// Asks for an upgrade; the answer must be 101.
+    /// Requests an upgrade; the answer must be 101.
     pub fn open(port: u16, target: &str, protocol: &str) -> Spdy {
         let mut link = Link::open(port);
         let headers =
@@ -205,7 +206,7 @@ impl Spdy {
         self.link.send(&[&head, bytes].concat());
     }
 
-    /// Takes the frames that are whole.
+    /// Reads the complete frames.
     pub fn hear(&mut self) {
         let bytes = std::mem::take(&mut self.link.received);
         let mut rest = bytes.as_slice();
@@ -226,7 +227,7 @@ impl Spdy {
         self.link.received = rest.to_vec();
     }
 
-    /// Until this is so.
+    /// Runs until the condition holds.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&Spdy) -> bool) {
         let begun = Instant::now();
         loop {
@@ -244,7 +245,7 @@ impl Spdy {
         self.heard.iter().map(|(stream, heard)| (*stream, heard.bytes.len(), heard.is_ended)).collect()
     }
 
-    /// What came on a stream, to its end.
+    /// Data of a stream, to its end.
     pub fn whole(&mut self, stream: u32) -> Heard {
         let is_whole = |spdy: &Spdy| spdy.heard.get(&stream).is_some_and(|heard| heard.is_ended);
         self.until(&format!("stream {stream} ends"), is_whole);
@@ -260,7 +261,7 @@ pub struct WebSocket {
 }
 
 impl WebSocket {
-    /// Asks for an upgrade; the answer must be 101.
+    /// Requests an upgrade; the answer must be 101.
     pub fn open(port: u16, target: &str, protocol: &str) -> WebSocket {
         let mut link = Link::open(port);
         let headers = [
@@ -299,7 +300,7 @@ impl WebSocket {
         self.link.send(&frame);
     }
 
-    /// Takes the frames that are whole.
+    /// Reads the complete frames.
     pub fn hear(&mut self) {
         let bytes = std::mem::take(&mut self.link.received);
         let mut rest = bytes.as_slice();
@@ -322,7 +323,7 @@ impl WebSocket {
         self.link.received = rest.to_vec();
     }
 
-    /// Until this is so.
+    /// Runs until the condition holds.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&WebSocket) -> bool) {
         let begun = Instant::now();
         loop {
@@ -337,7 +338,7 @@ impl WebSocket {
     }
 }
 
-/// Lets what the server does go on for this long, and takes nothing of it.
+/// Lets the server work for this long, and reads nothing from it.
 pub fn neglect(link: &mut Link, time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {

@@ -1,5 +1,5 @@
-//! The kubelet's endpoints by `curl`, with the certificates that the man page has its reader make: who gets what, and
-//! that what is told is what is.
+//! The kubelet's endpoints by `curl`, with certificates that are made as the man page describes: the access of each
+//! client, and whether the answers are true.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,11 +20,11 @@ struct Served {
     cadvisor: u16,
 }
 
-/// Nobody, or a user of a group.
+/// A client without a certificate, or a user of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Nobody,
-    /// With a certificate of an authority that the node does not know.
+    /// A client with a certificate of an authority that the node does not know.
     Forger,
     View,
     Admin,
@@ -123,7 +123,7 @@ impl Served {
     }
 }
 
-/// Every path that the kubelet has, and some that it has not; whether a viewer may see it by GET.
+/// Every path of the kubelet, and some that it does not have; whether a viewer may see it by GET.
 const PATHS: &[(&str, bool)] = &[
     ("/healthz", true),
     ("/healthz/ping", true),
@@ -161,7 +161,7 @@ fn nobody_without_a_good_certificate_gets_anything_but_401_on_any_path_by_any_me
     let served = Served::start(&[]);
     let mut wrong = BTreeSet::new();
     for (path, may_view) in PATHS {
-        // curl takes the dots out otherwise.
+        // curl removes the dots otherwise.
         let asks = |client: Client, method: &str| {
             let credentials = served.credentials(client);
             let mut arguments: Vec<&str> = credentials.iter().map(String::as_str).collect();
@@ -204,7 +204,7 @@ fn what_the_servers_tell_is_what_is() {
     let app = node.wait_running("web", "app");
     let full = node.full("web");
 
-    // Pods: the same on both ports, and as the status file has them.
+    // Pods: the same on both ports and in the status file.
     let running = |(status, body): (u16, String)| {
         let list: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
         let phase = list["items"][0]["status"]["phase"].as_str()? == "Running";
@@ -229,7 +229,7 @@ fn what_the_servers_tell_is_what_is() {
     let (status, text) = served.get(Client::View, "/containerLogs/default/none/app");
     assert_eq!((status, text.trim_end()), (404, "pod \"none\" does not exist"));
 
-    // A log that is followed ends with its container, and the client that went away is noticed.
+    // A log that is followed ends with its container, and the disappearance of a client is noticed.
     let credentials = served.credentials(Client::View);
     let arguments: Vec<&str> = credentials.iter().map(String::as_str).chain(["--no-buffer"]).collect();
     let url = format!("https://127.0.0.1:{}/containerLogs/default/{full}/app?follow=true", served.port);
@@ -292,7 +292,7 @@ fn what_the_servers_tell_is_what_is() {
 
     old_paths(&served, &full, &app.id);
 
-    // Ports show what they are for.
+    // Each port serves only its own purpose.
     assert_eq!(served.plain(served.read_only, "/metrics/resource").0, 200);
     for path in ["/containerLogs/default/x/y", "/runningpods/", "/exec/default/x/y", "/logs/"] {
         assert_eq!(served.plain(served.read_only, path).0, 404, "{path}");
@@ -309,7 +309,7 @@ fn what_the_servers_tell_is_what_is() {
     assert_eq!(String::from_utf8(followed.stdout).unwrap().lines().count(), 2, "both lines, once");
 }
 
-/// What kubelets until 1.20 and cAdvisor's port tell of a container, which has another id for each.
+/// The answers of kubelets until 1.20 and of cAdvisor's port about a container, which has another id for each.
 fn old_paths(served: &Served, full: &str, id: &str) {
     let json = |(status, body): (u16, String)| -> Value {
         assert_eq!(status, 200, "{body}");

@@ -1,18 +1,19 @@
-//! Prometheus's text format, read strictly: `prometheus/docs/instrumenting/exposition_formats.md`, and what its own
-//! parsers refuse or `promtool check metrics` cannot read. Where that program is on the machine, it is asked as well.
+//! Prometheus's text format, read strictly: `prometheus/docs/instrumenting/exposition_formats.md`, and everything
+//! that its own parsers refuse or `promtool check metrics` cannot read. Where that program is on the machine, it
+//! checks the page as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Samples by family: name to the labels, as they are written, and value of each. Fails for a page that is no good.
+/// Samples by family: its name, and the labels (as written) and value of each sample. Fails for an invalid page.
 pub fn samples(page: &str) -> BTreeMap<String, Vec<(String, f64)>> {
     let found = read(page).unwrap_or_else(|why| panic!("{why}"));
     ask_promtool(page);
     found
 }
 
-/// The same, with the first thing that is wrong.
+/// The same, with the first error.
 fn read(page: &str) -> Result<BTreeMap<String, Vec<(String, f64)>>, String> {
     let mut found: BTreeMap<String, Vec<(String, f64)>> = BTreeMap::new();
     let (mut helped, mut typed) = (BTreeSet::new(), BTreeSet::new());
@@ -111,7 +112,7 @@ fn sample(line: &str) -> Result<Sample, String> {
     Ok((name.to_owned(), labels, value))
 }
 
-/// A value up to its closing quote, and what stands behind that.
+/// A value up to its closing quote, and the text behind that.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -129,7 +130,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Exit code 3 stands for names that it would choose otherwise: they are the kubelet's and cAdvisor's.
+/// Exit code 3 means names that promtool would choose differently: they are the kubelet's and cAdvisor's.
 fn ask_promtool(page: &str) {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

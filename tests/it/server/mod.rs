@@ -1,4 +1,4 @@
-//! The node's servers, asked over the network by clients as they are.
+//! The node's servers, asked over the network by real clients.
 
 pub mod client;
 mod endpoints;

@@ -1,4 +1,4 @@
-//! Exec, attach, port-forward and run on a real Docker, by clients that speak as kubectl does.
+//! Exec, attach, port-forward and run on a real Docker, by clients that speak kubectl's protocols.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::client::{Link, Spdy, WebSocket, neglect};
 use crate::harness::pods::{Pod, free_port, much};
 use crate::harness::{Node, Options};
 
-/// A node with the kubelet's port open to everybody, and a pod on it that runs.
+/// A node with the kubelet's port open to everyone, and a pod on it that runs.
 fn node_with(pod: &Pod) -> (Node, u16) {
     let port = free_port();
     let flags = [
@@ -21,7 +21,7 @@ fn node_with(pod: &Pod) -> (Node, u16) {
     ];
     let node = Node::with(Options::flags(&flags));
     node.write("web.json", pod.text());
-    // What the server knows is what the status file says.
+    // The server knows the same as the status file.
     node.wait_until("it is known that the pod runs", || {
         let status = node.container_status("web", "app");
         status.and_then(|status| status.state?.running).is_some()
@@ -40,7 +40,7 @@ fn encoded(word: &str) -> String {
 
 const V4: &str = "v4.channel.k8s.io";
 
-/// The exit code that a status tells; 0 for success.
+/// The exit code in a status; 0 for success.
 fn code(status: &str) -> i64 {
     let status: Value = serde_json::from_str(status).unwrap();
     match status["status"].as_str() {
@@ -65,13 +65,13 @@ fn a_command_over_spdy_reads_its_input_to_the_end_and_tells_its_exit_code() {
     assert_eq!(spdy.whole(stderr).text(), "done\n");
     assert_eq!(code(&spdy.whole(error).text()), 7);
 
-    // Without input and errors, to its end with success.
+    // Without input and errors, to its successful end.
     let mut spdy = Spdy::open(port, &exec(&node, "output=1", &["echo", "two words"]), V4);
     let [error, stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     assert_eq!(spdy.whole(stdout).text(), "two words\n");
     assert_eq!(code(&spdy.whole(error).text()), 0);
 
-    // Docker says so itself, in the output, or refuses.
+    // Docker reports this itself, in the output, or refuses.
     let mut spdy = Spdy::open(port, &exec(&node, "output=1", &["not-there"]), V4);
     let [error, stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     let (told, output) = (spdy.whole(error).text(), spdy.whole(stdout).text());
@@ -102,7 +102,7 @@ fn a_terminal_has_the_size_that_the_client_tells() {
     let streams = ["error", "stdin", "stdout", "resize"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     let [error, stdin, stdout, resize] = streams;
     spdy.send(resize, br#"{"Width":81,"Height":27}"#, false);
-    // Told before it was, it says something else: asked until it is so.
+    // If the size came too early, stty prints another one: it is asked until the size is right.
     spdy.send(stdin, b"until stty size | grep '27 81'; do :; done; exit 5\n", false);
     let output = spdy.whole(stdout).text();
     assert!(output.contains("\r\n27 81\r\n"), "{output}");
@@ -138,7 +138,7 @@ fn attach_speaks_to_the_container_itself() {
     let mut spdy = Spdy::open(port, &target, V4);
     let streams = ["error", "stdin", "stdout", "stderr"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     let [_error, stdin, stdout, _stderr] = streams;
-    // The end of the client's input is not that of the container's, which has no `stdinOnce`.
+    // The end of the client's input is not the end of the container's, which has no `stdinOnce`.
     spdy.send(stdin, b"this\nand that\n", true);
     let expected = "got this\ngot and that\n";
     spdy.until("the container answers", |spdy| {
@@ -146,12 +146,12 @@ fn attach_speaks_to_the_container_itself() {
     });
 }
 
-/// Echoes on port 7000, and speaks HTTP on port 7001 of the pod's own loopback alone.
+/// A pod that echoes on port 7000, and speaks HTTP on port 7001 of its own loopback only.
 fn echo() -> Pod {
     Pod::new("web").script("trap 'exit 0' TERM; httpd -p 127.0.0.1:7001; nc -ll -p 7000 -e cat & wait")
 }
 
-/// Until both ports listen: 7000 and 7001, as the kernel writes them.
+/// Waits until both ports listen: 7000 and 7001, in the kernel's notation.
 fn wait_listening(node: &Node) {
     node.inside(
         "web",
@@ -164,7 +164,8 @@ fn forward(node: &Node) -> String {
     format!("/portForward/default/{}", node.full("web"))
 }
 
-/// A pair of streams to a port: of errors, on which the client sends nothing, and of data.
+/// A pair of streams to a port: one for errors, on which the client sends nothing, and one for
+/// data.
 fn pair(spdy: &mut Spdy, port: u16, id: usize) -> [u32; 2] {
     let (port, id) = (port.to_string(), id.to_string());
     let pair = ["error", "data"]
@@ -193,7 +194,7 @@ fn ports_of_a_pod_are_reached_over_spdy() {
     assert!(spdy.whole(data).bytes.is_empty());
 }
 
-/// Gives each client back what it sends, to its end.
+/// A server that returns to each client everything that it sends, to its end.
 fn echoes() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -319,12 +320,12 @@ fn a_client_that_breaks_the_protocol_loses_its_connection_and_nothing_else() {
     check(&|spdy| spdy.link.send(b"\x80GET / HTTP/1.1\r\n\r\n"));
     check(&|spdy| spdy.link.send(&[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff]));
     check(&|spdy| spdy.send(0, b"nobody's", false));
-    // Gone in the middle of a frame, without a word.
+    // Disconnected in the middle of a frame, without notice.
     let mut spdy = Spdy::open(port, &target, V4);
     spdy.link.send(&[0x80, 3, 0, 1, 0, 0, 1, 0, 0, 0]);
     spdy.link.turn(false);
     drop(spdy);
-    // A message of WebSocket that is larger than any may be.
+    // A WebSocket message that is larger than allowed.
     let mut socket = WebSocket::open(port, &target, V4);
     socket.link.send(&[0x82, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0]);
     socket.until("it is closed", |socket| socket.is_closed);

@@ -1,6 +1,6 @@
-//! The seeded simulation of the whole loop: sources' sets, the turn, the pod machines and an in-memory
-//! Docker, with faults and a clock of its own. A seed that fails fails again: `SIM_SEED=17 cargo test sim`.
-//! A long run: `SIM_SEEDS=20000 cargo test --profile sim --test it sim::`.
+//! The seeded simulation of the whole loop: the sources' sets of pods, the turn, the pod machines and an
+//! in-memory Docker, with faults and a clock of its own. A seed that fails once always fails: `SIM_SEED=17
+//! cargo test sim`. A long run: `SIM_SEEDS=20000 cargo test --profile sim --test it sim::`.
 
 mod node;
 mod order;
@@ -22,10 +22,10 @@ use podkeeper::testing::runtime::fake::{FaultPlan, Restart};
 
 use world::World;
 
-/// Runs `scene` for many seeds, on all cores. The first seed that fails is run again and tells its story.
+/// Runs `scene` for many seeds, on all cores. The first seed that fails is run again and its story is printed.
 ///
-/// `SIM_SEED=17`: that one, with its whole story. `SIM_SEEDS=20000` or `SIM_SEEDS=5000..20000`: these, and
-/// every one that fails is named.
+/// `SIM_SEED=17` runs that seed, and prints its whole story. `SIM_SEEDS=20000` or `SIM_SEEDS=5000..20000`
+/// runs these, and names every one that fails.
 fn seeds(default: u64, scene: impl Fn(&mut World) + Sync) {
     let variable = |name: &str| std::env::var(name).ok();
     if let Some(seed) = variable("SIM_SEED").and_then(|v| v.parse().ok()) {
@@ -67,15 +67,15 @@ fn seeds(default: u64, scene: impl Fn(&mut World) + Sync) {
     }
 }
 
-/// One seed: its story, when that is wanted, and with what it panicked.
+/// Runs one seed; returns its story, if requested, and its panic, if it failed.
 fn run(seed: u64, traced: bool, scene: &impl Fn(&mut World)) -> (String, Option<Box<dyn Any + Send>>) {
     let mut world = World::new(seed, traced);
     let failed = std::panic::catch_unwind(AssertUnwindSafe(|| scene(&mut world))).err();
     (world.story(), failed)
 }
 
-/// How many worlds of churn. Unoptimized it is about 20 in a second on each core; with the profile `sim`, of
-/// which nobody's build has to wait, about 90. Seeds beyond these are for a night, as those of every scene:
+/// Number of worlds of churn. Unoptimized about 20 run per second on each core; with the profile `sim`,
+/// which no normal build has to wait for, about 90. More seeds are for a night, as for every scene:
 /// `SIM_SEEDS=20000 cargo test --profile sim --test it sim::`.
 const CHURN: u64 = 1000;
 
@@ -83,8 +83,8 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Everything at once: faults in calls and events, crashes, edits, deaths of the daemon and of Docker,
-/// jumps of the clock. Then peace; then exactly what the files name must run.
+/// Everything mixed: faults in calls and events, crashes, edits, deaths of the daemon and of Docker,
+/// jumps of the clock. Then the trouble ends; after that exactly the pods in the files must run.
 fn churn(w: &mut World) {
     let chaos = Mono(seconds(60));
     let chance = [0, 50, 200, 600][usize::try_from(w.seed % 4).unwrap()];
@@ -118,7 +118,7 @@ fn churn_ends_with_exactly_the_wanted_pods() {
 }
 
 /// The same on networks of plugins, which fail and are slow: in the end each pod is attached once, and nothing is held
-/// for what is gone.
+/// for pods that are gone.
 #[test]
 fn churn_by_plugins_leaves_nothing_attached() {
     seeds(100, |w| {
@@ -128,9 +128,9 @@ fn churn_by_plugins_leaves_nothing_attached() {
     });
 }
 
-/// Seeds beyond those that failed once: a pod ran without its cgroup, swept away under its worker; a start that an
-/// earlier daemon had sent was carried out when its container had run already, beside the successor; its volumes went
-/// before such a start; what its create made late stayed for ever.
+/// Regression: larger seeds that once failed. A pod ran without its cgroup, which was removed while its worker used
+/// it; a start that an earlier daemon had sent was carried out after its container had run already, beside the
+/// successor; its volumes were removed before such a start; objects that a late create made stayed for ever.
 #[test]
 fn churn_that_failed_once() {
     for seed in [4547, 4878, 8147, 12819, 14285, 14719, 14886, 17371] {
@@ -139,11 +139,11 @@ fn churn_that_failed_once() {
     }
 }
 
-/// Invariant 5: however often the daemon dies, whatever the clock says, nothing that runs is touched.
+/// Invariant 5: however often the daemon dies, whatever the clock shows, no running container is touched.
 #[test]
 fn k134153_restarts_of_the_daemon_and_jumps_of_the_clock_restart_nothing() {
     seeds(60, |w| {
-        // 1970, the year 2075, or one hour back, in the middle of a start.
+        // The year 1970, the year 2075, or one hour back, in the middle of a start.
         w.wall_offset = [0, -1_795_000_000, 50 * 365 * 86_400, -3600][usize::try_from(w.seed % 4).unwrap()];
         w.some_files(4);
         w.start_daemon();
@@ -195,7 +195,7 @@ fn k3355_an_unreadable_source_keeps_what_runs() {
     });
 }
 
-/// A crash loop leaves one dead container of each name, however long it goes on.
+/// A crash loop leaves one dead container of each name, however long it lasts.
 #[test]
 fn k23881_a_crash_loop_leaves_one_dead_container() {
     seeds(3, |w| {
@@ -214,7 +214,7 @@ fn k23881_a_crash_loop_leaves_one_dead_container() {
     });
 }
 
-/// Docker goes, with all that runs in it, and comes back: everything runs again, once.
+/// Docker dies, with everything that runs in it, and comes back: everything runs again, once.
 #[test]
 fn k39450_after_a_power_cut_everything_comes_back() {
     seeds(40, |w| {

@@ -9,7 +9,7 @@ use podkeeper::testing::runtime::fake::FaultPlan;
 use super::world::World;
 use super::{seconds, seeds};
 
-/// A pod with these further lines of metadata and of spec.
+/// A pod's manifest with these further lines of metadata and of spec.
 fn manifest(name: &str, metadata: &str, spec: &str, image: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n{metadata}spec:\n  terminationGracePeriodSeconds: 3\n{spec}  \
@@ -37,13 +37,13 @@ impl World {
         let notes =
             format!("  annotations: {{podkeeper.dev/after: '{on}', podkeeper.dev/after-timeout: 2m}}\n");
         let notes = if on.is_empty() { "" } else { &notes };
-        // An image that is not there does not come.
+        // An image that does not exist is never pulled.
         let text = manifest(name, notes, "", image).replace("IfNotPresent", "Never");
         self.files.insert(format!("/m/{name}.yaml"), text);
     }
 }
 
-/// Lowest priority first, and a group begins only when no pod of the one before runs.
+/// Lowest priority first, and a group begins only when no pod of the group before runs.
 #[test]
 fn a_drain_goes_by_priority() {
     seeds(60, |w| {
@@ -69,8 +69,8 @@ fn a_drain_goes_by_priority() {
     });
 }
 
-/// Drained and resumed in the middle of everything; then drained for good: nothing of ours runs, whatever
-/// happens to the daemon; then resumed: exactly what the files name.
+/// Drained and resumed in the middle of everything; then drained for good: none of podkeeper's pods runs,
+/// whatever happens to the daemon; then resumed: exactly the pods in the files run.
 #[test]
 fn drains_under_churn() {
     seeds(100, |w| {
@@ -108,8 +108,8 @@ fn drains_under_churn() {
     });
 }
 
-/// The order holds at boot; a pod that cannot come delays those behind it once, and the daemon's death
-/// does not lose the wait; nothing is ever stopped for it.
+/// The order holds at boot; a pod that cannot start delays those behind it once, and the wait survives
+/// the daemon's death; nothing is ever stopped for it.
 #[test]
 fn k10859_pods_start_in_order_and_a_dead_end_ends() {
     seeds(60, |w| {

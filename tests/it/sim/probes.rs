@@ -1,5 +1,5 @@
-//! What the simulated containers answer to their probes, decided by the seed, and an own count of what has
-//! to follow: which containers are killed, which are ready, and which probes may run at all.
+//! The simulated containers' answers to their probes, decided by the seed, and a separate record of the
+//! required consequences: which containers are killed, which are ready, and which probes may run at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,27 +13,27 @@ use podkeeper::testing::runtime::{DockerState, labels};
 use super::world::{ROOT, World};
 use super::{run, seconds, seeds};
 
-/// Answers, and what was answered. What is counted is forgotten with each daemon, as the daemon does.
+/// Makes the answers, and records them. The record is cleared with each daemon, whose own record is lost too.
 #[derive(Default)]
 pub struct Answers {
-    /// Chances of a bad answer, per mille, in [`Kind::ALL`]'s order.
+    /// Chances of a bad answer, per mille, in the order of [`Kind::ALL`].
     pub bad: [u64; 3],
-    /// Answers in a row that were alike, of each container id and probe.
+    /// Lengths of the present rows of equal answers, by container id and probe.
     rows: BTreeMap<(String, Kind), (bool, u32)>,
     /// Containers whose startup probe has passed.
     started: BTreeSet<String>,
-    /// What readiness probes said last, once it counted.
+    /// Last result of readiness probes that counted.
     ready: BTreeMap<String, bool>,
     /// Containers that have to be killed.
     condemned: BTreeSet<String>,
-    /// Those and all that an earlier daemon had to kill: nothing else may be killed.
+    /// The condemned containers, and all that an earlier daemon had to kill: no others may be killed.
     may_go: BTreeSet<String>,
-    /// How many answers were given.
+    /// Number of answers that were given.
     pub given: u64,
 }
 
 impl Answers {
-    /// A daemon begins: it knows nothing of what its predecessor was told.
+    /// A daemon begins: it does not know the answers that its predecessor received.
     pub fn forget(&mut self) {
         self.rows.clear();
         self.started.clear();
@@ -41,8 +41,8 @@ impl Answers {
         self.condemned.clear();
     }
 
-    /// What an attempt brings, and how long it takes. After the trouble everything is well, except that some
-    /// containers are never ready.
+    /// Result and duration of an attempt. After the trouble all probes pass, except that some containers are never
+    /// ready.
     pub fn draw(&self, rng: &mut Rng, kind: Kind, container: &str, seed: u64) -> (Outcome, Duration) {
         let chance = match kind {
             Kind::Startup => self.bad[0],
@@ -54,14 +54,14 @@ impl Answers {
         match rng.number() % 1000 {
             n if n < chance => (Outcome::Failed("bad".into()), takes),
             n if chance > 0 && n < chance + 50 => (Outcome::unknown("broken"), takes),
-            // Longer than a period: the next attempt must not come beside it.
+            // Longer than a period: the next attempt must not run beside it.
             n if chance > 0 && n < chance + 100 => (Outcome::Warned("slow".into()), takes + seconds(4)),
             _ => (Outcome::Passed, takes),
         }
     }
 
-    /// Startup gates the other two, unless the container was there before the daemon: then readiness need
-    /// not wait.
+    /// Whether a probe may run. The startup probe holds the other two back, unless the container existed
+    /// before the daemon: then readiness need not wait.
     fn may_ask(&self, target: &Target, kind: Kind) -> bool {
         let gated = target.probe(Kind::Startup).is_some() && kind != Kind::Startup;
         !gated || self.started.contains(&target.id) || (target.adopted && kind == Kind::Readiness)
@@ -74,12 +74,12 @@ impl Answers {
             "{kind:?} of {} is asked before it has started",
             target.container
         );
-        // Its readiness may still change while it ends.
+        // Its readiness may still change while it is being stopped.
         let settled = kind != Kind::Readiness && self.condemned.contains(&target.id);
         assert!(!settled, "{kind:?} of {} is asked, although it has to go", target.container);
     }
 
-    /// A container is killed whose sandbox runs.
+    /// Judges the kill of a container whose sandbox runs.
     pub fn judge_kill(&self, name: &str, id: &str) {
         assert!(
             self.bad == [0; 3] || self.may_go.contains(id),
@@ -87,7 +87,7 @@ impl Answers {
         );
     }
 
-    /// An answer counts.
+    /// Counts an answer.
     pub fn count(&mut self, target: &Target, kind: Kind, timing: &Timing, outcome: &Outcome) {
         self.given += 1;
         let good = match outcome {
@@ -103,7 +103,8 @@ impl Answers {
         match (kind, good) {
             (Kind::Readiness, _) => _ = self.ready.insert(target.id.clone(), good),
             (Kind::Liveness, true) => {}
-            // Of one that was there before us nobody knows whether it had started: it is not killed for that.
+            // For a container from before the daemon's start nobody knows whether it had passed its startup probe:
+            // it is not killed for that.
             (Kind::Startup, _) if good || target.adopted => _ = self.started.insert(target.id.clone()),
             (Kind::Startup | Kind::Liveness, _) => {
                 self.condemned.insert(target.id.clone());
@@ -153,7 +154,7 @@ struct Runs {
     container: String,
     id: String,
     attempt: u64,
-    /// Attempts before it that never ran.
+    /// Earlier attempts that never ran.
     never_ran: u64,
 }
 
@@ -165,7 +166,7 @@ impl World {
         if self.seed % 4 == 1 {
             self.engine.behave("app", Behaviour::ignores_term());
         }
-        // Seldom enough that containers live, and often enough that each dies some times.
+        // Rarely enough that containers live, and often enough that each dies several times.
         self.answers.bad = [400, 500, 300];
     }
 
@@ -187,7 +188,7 @@ impl World {
         ours.collect()
     }
 
-    /// Containers that had to go are gone, and each running one is ready when its probes say so.
+    /// Condemned containers are gone, and each running one is ready when its probes have passed.
     fn check_probed(&self) {
         let statuses = self.statuses();
         for Runs { pod, container, id, attempt, never_ran } in self.ours() {
@@ -201,7 +202,7 @@ impl World {
             let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
             let status = all.into_iter().find(|c| c.name == container).unwrap();
             assert_eq!((status.ready, status.started), (ready, Some(true)), "{what}");
-            // More, where somebody took a dead one away: the count never falls.
+            // The count is higher where a dead container was removed: it never falls.
             assert!(u64::try_from(status.restart_count).unwrap() + never_ran >= attempt, "{what}");
         }
         for (pod, status) in &statuses {
@@ -213,7 +214,7 @@ impl World {
         }
     }
 
-    /// The trouble is over. In the end all is as it should be, and stays so.
+    /// The trouble is over. In the end everything is as it should be, and stays so.
     fn in_the_end(&mut self) {
         self.answers.bad = [0; 3];
         self.end_of_mischief();
@@ -229,8 +230,8 @@ impl World {
     }
 }
 
-/// Nothing but probes goes wrong: exactly the containers whose liveness or startup probe failed are killed,
-/// each makes its own successor, and readiness kills nobody. Also when the daemon dies now and then.
+/// Only probes fail: exactly the containers whose liveness or startup probe failed are killed, each has one
+/// successor, and readiness kills no container. The daemon dies now and then, too.
 #[test]
 fn a_failed_probe_restarts_its_container_and_nothing_else() {
     seeds(40, |w| {
@@ -256,9 +257,9 @@ fn a_failed_probe_restarts_its_container_and_nothing_else() {
         let had_to: BTreeSet<&String> = w.answers.may_go.iter().collect();
         assert!(killed.is_subset(&had_to), "killed without need: {:?}", w.record.kills);
         assert!(deaths > 0 || killed == had_to, "{} of {} are killed", killed.len(), had_to.len());
-        // Once in some ten thousand seeds no probe fails often enough.
+        // In some of ten thousand seeds no probe fails often enough.
         assert!(!killed.is_empty() || had_to.is_empty(), "nothing happened");
-        // Each restart is of one that was killed, and no sandbox was made twice.
+        // Each restart follows a kill, and no sandbox was created twice.
         let attempts: u64 = w.ours().iter().map(|c| c.attempt).sum();
         assert_eq!(attempts, killed.len() as u64);
         let counts = w.statuses().into_values().flat_map(|status| {
@@ -272,7 +273,7 @@ fn a_failed_probe_restarts_its_container_and_nothing_else() {
 }
 
 /// Probes fail while calls fail, containers crash, and daemon and Docker die. A container whose sandbox
-/// lives and that is nobody's leftover is still killed for its probes alone.
+/// lives and that is not left over is still killed only because of its probes.
 fn beside_everything_else(w: &mut World) {
     let chaos = Mono(seconds(90));
     w.engine.faults = FaultPlan::all(w.seed, [0, 50, 200][usize::try_from(w.seed % 3).unwrap()], chaos);
@@ -310,8 +311,8 @@ fn probes_fail_beside_everything_else() {
     seeds(80, beside_everything_else);
 }
 
-/// A sandbox that Docker made late, for a daemon that had died, had a higher attempt than the one that ran, and the
-/// containers in that were killed for it.
+/// Regression: a sandbox that Docker created late, for a daemon that had died, had a higher attempt than the
+/// running one, and the containers in the running one were killed because of that.
 #[test]
 fn probes_that_failed_once() {
     let (story, failed) = run(14369, false, &beside_everything_else);

@@ -1,4 +1,4 @@
-//! Scenes about one rule each: ports, ends, owners of names, networks, and rest.
+//! Scenes about one rule each: ports, ends, owners of names, networks, and the state of rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use podkeeper::testing::runtime::{DockerState, labels};
 use super::world::{RELIST, World};
 use super::{seconds, seeds};
 
-/// A pod with one container `app`. Each argument but the name is lines of YAML, indented as they must be.
+/// A pod with one container `app`. Each argument except the name consists of lines of YAML, indented as needed.
 fn pod(name: &str, metadata: &str, spec: &str, container: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n{metadata}spec:\n  \
@@ -53,8 +53,8 @@ impl World {
     }
 }
 
-/// Of the pods that want one host port exactly one runs, whoever comes and goes; when it goes, another one
-/// takes its place.
+/// Of the pods that want one host port exactly one runs, whichever of them come and go; when it is removed,
+/// another one takes its place.
 #[test]
 fn a_host_port_has_one_holder() {
     seeds(60, |w| {
@@ -94,13 +94,13 @@ fn a_host_port_has_one_holder() {
     });
 }
 
-/// Pods with policy Never and OnFailure that have ended stay ended, whoever restarts.
+/// Pods with policy Never and OnFailure that have ended stay ended, whether Docker or the daemon restarts.
 #[test]
 fn what_has_ended_stays_ended() {
     seeds(60, |w| {
         let code = i64::from(w.seed % 2 == 1);
         w.engine.behave("app", Behaviour::exits(code, Duration::from_millis(400)));
-        // One that fails is tried again under OnFailure, so it is not among these.
+        // A container that fails is tried again under OnFailure, so it is not among these.
         let policies = if code == 0 { ["Never", "OnFailure"] } else { ["Never", "Never"] };
         for (n, policy) in policies.into_iter().enumerate() {
             let text = pod(&format!("job{n}"), "", &format!("  restartPolicy: {policy}\n"), "");
@@ -117,7 +117,8 @@ fn what_has_ended_stays_ended() {
         assert_eq!(w.running(), BTreeMap::new(), "they have ended");
         let starts: u32 =
             w.engine.containers().filter(|c| c.name.starts_with("k8s_app_")).map(|c| c.starts).sum();
-        // One that an earlier daemon made and perhaps started is made anew, so more may be made than run.
+        // A container that an earlier daemon created and perhaps started is created again, so more may be
+        // created than run.
         assert_eq!(starts, 2, "each ran once");
         let made = w.record.counts.apps;
         for _ in 0..5 {
@@ -131,13 +132,13 @@ fn what_has_ended_stays_ended() {
     });
 }
 
-/// Two files claim one name: the one that runs stays, whatever order they are read in; when its file goes,
-/// the other's pod runs.
+/// Two files claim one name: the running pod stays, in whatever order they are read; when its file is removed,
+/// the other file's pod runs.
 #[test]
 fn of_two_files_that_claim_one_pod_one_runs() {
     seeds(60, |w| {
         let text = |who: u64| pod("twin", "", "", &format!("    command: [sleep, '20000{who}']\n"));
-        // Their order changes: the same content under names that sort before and after.
+        // Their order changes: the same contents under names that sort earlier and later.
         let path = |who: u64, early: bool| format!("/m/{}{who}.yaml", if early { "a" } else { "z" });
         let mut at: BTreeMap<u64, String> = BTreeMap::new();
         w.start_daemon();
@@ -207,7 +208,7 @@ fn an_edit_of_the_network_mode_gives_one_sandbox_in_the_new_mode() {
     });
 }
 
-/// Invariant 6: an hour in which nothing happens costs the safety net's lists and nothing else.
+/// Invariant 6: an hour without any change costs only the lists of the safety net.
 #[test]
 fn an_hour_of_peace_is_silent() {
     seeds(60, |w| {
@@ -230,7 +231,7 @@ fn an_hour_of_peace_is_silent() {
     });
 }
 
-/// The list that a daemon begins with is enough for all its workers, whichever comes first, it or the manifests.
+/// A daemon's first list is enough for all its workers, whether it or the manifests come first.
 #[test]
 fn a_daemon_that_begins_lists_once() {
     seeds(30, |w| {
@@ -249,7 +250,7 @@ fn a_daemon_that_begins_lists_once() {
     });
 }
 
-/// An hour without Docker, and an hour in which every call may fail: few words.
+/// An hour without Docker, and an hour in which every call may fail, add few lines to the log.
 #[test]
 fn an_hour_of_trouble_is_told_in_few_lines() {
     seeds(10, |w| {
@@ -274,8 +275,9 @@ fn an_hour_of_trouble_is_told_in_few_lines() {
     });
 }
 
-/// Each container that Docker starts has its Created and Started, also when answers are lost; without
-/// faults, as many as there were starts. Of a crash loop few events are kept, and few lines written.
+/// Each container that Docker starts has its Created and Started events, also when answers are lost;
+/// without faults, as many as there were starts. Of a crash loop few events are kept, and few lines
+/// are logged.
 #[test]
 fn each_start_is_an_event() {
     seeds(60, |w| {
@@ -289,7 +291,7 @@ fn each_start_is_an_event() {
         }
         w.start_daemon();
         w.pass(seconds(1200));
-        // A start that is just being answered is not told yet.
+        // A start whose answer is still on its way is not recorded yet.
         let mut starts: u64 = 0;
         while starts != w.record.starts.values().sum::<u64>() {
             starts = w.record.starts.values().sum();

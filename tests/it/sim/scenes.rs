@@ -1,4 +1,5 @@
-//! What the simulated people and machines do: manifests, edits, crashes, outages. Chosen by the seed.
+//! The actions of the simulated people and machines: manifests, edits, crashes, outages. Chosen by
+//! the seed.
 
 use podkeeper::testing::runtime::fake::{Behaviour, Restart};
 use podkeeper::testing::runtime::{DockerState, labels};
@@ -59,7 +60,8 @@ impl World {
         self.engine.behave("app", Behaviour::exits(1, std::time::Duration::from_millis(200)));
     }
 
-    /// Containers that are not ours: no labels, odd names, and another podkeeper's.
+    /// Containers that are not podkeeper's: without labels, with odd names, and from another
+    /// podkeeper.
     pub fn plant_foreign(&mut self) -> Vec<String> {
         let now = self.now();
         let other = [
@@ -81,14 +83,14 @@ impl World {
         for (i, id) in ids.iter().enumerate() {
             let state = self.engine.get(id).map(|c| c.state);
             let wanted = if i == 2 { DockerState::Created } else { DockerState::Running };
-            // A foreign container that ran may only have ended with the engine itself.
+            // A foreign container that ran may only have ended together with the engine.
             let fine = state == Some(wanted)
                 || (i < 2 && state == Some(DockerState::Exited) && self.engine_restarted);
             assert!(fine, "foreign container {i} is {state:?}");
         }
     }
 
-    /// One thing goes wrong, or somebody does something.
+    /// One fault or one action.
     pub fn mischief(&mut self) {
         let now = self.now();
         let what = self.below(100);
@@ -153,7 +155,7 @@ impl World {
             75..80 => self.unreadable = !self.unreadable,
             80..85 => self.engine.cut_events(),
             85..92 => {
-                // Delete and re-create at once, or nearly.
+                // Delete and create again at the same moment, or nearly.
                 if let Some((path, text)) = self.files.pop_first() {
                     self.note(|| "mischief: delete and re-create".into());
                     self.hint_files();
@@ -189,7 +191,7 @@ impl World {
         }
     }
 
-    /// All is well from now on.
+    /// No more faults from now on.
     pub fn end_of_mischief(&mut self) {
         self.engine.set_down(false);
         self.unreadable = false;

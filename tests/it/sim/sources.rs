@@ -1,6 +1,5 @@
-//! The file and the URL source beside each other: each tells the truth, lies, fails or is silent. The real
-//! scanner, the real state of the URL and the real replay of what is remembered; disk, server and store are
-//! in memory.
+//! The file and the URL source side by side: each is right, wrong, fails or is silent. The real scanner, the
+//! real state of the URL and the real restoring of remembered content; disk, server and store are in memory.
 
 mod disk;
 mod judge;
@@ -42,7 +41,7 @@ use super::{seconds, seeds};
 const DIRECTORY: &str = "/m";
 const URL: &str = "https://fleet/pods";
 
-/// What the server does when it is asked.
+/// The server's answer to a request.
 #[derive(Clone, PartialEq)]
 enum Says {
     Body(String),
@@ -50,24 +49,24 @@ enum Says {
     Status(&'static str),
 }
 
-/// Both sources and what they stand on.
+/// Both sources and their surroundings.
 pub struct Hub {
     disk: SimDisk,
     server: Says,
     etag: u64,
-    /// What would be below the root directory.
+    /// Content of the root directory's store.
     store: BTreeMap<(Source, String, Version), Remembered>,
     hints: Hints,
-    /// Of the daemon that runs.
+    /// The file source of the running daemon.
     scanner: Scanner,
     state: State,
     restored: Option<PodSet>,
-    /// Containers that something happened to for a reason: what they run was not wanted for a while, or
-    /// was wanted in two ways.
+    /// Containers that may be stopped for a reason: their pods were not wanted for a while, or were
+    /// wanted in two versions.
     doomed: BTreeSet<String>,
 }
 
-/// Of the URL source.
+/// Settings of the URL source.
 pub fn settings() -> Settings {
     Settings::new(ManifestUrl::parse(URL).unwrap())
 }
@@ -76,7 +75,7 @@ fn acceptor(source: Source) -> Acceptor {
     Acceptor { decode, ..Acceptor::new(source, NODE.to_owned()) }
 }
 
-/// [`manifest::decode`]; the same few manifests are read again and again.
+/// Like [`manifest::decode`]; the same few manifests are read again and again.
 fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
     thread_local! {
         static DECODED: RefCell<BTreeMap<(String, Vec<u8>), Decoded>> = const { RefCell::new(BTreeMap::new()) };
@@ -102,7 +101,7 @@ impl Hub {
         }
     }
 
-    /// A daemon starts with what the last one remembered.
+    /// A daemon starts with the content that the last one remembered.
     pub fn boot(&mut self) {
         let of = |source: Source| -> Vec<Remembered> {
             let mine = self.store.iter().filter(|((s, _, _), _)| *s == source);
@@ -124,13 +123,13 @@ impl Hub {
         self.store.insert((source, content.path.clone(), content.version), content);
     }
 
-    /// Newest text that was accepted of a path.
+    /// Newest accepted text of a path.
     fn accepted(&self, source: Source, path: &str) -> Option<String> {
         let mut of = self.store.range((source, path.to_owned(), 0)..=(source, path.to_owned(), u64::MAX));
         of.next_back().map(|(_, content)| String::from_utf8(content.bytes.0.clone()).unwrap())
     }
 
-    /// What is wanted: by name of the pod, what was written, by each source that has it.
+    /// The wanted pods: by name, the text from each source that has the pod.
     fn wanted(&self) -> BTreeMap<String, Vec<String>> {
         let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -177,7 +176,7 @@ impl World {
         self.doom();
     }
 
-    /// The URL source asks; the answer comes later.
+    /// The URL source sends a request; the answer comes later.
     pub fn ask(&mut self) {
         let silent = self.hub().server == Says::Nothing;
         let latency = if silent { seconds(10) } else { Duration::from_millis(self.below(1200)) };
@@ -191,7 +190,7 @@ impl World {
         }
     }
 
-    /// The server's answer is there.
+    /// The server's answer arrives.
     pub fn answered(&mut self) {
         let Some(hub) = &mut self.hub else { return };
         let asked = hub.state.validators();
@@ -247,7 +246,7 @@ impl World {
     fn turmoil(&mut self) {
         let now = self.now();
         let (what, which, version) = (self.below(100), self.below(4), self.below(3));
-        // Both sources know the pods 2 and 3, and sometimes by the same words.
+        // Both sources have the pods 2 and 3, and sometimes with the same text.
         let name = format!("pod{which}");
         let path = format!("{DIRECTORY}/{name}.yaml");
         let good = with_volume(&name, version, which);
@@ -310,7 +309,7 @@ impl World {
         hub.server = says;
     }
 
-    /// A writer, with or without being noticed.
+    /// A writer writes a file, and the daemon may or may not notice.
     fn write_file(&mut self, path: &str, text: &str) {
         self.note(|| format!("turmoil: write {} bytes to {path}", text.len()));
         let now = self.now();
@@ -329,7 +328,9 @@ impl World {
     }
 }
 
-/// Whatever two sources say, do not say, or say badly, and whoever dies meanwhile (kubernetes/kubernetes#59275,
+/// Whatever two sources contain, omit or corrupt, and whichever of daemon and machine dies meanwhile
+/// (kubernetes/kubernetes#59275, #3355, #15122, #116880, #104648, #97722, #136962, #40123;
+/// kontena/pharos-cluster#252).
 /// #3355, #15122, #116880, #104648, #97722, #136962, #40123; kontena/pharos-cluster#252).
 #[test]
 fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
@@ -349,7 +350,7 @@ fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
         w.pass_time(seconds(400));
         w.check_accepted();
         w.check_wanted_runs();
-        // Everything is good again.
+        // Everything is right again.
         w.hub().disk.0.lock().unwrap().unreadable = false;
         w.write_file("/m/pod0.yaml", &with_volume("pod0", 7, 0));
         w.serve(Says::Body(with_volume("pod5", 7, 5)));
@@ -360,7 +361,8 @@ fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
     });
 }
 
-/// The source answers 404 for an hour, the daemon and the machine die meanwhile: all that ran runs.
+/// The source answers 404 for an hour, the daemon and the machine die meanwhile: everything that ran keeps
+/// running.
 #[test]
 fn k4441_an_hour_of_404_stops_nothing() {
     seeds(20, |w| {
@@ -392,8 +394,8 @@ fn k4441_an_hour_of_404_stops_nothing() {
     });
 }
 
-/// A pod moves to the other source, word for word: it is not restarted. Wherever the other one says it
-/// first, it stays; there is no moment at which nobody wants it.
+/// A pod moves to the other source, word for word: it is not restarted. The new source has it before
+/// the old one drops it, so at every moment one of them wants it.
 #[test]
 fn a_pod_moves_between_the_sources_without_a_restart() {
     seeds(40, |w| {

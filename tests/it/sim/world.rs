@@ -1,5 +1,5 @@
 //! The simulated world: one engine, one daemon at a time (the turn and the machines, without threads),
-//! and a clock that only this file moves. Everything follows from the seed.
+//! and a clock that only this module moves. The seed decides everything.
 
 mod agenda;
 mod daemon;
@@ -51,55 +51,55 @@ use super::sources::{self, Hub};
 
 pub const ROOT: &str = "/var/lib/podkeeper";
 pub const NODE: &str = "node1";
-/// How long a call that gets no answer is waited for.
+/// Time limit of a call that gets no answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 pub const RELIST: Duration = Duration::from_secs(60);
-/// What the image of sandboxes is called: it is made anew at each call.
+/// Name of the sandbox image: it is computed at each call.
 static SANDBOX_IMAGE: LazyLock<String> = LazyLock::new(sandbox_image::image_name);
 
 pub struct World {
     pub seed: u64,
     pub rng: Rng,
     pub now: Mono,
-    /// Seconds the wall clock is off; jumps.
+    /// Offset of the wall clock in seconds; jumps.
     pub wall_offset: i64,
     pub engine: Engine,
     pub daemon: Option<Daemon>,
-    /// Path -> manifest text. What the file source would read.
+    /// Path -> manifest text. The content that the file source would read.
     pub files: BTreeMap<String, String>,
     /// The directory cannot be read.
     pub unreadable: bool,
     /// The marker of a drained node.
     drain: Option<Drain>,
     agenda: Agenda,
-    /// Counts daemons, so that nothing of a dead one reaches its successor.
+    /// Counts daemons, so that no answer for a dead one reaches its successor.
     generation: u64,
-    /// The story so far; `None` unless somebody wants to read it.
+    /// The story so far; `None` unless it is to be read.
     trace: Option<Vec<String>>,
-    /// What probes bring.
+    /// The probes' results.
     pub answers: Answers,
     pub record: Record,
     pub cgroups: Cgroups,
     pub disk: Disk,
-    /// The engine was restarted, with all that ran in it.
+    /// Whether the engine was restarted, with everything that ran in it.
     pub engine_restarted: bool,
     /// `State::total_starts` when all running containers were last checked.
     checked: u64,
-    /// Both sources with all that is theirs, in place of `files`.
+    /// Both sources and their surroundings, in place of `files`.
     pub hub: Option<Hub>,
-    /// What the node has, and its keeper.
+    /// The node's resources, and its keeper.
     pub node: Option<Box<Node>>,
 }
 
-/// What happened, and how often.
+/// Record of events and their numbers.
 #[derive(Debug, Default)]
 pub struct Record {
     pub counts: Counts,
-    /// Calls that stopped something that ran: when, its name, its id.
+    /// Calls that stopped a running container: time, name, id.
     pub kills: Vec<(Mono, String, String)>,
     /// Starts of containers that Docker carried out for the daemon, by UID and name.
     pub starts: BTreeMap<(String, String), u64>,
-    /// What the daemon told of them: by UID, name and reason.
+    /// Events of the daemon about them: by UID, name and reason.
     pub told: BTreeMap<(String, String, String), u64>,
 }
 
@@ -107,30 +107,30 @@ pub struct Record {
 #[derive(Debug, Default)]
 pub struct Cgroups {
     pub there: BTreeSet<String>,
-    /// Those that workers of this daemon asked for.
+    /// The cgroups that workers of this daemon requested.
     used: BTreeSet<String>,
 }
 
-/// What is on the disk of the node outlives daemons.
+/// The contents of the node's disk, which outlive daemons.
 pub struct Disk {
-    /// UIDs of pods of which something is there.
+    /// UIDs of pods with data there.
     pub pods: BTreeSet<String>,
-    /// Those of them whose volumes are complete.
+    /// The pods whose volumes are complete.
     volumes: BTreeSet<String>,
-    /// Its own, so that stories differ by nothing else.
+    /// A random generator of its own, so that stories do not differ because of it.
     rng: Rng,
-    /// Until when orders about volumes may fail.
+    /// Until this time orders about volumes may fail.
     pub fails: Mono,
-    /// What network plugins keep there.
+    /// Data of the CNI plugins.
     pub plugins: Plugins,
 }
 
-/// What happened how often.
+/// Numbers of calls, lists, events and log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
     /// Calls of workers.
     pub calls: u64,
-    /// Among them: to create a container `app`.
+    /// Among them: calls that create a container `app`.
     pub apps: u64,
     /// Lists of the event thread.
     pub lists: u64,
@@ -186,7 +186,7 @@ impl World {
         Now { mono: self.now, wall: Timestamp::new(seconds, nanos).unwrap_or(Timestamp::UNIX_EPOCH) }
     }
 
-    /// Adds a line to the story, if there is one.
+    /// Adds a line to the story, if one is kept.
     pub fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace.push(format!("{:>10.3} {}", self.now.0.as_secs_f64(), line()));
@@ -197,13 +197,13 @@ impl World {
         self.agenda.put(self.now.after(after), job);
     }
 
-    /// What is known of the pods, by name.
+    /// The known statuses of the pods, by name.
     pub fn statuses(&self) -> BTreeMap<String, Arc<PodStatus>> {
         let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
         snapshot.pods.into_iter().map(|view| (view.pod.key.name.clone(), view.status)).collect()
     }
 
-    /// The story, if it was written.
+    /// The story, if it was kept.
     pub fn story(&self) -> String {
         self.trace.as_deref().unwrap_or_default().join("\n")
     }

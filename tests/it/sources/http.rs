@@ -1,5 +1,5 @@
-//! The URL source's thread against real servers on loopback: good answers, and what every other answer
-//! becomes.
+//! The URL source's thread against real servers on loopback: good answers, and the result of every
+//! other answer.
 
 mod remembered;
 mod signed;
@@ -34,11 +34,11 @@ const POD_A: &str =
 const POD_B: &str =
     "{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: [{name: c, image: i}]}}";
 
-/// A source that is polled when the test says so.
+/// A source that is polled when the test demands it.
 struct Rig {
     source: Option<HttpSource>,
     updates: Receiver<SourceUpdate>,
-    /// Root directory that goes with it.
+    /// Root directory that is removed with it.
     own: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl Rig {
         Rig { source: Some(source), updates, own: None }
     }
 
-    /// The next update, in short: `full a b`, `same`, `failed WHY`, `refused WHY`, `restored a`.
+    /// The next update, in short form: `full a b`, `same`, `failed WHY`, `refused WHY`, `restored a`.
     fn next(&self) -> String {
         let names = |set: &PodSet| {
             set.pods.iter().map(|p| format!(" {}", p.key.name.trim_end_matches("-n"))).collect::<String>()
@@ -98,19 +98,19 @@ impl Rig {
         self.source.as_ref().unwrap().rescan();
     }
 
-    /// As [`Rig::next`], after a poll that is asked for.
+    /// Like [`Rig::next`], after a poll that the test demands.
     fn poll(&self) -> String {
         self.rescan();
         self.next()
     }
 }
 
-/// Polled only when asked.
+/// Settings of a source that is polled only on demand.
 fn settings(url: &str) -> Settings {
     Settings { frequency: Duration::from_secs(3600), ..Settings::new(ManifestUrl::parse(url).unwrap()) }
 }
 
-/// For servers that waste time.
+/// Settings with short limits, for servers that waste time.
 fn hasty(url: &str) -> Settings {
     let patience = Patience {
         connect: Duration::from_secs(5),
@@ -142,7 +142,7 @@ fn a_version_that_is_known_is_not_sent_again() {
     assert_eq!(rig.next(), "full a");
     server.send(status("304 Not Modified"));
     assert_eq!(rig.poll(), "same");
-    // Another tag and the same content.
+    // Another entity tag and the same content.
     server.send(ok("ETag: W/\"2\"\r\n", POD_A));
     assert_eq!(rig.poll(), "same");
     // The validators of a refused answer are not sent.
@@ -240,7 +240,7 @@ fn what_is_no_usable_answer_fails_and_changes_nothing() {
     check(redirect("http://169.254.169.254/latest"), "another server (http://169.254.169.254)");
     check(redirect(&shown), "redirects more than 5 times");
     check(redirect(""), "a redirect that names no place");
-    // A chunked answer is as good as one with a length.
+    // A chunked answer is as valid as one with a length.
     server.send(raw(&format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{POD_B}\r\n0\r\n\r\n", POD_B.len())));
     assert_eq!(rig.poll(), "full b");
 }
@@ -279,7 +279,7 @@ fn who_wastes_time_is_given_up() {
     assert!(rig.poll().ends_with("the answer was not whole within 1.5s"));
     server.answer(|_, pipe| silence(pipe));
     assert!(rig.poll().ends_with("no answer within 700ms"));
-    // Nothing that grows without end is read to its end.
+    // An answer that grows without end is not read to its end.
     server.answer(|_, pipe| {
         pipe.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
         loop {

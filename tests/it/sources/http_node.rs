@@ -57,7 +57,7 @@ fn what_runs_stays_whatever_the_server_does() {
     server.send(list(&[Pod::new("more")]));
     node.wait_gone("web");
     assert_eq!(source(&node).location, server.url());
-    // The secrets of the request are shown nowhere.
+    // The secrets of the request appear nowhere.
     let status = std::fs::read_to_string(node.run_dir().join("status.json")).unwrap();
     let more = node.inspect(&node.wait_running("more", "app").id).to_string();
     assert!(server.heads().iter().all(|head| head.matches(SECRET).count() == 2));
@@ -75,7 +75,7 @@ fn k4441_a_daemon_that_starts_while_the_server_is_down_touches_nothing() {
     drop(server);
     node.restart();
     wait_problem(&node, "no connection: Connection refused");
-    // A pod of the other source comes and goes: so it was not only late.
+    // A pod of the other source comes and goes: so the first one was not merely late.
     node.write("probe.yaml", Pod::new("probe").text());
     node.wait_phase("probe", "Running");
     node.remove("probe.yaml");
@@ -83,8 +83,8 @@ fn k4441_a_daemon_that_starts_while_the_server_is_down_touches_nothing() {
     assert_eq!(node.running("web", "app"), [web]);
 }
 
-/// A pod moves to the other source and back, word for word: it is not restarted, whether it is told by both
-/// for a while or the daemon starts anew in between.
+/// A pod moves to the other source and back, word for word: it is not restarted, whether both sources have it
+/// for a while or the daemon is restarted in between.
 #[test]
 fn a_pod_moves_between_the_sources_without_a_restart() {
     let server = Server::start();
@@ -123,7 +123,8 @@ fn a_pod_moves_between_the_sources_without_a_restart() {
     node.wait_phase("web", "Running");
 }
 
-/// Without it the daemon would end at each start, and with it every pod of the node would be without an agent.
+/// Without this handling the daemon would end at each start, and every pod of the node would be left
+/// unattended.
 #[test]
 fn claims_of_an_earlier_version_that_cannot_be_moved_hold_up_their_pods_and_not_the_daemon() {
     let server = Server::start();

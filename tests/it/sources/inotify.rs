@@ -1,4 +1,4 @@
-//! No inotify instance is left (kubermatic/kubermatic#7490). The limit is one of the user namespace, so the
+//! No inotify instance is available (kubermatic/kubermatic#7490). The limit belongs to the user namespace, so the
 //! daemon gets a namespace of its own, where it is root as before and the limit is 0; other processes keep theirs.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ impl Drop for Daemon {
 fn k7490_without_inotify_the_directory_is_polled() {
     let node = Node::prepare(Options::flags(&["--file-check-frequency", "1s"]));
     let daemon = node.run_command();
-    // The capability would not count outside the namespace, so Docker is not asked for it.
+    // The capability would have no effect outside the namespace, so Docker is not asked for it.
     let limit = "echo 0 > /proc/sys/user/max_inotify_instances && \
                  exec setpriv --bounding-set=-sys_resource -- \"$@\"";
     let mut command = Command::new("unshare");

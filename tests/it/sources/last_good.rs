@@ -1,5 +1,5 @@
-//! What is remembered: boots without manifests, with broken ones, and with a store that was damaged, killed
-//! in the middle of a write, or forgotten.
+//! Remembered manifests: boots without manifests, with broken ones, and with a store that was damaged,
+//! interrupted in the middle of a write, or forgotten.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +14,7 @@ use crate::harness::pods::Pod;
 use crate::harness::{Node, Options};
 use crate::signer::Signer;
 
-/// Files that remember something.
+/// The files with remembered manifests.
 fn good(node: &Node) -> Vec<PathBuf> {
     ending(node, ".good")
 }
@@ -26,7 +26,7 @@ fn ending(node: &Node, suffix: &str) -> Vec<PathBuf> {
 }
 
 fn wait_remembered(node: &Node, count: usize) {
-    // One content of each: an older one may be there beside the newer for a moment.
+    // One content of each: for a moment an older one may exist beside the newer.
     let of =
         |path: &PathBuf| path.file_name().unwrap().to_string_lossy().split('-').next().unwrap().to_owned();
     node.wait_until("all is remembered", || {
@@ -71,7 +71,7 @@ fn a_manifest_that_is_broken_at_boot_runs_in_its_last_good_version() {
     node.restart();
     node.wait_until("it is told again", told);
     assert_eq!(node.wait_running("web", "app").id, first.id);
-    // And a better one is followed.
+    // A corrected manifest is followed.
     node.write("web.yaml", Pod::new("web").set("/metadata/labels", json!({"edition": "2"})).text());
     node.wait_until("the new edition runs", || {
         let running = node.running("web", "app");
@@ -97,7 +97,7 @@ fn k3355_a_directory_that_is_missing_at_boot_is_restored() {
         node.status().and_then(|s| s.sources.into_iter().next()).is_some_and(|s| s.ready && !s.restored)
     });
     assert_eq!(node.wait_running("web", "app").id, first.id);
-    // A manifest that is gone is gone: now, and after the next start.
+    // A removed manifest is gone: now, and after the next start.
     node.remove("web.yaml");
     node.wait_gone("web");
     wait_remembered(&node, 0);
@@ -134,10 +134,10 @@ fn forget_under_a_running_daemon_and_without_one() {
         said,
         format!("forgotten of source file: 1 content\npodkeeper (process {pid}) looks at the source again\n")
     );
-    // It cannot be read, so it has nothing.
+    // The directory cannot be read and nothing is remembered, so the source has no pods.
     node.wait_gone("web");
     assert!(source_problem(&node).contains("does not exist"));
-    // Files that are there are remembered anew, and their pods run on when the rest is forgotten.
+    // Existing files are remembered again, and their pods keep running when the rest is forgotten.
     fs::rename(&away, node.manifests()).unwrap();
     let web = node.wait_running("web", "app");
     wait_remembered(&node, 1);
@@ -148,7 +148,7 @@ fn forget_under_a_running_daemon_and_without_one() {
     let said = forget(&node);
     assert!(said.ends_with("podkeeper is not running here: the next one begins without it\n"), "{said}");
     assert!(forget(&node).starts_with("nothing is remembered of source file in "));
-    // Nothing is known of it now: running pods are left alone, and no pod is started.
+    // Nothing is known of the manifest now: running pods are left alone, and no pod is started.
     node.write("web.yaml", "torn: [");
     node.launch();
     node.wait_until("the status tells the problem", || !node.status().unwrap().problems.is_empty());
@@ -162,7 +162,7 @@ fn killed_at_any_moment_the_store_is_readable() {
     for round in 0..40_u32 {
         node.launch_unawaited();
         let begun = Instant::now();
-        // Some die before they have read anything, most in the middle of saving.
+        // Some daemons die before they have read anything, most in the middle of saving.
         let life = Duration::from_millis(5) + Duration::from_micros(u64::from(round) * 1500);
         while begun.elapsed() < life {
             edition += 1;
@@ -186,7 +186,7 @@ fn killed_at_any_moment_the_store_is_readable() {
     node.write("d.yaml", Pod::new("d").text());
     wait_remembered(&node, 4);
     node.kill9();
-    // Nothing but what is remembered is left.
+    // Only the remembered files are left.
     fs::rename(node.manifests(), node.base.join("away")).unwrap();
     node.launch();
     node.wait_until("all are restored", || {
@@ -229,7 +229,7 @@ fn nothing_is_written_while_nothing_changes() {
     };
     node.wait_until("nothing is written any more", || quiet(&node));
     assert!(quiet(&node));
-    // Not at start either: the files that are there are remembered.
+    // Nothing is written at start either: the existing files are remembered already.
     assert_eq!(state(&node), before);
 }
 
@@ -274,7 +274,7 @@ fn only_signed_manifests_reach_docker() {
     node.write("signed.yaml.minisig", golden("v1.other.minisig"));
     problem("is signed with key");
     assert_eq!(node.containers(), []);
-    // The signature alone is news.
+    // The signature alone changes.
     node.write("signed.yaml.minisig", golden("v1.minisig"));
     let first = node.wait_running("signed", "app");
     let mut flipped = golden("v2.yaml");
@@ -284,7 +284,7 @@ fn only_signed_manifests_reach_docker() {
     node.write("signed.yaml.minisig", golden("v2.minisig"));
     problem("does not match");
     assert_eq!(node.wait_running("signed", "app").id, first.id);
-    // Also after a reboot: the last good version is what was signed.
+    // Also after a reboot: the last good version is the signed one.
     wait_remembered(&node, 1);
     node.kill9();
     node.containers().iter().for_each(|c| node.remove_container(&c.id));
@@ -319,7 +319,7 @@ fn a_signed_manifest_that_was_replaced_is_not_taken_again() {
             node.status().is_some_and(|s| s.problems.iter().any(says))
         });
     };
-    // Never seen here, and below what this node was installed with.
+    // Never seen here, and below the version with which this node was installed.
     put("signed.yaml", golden("v1.yaml"), "version:2");
     problem("signed.yaml", "has version 2, and --manifest-min-version asks for version 3 or higher");
     assert_eq!(node.containers(), []);
@@ -332,13 +332,13 @@ fn a_signed_manifest_that_was_replaced_is_not_taken_again() {
     put("signed.yaml", golden("v1.yaml"), "version:3");
     problem("signed.yaml", "was accepted in version 4 already: nothing of it is taken");
     node.restart();
-    // By another name, and nothing else is there.
+    // Under another name, and the first file is gone.
     node.remove("signed.yaml");
     node.remove("signed.yaml.minisig");
     put("other.yaml", golden("v1.yaml"), "version:3");
     problem("other.yaml", "has version 3, and pod default/signed-");
     assert!(node.running("signed", "app").iter().all(|c| c.id == second.id));
-    // On purpose.
+    // Older content on purpose, signed with a newer version.
     put("other.yaml", golden("v1.yaml"), "version:5");
     node.wait_for("the older content runs in a newer version", || {
         node.running("signed", "app").into_iter().find(|c| c.id != second.id)

@@ -1,4 +1,4 @@
-//! Where manifests come from: directories and servers, what they are believed to say, and what is remembered of them.
+//! Sources of manifests: directories and servers, the validity of their contents, and remembered content.
 
 mod http;
 mod http_node;

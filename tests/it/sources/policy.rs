@@ -1,4 +1,4 @@
-//! `check --pod-security` as a process: what its exit code says of one file.
+//! `check --pod-security` as a process: its exit code for one file.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ fn check(name: &str, flags: &[&str], manifest: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Just within restricted, with much that podkeeper has no use for.
+/// Just within restricted, with many fields that podkeeper ignores.
 const RESTRICTED: &str = "apiVersion: v1
 kind: Pod
 metadata:
@@ -59,7 +59,7 @@ fn a_pod_within_the_standard_passes_though_it_cannot_run_here() {
         assert_eq!(code, Some(0), "{level}: {err}");
         assert!(err.contains(": warning: ") && !err.contains(": error: "), "{level}: {err}");
     }
-    // Without a standard it is the daemon's word that counts.
+    // Without a standard the exit code is that of the daemon's own rules: the pod cannot run here.
     assert_eq!(check("strict", &[], RESTRICTED).0, Some(1));
 }
 

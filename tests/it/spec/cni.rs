@@ -1,4 +1,4 @@
-//! Pods that network plugins attach: the real bridge, host-local, portmap and firewall, on the real Docker.
+//! Pods that CNI plugins attach: the real bridge, host-local, portmap and firewall, on the real Docker.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::harness::pods::{Pod, free_port};
 use crate::harness::{Node, Options};
 
-/// Where the package containernetworking-plugins has them.
+/// Directory of the package containernetworking-plugins.
 const PLUGINS: &str = "/usr/lib/cni";
 
-/// A network of one test. It goes when this is dropped, after the node.
+/// A network of one test. It is removed on drop, after the node.
 struct Network {
     dir: PathBuf,
     bridge: String,
@@ -32,7 +32,7 @@ impl Network {
         for part in ["net.d", "bin", "cache", "store"] {
             fs::create_dir_all(dir.join(part)).unwrap();
         }
-        // Few have these subnets.
+        // These subnets are rarely used elsewhere.
         let subnet = format!("10.{}.{}.", 214 + n, pid % 250);
         let subnet6 = format!("fd15:{:x}:{n:x}::/64", pid % 65_536);
         Network { dir, bridge: format!("pk{}x{n}", pid % 100_000), subnet, subnet6 }
@@ -52,7 +52,7 @@ impl Network {
         Node::with(Options { flags: self.flags(), ..Options::default() })
     }
 
-    /// Writes the configuration: a bridge, then these.
+    /// Writes the configuration: a bridge, then these plugins.
     fn configure(&self, further: &[Value]) {
         let bridge = json!({"type": "bridge", "bridge": self.bridge, "isGateway": true, "hairpinMode": true,
             "ipam": {"type": "host-local", "dataDir": self.dir.join("store"),
@@ -65,7 +65,7 @@ impl Network {
         fs::rename(beside, self.dir.join("net.d/10-pods.conflist")).unwrap();
     }
 
-    /// A plugin of a few lines.
+    /// Writes a plugin of a few lines.
     fn script(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.dir.join("bin").join(name);
@@ -75,7 +75,7 @@ impl Network {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Addresses that are taken.
+    /// Addresses that are in use.
     fn taken(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.join("store/pods.net")).into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -125,7 +125,7 @@ fn pods_are_attached_reached_kept_and_taken_off() {
     node.wait_until("b reaches a", || node.inside("b", "app", &look).ends_with(&ip_a));
     assert!(node.inside("b", "app", "cat /etc/hosts").contains(&format!("{ip_b}\t{}", node.full("b"))));
     assert!(node.inside("b", "app", "ip addr show lo").contains("UP"));
-    // Nothing changes for them when the daemon is killed; and what it tells of them stays.
+    // Nothing changes for the pods when the daemon is killed; and its reports about them stay.
     node.kill9();
     node.launch();
     node.wait_until("the addresses are told", || address(&node, "a") == ip_a && address(&node, "b") == ip_b);
@@ -133,7 +133,7 @@ fn pods_are_attached_reached_kept_and_taken_off() {
     node.remove("b.yaml");
     node.wait_gone("b");
     node.wait_until("its address is free", || network.taken() == [ip_a.clone()]);
-    // What vanishes while the daemon is away is freed all the same.
+    // Attachments of containers that disappear while the daemon is not running are freed all the same.
     node.kill9();
     for container in node.of("a") {
         node.remove_container(&container.id);
@@ -172,7 +172,7 @@ fn pods_wait_for_a_network_and_for_its_plugins() {
             ))
     });
     assert!(ready(&node));
-    // One that says nothing, once, and would go on for ever: the daemon dies meanwhile.
+    // A plugin that once prints nothing and would run for ever: the daemon dies meanwhile.
     network.script(
         "late",
         &format!(
@@ -186,7 +186,7 @@ fn pods_wait_for_a_network_and_for_its_plugins() {
     node.launch();
     node.wait_running("own", "app");
     assert_eq!(network.taken(), [address(&node, "own")]);
-    // A file that is no network any more takes nobody's away.
+    // A file that is no longer a valid network takes no pod's network away.
     fs::write(network.dir.join("net.d/10-pods.conflist"), "{").unwrap();
     node.write("later.yaml", Pod::new("later").text());
     node.wait_running("later", "app");

@@ -1,4 +1,4 @@
-//! As whom containers run and what they may do, on the real Docker, looked at from inside.
+//! Users and rights of containers, on the real Docker, checked from inside.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::pods::{OBEYS, Pod};
 use crate::harness::{Node, Options};
 
-/// What the first container prints before it stays.
+/// Output of the first container, which then keeps running.
 fn says(node: &Node, pod: &str, wanted: &str) -> String {
     node.wait_for(&format!("{pod} says {wanted}"), || {
         let logs = node.podkeeper(&["logs", pod, "-c", "app"]);
@@ -84,7 +84,7 @@ fn run_as_non_root() {
     assert!(message("image").starts_with("container has runAsNonRoot and image will run as root (pod: "));
     assert!(message("zero").starts_with("container's runAsUser breaks non-root policy (pod: "));
     node.wait_running("fine", "app");
-    // Another manifest is another chance.
+    // Another manifest is tried again.
     node.write("image.yaml", pod("image", "id", json!({"runAsNonRoot": true, "runAsUser": 8})).text());
     node.wait_running("image", "app");
 }
@@ -164,7 +164,7 @@ allowedDevices: [/dev/kmsg, /dev/podkeeper-*]
     node.write("has.yaml", asks("has", 1).set(annotation, "app=/dev/kmsg:r").text());
     let has = says(&node, "has", "done");
     assert!(has.starts_with("2\n3\n"), "{has}");
-    // There is one unit, and it is taken.
+    // There is one unit of the device, and it is taken.
     node.write("more.yaml", asks("more", 1).text());
     node.wait_phase("more", "Failed");
     assert_eq!(node.reason("more"), "OutOfpodkeeper.dev/zero");
@@ -173,7 +173,7 @@ allowedDevices: [/dev/kmsg, /dev/podkeeper-*]
     node.wait_until("it is still taken", || node.reason("more") == "OutOfpodkeeper.dev/zero");
     node.remove("has.yaml");
     node.wait_running("more", "app");
-    // A device that may not be named, and one that is not there.
+    // A device that may not be named, and one that does not exist.
     node.write("no.yaml", Pod::new("no").set(annotation, "/dev/mem").text());
     node.wait_phase("no", "Failed");
     assert_eq!(node.reason("no"), "Forbidden");

@@ -1,5 +1,5 @@
-//! Limits of containers and pods on the real Docker: their cgroups, what the node has to give, and other
-//! sizes for what runs.
+//! Limits of containers and pods on the real Docker: their cgroups, the node's capacity, and other sizes
+//! for running containers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ fn sized(name: &str, resources: Value) -> Pod {
     Pod::new(name).set("/spec/containers/0/resources", resources)
 }
 
-/// This machine mounts a hierarchy for each controller; the files of the other version are those of
-/// `cgroup::node`'s own tests.
+/// Whether this machine mounts a hierarchy for each controller; the files of the other version are
+/// checked by the tests of `cgroup::node`.
 fn is_v1() -> bool {
     !Path::new(MOUNT).join("cgroup.controllers").exists()
 }
@@ -84,7 +84,7 @@ fn containers_and_pods_have_their_limits_in_cgroups_of_version_1() {
     assert!(all.iter().all(|path| path.exists()), "{all:?}");
     node.remove("burstable.yaml");
     node.wait_until("its cgroups are gone", || !all.iter().any(|path| path.exists()));
-    // The next daemon sweeps away what is left of pods that vanished while none ran.
+    // The next daemon removes the cgroups of pods that disappeared while none ran.
     let left = pod_of(cpu("besteffort"));
     node.kill9();
     node.of("besteffort").iter().for_each(|c| node.remove_container(&c.id));
@@ -95,7 +95,7 @@ fn containers_and_pods_have_their_limits_in_cgroups_of_version_1() {
     assert!(guaranteed.exists());
 }
 
-/// From the first pod to the last the node has cgroups of podkeeper's, and none before and after.
+/// From the first pod to the last the node has podkeeper's cgroups, and none before and after.
 #[test]
 fn no_cgroup_is_left_after_the_last_pod() {
     let root = format!("podkeeper-it-left-{}", std::process::id());
@@ -141,7 +141,7 @@ fn without_cgroups_of_pods_nothing_else_changes() {
     let first = node.wait_running("a", "app");
     let host = node.inspect(&first.id)["HostConfig"].clone();
     assert_eq!((host["CgroupParent"].as_str(), host["PidsLimit"].as_i64()), (Some(""), Some(40)));
-    // Turned on later, it restarts nothing.
+    // Enabled later, it restarts nothing.
     node.options.borrow_mut().flags.clear();
     node.restart();
     node.write("b.yaml", Pod::new("b").text());
@@ -175,15 +175,15 @@ fn sizes_change_without_a_restart() {
     if is_v1() {
         let path = cgroup(&node, "r", "memory");
         assert_eq!(number(&path.join("memory.limit_in_bytes")), 96 * MIB);
-        // The pod's own shrinks after all that is in it.
+        // The pod's own cgroup shrinks after everything in it.
         let of_pod = path.parent().unwrap().join("memory.limit_in_bytes");
         node.wait_until("the pod's cgroup has its new size", || number(&of_pod) == 96 * MIB);
     }
     node.wait_until("its event is told", || node.says(&["get", "events"]).contains("ResizeCompleted"));
-    // A daemon that starts on it finds it as it should be.
+    // A daemon that starts now finds it in order.
     node.restart();
     node.wait_until("the pod is known again", || node.phase("r") == "Running");
-    // Larger than the node: it goes on with what it has.
+    // Larger than the node: the pod keeps running with its old sizes.
     let huge =
         json!({"requests": {"cpu": "1000", "memory": "32Mi"}, "limits": {"cpu": "1000", "memory": "96Mi"}});
     node.write("r.yaml", sized("r", huge).text());
@@ -198,7 +198,7 @@ fn sizes_change_without_a_restart() {
     node.write("r.yaml", pod("200m", "32Mi").text());
     node.wait_until("sizes that fit are given", || is(&first.id, 204, 100_000, 128 * MIB));
     node.wait_until("nothing waits", || condition(&node, "r", "PodResizePending").is_none());
-    // Edited while nobody looked.
+    // Edited while no daemon ran.
     node.kill9();
     node.write("r.yaml", pod("400m", "32Mi").text());
     node.launch();
@@ -230,7 +230,7 @@ fn sizes_that_need_a_restart() {
     node.wait_until("its event is told", || {
         node.says(&["get", "events"]).contains("Container app resize requires restart")
     });
-    // Another class of service is another pod.
+    // Another class of service means another pod.
     node.write("r.yaml", Pod::new("r").text());
     node.wait_until("it is replaced", || node.running("r", "app").iter().any(|c| c.uid != second.uid));
 }
@@ -292,7 +292,7 @@ fn a_node_gives_no_more_than_it_has() {
     node.wait_running("four", "app");
 }
 
-/// Huge pages that this machine has for a while.
+/// Huge pages that this machine has until this is dropped.
 struct HugePages(u64);
 
 impl HugePages {

@@ -1,4 +1,5 @@
-//! Where log collectors look: links to Docker's files that come and go with containers, and rotation.
+//! Paths for log collectors: links to Docker's files that are made and removed with containers, and
+//! rotation.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -46,7 +47,8 @@ fn logs_are_found_by_name_as_long_as_their_container_is_there() {
     node.restart();
     node.wait_phase("web", "Running");
     assert_eq!(paths.each_ref().map(|path| inode(path)), before);
-    // The dead one that is kept has its log; the one before goes with its container.
+    // The dead container that is kept has its log; the log of the one before is removed with its
+    // container.
     node.kill_container(&first.id, "KILL");
     node.wait_until("a second one", || node.running("web", "app").iter().any(|c| c.attempt == 1));
     let second = node.wait_running("web", "app");
@@ -68,7 +70,8 @@ fn links_of_containers_that_were_removed_without_us_are_swept_at_start() {
     node.kill9();
     node.of("gone").iter().for_each(|c| node.remove_container(&c.id));
     node.remove("gone.yaml");
-    // Dangling, and not ours: of nobody, and of a podkeeper with another root directory.
+    // Dangling, and not this podkeeper's: one without an owner, and one of a podkeeper with another
+    // root directory.
     let foreign = node.pod_logs().join("default_other_1");
     fs::create_dir_all(foreign.join("app")).unwrap();
     symlink("/elsewhere", foreign.join(".podkeeper")).unwrap();
@@ -85,7 +88,7 @@ fn links_of_containers_that_were_removed_without_us_are_swept_at_start() {
 #[test]
 fn k110630_docker_rotates_and_other_limits_restart_nothing() {
     let node = Node::with(Options::flags(&["--container-log-max-size=16Ki", "--container-log-max-files=2"]));
-    // Writes 1 MiB, at once.
+    // Writes 1 MiB without pauses.
     let script = "i=0; while [ $i -lt 1024 ]; do head -c 1023 /dev/zero | tr '\\0' x; echo; i=$((i+1)); done; \
                   trap 'exit 0' TERM; sleep 100000 & wait";
     node.write("loud.yaml", Pod::new("loud").script(script).text());
@@ -100,7 +103,7 @@ fn k110630_docker_rotates_and_other_limits_restart_nothing() {
     node.wait_until("it is rotated", || rotated.exists());
     let third = file.with_file_name(format!("{}.2", file.file_name().unwrap().to_str().unwrap()));
     assert!(!third.exists());
-    // A line may go past the limit, and no more than a line.
+    // A line may exceed the limit, but no more than one line.
     let size = |path: &Path| fs::metadata(path).map(|meta| meta.len()).unwrap_or_default();
     assert!(size(&rotated) < 16384 + 4096 && size(&file) < 16384 + 4096);
     node.options.borrow_mut().flags = vec!["--container-log-max-size=-1".into()];

@@ -1,4 +1,5 @@
-//! What a manifest says and containers get: volumes, objects, identity, networks, limits, logs.
+//! Contents of a manifest, and their effects in containers: volumes, objects, identity, networks,
+//! limits, logs.
 
 mod cni;
 mod identity;

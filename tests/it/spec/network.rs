@@ -1,5 +1,5 @@
-//! What pods find on the network, on the real Docker: names, addresses, resolver and hosts files, and
-//! containers that are added to them. The rest of it is shown by the examples.
+//! A pod's view of the network, on the real Docker: names, addresses, resolver and hosts files, and
+//! containers that are added to running pods. The examples show the rest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn left(node: &Node) -> Vec<PathBuf> {
     entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// A network that goes when it is dropped, after the node.
+/// A network that is removed on drop, after the node.
 struct Network(String);
 
 impl Network {
@@ -47,7 +47,7 @@ impl Drop for Network {
 #[test]
 fn pods_find_each_other_by_name_also_after_one_was_replaced() {
     let network = Network::new();
-    // Few have these subnets.
+    // These subnets are rarely used elsewhere.
     let third = std::process::id() % 250;
     let cidrs = format!("10.213.{third}.0/24,fd13:{third:x}::/64");
     let flags = ["--docker-network", &network.0, "--docker-network-cidr", &cidrs];
@@ -78,7 +78,7 @@ fn pods_find_each_other_by_name_also_after_one_was_replaced() {
         before[1],
         node.full("b")
     )));
-    // Another one takes its place, and its address.
+    // Another pod takes its place, and its address.
     node.write("other.yaml", pod("other", "1").text());
     node.remove("b.yaml");
     node.wait_gone("b");
@@ -89,7 +89,7 @@ fn pods_find_each_other_by_name_also_after_one_was_replaced() {
     finds("b", &address("b")[0]);
 }
 
-/// Docker alone answers a name with the addresses of all containers that have it, as an alias or as host name.
+/// Docker alone resolves a name to the addresses of all containers that have it, as an alias or as hostname.
 #[test]
 fn a_pod_of_the_url_does_not_take_the_names_of_a_pod_of_a_file() {
     let network = Network::new();
@@ -121,7 +121,7 @@ fn a_pod_of_the_url_does_not_take_the_names_of_a_pod_of_a_file() {
     for name in ["db", "DB", "db.default", &node.full("db")] {
         finds(name, "db");
     }
-    // They run, under the names that are left to them.
+    // They run, under the names that are still free.
     for name in ["evil", "evil.default", &node.full("evil")] {
         finds(name, "evil");
     }
@@ -171,7 +171,7 @@ fn a_network_of_others_stays_and_is_made_again_when_they_remove_it() {
     node.wait_running("a", "app");
     node.remove("a.yaml");
     node.wait_gone("a");
-    // A pod after it comes to run: whatever was to be done after the first has been done.
+    // A later pod runs: so everything that had to be done after the first pod has been done.
     node.write("b.yaml", Pod::new("b").text());
     node.wait_running("b", "app");
     node.remove("b.yaml");
@@ -182,7 +182,7 @@ fn a_network_of_others_stays_and_is_made_again_when_they_remove_it() {
     node.wait_running("c", "app");
 }
 
-/// A first pod that comes while Docker is away.
+/// The first pod comes while Docker is not running.
 #[test]
 fn a_network_is_made_once_docker_answers_again() {
     let network = Network::new();
@@ -211,7 +211,7 @@ fn a_network_is_made_once_docker_answers_again() {
     node.wait_until("the network is removed", || !network.exists());
 }
 
-/// Docker alone would send pods of a node without name servers to a public one.
+/// Docker alone would direct pods of a node without name servers to a public one.
 #[test]
 fn a_resolver_file_of_the_pods_own_where_dockers_would_be_wrong() {
     let file = std::env::temp_dir().join(format!("podkeeper-it-resolv-{}", std::process::id()));
@@ -258,7 +258,7 @@ fn hosts_files_outlive_the_daemon_and_go_with_their_pod() {
     assert_eq!(node.wait_running("a", "app").id, first.id);
     assert_eq!(node.inside("a", "app", "tail -n 1 /etc/hosts"), line);
     node.wait_until("b's files are gone", || left(&node).len() == 1);
-    // The sandbox comes back with another address, and the file says it.
+    // The sandbox comes back with another address, and the file contains it.
     node.kill_container(&node.of("a").iter().find(|c| c.is_sandbox()).unwrap().id, "KILL");
     node.wait_until("a is back", || node.running("a", "app").iter().any(|c| c.id != first.id));
     node.wait_until("the file says where it is", || {
@@ -286,11 +286,11 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
         status.iter().any(|s| s.name == "look" && s.state.as_ref().is_some_and(|s| s.running.is_some()))
     });
     node.wait_until("it has a log", || node.says(&["logs", "web", "-c", "look"]).trim() == "up");
-    // The target's first process, and the pod's own name.
+    // Shows the target's first process, and the pod's own name.
     assert!(node.inside("web", "look", "cat /proc/1/cmdline").contains("echo started"));
     assert_eq!(node.inside("web", "look", "hostname"), node.full("web"));
     assert!(node.says(&["describe", "pod", "web"]).contains("Ephemeral Containers:\n  look:"));
-    // It may look into the target's files, and is bounded as the pod is.
+    // The new container may look into the target's files, and has the pod's limits.
     assert!(node.inside("web", "look", "ls /proc/1/root/bin").contains("busybox"));
     let status = node.pod("web").and_then(|p| p.status?.ephemeral_container_statuses).unwrap();
     let id = status[0].container_id.clone().unwrap().replace("docker://", "");
@@ -300,7 +300,7 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
     }
     let taken = debug(&["-c", "app"]);
     assert!(String::from_utf8_lossy(&taken.stderr).contains("is in pod"), "{taken:?}");
-    // Attached to, it ends with its input.
+    // With input attached, it ends with its input.
     let mut child = node.command(&["debug", "web", "--image", "busybox:static", "-i", "--", "cat"]);
     child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = child.spawn().unwrap();
@@ -320,7 +320,7 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
     assert!(String::from_utf8_lossy(&gone.stderr).contains("not found"), "{gone:?}");
 }
 
-/// It is the pod's, so it may do what the pod may do, as whom the pod runs.
+/// The container belongs to the pod, so it has the pod's rights and runs as the pod's user.
 #[test]
 fn debug_keeps_to_the_policy_and_to_the_pods_identity() {
     let node = Node::with(Options::flags(&["--pod-security=restricted", "--allowed-images=busybox"]));
@@ -358,7 +358,7 @@ fn debug_keeps_to_the_policy_and_to_the_pods_identity() {
     assert_eq!(words, expected);
 }
 
-/// The in-memory engine answers network calls as the real one does.
+/// The in-memory engine answers network calls like the real one.
 #[test]
 fn networks_of_both_engines_are_alike() {
     let network = Network::new();
@@ -390,7 +390,7 @@ fn networks_of_both_engines_are_alike() {
     assert_eq!(real[0], format!("404 NotFound network {name} not found"));
 }
 
-/// As after `docker network disconnect`: the address may be another pod's at any time.
+/// Like after `docker network disconnect`: the address may go to another pod at any time.
 #[test]
 fn a_sandbox_that_lost_its_network_is_made_anew() {
     let node = Node::with(Options::flags(&["--sync-frequency", "1s"]));

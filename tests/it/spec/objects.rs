@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets on the real Docker: beside their pod, late, missing, changed, gone.
+//! ConfigMaps and Secrets on the real Docker: beside their pod, late, missing, changed, removed.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::pods::{OBEYS, Pod, container};
 use crate::harness::{Container, Node, Options};
 
-/// 32 characters that are nowhere else.
+/// 32 characters that occur nowhere else.
 const CANARY: &str = "cAnArY-7f3a9c51e8d2460b-cAnArY-x";
 
 fn config_map(name: &str, data: Value) -> String {
@@ -29,12 +29,12 @@ fn key_ref(variable: &str, kind: &str, name: &str, key: &str, optional: bool) ->
     json!({"name": variable, "valueFrom": {format!("{kind}KeyRef"): reference}})
 }
 
-/// A pod whose container takes this environment.
+/// A pod whose container uses this environment.
 fn pod(name: &str, env: Value) -> Pod {
     Pod::new(name).set("/spec/containers/0/env", env)
 }
 
-/// The variables Docker started a container with, `PATH` left out.
+/// The variables with which Docker started a container, without `PATH`.
 fn env(node: &Node, container: &Container) -> Vec<String> {
     let inspected = node.inspect(&container.id);
     let all = inspected["Config"]["Env"].as_array().unwrap();
@@ -47,7 +47,7 @@ fn message(node: &Node, pod: &str) -> String {
     state.and_then(|s| s.waiting).and_then(|w| w.message).unwrap_or_default()
 }
 
-/// Waits until the container waits for what is not there, with this message.
+/// Waits until the container waits for a missing object, with this message.
 fn wait_config_error(node: &Node, pod: &str, why: &str) {
     node.wait_until(&format!("{pod} waits: {why}"), || {
         node.waits_for(pod, "app") == "CreateContainerConfigError" && message(node, pod) == why
@@ -65,7 +65,7 @@ fn k27312_a_config_map_beside_its_pod() {
         "/spec/containers/0/envFrom",
         json!([{"prefix": "C_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]),
     );
-    // The pod stands first: order in the file does not count.
+    // The pod stands first: the order in the file does not matter.
     let objects = [
         config_map("c", json!({"color": "blue", "two": "a\nb"})),
         secret("s", json!({"p": "x=y \"z\" $(COLOR)"})),
@@ -132,12 +132,12 @@ fn k9842_optional_or_missing_object_and_key() {
 fn a_secret_that_rotates_restarts_nothing_and_counts_at_the_next_start() {
     let node = Node::start();
     let web = pod("web", json!([key_ref("P", "secret", "s", "p", false)])).text();
-    // In one file: the pod is the same whatever stands beside it.
+    // In one file: the pod is the same, whatever else the file contains.
     node.write("web.yaml", documents(&[web.clone(), secret("s", json!({"p": "old"}))]));
     let first = node.wait_running("web", "app");
     assert_eq!(env(&node, &first), ["P=old"]);
     node.write("web.yaml", documents(&[web.clone(), secret("s", json!({"p": "new"}))]));
-    // A second pod tells that the change has arrived.
+    // A second pod shows that the change has arrived.
     node.write("tell.yaml", pod("tell", json!([key_ref("P", "secret", "s", "p", false)])).text());
     let tell = node.wait_running("tell", "app");
     assert_eq!(env(&node, &tell), ["P=new"]);
@@ -146,7 +146,7 @@ fn a_secret_that_rotates_restarts_nothing_and_counts_at_the_next_start() {
     let second =
         node.wait_for("it runs again", || node.running("web", "app").into_iter().find(|c| c.id != first.id));
     assert_eq!((second.attempt, env(&node, &second)), (1, vec!["P=new".to_owned()]));
-    // The object is gone: running containers stay, and new ones wait.
+    // The object is removed: running containers stay, and new ones wait.
     node.write("web.yaml", web);
     node.remove("tell.yaml");
     node.wait_gone("tell");
@@ -167,7 +167,8 @@ fn holding(dir: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The canary, and what of it would be left after base64 (whatever stands before it).
+/// Whether a text contains the canary, or the part of it that survives base64 (whatever stands before
+/// it).
 fn betrays(text: &str) -> bool {
     const BASE64: [&str; 3] = [
         "Y0FuQXJZLTdmM2E5YzUxZThkMjQ2MGItY0Fu",
@@ -177,14 +178,14 @@ fn betrays(text: &str) -> bool {
     text.contains(CANARY) || BASE64.iter().any(|b| text.contains(b))
 }
 
-/// Docker's own container configuration holds the environment (the man page says so), and the manifest
-/// directory, which belongs on a tmpfs where secrets are in it: nothing else may.
+/// Docker's own container configuration holds the environment (as the man page explains), and so does
+/// the manifest directory, which belongs on a tmpfs if it contains secrets: no other place may.
 #[test]
 fn k12396_a_secret_is_nowhere_but_in_its_container() {
     let node = Node::with(Options::flags(&["-v=4"]));
     let objects = [
         secret("s", json!({"p": CANARY, "equals": format!("a={CANARY}="), "lines": format!("1\n{CANARY}\n3\n")})),
-        // A value that cannot be a variable, and ones that are wrong.
+        // A value that cannot be a variable, and values that are wrong.
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "nul"}, "stringData": {"p": format!("{CANARY}\0")}})
             .to_string(),
     ];
@@ -205,7 +206,7 @@ fn k12396_a_secret_is_nowhere_but_in_its_container() {
     let fails = pod("fails", json!([key_ref("P", "secret", "s", "p", false)]))
         .set("/spec/containers/0/command", json!(["/no-such-program", "$(P)"]));
     node.write("fails.yaml", fails.text());
-    // Manifests with errors on the very lines.
+    // Manifests with errors on the lines of the secret.
     let number =
         format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: x}}\nstringData: {{p: !{CANARY} x}}\n");
     node.write("tag.yaml", &number);
@@ -230,7 +231,7 @@ fn k12396_a_secret_is_nowhere_but_in_its_container() {
             .iter()
             .all(|file| problems.iter().any(|p| p.path.ends_with(file)))
     });
-    // A restart of the daemon, too: it reads everything again.
+    // A restart of the daemon does not change this: it reads everything again.
     node.restart();
     node.wait_phase("web", "Running");
 

@@ -1,4 +1,5 @@
-//! Volumes on the real Docker: what a process sees, what follows a change, what is left in the end.
+//! Volumes on the real Docker: a process's view of them, the effects of changes, and the remains in
+//! the end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 use crate::harness::Node;
 use crate::harness::pods::{OBEYS, Pod, container};
 
-/// How soon a change of a manifest is seen inside.
+/// Time limit until a change of a manifest is seen inside.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What a script prints in a container, once there is one.
+/// Output of a script in a container, once there is one.
 fn inside(node: &Node, pod: &str, container: &str, script: &str) -> String {
     let script = format!("{script}; true");
     let output = node.wait_for(&format!("a command runs in {pod}/{container}"), || {
@@ -39,13 +40,13 @@ fn claim(name: &str, mode: &str) -> String {
         .to_string()
 }
 
-/// Directories of pods.
+/// The directories of pods.
 fn pod_dirs(node: &Node) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(node.root().join("pods"));
     entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Nothing of any pod is on the host any more.
+/// Waits until nothing of any pod is left on the host.
 fn wait_clean(node: &Node) {
     node.wait_until("nothing is mounted, and no pod has a directory", || {
         node.mounts().is_empty() && pod_dirs(node).is_empty()
@@ -123,7 +124,8 @@ fn a_process_sees_what_was_asked_for_and_nothing_is_left() {
     assert!(node.base.join("host/x").exists(), "what is the host's stays");
 }
 
-/// Changes reach files of running containers; not those that were bound alone, nor immutable ones.
+/// Changes reach files of running containers, except files that were bound individually and
+/// immutable objects.
 #[test]
 fn a_changed_object_is_seen_by_a_running_process() {
     let node = Node::start();
@@ -138,7 +140,7 @@ fn a_changed_object_is_seen_by_a_running_process() {
         all.map(|one| one.to_string()).join("\n---\n")
     };
     node.write("objects.yaml", text("one"));
-    // Tells whenever it sees something else.
+    // Prints a line whenever the content changes.
     let script = "trap 'exit 0' TERM; while :; do now=\"$(cat /c/k) $(cat /s/p)\"; [ \"$now\" = \"$last\" ] || echo \"$now\"; last=$now; usleep 50000; done";
     let pod = volumes(
         Pod::new("live").script(script),
@@ -168,11 +170,12 @@ fn a_changed_object_is_seen_by_a_running_process() {
         "one\none\nk\ntwo"
     );
     assert_eq!(node.running("live", "app").first(), Some(&before), "nothing was restarted");
-    // A new container takes the part anew.
+    // A new container gets the new content of the file.
     node.kill_container(&before.id, "KILL");
     node.wait_until("it runs again", || node.running("live", "app").first().is_some_and(|c| c.attempt == 1));
     node.wait_until("its part is the new one", || inside(&node, "live", "app", "cat /alone") == "two");
-    // Without its objects it goes on with what it has, and a daemon that comes back does the same.
+    // Without its objects the pod keeps running with its old data, also under a daemon that comes
+    // back.
     node.remove("objects.yaml");
     node.wait_until("that is told", || {
         node.says(&["get", "events"])
@@ -184,7 +187,8 @@ fn a_changed_object_is_seen_by_a_running_process() {
     wait_clean(&node);
 }
 
-/// An init container leaves links in a volume, and a later container asks for what is behind them.
+/// An init container leaves links in a volume, and a later container requests the files behind
+/// them.
 #[test]
 fn k56625_a_link_in_a_volume_leads_nowhere() {
     let node = Node::start();
@@ -258,7 +262,8 @@ fn a_claim_of_ten_thousand_files_is_given_to_a_group_and_outlives_its_pod() {
     assert!(right(&data) && right(&data.join("link")));
     let after = fs::metadata("/etc/passwd").unwrap();
     assert_eq!((host.gid(), host.mode(), host.ctime()), (after.gid(), after.mode(), after.ctime()));
-    // It wants the claim alone, and waits; a root that has the group already is not walked again.
+    // The pod only needs the claim, and waits for it; a root directory that has the group already
+    // is not walked again.
     std::os::unix::fs::chown(data.join("d1/f1"), None, Some(0)).unwrap();
     node.write("second.yaml", pod("second", "OnRootMismatch").text());
     node.wait_until("the second one waits", || {

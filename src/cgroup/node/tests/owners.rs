@@ -1,4 +1,4 @@
-//! Other programs at work on cgroups: a kubelet in the same `kubepods`, a daemon with other flags, a systemd
+//! Other programs that use cgroups: a kubelet in the same `kubepods`, a daemon with other flags, a systemd
 //! that does not answer.
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +24,7 @@ fn hand(all: &Cgroups) -> (PodCgroups, Receiver<Report>) {
     (hand, told)
 }
 
-/// Far longer than the work takes, and shorter than the timeout of `systemctl`.
+/// Much longer than the work takes, and shorter than the timeout of `systemctl`.
 const SOON: Duration = Duration::from_secs(8);
 
 #[test]
@@ -67,7 +67,7 @@ fn directories_are_made_before_the_worker_goes_on() {
     // Not while a sweep works on it: that may take long.
     let claim = all.shared.claim_unused("b").unwrap();
     ensure("b");
-    // Nor before an earlier order.
+    // Nor before an earlier order is done.
     ensure("a");
     assert!(told.try_recv().is_err());
     drop(claim);
@@ -77,8 +77,8 @@ fn directories_are_made_before_the_worker_goes_on() {
     }
 }
 
-/// The kernel takes back what is used above a lower limit before it answers: seconds, where that has to be written
-/// somewhere.
+/// Before the kernel sets a lower limit, it reclaims memory above it, which takes seconds if pages have to be written
+/// to a disk.
 #[test]
 fn a_lower_limit_of_memory_is_not_set_on_the_workers_thread() {
     let dir = scratch("lower", &["cgroup.controllers", "cgroup.subtree_control"]);
@@ -133,7 +133,7 @@ fn a_sweep_that_hangs_holds_up_the_pod_that_it_sweeps() {
     assert!(all.shared.claim_unused("a").is_none(), "a worker counts on it");
 }
 
-/// In the kernel's own file system, because of the marks; `None` where cgroups cannot be made.
+/// In the kernel's own file system, because of the marks; `None` if cgroups cannot be created.
 fn real(name: &str) -> Option<(String, Tree, impl Fn(&str) -> Cgroups)> {
     let root = format!("podkeeper-test-{name}-{}", std::process::id());
     let tree = Tree::open(MOUNT.into(), "/ours".to_owned());
@@ -155,7 +155,7 @@ fn top_of(all: &Cgroups) -> String {
 fn a_kubepods_of_somebody_else_is_left_alone() {
     let _alone = super::alone();
     let Some((root, tree, of)) = real("foreign") else { return };
-    // A kubelet without any pod yet.
+    // A kubelet without any pod so far.
     tree.make(&PathBuf::from(format!("{root}/kubepods/burstable"))).unwrap();
     let ours = of(&root);
     assert_eq!(top_of(&ours), format!("{root}/podkeeper/kubepods"));
@@ -171,7 +171,7 @@ fn a_kubepods_of_somebody_else_is_left_alone() {
     tree.remove(&PathBuf::from(root)).unwrap();
 }
 
-/// Each removes the unused `kubepods` that another one is about to use.
+/// Regression: each removed the unused `kubepods` that another one was about to use.
 #[test]
 fn of_podkeepers_that_begin_at_once_none_takes_another_for_a_stranger() {
     let _alone = super::alone();
@@ -195,7 +195,7 @@ fn of_podkeepers_that_begin_at_once_none_takes_another_for_a_stranger() {
     tree.remove(&PathBuf::from(root)).unwrap();
 }
 
-/// Whoever may read the directory may lock it.
+/// Any process that may read the directory may lock it.
 #[test]
 fn who_keeps_the_lock_keeps_no_podkeeper_from_its_work() {
     let _alone = super::alone();
@@ -235,7 +235,7 @@ fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
         // Again, as for another sandbox: no program has touched it.
         assert_eq!(ours.ensure(&pod(uid, Qos::Guaranteed, 100)).0, None);
     }
-    // A kubelet kills what it does not know, and Docker makes it anew.
+    // A kubelet kills the unknown processes, and Docker creates the cgroup again.
     for uid in ["a", "b"] {
         let path = PathBuf::from(format!("{root}/kubepods/pod{uid}"));
         tree.remove(&path).unwrap();
@@ -254,7 +254,7 @@ fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
         ours.remove(uid).unwrap();
     }
     assert!(!tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods"))));
-    // The next daemon knows it before a pod of its own is killed, although podkeeper had made it.
+    // The next daemon notices it before one of its own pods is killed, although podkeeper had created the tree.
     assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
     tree.remove(&PathBuf::from(root)).unwrap();
 }
@@ -272,7 +272,7 @@ fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
     new.ensure(&pod("c", Qos::Guaranteed, 100)).1.unwrap();
     new.sweep(&BTreeSet::from(["b".to_owned()]));
     assert!(!exists("old/kubepods/burstable/poda") && exists("old/kubepods/besteffort/podb"));
-    // Its container is made anew elsewhere, and then it ends.
+    // Its container is recreated elsewhere, and then ends.
     new.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();
     new.remove("b").unwrap();
     assert!(!exists("old/kubepods/besteffort/podb") && exists("new/kubepods/podc"));
@@ -281,7 +281,7 @@ fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
     tree.remove(&PathBuf::from(root)).unwrap();
 }
 
-/// It killed all pods every two seconds, and nothing said why.
+/// Regression: a kubelet killed all pods every two seconds, and the log did not say why.
 #[test]
 fn a_kubelet_that_comes_later_is_left_alone_with_a_later_sandbox() {
     let _alone = super::alone();
@@ -292,7 +292,8 @@ fn a_kubelet_that_comes_later_is_left_alone_with_a_later_sandbox() {
         assert_eq!(ours.ensure(&pod(uid, Qos::Burstable, 100)).0, None);
     }
     let mut running = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    // Another podkeeper makes a pod's cgroup, marks it and starts a container; a third one has not marked its own yet.
+    // Another podkeeper creates a pod's cgroup, marks it and starts a container; a third one has not marked its own
+    // yet.
     tree.enter(&at("burstable/podc"), running.id()).unwrap();
     assert!(Tree::open(MOUNT.into(), "/another".to_owned()).mark(&at("burstable/podc")));
     tree.make(&at("burstable/podd-1")).unwrap();
@@ -305,7 +306,7 @@ fn a_kubelet_that_comes_later_is_left_alone_with_a_later_sandbox() {
     for more in [0, 1, 2] {
         assert_eq!(stranger(after(more)), (0, false));
     }
-    // Docker makes a cgroup anew for a container that ends; the next one of this name is another one.
+    // Docker recreates a cgroup for a container that ends; the next cgroup of this name is a different one.
     for more in [3, 10, 17] {
         tree.enter(&at("burstable/pode"), running.id()).unwrap();
         assert_eq!(stranger(after(more)), (1, false));
@@ -323,7 +324,7 @@ fn a_kubelet_that_comes_later_is_left_alone_with_a_later_sandbox() {
     assert!(words.contains(&format!("/{root}/kubepods is somebody else's")), "{words}");
     assert!(tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods/burstable/poda"))));
     assert_eq!(ours.ensure(&pod("b", Qos::Burstable, 100)).0, None, "told once");
-    // The next daemon knows it.
+    // The next daemon notices it, too.
     assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
     ["a", "b"].into_iter().for_each(|uid| ours.remove(uid).unwrap());
     _ = running.kill();

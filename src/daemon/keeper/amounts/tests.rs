@@ -9,7 +9,8 @@ use crate::runtime::docker::{Docker, Endpoint};
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::StandingView;
 
-/// A pod filled the disk through its claim, counted as using nothing, and others went for it.
+/// Regression: a pod filled the disk through its claim, counted as using nothing, and other pods
+/// were evicted for it.
 #[test]
 fn what_a_claim_holds_counts_for_the_pods_that_may_write_to_it() {
     let root = scratch("keeper-amounts-claim");
@@ -41,7 +42,8 @@ fn what_a_claim_holds_counts_for_the_pods_that_may_write_to_it() {
     fs::remove_dir_all(root).unwrap();
 }
 
-/// A pod that asked for all there is was never above its request, and others went for what it used.
+/// Regression: a pod that requested the whole node was never above its request, and other pods were
+/// evicted for its usage.
 #[test]
 fn requests_of_a_source_behind_others_count_as_its_part_of_the_node() {
     let mut node = snapshot();
@@ -86,7 +88,7 @@ fn what_was_moved_meanwhile_is_counted_several_times_before_it_is_believed() {
     assert_eq!(of(&[(Reach::Moved, 3), (Reach::Whole, 7)]), (Reach::Whole, 7));
     let moved = [(Reach::Moved, 30), (Reach::Moved, 4), (Reach::Moved, 7)];
     assert_eq!(of(&moved), (Reach::Moved, 7), "neither what was missed nor what was met twice");
-    // A pod with many files went for what another had written.
+    // Regression: a pod with many files was evicted for the usage of another pod.
     assert_eq!(of(&[(Reach::Exceeded, 3)]), (Reach::Exceeded, 3));
     assert_eq!(of(&[(Reach::Unreadable, 3)]), (Reach::Unreadable, 3), "that is not the pod's fault");
     assert_eq!(of(&[(Reach::Moved, 3), (Reach::Unreadable, 3)]), (Reach::Unreadable, 3));

@@ -23,7 +23,8 @@ fn over() -> Verdict {
     Verdict::Over("too much".to_owned())
 }
 
-/// A pod that moved directories to and fro was never found over its limit, for the first cut count was believed.
+/// Regression: a pod that moved directories to and fro was never found over its limit, because the first
+/// incomplete count was used.
 #[test]
 fn who_moves_directories_while_they_are_counted_escapes_no_limit() {
     let of = |counts: &[(Reach, Verdict)]| {
@@ -48,7 +49,8 @@ fn a_pod_that_takes_long_rests_longer_and_never_for_hours() {
     assert_eq!(paused(seconds(10), seconds(120)), limits::LIMITS_SLOW);
 }
 
-/// All pods shared one count, and what one had lying about hid what others wrote; and all waited for the slowest.
+/// Regression: all pods shared one count, so the files of one pod hid those of another, and all waited for the
+/// slowest.
 #[test]
 fn each_pod_is_looked_at_when_it_is_due() {
     let root = scratch("keeper-local");
@@ -90,7 +92,7 @@ fn each_pod_is_looked_at_when_it_is_due() {
     assert_eq!(evicted(), ["large"]);
     assert_eq!(rounds.before.len(), 2);
     assert!(due > Instant::now());
-    // The small one grows, and is looked at in its own time.
+    // The small pod grows, and is looked at when it is due.
     let small = root.join("pods/u-small/volumes/kubernetes.io~empty-dir/v/file");
     fs::write(&small, "x".repeat(2 << 20)).unwrap();
     assert!(rounds.look(&node).is_ok());
@@ -122,7 +124,7 @@ fn writing_to(root: &Path, claims: &[ClaimView]) -> Snapshot {
     node
 }
 
-/// What is said to pods that are evicted at the next look.
+/// The messages for pods that the next look evicts.
 fn evicted(root: &Path, node: &Snapshot) -> Vec<(String, String)> {
     let (out, heard) = unbounded();
     let docker = Docker::connect(&Endpoint::Unix(root.join("none.sock")), System::start());
@@ -136,7 +138,7 @@ fn evicted(root: &Path, node: &Snapshot) -> Vec<(String, String)> {
     told.collect()
 }
 
-/// A pod of 1 MiB filled the disk through its claim, which was nobody's.
+/// Regression: a pod of 1 MiB filled the disk through its claim, which counted for no pod.
 #[test]
 fn the_size_of_a_claim_is_a_limit_where_its_source_is_held_to_a_level() {
     let root = scratch("keeper-local-claim");
@@ -152,7 +154,7 @@ fn the_size_of_a_claim_is_a_limit_where_its_source_is_held_to_a_level() {
     fs::remove_dir_all(root).unwrap();
 }
 
-/// A claim of 1Ti, and one claim after the other, filled the disk: a size is the source's own word.
+/// Regression: a claim of 1Ti, or one claim after the other, filled the disk: the source itself sets the size.
 #[test]
 fn all_claims_of_a_source_have_a_limit_together() {
     let root = scratch("keeper-local-together");
@@ -166,11 +168,11 @@ fn all_claims_of_a_source_have_a_limit_together() {
     assert_eq!(evicted(&root, &of(3)), []);
     let told = evicted(&root, &of(1));
     assert!(told.iter().any(|(_, message)| message.contains("all PersistentVolumeClaims")), "{told:?}");
-    // What is left of a manifest that is gone counts.
+    // Claims of removed manifests count, too.
     fs::create_dir_all(root.join("local-storage/default/left")).unwrap();
     fs::write(root.join("local-storage/default/left/file"), "x".repeat(2 << 20)).unwrap();
     assert_eq!(evicted(&root, &of(3)).len(), 1);
-    // The pod with the fullest claim goes first.
+    // The pod with the fullest claim is evicted first.
     let mut node = of(3);
     let mut other = node.pods[0].clone();
     let mut pod = DesiredPod::clone(&other.pod);
@@ -182,14 +184,15 @@ fn all_claims_of_a_source_have_a_limit_together() {
     fs::write(root.join("local-storage/default/large/file"), "x".repeat(5 << 20)).unwrap();
     let told: Vec<String> = evicted(&root, &node).into_iter().map(|(name, _)| name).collect();
     assert_eq!(told, ["other"]);
-    // Other sources have their own.
+    // Other sources have their own bound.
     fs::create_dir_all(root.join("local-storage/.http/default/large")).unwrap();
     fs::rename(root.join("local-storage/default"), root.join("local-storage/.http/other")).unwrap();
     assert_eq!(evicted(&root, &of(3)), []);
     fs::remove_dir_all(root).unwrap();
 }
 
-/// Ten pods of one source with trees that took two minutes each made the limits of all others twenty minutes late.
+/// Regression: ten pods of one source whose trees took two minutes each made the checks of all others twenty
+/// minutes late.
 #[test]
 fn who_takes_long_has_a_turn_after_the_others() {
     let root = scratch("keeper-local-slow");
@@ -225,7 +228,7 @@ fn who_takes_long_has_a_turn_after_the_others() {
     fs::remove_dir_all(root).unwrap();
 }
 
-/// A pod that made each count last too long was under no limit.
+/// Regression: a pod that made each count run out of time had no limit.
 #[test]
 fn who_can_never_be_counted_is_over_its_limits_where_its_source_is_held_to_a_level() {
     for (reach, rounds, expected) in [

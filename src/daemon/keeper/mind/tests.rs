@@ -1,4 +1,4 @@
-//! What the mind orders, look after look.
+//! The mind's orders, look after look.
 
 use super::*;
 use crate::eviction::manager::Observation;
@@ -54,7 +54,8 @@ fn one_run_of_the_collector_follows_the_other() {
     assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
 }
 
-/// A node that was short of disk at its start waited for a minute for what was known a moment later.
+/// Regression: a node that was short of disk at its start waited a minute for information that came a moment
+/// later.
 #[test]
 fn what_is_not_known_at_the_start_is_asked_again_soon() {
     let mut mind = mind();
@@ -65,7 +66,8 @@ fn what_is_not_known_at_the_start_is_asked_again_soon() {
     assert_eq!(orders(&mind.look(&seen(50), gone, at(12))), [&Deed::Collect(Order::All)]);
 }
 
-/// Docker that answered before the first look had its disk looked at two minutes later, and not ten seconds.
+/// Regression: when Docker answered before the first look, its disk was looked at after two minutes in place
+/// of ten seconds.
 #[test]
 fn a_node_that_starts_is_looked_at_often_though_it_is_far_from_every_threshold() {
     let mut mind = mind();
@@ -93,7 +95,8 @@ fn what_is_known_is_not_told_again() {
     assert_eq!(told(mind.look(&seen(900), |_, _| true, at(320))), 1);
 }
 
-/// The keeper looked as fast as it could while a collection took longer than the time between two.
+/// Regression: the keeper looked without pause while a collection took longer than the time between two
+/// collections.
 #[test]
 fn what_is_due_and_cannot_be_done_is_not_looked_for_all_the_time() {
     let policy = Policy { max_age: Duration::from_secs(3600), ..Policy::default() };

@@ -48,7 +48,7 @@ fn fits(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i64)
     enough(resource, &field(pod, resource), [requested, used, capacity])
 }
 
-/// What asks for a resource first.
+/// Path of the first field that requests the resource.
 fn field(pod: &DesiredPod, resource: &str) -> String {
     let asks = |c: &Container| {
         let all = c.resources.iter().flat_map(|r| [&r.requests, &r.limits]).flatten();
@@ -58,7 +58,7 @@ fn field(pod: &DesiredPod, resource: &str) -> String {
     first.map_or_else(|| "spec.resources".to_owned(), |(field, ..)| format!("{field}.resources"))
 }
 
-/// `amounts`: what is requested, what is used, and what there is.
+/// `amounts`: requested, used and total amount.
 fn enough(resource: &str, field: &str, amounts: [i64; 3]) -> Result<(), Rejection> {
     let [requested, used, capacity] = amounts;
     if requested == 0 || requested <= capacity.saturating_sub(used) {
@@ -70,7 +70,7 @@ fn enough(resource: &str, field: &str, amounts: [i64; 3]) -> Result<(), Rejectio
     refuse(Reason::OutOf(resource.to_owned()), field, message)
 }
 
-/// Message for a resize that is larger than the whole node, so that it can never be done.
+/// Message for a resize that is larger than the whole node and so can never succeed.
 #[must_use]
 pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
     let all = [("cpu", node.allocatable.milli_cpu), ("memory", node.allocatable.memory)];

@@ -12,12 +12,12 @@ pub const EVICTED: &str = "Evicted";
 /// The taint of a node that is short of memory (`pkg/apis/core/well_known_taints.go`).
 const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
-/// Critical pods are always admitted, unless the node is out of disk; with memory short and nothing else also those that
-/// request something, and those that tolerate it.
+/// Critical pods are always admitted, unless the node is out of disk; if only memory is short, pods that request a
+/// resource and pods that tolerate the taint are admitted, too.
 pub(super) fn check(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
     evicting(pod, pressures)?;
     if pressures.contains(&Pressure::OutOfDisk) {
-        // The kubelet until 1.7 (`pkg/kubelet/kubelet.go`, `canAdmitPod`) said it to critical pods, too.
+        // The kubelet until 1.7 (`pkg/kubelet/kubelet.go`, `canAdmitPod`) refused critical pods, too.
         return refuse(Reason::OutOfDisk, "spec", "cannot be started due to lack of disk space.".to_owned());
     }
     Ok(())

@@ -34,13 +34,13 @@ pub(super) fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
     acts(rig.handle(Event::Source(FromSource { source: Source::Http, update })))
 }
 
-/// The names that the pod of this name does not get.
+/// The names that the pod of this name lacks.
 fn lacks(rig: &Rig, name: &str) -> String {
     let pod = rig.turn.entries.get(&key(name)).unwrap().desired.as_ref().unwrap();
     pod.withheld.iter().cloned().collect::<Vec<_>>().join(" ")
 }
 
-/// Texts of events and problems that name a pod.
+/// The number of events, and the problems, that name a pod.
 fn told(rig: &Rig) -> (usize, Vec<String>) {
     let events = rig.turn.events().iter().filter(|kept| kept.event.reason == "NamesWithheld").count();
     (events, rig.snapshot().problems.iter().map(ToString::to_string).collect())
@@ -113,11 +113,11 @@ fn what_runs_with_a_name_learns_that_it_has_lost_it_and_is_not_stopped() {
                    source: web, web.default (pod default/web-n1 of source file). This pod does not get them; if its \
                    sandbox has some already, it keeps them until it is made anew";
     assert_eq!(told(&rig), (1, vec![problem.to_owned()]));
-    // Nothing new: nothing is said.
+    // No change: no event.
     assert_eq!(acts(rig.want(&[Arc::clone(&web)])), [""; 0]);
     assert_eq!(http(&mut rig, &[evil]), [""; 0]);
     assert_eq!(told(&rig).0, 1);
-    // As long as the pod is being stopped, its name is its own.
+    // A pod that is being stopped still has its name.
     rig.status(&web, "Running", false);
     assert_eq!(acts(rig.want(&[])), ["stop web-n1: its manifest is gone"]);
     assert_eq!(lacks(&rig, "x-n1"), "web web.default");
@@ -145,7 +145,7 @@ fn what_runs_when_the_daemon_begins_has_its_names_before_its_source_has_spoken()
     rig.fail("cannot be read");
     http(&mut rig, &[named("x-n1", "hostname: web")]);
     assert_eq!(lacks(&rig, "x-n1"), "web web.default");
-    // Its pods that run already go on.
+    // Its running pods keep running.
     let mut rig = node(&["web-n1/web-n1-1/POD running", "x-n1/x-n1-1/POD running of http"]);
     rig.want(&[pod("web-n1")]);
     assert_eq!(http(&mut rig, &[named("x-n1", "hostname: web")]), ["spawn x-n1", "run x-n1/x-n1-1"]);

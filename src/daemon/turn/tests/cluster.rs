@@ -93,7 +93,7 @@ fn the_servers_labels_and_taints_of_the_node_count() {
     let tainted = |effect: &str| Some(node(&[], json!([{"key": "a", "effect": effect}])));
     check(plain, tainted("NoExecute"), "web Failed TaintToleration");
     check(plain, tainted("NoSchedule"), "web Pending");
-    // One that runs has been let in.
+    // A pod that runs was admitted before.
     let mut rig = rig();
     rig.list(&["web/web-1/app running of api"]);
     set(&mut rig, &[of_server(pod_of("web", selecting), |_| {})], tainted("NoExecute"));

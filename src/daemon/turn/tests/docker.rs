@@ -59,7 +59,7 @@ fn a_kill_for_want_of_memory_is_told_to_the_pod_that_has_the_container() {
     let both = log(&format!("{node} of pod default/a, container a-a-1-app-0"));
     assert_eq!(rig.handle(kill(Some("a-a-1-app-0"), true)), [both.as_str(), hint]);
     assert_eq!(rig.handle(kill(None, true)), [log(&format!("node n1: SystemOOM: {node}")).as_str()]);
-    // Of somebody else's container, or of a process outside of containers that reached its own limit.
+    // A kill in another program's container, or in a process outside of containers that reached its own limit.
     assert_eq!(rig.handle(kill(Some("other"), false)), [""; 0]);
     assert_eq!(rig.handle(kill(None, false)), [""; 0]);
 }
@@ -84,8 +84,8 @@ fn a_sandbox_without_the_address_that_its_pod_tells_is_looked_at() {
     }
 }
 
-/// A worker that begins gets the containers of the daemon's list in place of a list of its own; but not when it may
-/// be older than what has happened.
+/// A worker that starts gets the containers of the daemon's list in place of a list of its own, unless that list
+/// may be outdated.
 #[test]
 fn a_worker_begins_with_what_the_list_held_unless_an_event_came_since() {
     let begins = |events: &[RuntimeEvent]| {
@@ -105,12 +105,12 @@ fn a_worker_begins_with_what_the_list_held_unless_an_event_came_since() {
     check(&[changed("a", Hint::Changed("a-a-1-app-0".into()))], ["spawn a, list", "spawn b, empty"]);
     check(&[changed("a", Hint::Removed("a-a-1-app-0".into()))], ["spawn a, list", "spawn b, empty"]);
     check(&[changed("b", Hint::Started("b".into()))], ["spawn a", "spawn b, list"]);
-    // A worker that has gone removed it.
+    // A worker that has ended removed it.
     check(&[changed("b", Hint::Removed("b".into()))], ["spawn a", "spawn b, empty"]);
     check(&[RuntimeEvent::Lost("gone".into())], ["spawn a, list", "spawn b, list"]);
 }
 
-/// A failed start is `created` with most engines, and `exited` with some.
+/// A failed start leaves a container `created` on most engines, and `exited` on some.
 #[test]
 fn what_never_ran_may_be_called_created_or_exited() {
     let mut rig = Rig::listed();
@@ -137,7 +137,7 @@ fn when_docker_comes_back_every_worker_looks() {
     assert_eq!(rig.list(&SEEN), [""; 0]);
 }
 
-/// It is nobody's that podkeeper knows: not stopped, not shown, and told once.
+/// A container without a known pod is neither stopped nor shown, and is logged once.
 #[test]
 fn a_container_that_does_not_say_whose_it_is_is_left_alone() {
     let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app running"].map(container).into();

@@ -91,7 +91,7 @@ fn nothing_starts_on_a_drained_node() {
     }
 }
 
-/// A node that is short of disk was empty after a drain, until the daemon was started again.
+/// Regression: a node that was short of disk stayed empty after a drain, until the daemon was restarted.
 #[test]
 fn what_was_drained_comes_back_to_a_node_that_is_short() {
     let mut rig = Rig::listed();
@@ -121,7 +121,7 @@ fn what_has_ended_for_good_is_left() {
     assert_eq!(left(&rig), "stopped");
     assert_eq!(rig.shown(), "job Succeeded");
     assert_eq!(acts(rig.handle(Event::Drain(None))), ["run job/job-1"]);
-    // Its sandbox stops by itself, and is waited for.
+    // Its sandbox stops by itself, and the drain waits for that.
     rig.seen("job", &["job/job-1/POD running", "job/job-1/app exited"]);
     assert_eq!(acts(rig.handle(marker(2, None))), [""; 0]);
     assert_eq!(left(&rig), "default/job");
@@ -153,7 +153,8 @@ fn a_drain_whose_thread_cannot_be_started_is_tried_again_after_a_pause() {
     assert_eq!(left(&rig), "default/a");
 }
 
-/// The kubelet's two groups: critical pods have the end of the time, and begin when the others have ended or theirs is over.
+/// The kubelet's two groups: critical pods have the last part of the time, and are stopped when the others have ended
+/// or their time is over.
 #[test]
 fn a_shutdown_has_its_time_and_critical_pods_the_end_of_it() {
     let host = crate::node::host::Host {
@@ -176,22 +177,23 @@ fn a_shutdown_has_its_time_and_critical_pods_the_end_of_it() {
         assert_eq!(told, [format!("stop a within 20 s: {why}"), format!("stop b within 5 s: {why}")]);
         rig
     };
-    // All have ended early.
+    // All regular pods have ended early.
     let mut early = begun();
     assert_eq!(acts(early.gone("b")), ["retire b"]);
     assert_eq!(acts(early.gone("a")), [format!("stop n within 10 s: {why}"), "retire a".to_owned()]);
-    // One has not.
+    // One regular pod still runs.
     let mut late = begun();
     late.now = late.turn.next_due().unwrap();
     assert_eq!(late.now, crate::base::clock::Mono(Duration::from_secs(20)));
     assert_eq!(acts(late.handle(Event::Tick)), [format!("stop n within 10 s: {why}")]);
-    // An operator's drain has no bound but its own.
+    // An operator's drain has only its own bound.
     let mut rig = Rig::listed_with(Config { node, ..super::rig::config() });
     rig.want(&[of("a", 0, 600), of("b", 1000, 5)]);
     assert_eq!(acts(rig.handle(marker(1, None))), [format!("stop a: {why}")]);
 }
 
-/// A pod with a low priority and a grace of years kept all others from being told before the machine went down.
+/// Regression: a pod with a low priority and a grace period of years kept all others from being stopped before the
+/// machine went down.
 #[test]
 fn before_the_machine_goes_down_each_priority_has_its_share_of_the_time() {
     let why = "the node is drained";
@@ -207,13 +209,13 @@ fn before_the_machine_goes_down_each_priority_has_its_share_of_the_time() {
         acts(rig.handle(Event::Tick))
     };
     assert_eq!(next(&mut rig), [format!("stop b within 5 s: {why}"), format!("stop c within 23 s: {why}")]);
-    // What these leave of their time is for those that come after them.
+    // The pods after them get the time that these leave.
     assert_eq!(acts(rig.gone("a")), ["retire a"]);
     assert_eq!(acts(rig.gone("b")), ["retire b"]);
     assert_eq!(acts(rig.gone("c")), [format!("stop d within 46 s: {why}"), "retire c".to_owned()]);
 }
 
-/// The same with one priority for each pod of a source behind others: each had a share.
+/// Regression: each pod of an `evict-first` source with its own priority had a share of the time.
 #[test]
 fn pods_of_a_source_behind_others_share_one_part_of_the_time() {
     let first = SourcePolicy { evict_first: Some(true), ..SourcePolicy::default() };

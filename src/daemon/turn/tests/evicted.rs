@@ -1,4 +1,5 @@
-//! Pods that had to go, when they return, and what may start while the node is short of something.
+//! Evicted pods, when they start again, and which pods may start while the node is short of
+//! something.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +30,13 @@ pub(super) fn running(names: &[&str]) -> (Rig, Vec<Arc<DesiredPod>>) {
     (rig, pods)
 }
 
-/// The loop after so long, with what is due.
+/// The loop after this time, with all due effects.
 pub(super) fn later(rig: &mut Rig, wait: Duration) -> Vec<String> {
     rig.now = rig.now.after(wait);
     acts(rig.handle(Event::Tick))
 }
 
-/// An order about another one would be lost, and the keeper would wait for its end.
+/// An order about another pod would have no effect, and the keeper would wait for its end.
 #[test]
 fn the_keeper_is_shown_which_pods_it_can_order_to_go() {
     let kept = |rig: &Rig| rig.snapshot().pods.iter().map(|view| view.is_kept).collect::<Vec<_>>();
@@ -83,7 +84,7 @@ fn an_order_about_another_version_of_the_pod_does_nothing() {
     assert_eq!(rig.handle(eviction("b", "b-1", true)), [""; 0]);
     rig.handle(eviction("a", "a-1", true));
     assert_eq!(rig.handle(eviction("a", "a-1", true)), [""; 0], "twice");
-    // Its source does not want it any more.
+    // No source wants the pod any more.
     assert_eq!(acts(rig.want(&[])).len(), 1);
     rig.gone("a");
     assert_eq!(rig.shown(), "");
@@ -101,13 +102,13 @@ fn it_returns_each_time_later_and_not_while_the_node_is_short_of_something() {
         rig.gone("a");
         let wait = Duration::from_secs(60 * minutes);
         assert_eq!(later(&mut rig, wait - Duration::from_secs(1)), [""; 0], "{minutes}");
-        // Long enough, but the node is still short.
+        // The time is over, but the node is still short.
         assert_eq!(later(&mut rig, Duration::from_secs(1)), [""; 0], "{minutes}");
         assert_eq!(acts(rig.handle(short_of(&[]))), returns, "{minutes}");
         rig.status(&pods[0], "Running", false);
         rig.handle(short_of(&[Pressure::Memory]));
     }
-    // A long good time counts.
+    // A long time without evictions resets the count.
     rig.handle(short_of(&[]));
     later(&mut rig, limits::EVICTED_MAX);
     rig.handle(eviction("a", "a-1", true));
@@ -121,7 +122,7 @@ fn a_pod_over_a_limit_of_its_own_does_not_wait_for_the_node() {
     rig.handle(short_of(&[Pressure::Disk]));
     rig.handle(eviction("a", "a-1", false));
     rig.gone("a");
-    // It waits for its time; then it is admitted like any other pod.
+    // The pod waits for its time; then it is admitted like any other pod.
     assert_eq!(later(&mut rig, limits::EVICTED_MIN), [""; 0]);
     assert_eq!(rig.shown(), "a Failed Evicted");
     assert_eq!(acts(rig.handle(short_of(&[])))[1], "run a/a-1");
@@ -149,7 +150,7 @@ fn evicted_pods_return_one_by_one_the_most_important_first() {
     assert_eq!(runs(later(&mut rig, limits::EVICTED_MAX)), [""; 0]);
 }
 
-/// A daemon that ends in between begins nothing from the start.
+/// A daemon that ends in between does not reset the wait.
 #[test]
 fn an_evicted_pod_waits_on_under_the_next_daemon() {
     let (mut rig, _) = running(&["a", "b", "c"]);
@@ -165,7 +166,7 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     let counts: Vec<(&str, u32)> = earlier.iter().map(|(key, it)| (key.as_str(), it.count)).collect();
     assert_eq!(counts, [("default/a", 1), ("default/b", 0)]);
 
-    // "b" was started meanwhile by hand, as it were; "d" is another pod of that name.
+    // Pod "b" was started by hand meanwhile; "d" is another pod of that name.
     let mut next = Rig::new();
     next.now = rig.now.after(Duration::from_secs(60));
     let mut earlier = earlier;
@@ -184,7 +185,7 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     assert_eq!(next.snapshot().evictions["default/a"].count, 1);
 }
 
-/// It may be killed once more before its pods come, and come up on a node that is short still.
+/// The daemon may be killed again before the pods come, and start on a node that is still short.
 #[test]
 fn what_was_evicted_waits_also_after_two_daemons() {
     let (mut rig, _) = running(&["a"]);
@@ -237,7 +238,7 @@ fn an_edited_pod_is_another_one() {
     rig.gone("a");
     let runs = acts(rig.want(&[pod("a/a-2")]));
     assert_eq!(runs.last().unwrap(), "run a/a-2");
-    // The first wait of the old one is over: that is nobody's any more.
+    // The first wait of the old pod is over; it belongs to no pod any more.
     assert_eq!(later(&mut rig, limits::EVICTED_MIN), [""; 0]);
 }
 
@@ -250,7 +251,7 @@ fn an_evicted_pod_holds_nothing_that_others_need() {
     rig.handle(eviction("a", "a-1", true));
     let acts = acts(rig.gone("a"));
     assert!(acts.contains(&"run b/b-1".to_owned()), "{acts:?}");
-    // And the other way round when it returns.
+    // The other way round, when it starts again.
     assert_eq!(later(&mut rig, limits::EVICTED_MIN), [""; 0]);
     assert_eq!(rig.shown(), "a Failed NodePorts, b Pending");
 }
@@ -286,7 +287,7 @@ fn who_is_admitted_under_pressure() {
     check(burstable, &[disk], &refused("DiskPressure"));
     check(burstable, &[memory, pid], &refused("MemoryPressure PIDPressure"));
     check(critical, &[memory, disk, pid], "");
-    // Not the words of an eviction, and said to everybody.
+    // Other words than those of an eviction, for all pods.
     let out_of_disk = "OutOfDisk: cannot be started due to lack of disk space.";
     check(burstable, &[Pressure::OutOfDisk], out_of_disk);
     check(burstable, &[memory, Pressure::OutOfDisk], out_of_disk);
@@ -328,7 +329,7 @@ fn what_runs_is_not_refused_and_what_was_refused_starts_after_the_pressure() {
         "{acts_of:?}"
     );
     assert_eq!(rig.shown(), "a Pending, b Failed Evicted");
-    // An edit takes the place of what runs.
+    // An edit replaces the running pod.
     rig.seen("a", &["a/a-1/POD running"]);
     assert_eq!(acts(rig.want(&[pod("a/a-2"), pod("b")])).last().unwrap(), "run a/a-2");
     let acts_of = acts(rig.handle(short_of(&[])));

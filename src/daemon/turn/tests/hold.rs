@@ -58,7 +58,7 @@ fn the_wait_is_one_deadline() {
     let mut rig = Rig::listed();
     assert_eq!(acts(rig.want(&[Arc::clone(&web)])), [""; 0]);
     assert_eq!(rig.turn.next_due(), Some(Mono(Duration::from_secs(60))));
-    // Other changes neither delay nor double it.
+    // Other changes neither delay the start nor repeat it.
     pass(&mut rig, 30);
     rig.want(&[Arc::clone(&web), pod("other")]);
     assert_eq!(rig.turn.next_due(), Some(Mono(Duration::from_secs(60))));
@@ -72,7 +72,7 @@ fn the_wait_is_one_deadline() {
         "Waited 60 s for pod default/db to run (there is no such pod); starting all the same"
     );
     assert_eq!(rig.turn.next_due(), None);
-    // Removed before its deadline: no state stays.
+    // Removed before its deadline: no state is left.
     let mut rig = Rig::listed();
     rig.want(&[web]);
     assert_eq!(acts(rig.want(&[])), [""; 0]);
@@ -183,7 +183,7 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     assert_eq!(once, begun + waiters.len());
     rig.status(&db, "Pending", false);
     assert_eq!(rig.turn.waiting.judged, once, "it says the same");
-    // All are gone: no state stays.
+    // All are gone: no state is left.
     rig.want(&[]);
     assert!(rig.turn.waiting.is_empty());
 }

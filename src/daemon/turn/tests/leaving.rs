@@ -1,4 +1,5 @@
-//! Pods that are being stopped when they have to go: with a grace of years they would use what they like meanwhile.
+//! Pods that are being stopped when they have to be evicted: with a grace period of years they could use any amount
+//! meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use super::evicted::{eviction, later, running};
 use super::rig::{Rig, acts, pod};
 use crate::base::limits;
 
-/// A pod with a grace period of years, and without a manifest, filled the disk: others were evicted for it.
+/// Regression: a pod with a grace period of years and without a manifest filled the disk, and others were evicted
+/// for it.
 #[test]
 fn a_pod_that_is_being_stopped_can_be_told_to_hurry_once_in_a_while() {
     let (mut rig, pods) = running(&["a", "b"]);
@@ -24,7 +26,8 @@ fn a_pod_that_is_being_stopped_can_be_told_to_hurry_once_in_a_while() {
     assert_eq!(of_a(&rig), Some(true), "it hangs, and others are taken first");
 }
 
-/// The same with a newer version that waits for its end: it was not known as leaving, and was the last to go.
+/// Regression: a pod whose newer version waits for its end was not known as leaving, and was the last to be
+/// evicted.
 #[test]
 fn a_pod_that_is_being_replaced_can_be_told_to_go() {
     let (mut rig, pods) = running(&["a"]);
@@ -42,7 +45,8 @@ fn a_pod_that_is_being_replaced_can_be_told_to_go() {
     assert!(started.contains(&"run a/a-2".to_owned()), "{started:?}");
 }
 
-/// A pod that was being stopped when podkeeper ended could fill the disk for the rest of its own grace of years.
+/// Regression: a pod that was being stopped when podkeeper ended could fill the disk for the rest of its grace
+/// period of years.
 #[test]
 fn a_found_pod_that_is_being_stopped_can_be_told_to_hurry() {
     let mut rig = Rig::new();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::rig::{Rig, acts, pod};
 
-/// `cp web.yaml web-copy.yaml`, with another content: the running pod keeps the name, whatever the files are
-/// called, also after a restart of the daemon.
+/// `cp web.yaml web-copy.yaml`, with another content: the running pod keeps the name, whatever the names of
+/// the files, also after a restart of the daemon.
 #[test]
 fn k136962_who_runs_keeps_the_name_after_a_restart() {
     let (first, second) = (pod("web/one in /m/a.yaml"), pod("web/two in /m/b.yaml"));
@@ -39,7 +39,7 @@ fn k136962_the_loser_goes_unnoticed_and_takes_over_when_the_winner_goes() {
     assert!(rig.snapshot().problems.is_empty());
 }
 
-/// A running pod is replaced by its worker when the only manifest of its name is another one.
+/// The worker replaces a running pod when the only manifest of its name is another one.
 #[test]
 fn k112814_changed_while_the_daemon_was_dead() {
     let mut rig = Rig::new();
@@ -65,7 +65,7 @@ fn the_manifest_that_does_not_get_the_name_is_told_once_in_the_log_with_both_fil
     assert_eq!(told(rig.want(&[first.clone(), second.clone(), pod("other")])), [""; 0], "told once");
     rig.want(&[first]);
     assert_eq!(told(rig.want(&both)), [says("b", "a")], "it is back");
-    // Docker tells which of them runs, and is heard first.
+    // Docker shows which of them runs, and its list comes first.
     let mut rig = Rig::new();
     assert_eq!(told(rig.want(&both)), [""; 0]);
     assert_eq!(told(rig.list(&["web/two/app running"])), [says("a", "b")]);

@@ -10,7 +10,7 @@ fn node(named: Option<&str>) -> Rig {
     Rig::with(Config { network: NetworkConfig { docker_network, ..NetworkConfig::default() }, ..config() })
 }
 
-/// How many events tell it, and the problems.
+/// The number of events about it, and the problems.
 fn told(rig: &Rig) -> (u32, Vec<String>) {
     let all = rig.turn.events();
     let events = all.iter().filter(|kept| kept.event.reason == "NetworkKept").map(|kept| kept.count).sum();
@@ -36,7 +36,7 @@ fn a_pod_that_runs_is_told_that_it_keeps_its_network() {
         assert_eq!(told(&rig), first, "{named:?} {on}");
         rig.list(&[&old, app, "h/h-1/POD running on host"]);
         assert_eq!(told(&rig), first, "told once");
-        // Its sandbox is made anew: before Docker is listed the next time, too.
+        // Its sandbox is made again: this counts even before Docker's next list.
         let new = format!("a/a-1/POD#1 running on {}", named.unwrap_or("bridge"));
         rig.seen("a", &[&new, app]);
         assert_eq!(told(&rig), (first.0, Vec::new()));

@@ -71,7 +71,7 @@ fn an_edited_pod_gets_what_it_refers_to_now() {
     assert_eq!(acts(rig.want_objects(&[pod("a")], &both)), ["give a []", "run a/a-1"]);
 }
 
-/// A node with two sources and this policy for the URL's; the file source has these objects.
+/// A node with two sources and this policy for the URL source; the file source has these objects.
 fn two(policy: SourcePolicy, objects: &str) -> Rig {
     let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
     let policies = Policies::default().with(Source::Http, policy);
@@ -97,7 +97,7 @@ fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>], objects: &str) -> Vec<String> {
     rig.handle(Event::Source(FromSource { source: Source::Http, update }))
 }
 
-/// A pod that refers to objects in every way there is.
+/// A pod that refers to objects in every possible way.
 fn curious() -> Arc<DesiredPod> {
     pod_of(
         "spy",
@@ -126,7 +126,7 @@ fn a_pod_sees_no_object_of_another_source() {
     let says = "Secret default/env is in source file, whose objects pods of source http do not see: \
                 --source-policy http=shared-objects=file/Secret/default/env shares it";
     assert!(problems.iter().any(|p| p.contains(says)), "{problems:?}");
-    // It sees its own objects; a change in another source has no effect.
+    // The pod sees its own objects; a change in another source has no effect.
     assert_eq!(http(&mut rig, &[curious()], &secret("env", "{k: own}")), ["give spy [env]"]);
     assert_eq!(rig.want_objects(&[], &(everything() + &secret("more", "{}"))), [""; 0]);
 }
@@ -141,7 +141,7 @@ fn objects_are_shared_on_purpose_and_claims_never() {
     one.set("shared-objects", "file/ConfigMap,file/Secret/default/env").unwrap();
     let mut rig = two(one, &everything());
     assert_eq!(acts(http(&mut rig, &[curious()], ""))[1], "give spy [map env]");
-    // The pod's own source comes first, and the other direction shares nothing.
+    // The pod's own source comes first, and nothing is shared in the other direction.
     assert_eq!(http(&mut rig, &[curious()], &secret("env", "{k: own}")), ["give spy [map env]"]);
     let reader = pod_of("r", "{containers: [{name: app, envFrom: [{secretRef: {name: only}}]}]}");
     http(&mut rig, &[], &secret("only", "{}"));

@@ -6,7 +6,7 @@ use crate::runtime::labels;
 
 const WEB: &str = "web/web-1/app running";
 
-/// Only once their own source has reported.
+/// Orphans are stopped only once their own source has reported.
 #[test]
 fn k59275_k116880_stopped_once_the_owning_source_has_spoken() {
     let mut rig = Rig::new();
@@ -38,7 +38,7 @@ fn k116880_removed_and_put_back_during_an_outage() {
 }
 
 /// The files of vanished pods are removed once: when every source has reported. Found and wanted pods keep
-/// theirs.
+/// their files.
 #[test]
 fn what_is_left_on_disk_is_swept_once() {
     let mut rig = Rig::new();
@@ -81,7 +81,7 @@ fn kept_while_their_manifest_is_broken() {
     rig.want_with(&[], &["/m/web.yaml"]);
     rig.list(&[WEB]);
     assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
-    // A file that is only not settled yet keeps its pod without a log line.
+    // A file that is only not settled yet protects its pod without a log line.
     let mut rig = Rig::new();
     rig.unsettled("/m/web.yaml");
     assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 container is ours"]);
@@ -108,7 +108,7 @@ fn of_a_source_that_is_not_configured_they_go_when_all_others_have_spoken() {
     assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
 }
 
-/// A report of a source that is not declared is ignored.
+/// The report of an undeclared source is ignored.
 #[test]
 fn k59275_an_undeclared_source_has_no_say() {
     use crate::pod::Source;
@@ -140,7 +140,7 @@ fn what_is_foreign_is_left_alone() {
     assert_eq!(acts(rig.handle(crate::daemon::turn::Event::Runtime(event))), [""; 0]);
 }
 
-/// Dead containers are removed too; those of a refused pod by its stop.
+/// Dead containers are removed, too; those of a refused pod by its stop.
 #[test]
 fn the_dead_go_as_well() {
     let mut rig = Rig::new();
@@ -154,7 +154,7 @@ fn the_dead_go_as_well() {
 }
 
 /// A pod may have moved to another source while the daemon was down: a source that gives it up does not stop
-/// it before the other one has reported, or has remembered content.
+/// it before the other source has reported, or its content was restored.
 #[test]
 fn given_up_before_the_other_source_was_heard() {
     use crate::pod::Source;
@@ -195,7 +195,7 @@ fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
         "{}",
         message(&rig)
     );
-    // Its manifest exists and is not accepted: what `--manifest-verify-key` does.
+    // Its manifest exists and is not accepted, as with `--manifest-verify-key`.
     rig.want_with(&[], &["/m/a.yaml"]);
     assert_eq!(
         message(&rig),
@@ -214,7 +214,7 @@ fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
     rig.list(&["a/a-1/POD running", "a/a-1/app#2 exited"]);
     assert!(rig.turn.take_changed());
     assert_eq!(rig.shown(), "a Failed Unmanaged");
-    // Its manifest is good again: a pod like any other.
+    // Its manifest is good again: it is a normal pod.
     rig.want(&[pod("a")]);
     assert_eq!(rig.shown(), "a Pending");
 }
@@ -248,7 +248,7 @@ fn what_no_manifest_names_is_as_old_as_its_sandbox_says() {
     assert_eq!(start.as_deref(), Some("2026-11-22T08:00:00Z"));
 }
 
-/// A pod that has ended is not shown as one that is being stopped.
+/// A pod that has ended is not shown as being stopped.
 #[test]
 fn an_orphan_of_which_an_added_container_runs_has_not_ended() {
     for (kind, state, shown) in [

@@ -1,5 +1,5 @@
-//! Pods that want one host port: the running pod keeps it, the other one is refused, and runs when it is
-//! free.
+//! Pods that want the same host port: the running pod keeps it, the other one is refused, and runs when
+//! the port is free.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn a_pod_that_has_ended_gives_its_port_away() {
     assert_eq!(acts(rig.status(&a, "Succeeded", false)), ["spawn b, empty", "run b/b-1"]);
 }
 
-/// Docker gives a port back when the sandbox goes down, which is after the pod has ended.
+/// Docker releases a port when the sandbox stops, which is after the pod's end.
 #[test]
 fn a_pod_that_has_ended_keeps_its_port_while_something_of_it_runs() {
     let mut rig = Rig::listed();
@@ -70,7 +70,7 @@ fn additions_are_sorted_running_first_then_by_name_whatever_their_time() {
     assert_eq!(order, ["run c/c-1", "run a/a-1", "run b/b-1", "run d/d-1", "run y/y-1", "run z/z-1"]);
 }
 
-/// Two files exchange their ports: in the end both run, and they never hold one port at once.
+/// Two files swap their ports: in the end both pods run, and they never hold the same port at once.
 #[test]
 fn two_pods_swap_their_ports_by_edits() {
     let mut rig = Rig::listed();
@@ -83,14 +83,14 @@ fn two_pods_swap_their_ports_by_edits() {
     assert_eq!(first, ["stop a: it was rejected", "stop b: it was rejected"]);
     rig.status(&a, "Running", true);
     rig.status(&b, "Running", true);
-    // The first one is dead: its port is free, and the other pod may have it once it is dead itself.
+    // The first pod is dead: its port is free, and the other pod may have it once it is dead itself.
     assert_eq!(acts(rig.report("a", Report::Terminated)), ["run b/b-2"]);
     assert_eq!(rig.shown(), "a Failed NodePorts, b Running terminating");
     assert_eq!(acts(rig.status(&b2, "Pending", false)), ["run a/a-2"]);
     assert_eq!(rig.shown(), "a Pending, b Pending");
 }
 
-/// A pod that gives its port up by an edit holds it until its old containers are dead
+/// A pod that gives up its port in an edit holds it until its old containers are dead
 /// (kubernetes/kubernetes#97722).
 #[test]
 fn k97722_a_port_is_free_when_the_old_life_is_dead() {

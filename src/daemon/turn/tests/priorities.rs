@@ -29,7 +29,8 @@ fn want(rig: &mut Rig, source: Source, name: &str, spec: &str) {
     rig.handle(Event::Source(FromSource { source, update }));
 }
 
-/// The pods of the file source were evicted one after the other for the memory of one that called itself critical.
+/// Regression: the pods of the file source were evicted one after the other for the memory of a pod that called
+/// itself critical.
 #[test]
 fn a_source_that_is_held_to_a_level_has_no_critical_pods() {
     let counts = |policies: &[&str]| {

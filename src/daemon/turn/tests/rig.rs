@@ -23,7 +23,7 @@ pub(super) struct Rig {
     pub(super) turn: Turn,
     pub(super) now: Mono,
     wishes: BTreeMap<PodKey, u64>,
-    /// Files that sweeps of the root directory spared.
+    /// Files that sweeps of the root directory kept.
     pub(super) sweeps: Vec<InUse>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The same with other sources.
+/// The same configuration, with other sources.
 pub(crate) fn config_with(change: impl FnOnce(&mut Sources)) -> Config {
     let mut config = config();
     change(&mut config.sources);
@@ -72,8 +72,8 @@ pub(super) fn with_port(words: &str, port: u16) -> Arc<DesiredPod> {
     )
 }
 
-/// `a/a-1/app running`, `a/a-1/POD#2 exited`; ` in path` gives it another manifest, ` of http` another
-/// source, and before both ` on pods+other` its networks.
+/// A container by words: `a/a-1/app running`, `a/a-1/POD#2 exited`; ` in path` gives it another
+/// manifest, ` of http` another source, and before both ` on pods+other` its networks.
 pub(super) fn container(words: &str) -> ContainerSummary {
     let (words, source) = words.split_once(" of ").unwrap_or((words, "file"));
     let (words, path) = words.split_once(" in ").unwrap_or((words, ""));
@@ -180,7 +180,7 @@ impl Rig {
         self.source(SourceUpdate::Full(PodSet { broken, ..PodSet::default() }))
     }
 
-    /// The same, and these paths cannot be read.
+    /// The same, with these paths unreadable.
     pub(super) fn want_with(&mut self, pods: &[Arc<DesiredPod>], broken: &[&str]) -> Vec<String> {
         let broken: Vec<String> = broken.iter().map(ToString::to_string).collect();
         let problem = |path: &String| Problem {

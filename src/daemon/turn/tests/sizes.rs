@@ -1,4 +1,4 @@
-//! What the node gives: room, devices, sysctls; and other sizes for running pods.
+//! Resources of the node: room, devices, sysctls; and resizes of running pods.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn serial(words: &str) -> Arc<DesiredPod> {
     pod_of(words, "{containers: [{name: app, resources: {limits: {podkeeper.dev/serial: 1}}}]}")
 }
 
-/// The units that a worker was told of.
+/// The device units that a worker was told.
 fn given(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
     let set = crate::source::PodSet { pods: pods.to_vec(), ..Default::default() };
     let update = crate::source::SourceUpdate::Full(set);
@@ -160,7 +160,7 @@ fn units_of_devices_are_given_once_and_kept() {
     assert_eq!(all, ["b app=/dev/ttyUSB0:/dev/ttyUSB0:rwm", "a app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]);
 }
 
-/// The same, of a shape that all its sizes share.
+/// The same, with a shape that all its sizes share.
 fn shaped(words: &str, requests: &str) -> Arc<DesiredPod> {
     let mut pod = DesiredPod::clone(&asks(words, requests));
     pod.shape = Some("s".to_owned());
@@ -252,7 +252,7 @@ fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
 fn a_pod_of_a_server_that_does_not_fit_any_more_runs_on() {
     let mut rig = Rig::with(small());
     rig.list(&[]);
-    // Its UID is the server's, and it has no shape.
+    // Its UID comes from the API server, and it has no shape.
     let one = |asks_for: &str| {
         let mut pod = DesiredPod::clone(&asks("a", asks_for));
         (pod.source, pod.shape) = (Source::Api, None);

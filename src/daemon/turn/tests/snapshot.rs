@@ -93,7 +93,7 @@ fn k120345_a_source_that_cannot_be_read_is_told_once_and_shown() {
     assert_eq!(rig.snapshot().sources.first().and_then(|s| s.problem.clone()), None);
 }
 
-/// A source whose thread hung in a dead disk was Ready.
+/// Regression: a source whose thread hung on a dead disk was shown as Ready.
 #[test]
 fn a_source_that_hangs_is_not_ready() {
     let mut rig = Rig::listed();

@@ -1,4 +1,4 @@
-//! Reports of sources beside their sets: restored, refused, the same again.
+//! Reports of sources other than new sets: restored, refused, unchanged.
 
 use super::rig::{Rig, acts, pod, pod_of, with_port};
 use crate::daemon::turn::Event;
@@ -34,7 +34,7 @@ fn what_is_restored_runs_and_marks_nothing_ready() {
         ["ERROR: source file: /m does not exist; what runs from it stays"]
     );
     assert_eq!(stale(&rig), "a STALE, b STALE, c");
-    // The source's own report replaces it, and no store after that.
+    // The source's own report replaces it, and later restored content is ignored.
     let told = acts(rig.source(SourceUpdate::Full(set(&["a"]))));
     assert_eq!(told, ["stop b: its manifest is gone", "spawn c", "stop c: no manifest names it"]);
     assert_eq!(rig.source(SourceUpdate::Restored(set(&["b"]))), [""; 0]);
@@ -69,7 +69,7 @@ fn content_that_is_refused_as_a_whole_keeps_what_runs_and_makes_it_stale() {
     let shown = rig.snapshot();
     assert_eq!(shown.problems, std::slice::from_ref(&problem));
     assert_eq!(shown.sources[0].problem.as_deref(), Some("the answer is refused"));
-    // The old content is back, word for word.
+    // The old content is back, unchanged.
     assert_eq!(rig.source(SourceUpdate::Same), ["INFO: source file can be read again"]);
     assert_eq!(stale(&rig), "a");
     assert!(rig.snapshot().problems.is_empty());
@@ -135,7 +135,7 @@ fn full(pods: &[std::sync::Arc<crate::pod::DesiredPod>]) -> SourceUpdate {
 #[test]
 fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
     let (of_file, of_url, other) = (pod("a/from-file"), of_url("a/from-url"), of_url("b"));
-    // The URL answers first: it waits for the file source, and no pod is started twice.
+    // The URL answers first: it waits for the file source, so that no pod is started twice.
     let mut rig = two(&[]);
     assert_eq!(http(&mut rig, full(&[of_url.clone(), other.clone()])), [""; 0]);
     let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
@@ -145,25 +145,26 @@ fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
     let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
     assert_eq!(told, ["spawn a, empty", "run a/from-file"]);
     assert_eq!(acts(http(&mut rig, full(&[of_url.clone(), other]))), ["spawn b, empty", "run b/b-1"]);
-    // The file source hangs: the URL's pods do not wait for ever, and the file's takes over in the end.
+    // The file source hangs: the URL's pods do not wait for ever, and the file's pod takes over in the end.
     let mut rig = two(&[]);
     assert_eq!(http(&mut rig, full(std::slice::from_ref(&of_url))), [""; 0]);
     rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
     assert_eq!(rig.turn.next_due(), Some(rig.now));
     assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a, empty", "run a/from-url"]);
     assert_eq!(acts(rig.source(full(std::slice::from_ref(&of_file)))), ["run a/from-file"]);
-    // Its file is gone: the URL has it again.
+    // Its file is gone: the URL's pod has the name again.
     assert_eq!(acts(rig.source(full(&[]))), ["run a/from-url"]);
 }
 
-/// The main loop was busy: two reports came before it saw that the first one need not wait any longer.
+/// Regression: the main loop was busy, and two reports came before it noticed that the first one need not wait
+/// any longer.
 #[test]
 fn what_waited_for_another_source_does_not_replace_what_came_after_it() {
     let mut rig = two(&[]);
     assert_eq!(http(&mut rig, full(&[of_url("a")])), [""; 0]);
     rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
     assert_eq!(acts(http(&mut rig, full(&[of_url("b")]))), ["spawn a, empty", "run a/a-1"]);
-    // The file source may have the pod that is given up, until it has spoken.
+    // The file source may have the pod that is given up, until it has reported.
     let told = acts(rig.source(full(&[])));
     assert_eq!(told, ["stop a: its manifest is gone", "spawn b, empty", "run b/b-1"]);
 }
@@ -176,18 +177,19 @@ fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spo
     rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
     assert_eq!(acts(rig.handle(Event::Tick)), [""; 0]);
     assert_eq!(rig.shown(), "a Running Unmanaged");
-    // It cannot be read: that does not tell what it holds.
+    // It cannot be read: its content stays unknown.
     rig.fail("/m cannot be read");
     assert_eq!(acts(rig.list(&[running])), [""; 0]);
     // It still holds the pod: adopted.
     assert_eq!(acts(rig.source(full(&[pod("a/from-file")]))), ["spawn a", "run a/from-file"]);
-    // Another daemon, and the file is gone: now the URL may have the name.
+    // Another daemon, and the file is gone: now the URL's pod may have the name.
     let mut rig = two(&[running]);
     http(&mut rig, full(&[of_url("a/from-url")]));
     assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
 }
 
-/// The pod was refused for want of its port. When the port is free, another source wants it, which may do less.
+/// The pod was refused because its port was taken. When the port is free, another source with fewer rights
+/// wants the pod.
 #[test]
 fn a_refused_pod_that_moved_is_started_with_the_rights_of_its_new_source() {
     let mut rig = two(&[]);
@@ -316,7 +318,7 @@ fn what_the_operator_had_forgotten_goes_and_nothing_is_said_to_be_read_again() {
     let told = http(&mut rig, full(&[of_url("b")]));
     assert_eq!(told[0], "INFO: source http can be read again");
     assert_eq!(acts(http(&mut rig, full(&[]))), ["stop b: its manifest is gone"]);
-    // Another source may want what is given up: it is heard first.
+    // Another source may want the pods that are given up, so it is heard first.
     let mut rig = two(&["a/a-1/app running of http"]);
     let restored = PodSet { pods: vec![of_url("a")], ..PodSet::default() };
     http(&mut rig, SourceUpdate::Restored(restored));

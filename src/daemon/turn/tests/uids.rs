@@ -70,7 +70,7 @@ fn what_runs_when_the_daemon_begins_has_its_uid() {
     assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), [""; 0]);
     assert_eq!(acts(rig.want(&[])), ["spawn a", "stop a: no manifest names it"]);
     assert_eq!(acts(rig.gone("a")), ["retire a", "spawn evil, empty", "run evil/u"]);
-    // Of two that run already one stays.
+    // If two pods with the same UID run already, one of them stays.
     let mut rig = two(&["a/u/app running", "b/u/app running"]);
     http(&mut rig, &[]);
     let act = acts(rig.want(&[pod("a/u"), pod("b/u")]));
@@ -86,7 +86,7 @@ fn another_source_does_not_take_over_what_goes_by_a_uid() {
     assert_eq!(acts(rig.want(&[pod("a/u")])), ["stop a: it was rejected"], "a file wins the name");
     assert_eq!(rig.shown(), "a Failed DuplicateUID");
     assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
-    // A manifest that moves word for word is the same pod.
+    // A manifest that moves unchanged is the same pod.
     let mut rig = two(&[]);
     rig.want(&[]);
     let mut moving = (*mine).clone();
@@ -114,7 +114,7 @@ fn a_copy_that_refers_to_objects_does_not_take_over_the_uid_of_a_pod_of_another_
         let message = rig.snapshot().pods[0].status.message.clone().unwrap();
         assert!(message.contains("when it is gone this pod begins anew, in source http"), "{message}");
         assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
-        // Also what runs when the daemon begins.
+        // The same for pods that run when the daemon starts.
         let mut rig = two(&["a/u/app running"]);
         rig.want(&[]);
         assert_eq!(acts(http(&mut rig, &[copy])), ["spawn a", "stop a: it was rejected"]);
@@ -131,7 +131,7 @@ fn a_pod_of_a_source_that_precedes_gets_its_uid_from_one_that_came_first() {
     assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Failed DuplicateUID");
     assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/U"]);
     assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Pending");
-    // Also when it runs as the daemon starts.
+    // The same for a pod that runs when the daemon starts.
     let mut rig = two(&["evil/u/app running"]);
     assert_eq!(acts(rig.want(&[pod("mine/u")])), [""; 0]);
     assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), ["spawn evil", "stop evil: it was rejected"]);

@@ -1,4 +1,4 @@
-//! Workers come and go: spawned once, retired when they have no work left and no newer wish.
+//! Workers start and end: spawned once, retired when they have no work left and no newer wish.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn a_thread_that_cannot_be_started_is_tried_again_ever_more_slowly() {
         assert_eq!(spawn_fails(&mut rig), [""; 0], "told once");
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
-    // The thread starts, and a later failure begins the intervals anew.
+    // The thread starts, and after a later failure the intervals begin again.
     rig.now = rig.turn.next_due().unwrap();
     rig.handle(Event::Tick);
     rig.status(&pod("a"), "Running", false);

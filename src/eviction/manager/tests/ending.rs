@@ -1,4 +1,4 @@
-//! The end of a pod that was told to go, and a Docker that stands still meanwhile.
+//! The end of an evicted pod, and a Docker that hangs meanwhile.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn one_pod_goes_and_its_end_is_awaited() {
     assert_eq!(scene.manager.look(&scene.found(), |_, _| true, at).act, Act::Evict(hard));
 }
 
-/// While Docker stood still, one pod after the other was told to go, each half minute.
+/// Regression: while Docker hung, one pod after the other was evicted, one each half minute.
 #[test]
 fn while_docker_stands_still_nobody_goes_in_place_of_one_that_cannot_be_stopped() {
     let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
@@ -49,7 +49,7 @@ fn while_docker_stands_still_nobody_goes_in_place_of_one_that_cannot_be_stopped(
         let rest = scene.manager.rest(&[hard], &found, &falls, at(begun + 40));
         assert_eq!(rest, Some(limits::EVICTION_NEAR), "nothing is to be seen soon");
     }
-    // It comes back, and stops the pod only now.
+    // Docker comes back, and stops the pod only now.
     assert_eq!(act(&mut scene, 630), Act::Ask);
     scene.manager.asked(true, at(631));
     assert!(!scene.manager.waits_for_docker());

@@ -1,4 +1,5 @@
-//! What garbage changes: it goes before a pod, and a pod does not go for garbage that is not known yet.
+//! The effect of garbage: it is collected before a pod is evicted, and no pod is evicted for garbage
+//! that is not known yet.
 
 use super::*;
 
@@ -11,19 +12,19 @@ fn garbage_goes_before_a_pod() {
     assert_eq!(scene.look(MINUTE, 900 * MI), (true, None), "collecting was enough");
     assert_eq!(scene.collections, 1);
     assert_eq!(scene.look(20 * MINUTE, 16 * GI), (false, None));
-    // Not enough: what was freed does not reach the minimum.
+    // Not enough: the freed space does not reach the minimum.
     scene.garbage = 200 * MI;
     assert_eq!(scene.look(MINUTE, 900 * MI), (true, None), "more may become free");
     assert_eq!(scene.collections, 2);
     assert_eq!(scene.look(Duration::from_secs(10), 1100 * MI), (true, told(VICTIM, 1)));
     assert_eq!(scene.collections, 3, "what came since");
-    // What the pod left is collected before the next one goes.
+    // The garbage of the evicted pod is collected before the next eviction.
     scene.garbage = 15 * GI;
     assert_eq!(scene.look(MINUTE, 900 * MI), (true, None));
     assert_eq!(scene.collections, 4);
 }
 
-/// An image that nobody used any more for a minute lay there while a pod went.
+/// Regression: an image had been unused for a minute while a pod was evicted.
 #[test]
 fn garbage_that_came_since_goes_before_a_pod() {
     let mut manager = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]).manager;
@@ -40,7 +41,7 @@ fn garbage_that_came_since_goes_before_a_pod() {
     assert!(manager.is_stuck(Signal::NodeFs), "which is told once");
     assert!(matches!(act(&mut manager, at(60)), Act::Nothing));
     assert!(manager.is_stuck(Signal::NodeFs), "it rests, and is not told again");
-    // Garbage is not yet due again by itself when a pod has grown so that it would go.
+    // The next collection is not due yet when a pod has grown so much that it would be evicted.
     manager.stuck.insert(Signal::NodeFs, at(40));
     assert!(matches!(act(&mut manager, at(45)), Act::Measure(_)));
     manager.measured(Signal::NodeFs);
@@ -102,7 +103,7 @@ fn nobody_goes_while_it_is_not_known_what_is_garbage() {
     assert_eq!(look(&mut manager, 1), Act::Nothing);
     assert_eq!(look(&mut manager, 60), Act::Nothing);
     assert_eq!(look(&mut manager, 61), Act::Collect(disk), "Docker may answer again");
-    // One that does not come to an end holds nobody up for ever.
+    // A collection that does not end does not delay evictions for ever.
     assert_eq!(look(&mut manager, 100), Act::Nothing);
     assert_eq!(look(&mut manager, 61 + 120), Act::Measure(disk));
 }

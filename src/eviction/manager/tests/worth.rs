@@ -1,8 +1,8 @@
-//! Who goes where a disk is full of what nobody has alone, or of what could not be counted.
+//! The choice of a pod when a disk is full of files of many pods, or of files that could not be counted.
 
 use super::*;
 
-/// Who goes of these on a disk of 100 GiB of which so much is left, and the hard threshold is 10 GiB.
+/// The pod that is evicted on a disk of 100 GiB with so much left and a hard threshold of 10 GiB.
 fn goes(available: u64, pods: &[Candidate]) -> Option<String> {
     goes_for(Signal::NodeFs, available, pods)
 }
@@ -20,7 +20,8 @@ fn cut(name: &str, used: u64) -> Candidate {
     Candidate { is_cut: true, ..pod(name, 0, 0, used) }
 }
 
-/// Twenty pods filled a disk together, each with less than a tenth of what was missing, and nobody went.
+/// Regression: twenty pods filled a disk together, each with less than a tenth of the missing space, and none was
+/// evicted.
 #[test]
 fn many_pods_that_fill_a_disk_together_go_one_by_one() {
     let many = |each: u64| (0..20).map(|n| pod(&format!("p{n:02}"), 0, 0, each)).collect::<Vec<_>>();
@@ -33,7 +34,7 @@ fn many_pods_that_fill_a_disk_together_go_one_by_one() {
     assert_eq!(goes(0, &all), Some("hog".to_owned()), "as long as one has enough, others stay");
 }
 
-/// A pod of many directories went for what another pod had written.
+/// Regression: a pod of many directories was evicted for another pod's files.
 #[test]
 fn a_pod_that_could_not_be_counted_whole_goes_for_no_other() {
     let small = cut("many-directories", 200 * MI);
@@ -41,13 +42,13 @@ fn a_pod_that_could_not_be_counted_whole_goes_for_no_other() {
     assert_eq!(goes(5 * GI, &[small.clone(), hog.clone()]), Some("hog".to_owned()));
     let more = cut("many-directories", 40 * GI);
     assert_eq!(goes(5 * GI, &[more, hog]), Some("many-directories".to_owned()), "by what was counted");
-    // Nobody else explains the shortage: it hides what it has.
+    // No other pod explains the shortage, so this pod hides its usage.
     let others = [small.clone(), pod("a", 0, 0, GI), pod("b", 0, 0, 2 * GI)];
     assert_eq!(goes(5 * GI, &others), Some("many-directories".to_owned()));
     // Two others explain it together.
     let two = [small.clone(), pod("a", 0, 0, 3 * GI), pod("b", 0, 0, 4 * GI)];
     assert_eq!(goes(5 * GI, &two), Some("b".to_owned()));
-    // What others have is not charged to it.
+    // The usage of others is not charged to it.
     let hogs: Vec<Candidate> = (0..24).map(|n| pod(&format!("hog{n:02}"), 0, 0, 4 * GI)).collect();
     let all = [vec![small], hogs].concat();
     assert_eq!(goes(5 * GI, &all), Some("hog00".to_owned()));
@@ -56,7 +57,8 @@ fn a_pod_that_could_not_be_counted_whole_goes_for_no_other() {
     assert_eq!(goes(5 * GI, &[critical, cut]), Some("many-directories".to_owned()), "the other cannot go");
 }
 
-/// A pod hid a file in a message that it never received, and an innocent one went: little was missing, and it had that.
+/// Regression: a pod hid a file in a message that it never received, and an innocent pod was evicted: little was
+/// missing, and it used that much.
 #[test]
 fn who_is_behind_others_goes_for_what_it_hides() {
     let innocent = pod("innocent", 0, 0, GI);
@@ -69,7 +71,7 @@ fn who_is_behind_others_goes_for_what_it_hides() {
     assert_eq!(of(9 * GI + 900 * MI, whole), Some("hides".to_owned()), "it may hide what cannot be seen");
 }
 
-/// Three pods of 8 MiB went for the memory of one that was not to go, and nothing was won.
+/// Regression: three pods of 8 MiB were evicted for the memory of a pod that may not be evicted, which did not help.
 #[test]
 fn nobody_goes_for_memory_whose_end_would_not_help() {
     for signal in [Signal::Memory, Signal::AllocatableMemory] {
@@ -77,12 +79,13 @@ fn nobody_goes_for_memory_whose_end_would_not_help() {
         let with = |hog: Candidate| [small.clone(), vec![hog]].concat();
         assert_eq!(goes_for(signal, 0, &with(pod("critical", 2_000_000_000, 0, 90 * GI))), None);
         assert_eq!(goes_for(signal, 0, &with(pod("hog", 9, 0, 90 * GI))), Some("hog".to_owned()));
-        // A little is missing, and the lowest priority goes.
+        // A little is missing, and the pod of the lowest priority is evicted.
         assert_eq!(goes_for(signal, 9 * GI, &with(pod("hog", 9, 0, 90 * GI))), Some("p0".to_owned()));
     }
 }
 
-/// A pod has many ways to use what is counted as nobody's, and the pod of another source went for it.
+/// Regression: a pod has many ways to use resources that count for no pod, and the pod of another source was evicted
+/// for them.
 #[test]
 fn pods_of_a_source_that_stands_behind_go_before_those_of_others() {
     let behind = |pod: Candidate| Candidate { goes_first: true, source: Source::Http, ..pod };
@@ -103,7 +106,8 @@ fn pods_of_a_source_that_stands_behind_go_before_those_of_others() {
             "nobody would go for it: it is the system's"
         );
     }
-    // What nobody is known to have is charged to those of them that have too much for a count, though others have enough.
+    // Usage that belongs to no known pod is charged to those that have too much for a count, although other pods use
+    // enough.
     let too_much = behind(cut("cut", 0));
     assert_eq!(
         goes(10 * GI - 200 * MI, &[own(), behind(pod("small", 0, 0, 300 * MI)), too_much]).as_deref(),

@@ -22,7 +22,7 @@ fn objects() -> Arc<Objects> {
     )
 }
 
-/// The environment of a container with these fields, or the reason it waits.
+/// The environment of a container with these fields, or the reason why it waits.
 fn env(fields: &str) -> Result<Vec<String>, String> {
     let pod = testing::pod(&format!("{{containers: [{{name: app, {fields}}}]}}"));
     expand(&pod.spec.containers[0], "default", &objects(), None).map(|expanded| {
@@ -95,7 +95,7 @@ fn references_see_what_was_looked_up_and_values_are_not_expanded_again() {
     );
 }
 
-/// Podman ignored `optional` here and there, and took a missing key for an empty value.
+/// Podman ignored `optional` in some places, and used an empty value for a missing key.
 #[test]
 fn k9842_optional_and_missing() {
     let key = |kind: &str, name: &str, key: &str, optional: bool| {

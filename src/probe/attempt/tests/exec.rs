@@ -1,4 +1,4 @@
-//! Commands in containers, through a Docker that stalls in the middle of it.
+//! Commands in containers, with a Docker that stalls in the meantime.
 
 use std::os::unix::net::UnixStream;
 
@@ -53,8 +53,8 @@ fn created(stream: &mut UnixStream) {
     read_request(stream);
 }
 
-/// A Docker that starts the command, which writes nothing and runs on; then answers the next connection with
-/// this.
+/// A Docker that starts the command, which writes nothing and keeps running; then it answers the next
+/// connection with this.
 fn started(then: impl FnOnce(UnixStream) + Send + 'static) -> Server {
     Server::start(vec![
         Box::new(|mut stream| {
@@ -100,7 +100,7 @@ fn a_docker_that_never_answers_is_given_up_as_unknown() {
     unknown(started(|stream| hold(&stream)));
 }
 
-/// A hook runs once, so it is retried when Docker never heard of it.
+/// A hook runs once, so it is retried if Docker never got the request.
 #[test]
 fn a_hook_waits_until_docker_can_be_reached() {
     let server = Server::start(vec![
@@ -137,7 +137,7 @@ fn a_command_counts_as_too_slow_only_once_docker_says_that_it_runs() {
     }
 }
 
-/// Docker answers at once that it runs a command while its containerd stalls: it reports the command as
+/// Docker answers immediately that it runs a command while its containerd stalls: it reports the command as
 /// running, without a process.
 #[test]
 fn a_command_that_containerd_has_not_started_is_not_too_slow() {
@@ -192,7 +192,7 @@ fn a_command_that_never_stops_writing_is_read_a_little_at_a_time() {
         created(&mut stream);
         started.send(()).unwrap();
         goes.recv().unwrap();
-        // As much as the socket takes.
+        // As much as the socket accepts.
         stream.set_nonblocking(true).unwrap();
         let frame = [&[1, 0, 0, 0, 0, 0, 16, 0][..], &[b'x'; 4096]].concat();
         stream.write_all(RAW).unwrap();

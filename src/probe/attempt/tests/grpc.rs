@@ -33,7 +33,7 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const HEADERS: u8 = 1;
 const DATA: u8 = 0;
-/// Of settings and ping: the acknowledgement.
+/// The acknowledgement bit of settings and ping.
 const ACK: u8 = 1;
 
 /// A frame: kind, flags, stream, payload.
@@ -83,7 +83,7 @@ fn read_call(stream: &mut TcpStream) -> String {
     }
 }
 
-/// Its settings and its ping are acknowledged, as the protocol requires.
+/// Reads the acknowledgements of its settings and its ping, which the protocol requires.
 fn read_acks(stream: &mut TcpStream) {
     let mut missing = vec![SETTINGS, PING];
     while !missing.is_empty() {
@@ -101,7 +101,7 @@ fn health_server(cut: usize) -> u16 {
             "sick" => include_bytes!("../../../../tests/golden/probe/grpc-not-serving.bin"),
             "nope" => include_bytes!("../../../../tests/golden/probe/grpc-not-found.bin"),
             "other" => include_bytes!("../../../../tests/golden/probe/grpc-unimplemented.bin"),
-            // Its settings, and nothing more.
+            // Its settings only.
             "slow" => &include_bytes!("../../../../tests/golden/probe/grpc-serving.bin")[..33],
             other => panic!("{other}"),
         };

@@ -12,7 +12,7 @@ type Stream = StreamOwned<ServerConnection, TcpStream>;
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server of this TLS version that handles its connections one by one; returns the action that asks it. Its
+/// A server of this TLS version that handles its connections one by one; returns the action for it. Its
 /// certificate has another name, is not signed by a known issuer, and is expired.
 fn https(
     version: &'static SupportedProtocolVersion,
@@ -85,7 +85,7 @@ fn close_notify_without_fin_is_the_end_of_the_body() {
     }
 }
 
-/// Bytes after close_notify must not keep the reader busy: one thread has all probes.
+/// Bytes after close_notify must not keep the reader busy: one thread handles all probes.
 #[test]
 fn a_server_that_talks_on_after_its_goodbye_stops_nobody() {
     for version in VERSIONS {

@@ -1,4 +1,5 @@
-//! Connections: when one is used again, when none is there, and what a request that breaks means.
+//! Connections: when one is reused, when there is none, and the meaning of a request that breaks
+//! off.
 
 use super::*;
 
@@ -16,7 +17,7 @@ fn connections_are_used_again() {
         }),
         Box::new(|mut s: UnixStream| {
             read_request(&s);
-            // More than was asked for: this connection is out of step.
+            // More bytes than requested: this connection is out of step.
             s.write_all([ok("[]"), ok("[]")].concat().as_bytes()).unwrap();
             hold(&s);
         }),
@@ -35,8 +36,8 @@ fn connections_are_used_again() {
     assert_eq!(server.requests().len(), 5);
 }
 
-/// A keep-alive connection that the server closed is not used, and the version is asked for again:
-/// Docker may have been upgraded in between.
+/// A keep-alive connection that the server has closed is not used, and the version is requested
+/// again: Docker may have been upgraded meanwhile.
 #[test]
 fn a_stale_connection_is_noticed_before_use() {
     let (closed, gone) = std::sync::mpsc::channel::<()>();
@@ -94,7 +95,7 @@ fn many_calls_in_one_thread() {
     let server = Server::start(vec![
         Box::new(move |mut s: UnixStream| {
             read_request(&s);
-            // Answers only after the other one did.
+            // It answers only after the other one.
             wait_for_go.recv().unwrap();
             s.write_all(answer("slow").as_bytes()).unwrap();
         }),

@@ -86,7 +86,7 @@ fn a_life_from_create_to_destroy() {
          remove"
     );
     refused(s.remove(&a, false), 409, RefusalKind::StillRunning, &running);
-    // PID 1 without a handler does not hear TERM.
+    // PID 1 without a handler ignores TERM.
     assert_eq!(s.kill(&a, "SIGTERM"), Ok(Reply::Done));
     assert_eq!(s.inspect(&a).unwrap().state, DockerState::Running);
     refused(s.kill(&a, "SIGFOO"), 400, RefusalKind::BadRequest, "Invalid signal: SIGFOO");
@@ -149,7 +149,7 @@ fn a_sandbox_that_does_not_run_cannot_be_joined() {
     let ipc = format!("can't join IPC of container {sandbox}: container {sandbox} is not running");
     refused(s.start(&c), 500, RefusalKind::NotRunning, &ipc);
     refused(s.start(&p), 500, RefusalKind::NotRunning, &format!("container {sandbox} is not running"));
-    // Having run, it keeps its exit code and times.
+    // After a run it keeps its exit code and times.
     assert_eq!(s.kill(&a, "KILL"), Ok(Reply::Done));
     refused(s.start(&a), 409, RefusalKind::SandboxNotRunning, &text);
     let d = s.inspect(&a).unwrap();

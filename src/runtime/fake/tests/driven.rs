@@ -17,7 +17,7 @@ fn up(fake: &Fake, name: &str, body: CreateBody) -> String {
     id
 }
 
-/// All that comes until the stream ends by itself.
+/// All bytes until the stream ends by itself.
 fn read_all(fd: OwnedFd) -> Vec<u8> {
     let mut bytes = Vec::new();
     UnixStream::from(fd).read_to_end(&mut bytes).unwrap();

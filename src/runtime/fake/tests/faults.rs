@@ -1,4 +1,4 @@
-//! Faults that are asked for, and what hides behind them.
+//! Requested faults, and their hidden effects.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn hooks_crash_kill_and_take_away() {
     assert_eq!(s.events(), expected);
 }
 
-/// Lets one fault come with every call it fits.
+/// Makes one fault happen with every call it fits.
 fn with_fault(fault: Fault) -> Sim {
     let mut s = sim();
     s.state.faults = FaultPlan::seeded(1, &[(fault, 10_000)], Mono(millis(60_000)));

@@ -1,4 +1,4 @@
-//! A small machine in files, of both versions of cgroups, and all that is told of it.
+//! A small machine in files, with both versions of cgroups, and all its figures.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn id(digit: char) -> String {
     std::iter::repeat_n(digit, 64).collect()
 }
 
-/// Files of a cgroup with so many thousands of everything.
+/// Files of a cgroup with `n` thousand of everything.
 fn cgroup(tree: &Tree, v2: bool, path: &str, n: u64) {
     if v2 {
         let at = format!("cgroup/{path}");
@@ -65,7 +65,7 @@ fn process(tree: &Tree, pid: u32, name: &str, cgroup: &str) {
     );
 }
 
-/// podkeeper in a unit of its own, Docker beside others, and one pod of the class besteffort.
+/// podkeeper in its own unit, Docker beside other programs, and one pod of the class besteffort.
 fn machine(name: &str, v2: bool) -> Tree {
     let tree = Tree::new(name);
     if v2 {
@@ -132,7 +132,7 @@ fn take(tree: &Tree, asked: &Asked, before: &Counters) -> Value {
     serde_json::to_value(reader.summary(before, Timestamp::new(1_795_000_010, 5).unwrap())).unwrap()
 }
 
-/// Both versions tell the same of the same machine.
+/// Both versions give the same figures for the same machine.
 #[test]
 fn a_machine_in_full() {
     for v2 in [false, true] {
@@ -152,7 +152,7 @@ fn rates_are_of_two_readings() {
     let keys: Vec<&str> = before.keys().map(String::as_str).collect();
     let pod = format!("pod {UID}");
     assert_eq!(keys, [id('b').as_str(), "besteffort", "kubelet", "node", &pod, "pods", "runtime"]);
-    // A second ago, and a millisecond of CPU time less.
+    // One second ago, and one millisecond of CPU time less.
     for (cpu, at) in before.values_mut() {
         (*cpu, *at) = (*cpu - 1_000_000, *at - Duration::from_secs(1));
     }
@@ -221,12 +221,12 @@ fn disks_and_volumes() {
     assert!(number(&volume["usedBytes"]) >= 10_000 && number(&volume["inodesUsed"]) == 2, "{volume}");
     assert_eq!(volume["name"], "disk");
     assert_eq!(pod["volume"][1]["pvcRef"], json!({"name": "data", "namespace": "default"}));
-    // The claim outlives the pod.
+    // The claim outlives the pod, so it does not count.
     let local = layer + log + number(&volume["usedBytes"]);
     assert_eq!(number(&pod["ephemeral-storage"]["usedBytes"]), local);
 }
 
-/// Docker alone in two units has no cgroup of its own, and podkeeper beside a shell has none.
+/// Docker in two units has no single cgroup of its own, and podkeeper beside a shell has none.
 #[test]
 fn programs_that_share_a_cgroup_are_counted_by_themselves() {
     let tree = machine("stats-summary-programs", true);
@@ -238,7 +238,7 @@ fn programs_that_share_a_cgroup_are_counted_by_themselves() {
     let value = take(&tree, &asked, &Counters::new());
     assert_eq!((memory(&value, "kubelet"), memory(&value, "runtime")), (200_000, 4 << 20));
     processes(&tree, true, "system.slice/podkeeper.service", "20\n41\n");
-    // A shim of Docker's is Docker.
+    // Docker's shim counts as Docker.
     process(&tree, 99, "containerd-shim", "/all");
     cgroup(&tree, true, "all", 5);
     let value = take(&tree, &asked, &Counters::new());
@@ -247,7 +247,7 @@ fn programs_that_share_a_cgroup_are_counted_by_themselves() {
     assert_eq!(memory(&take(&tree, &asked, &Counters::new()), "runtime"), 4 << 20);
 }
 
-/// The kernel's own.
+/// The files of this machine's kernel.
 #[test]
 fn this_machine() {
     let asked = Asked {

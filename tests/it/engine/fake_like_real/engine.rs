@@ -1,4 +1,4 @@
-//! The real engine, asked by hand: nothing of podkeeper's client is in between.
+//! The real engine, asked by hand: without podkeeper's own client.
 
 use super::*;
 

@@ -1,31 +1,31 @@
-//! The script of calls, and what each of them is made of.
+//! The script of calls, and the parts of each call.
 
 use super::*;
 
 pub(super) enum Step {
-    /// Create under this name; `$x` in a mode is the id of `x`.
+    /// Creates a container of this name; `$x` in a mode is the id of `x`.
     Create(&'static str, Box<CreateBody>),
     Start(&'static str),
-    /// Start, and wait for its end.
+    /// Starts a container, and waits for its end.
     Run(&'static str),
-    /// With SIGKILL also wait for its end.
+    /// Sends a signal; with SIGKILL also waits for the end.
     Kill(&'static str, &'static str),
-    /// Kill the first, and wait for the end of the second.
+    /// Kills the first container, and waits for the end of the second.
     KillPair(&'static str, &'static str),
     Remove(&'static str, bool),
-    /// Another name for it.
+    /// Gives a container another name.
     Rename(&'static str, &'static str),
-    /// With so many bytes.
+    /// Updates the memory limit to this number of bytes.
     Update(&'static str, Option<i64>),
     Log(&'static str, u32),
     Inspect(&'static str),
-    /// An exec of this command; its id is the name.
+    /// An exec of this command; its id is used as its name.
     Exec(&'static str, &'static [&'static str]),
     ExecInspect(&'static str),
     Image(&'static str),
-    /// `$image` is the image's id, and `other` another name of it.
+    /// `$image` is the image's id, and `other` another name of the image.
     RemoveImage(&'static str),
-    /// Which of the script's images are listed.
+    /// The images of the script that are listed.
     Images,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn script() -> Vec<Step> {
         Inspect("b"),
         Step::Update("none", None),
         Remove("b", false),
-        // What it wrote.
+        // Output of a container.
         Create("w", body(&["sh", "-c", "echo one; echo two; echo three"])),
         Log("w", 2),
         Run("w"),
@@ -116,12 +116,12 @@ pub(super) fn script() -> Vec<Step> {
         Log("w", 80),
         Log("none", 80),
         Rename("w", "!x"),
-        // A signal it does not handle, though it asked for it.
+        // A signal that the container does not handle, though it asked for it.
         Create("c", with(sleep, |b| b.stop_signal = Some("SIGQUIT".into()))),
         Start("c"),
         Kill("c", "SIGQUIT"),
         Remove("c", true),
-        // No such program.
+        // A program that does not exist.
         Create("d", body(&["/no-such-program", "x"])),
         Start("d"),
         Create("f", body(&["no-such-program", "x"])),
@@ -129,7 +129,7 @@ pub(super) fn script() -> Vec<Step> {
         Start("f"),
         Kill("f", "KILL"),
         Remove("d", false),
-        // A sandbox, and who joins it.
+        // A sandbox, and containers that join it.
         Create("s", with(sleep, |b| b.host_config.namespaces.ipc_mode = "shareable".into())),
         Create("t", body(sleep)),
         Start("s"),

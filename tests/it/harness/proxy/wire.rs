@@ -1,4 +1,4 @@
-//! HTTP as the proxy reads and writes it: heads, bodies, and streams with what an event fault does to them.
+//! HTTP as the proxy reads and writes it: heads, bodies, and streams with the effects of an event fault.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
@@ -14,7 +14,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// `None`: the connection ended before it.
+    /// `None`: the connection ended before the message.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Head>> {
         let mut first = String::new();
         if from.read_line(&mut first)? == 0 {
@@ -49,7 +49,7 @@ impl Head {
         out.into_bytes()
     }
 
-    /// Without a body.
+    /// Whether the message has no body.
     pub fn is_bare(&self) -> bool {
         matches!(self.status(), 204 | 304) || self.length().is_none() && !self.is_chunked()
     }
@@ -98,7 +98,7 @@ pub fn read_body(head: &Head, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Copies both ways until both have ended.
+/// Copies in both directions until both have ended.
 pub fn splice(
     mut from_client: BufReader<&UnixStream>,
     mut client: &UnixStream,
@@ -116,7 +116,8 @@ pub fn splice(
     Ok(())
 }
 
-/// A chunked body, each chunk as it comes. Faults look at lines: the engine sends one event in a chunk.
+/// Forwards a chunked body, each chunk as it comes. Faults act on lines: the engine sends one event per
+/// chunk.
 pub fn relay(from: &mut impl BufRead, to: &mut impl Write, fault: Option<EventFault>) -> io::Result<()> {
     let mut held: Option<Vec<u8>> = None;
     for count in 0.. {

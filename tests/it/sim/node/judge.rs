@@ -1,4 +1,4 @@
-//! What must hold of the node's keeper.
+//! Rules that the node's keeper must obey.
 
 use podkeeper::testing::base::limits;
 use podkeeper::testing::daemon::keeper::mind::Seen;
@@ -13,7 +13,7 @@ use super::model::Room;
 use super::{CRITICAL, PINNED, PRELOADED};
 
 impl World {
-    /// A call of the collector, as it is decided on.
+    /// Judges a call of the collector when it is decided on.
     pub fn judge_removal(&self, call: &Call) {
         match call {
             Call::Remove { id, force } => {
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// An eviction, as it is decided on.
+    /// Judges an eviction when it is decided on.
     pub fn judge_eviction(&mut self, threshold: &Threshold, seen: &Seen, eviction: &Eviction) {
         assert!(!eviction.key.name.starts_with(CRITICAL), "{} is critical", eviction.key);
         let now = self.now;
@@ -69,7 +69,7 @@ impl World {
         if !of_disk || (seen.dedicated && !of_images) {
             return;
         }
-        // A run that takes for ever is not waited for, and what Docker refuses to remove is no garbage.
+        // A run that hangs is not waited for, and images that Docker refuses to remove are not garbage.
         let hangs =
             keeping.run.as_ref().is_some_and(|(.., began)| now.since(*began) >= limits::COLLECT_PATIENCE);
         let Some((began, ended, report)) = keeping.last.as_ref() else {
@@ -80,7 +80,7 @@ impl World {
             return;
         }
         assert!(keeping.counted.since(*ended) <= limits::COLLECT_FRESH, "garbage was collected too long ago");
-        // What has become garbage meanwhile goes the next time.
+        // Images that have become garbage meanwhile are removed the next time.
         if node.changed.after(limits::COLLECT_FRESH) > *began {
             return;
         }
@@ -99,7 +99,7 @@ impl World {
         );
     }
 
-    /// What the policy lets go: images that nobody uses and that were seen long enough ago.
+    /// Room that the policy allows to free: images that are unused and whose records are old enough.
     fn garbage(&self) -> Room {
         let node = self.node.as_ref().unwrap();
         let keeping = node.keeping.as_ref().unwrap();
@@ -120,7 +120,8 @@ impl World {
         images.map(|image| Room::of_image(image.size)).fold(Room::default(), Room::and)
     }
 
-    /// After the pressure: everything wanted runs, the node is short of nothing, and nobody looks often.
+    /// After the pressure: every wanted pod runs, the node is short of nothing, and the keeper does not
+    /// look often.
     pub fn check_node_at_rest(&mut self) {
         let now = self.now();
         let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&now);

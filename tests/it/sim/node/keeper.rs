@@ -1,5 +1,5 @@
-//! The keeper of the simulated node: its mind and the collector's runs are the daemon's own; what the threads do
-//! beside them is done here, in the time of the world.
+//! The keeper of the simulated node: its decisions and the collector's runs are the daemon's own code; the work
+//! of the threads beside them is done here, in the world's time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -21,39 +21,39 @@ use podkeeper::testing::runtime::{Call, ContainerSummary, DockerError, DockerSta
 use super::super::world::{ROOT, World};
 use super::PRELOADED;
 
-/// What the keeper of the daemon that runs has to do.
+/// A task of the running daemon's keeper.
 pub enum Deed {
     /// It looks.
     Look,
-    /// What the pod with this UID has on the disk of this signal was counted.
+    /// The usage of the pod with this UID on the disk of this signal was counted.
     Counted(Signal, String),
-    /// The time that Docker has to say something is over.
+    /// The time in which Docker has to answer is over.
     Asked,
     /// A call of the collector reaches the engine.
     Ask(Box<Call>),
-    /// Its answer.
+    /// The answer to the collector's call.
     Answer(Box<Result<Reply, DockerError>>),
 }
 
-/// The keeper of the daemon that runs.
+/// The keeper of the running daemon.
 pub struct Keeping {
     mind: Mind,
     policy: Policy,
     pub records: Records,
-    /// When it looks next.
+    /// Time of its next look.
     due: Option<Mono>,
-    /// The run of the collector, its order and when it began.
+    /// The run of the collector, its order and its begin.
     pub run: Option<(Run, Collect, Mono)>,
-    /// The last run that was to collect all garbage: when it began and ended, and what it told.
+    /// The last run that was to collect all garbage: its begin, its end and its report.
     pub last: Option<(Mono, Mono, Report)>,
-    /// What is there as long as the evicted pod is: ids of its containers, and its UID.
+    /// Traces that exist as long as the evicted pod does: ids of its containers, and its UID.
     trace: Option<(Vec<String>, String)>,
-    /// Looks of the last minute.
+    /// Times of the looks of the last minute.
     looks: VecDeque<Mono>,
     pub victim: Option<(Mono, String)>,
-    /// When the last count of what pods have began.
+    /// Begin of the last count of pods' usage.
     pub counted: Mono,
-    /// For which signal and which pod; its files hang.
+    /// Signal and pod of the count that hangs, because the pod's files hang.
     hangs: Option<(Signal, String)>,
     /// Counts that were given up.
     pub given_up: Vec<(Signal, String)>,
@@ -93,7 +93,7 @@ impl World {
         self.node.as_mut()?.keeping.as_mut()
     }
 
-    /// A daemon has begun: so has its keeper.
+    /// A daemon has started, and its keeper with it.
     pub fn keeper_begins(&mut self) {
         let Some(node) = self.node.as_mut() else { return };
         node.keeping = Some(Keeping::new(node.settings.clone(), node.policy.clone(), node.written.clone()));
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// The thread for a pod begins.
+    /// The thread that counts a pod begins.
     fn count(&mut self, signal: Signal, next: Option<String>) {
         let Some(uid) = next else { return };
         if self.model().dead.contains(&uid) {
@@ -164,7 +164,7 @@ impl World {
         self.keep(takes, Deed::Counted(signal, uid));
     }
 
-    /// Files of pods hang no longer: their counts come to an end.
+    /// Files of pods no longer hang: their counts come to an end.
     pub fn revive(&mut self) {
         self.model().dead.clear();
         let keeping = self.keeping().unwrap();
@@ -177,7 +177,7 @@ impl World {
     /// Whether the current count hangs.
     fn watch_count(&mut self) {
         let now = self.now;
-        // One that goes on comes further all the time.
+        // A count that does not hang makes progress all the time.
         let progress = if self.keeping().unwrap().hangs.is_some() { 0 } else { now.0.as_millis() as u64 };
         let keeping = self.keeping().unwrap();
         let Some((uid, next)) = keeping.mind.watch_count(progress, now) else { return };
@@ -279,7 +279,7 @@ impl World {
 
     // --- the collector ------------------------------------------------------------------------------
 
-    /// The collector's run, with what is known now.
+    /// Calls `act` on the collector's run, with the present knowledge.
     fn with_run<R>(&mut self, act: impl FnOnce(&mut Run, &mut Records, &View<'_>) -> R) -> R {
         let now = self.now();
         let wants = Wants::of_snapshot(&self.daemon.as_ref().unwrap().turn.snapshot(&now));
@@ -324,7 +324,7 @@ impl World {
         if order == Collect::All {
             keeping.last = Some((began, now, report.clone()));
         }
-        // The thread wakes up for it.
+        // This wakes the thread up.
         keeping.due = Some(now);
         self.note(|| format!("collector: {report:?}"));
         for news in told {
@@ -353,9 +353,9 @@ impl World {
         answer
     }
 
-    // --- what is noted in passing -------------------------------------------------------------------
+    // --- notes ----------------------------------------------------------------------------------------
 
-    /// The event thread has listed.
+    /// The event thread has listed containers.
     pub fn keeper_saw(&mut self, containers: &[ContainerSummary]) {
         let now = moment(&self.now());
         let Some(keeping) = self.keeping() else { return };
@@ -363,7 +363,7 @@ impl World {
         self.write_records();
     }
 
-    /// An event of a container that is made of this image.
+    /// An event of a container that was created from this image.
     pub fn keeper_heard(&mut self, image: &str) {
         if let Some(keeping) = self.keeping() {
             keeping.records.note_name(image);
@@ -378,7 +378,7 @@ impl World {
         }
     }
 
-    /// Looks of the last minute.
+    /// Number of looks in the last minute.
     pub fn looks(&mut self) -> usize {
         self.keeping().map_or(0, |keeping| keeping.looks.len())
     }

@@ -1,5 +1,6 @@
-//! A node that runs short: disks and a memory that fill up, a Docker that refuses or hangs when it is asked to remove, a
-//! daemon that dies in the middle. The keeper's mind, its manager and the collector's runs are the daemon's own.
+//! A node that runs short: disks and memory that fill up, a Docker that refuses or hangs when it is asked to remove
+//! something, a daemon that dies in the middle. The keeper's decisions, its manager and the collector's runs are the
+//! daemon's own code.
 
 mod judge;
 mod keeper;
@@ -26,7 +27,7 @@ use super::{seconds, seeds};
 const CRITICAL: &str = "critical";
 const PINNED: &str = "pinned:1";
 const PRELOADED: &str = "preloaded:1";
-/// Worlds in the suite.
+/// Number of worlds in the test suite.
 const NODES: u64 = 60;
 
 /// The node and its keeper.
@@ -34,12 +35,12 @@ pub struct Node {
     pub model: Model,
     pub settings: Settings,
     pub policy: Policy,
-    /// Which images were seen, on the disk.
+    /// The records of images on the disk.
     pub written: Records,
     pub keeping: Option<Keeping>,
-    /// Who went, and when.
+    /// Evicted pods, with the time.
     pub evicted: Vec<(Mono, String)>,
-    /// When something happened that may have made garbage.
+    /// Last time at which something may have become garbage.
     pub changed: Mono,
 }
 
@@ -82,7 +83,7 @@ impl Node {
     }
 }
 
-/// A pod; every third has a volume, and one of them is critical.
+/// A pod's manifest; every third pod has a volume, and one of them is critical.
 fn manifest(name: &str, image: u64, shape: u64) -> String {
     let spec = if name.starts_with(CRITICAL) {
         "  priorityClassName: system-node-critical\n".to_owned()
@@ -106,7 +107,7 @@ impl World {
         self.some_rates(n);
     }
 
-    /// How fast a pod grows from now on: most do not, and critical ones never.
+    /// Sets the pods' growth rates from now on: most do not grow, and critical ones never do.
     fn some_rates(&mut self, n: u64) {
         let model = self.model();
         let mut rates = Rates::default();
@@ -223,7 +224,7 @@ impl World {
         }
     }
 
-    /// Nothing grows any more, others have gone, and Docker works.
+    /// Nothing grows any more, other data is removed, and Docker works.
     fn end_of_pressure(&mut self) {
         self.grow();
         let now = self.now;
@@ -240,7 +241,7 @@ impl World {
     }
 }
 
-/// A node that is filled, hurt and left in peace.
+/// A node that is filled, disturbed and then left alone.
 fn pressure(w: &mut World) {
     let chaos = Mono(seconds(2400));
     let chance = [0, 30, 150, 0][usize::try_from(w.seed % 4).unwrap()];

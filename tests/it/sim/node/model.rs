@@ -1,4 +1,4 @@
-//! What the node has: a disk or two and a memory, and who takes of them.
+//! The node's resources: one or two disks and memory, and their use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use podkeeper::testing::status::snapshot::{PodView, Snapshot, UNMANAGED};
 use super::super::world::{ROOT, World};
 
 pub const MIB: u64 = 1 << 20;
-/// Of each disk.
+/// Size of each disk.
 const DISK: u64 = 1000 * MIB;
 const INODES: u64 = 20_000;
 const MEMORY: u64 = 1000 * MIB;
-/// What a container takes before it has written anything.
+/// Room that a container needs before it has written anything.
 const LAYER: Room = Room { bytes: MIB / 4, inodes: 10 };
 
 /// Room on a disk.
@@ -32,7 +32,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What an image of this size takes.
+    /// Room for an image of this size.
     pub fn of_image(bytes: u64) -> Room {
         Room { bytes, inodes: bytes / (256 * 1024) }
     }
@@ -53,7 +53,7 @@ impl Room {
     }
 }
 
-/// What containers of one pod take in a second.
+/// Use by containers of one pod per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
     /// Writable layer and logs.
@@ -67,15 +67,15 @@ pub struct Rates {
 /// The disks and the memory.
 pub struct Model {
     pub rng: Rng,
-    /// Docker's root directory is on a disk of its own.
+    /// Whether Docker's root directory is on a disk of its own.
     pub dedicated: bool,
     /// By the pod's name.
     pub rates: BTreeMap<String, Rates>,
-    /// Nothing grows any more.
+    /// Nothing grows after this time.
     pub until: Mono,
-    /// What is not the pods'.
+    /// Room used by other data than the pods'.
     pub others: Room,
-    /// UIDs of pods whose files nobody can look at.
+    /// UIDs of pods whose files cannot be read, because they hang.
     pub dead: BTreeSet<String>,
     /// By container id.
     layers: BTreeMap<String, Room>,
@@ -107,7 +107,7 @@ impl Model {
     }
 }
 
-/// How large the image of a name is.
+/// Size of the image of a name.
 pub fn image_size(name: &str) -> u64 {
     let sum = name.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     (10 + sum % 50) * MIB
@@ -118,20 +118,20 @@ impl World {
         &mut self.node.as_mut().unwrap().model
     }
 
-    /// Room that images and containers take.
+    /// Room used by images and containers.
     pub fn of_docker(&self) -> Room {
         let model = &self.node.as_ref().unwrap().model;
         let images = self.engine.image_list().into_iter().map(|image| Room::of_image(image.size));
         images.chain(model.layers.values().copied()).fold(Room::default(), Room::and)
     }
 
-    /// Room that volumes and others take.
+    /// Room used by volumes and other data.
     fn of_node(&self) -> Room {
         let model = &self.node.as_ref().unwrap().model;
         model.volumes.values().copied().fold(model.others, Room::and)
     }
 
-    /// What is free on the disk of images, or on that of volumes.
+    /// Free room on the disk of images, or on that of volumes.
     pub fn free(&self, of_images: bool) -> Room {
         let all = Room { bytes: DISK, inodes: INODES };
         match (self.node.as_ref().unwrap().model.dedicated, of_images) {
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// For a story: who takes what of the disks.
+    /// Use of the disks, for a story.
     pub fn who_has(&self) -> String {
         let model = &self.node.as_ref().unwrap().model;
         let images: Vec<_> =
@@ -152,7 +152,7 @@ impl World {
         )
     }
 
-    /// What has happened on the disks and in the memory until now.
+    /// Lets disks and memory grow until the present time.
     pub fn grow(&mut self) {
         let now = self.now;
         let mut running: Vec<(String, String, String)> = Vec::new();
@@ -193,7 +193,7 @@ impl World {
         self.out_of_memory();
     }
 
-    /// The kernel kills the largest.
+    /// The kernel kills the container with the largest memory.
     fn out_of_memory(&mut self) {
         loop {
             let model = self.model();
@@ -230,7 +230,7 @@ impl World {
         seen
     }
 
-    /// The pods that may go, and what they use of what is short.
+    /// The pods that may be evicted, and their use of the resource that is short.
     pub fn candidates(&self, snapshot: &Snapshot, signal: Signal) -> Vec<(Candidate, Vec<String>)> {
         let model = &self.node.as_ref().unwrap().model;
         let counted = Counted::of(signal, model.dedicated);
@@ -258,7 +258,7 @@ impl World {
                     let of = |ids: &[String]| {
                         ids.iter().filter_map(|id| model.layers.get(id)).map(amount).sum::<u64>()
                     };
-                    // The dead ones that are kept beside their successors lie there, too.
+                    // Dead containers that are kept beside their successors count, too.
                     let dead = statuses().filter_map(|c| {
                         let last = c.last_state.as_ref()?.terminated.as_ref()?.container_id.as_deref()?;
                         (c.container_id.as_deref() != Some(last)).then_some(last)
@@ -288,7 +288,7 @@ impl World {
         snapshot.pods.iter().filter_map(one).collect()
     }
 
-    /// An image has come, if there is room for it.
+    /// An image was pulled, if there is room for it.
     pub fn pulled(&mut self, image: &str, was_there: bool) -> Result<(), String> {
         if self.node.is_none() || was_there {
             return Ok(());
@@ -304,7 +304,7 @@ impl World {
         Ok(())
     }
 
-    /// What Docker says when nothing fits on its disk.
+    /// Docker's error when its disk is full.
     pub fn no_space(&self) -> Option<DockerError> {
         let free = self.node.as_ref().map(|_| self.free(true))?;
         if free.bytes >= LAYER.bytes && free.inodes >= LAYER.inodes {
@@ -314,7 +314,7 @@ impl World {
         Some(DockerError::Refused(Refusal { kind: RefusalKind::Server, status: 500, message }))
     }
 
-    /// So much later.
+    /// Lets time pass.
     pub fn let_time_pass(&mut self, time: Duration) {
         let until = self.now.after(time);
         self.run_until(until);

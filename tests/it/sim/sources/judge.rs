@@ -1,9 +1,10 @@
-//! What may be stopped, and what must run in the end, whatever sources say.
+//! The containers that may be stopped, and those that must run in the end, whatever the sources contain.
 
 use super::*;
 
 impl World {
-    /// Each container of ours that could still run, with its pod's name and what was written.
+    /// Each of podkeeper's containers that could still run: id, pod's name, text of its manifest, and
+    /// whether it runs.
     pub(super) fn lives(&self) -> Vec<(String, String, String, bool)> {
         let ours = self.engine.containers().filter_map(|c| {
             let label = |key: &str| c.body.labels.get(key).cloned();
@@ -14,8 +15,9 @@ impl World {
         ours.collect()
     }
 
-    /// What a source made that has not answered since this daemon began: a daemon that died in the middle of
-    /// stopping it took the reason with it, and what is remembered may be older than what runs.
+    /// Containers from a source that has not answered since this daemon began: a daemon that died in the
+    /// middle of stopping them took the reason with it, and remembered content may be older than the running
+    /// pods.
     pub(super) fn left_alone(&self) -> BTreeSet<String> {
         let Some(daemon) = &self.daemon else { return BTreeSet::new() };
         let sources = daemon.turn.snapshot(&self.now()).sources;
@@ -25,7 +27,7 @@ impl World {
         theirs.map(|c| c.id.clone()).collect()
     }
 
-    /// From now on these may be stopped: something else is wanted under their name, or nothing.
+    /// From now on these containers may be stopped: their name is wanted with other content, or not at all.
     pub(super) fn doom(&mut self) {
         let wanted = self.hub().wanted();
         for (id, name, written, _) in self.lives() {
@@ -35,20 +37,20 @@ impl World {
         }
     }
 
-    /// Nothing may stop what a source wants that only failed.
+    /// Asserts that nothing is stopped because its source only failed.
     pub fn judge_stop(&mut self, call: &Call) {
         let (Call::Kill { id, .. } | Call::Remove { id, .. }) = call else { return };
         if self.hub.is_none() {
             return;
         }
-        // Made while a removal waited for the other source.
+        // Covers containers that were created while a removal waited for the other source.
         self.doom();
         let running = self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
         let asked = self.hub().doomed.contains(id);
         assert!(!running || asked, "{id} is stopped, and its source has not asked for it");
     }
 
-    /// What was accepted last of each source is what it said last that was good.
+    /// Asserts that the last accepted content of each source is its last good one.
     pub(super) fn check_accepted(&mut self) {
         let hub = self.hub();
         let is_good = |source, path: &str, text: &str| {
@@ -80,7 +82,7 @@ impl World {
         }
     }
 
-    /// Exactly the pods run that what was accepted last names, each once.
+    /// Asserts that exactly the pods in the last accepted contents run, each once.
     pub(super) fn check_wanted_runs(&mut self) {
         let wanted = self.hub().wanted();
         let left_alone = self.left_alone();
@@ -90,7 +92,8 @@ impl World {
                 running.entry(name).or_default().insert(written);
             }
         }
-        // A broken manifest that this daemon never saw whole: its running containers are left alone.
+        // A broken manifest that this daemon never saw in a good version: its running containers are left
+        // alone.
         let hub = self.hub();
         let disk = hub.disk.0.lock().unwrap();
         running.retain(|name, _| {

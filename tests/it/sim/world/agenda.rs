@@ -1,4 +1,4 @@
-//! What will happen at a known time.
+//! Jobs that are due at a known time.
 
 use super::*;
 
@@ -25,13 +25,13 @@ impl Agenda {
         self.jobs.pop_first().map(|(_, job)| job)
     }
 
-    /// Of the jobs that are calls only those stay of which this is true.
+    /// Of the jobs that are calls, keeps only those for which this returns true.
     pub(super) fn retain_calls(&mut self, mut stays: impl FnMut() -> bool) {
         self.jobs.retain(|_, job| !job.is_a_call() || stays());
     }
 }
 
-/// Something that will happen at a known time.
+/// A job that is due at a known time.
 pub(super) enum Job {
     /// A call reaches the engine.
     Arrive {
@@ -93,12 +93,12 @@ pub(super) enum Job {
         probe: ProbeId,
         outcome: Outcome,
     },
-    /// What the node's keeper does; calls of it reach the engine though its daemon is dead.
+    /// A task of the node's keeper; its calls reach the engine even if its daemon is dead.
     Keep {
         generation: u64,
         deed: node::Deed,
     },
-    /// What the two sources of [`Hub`] do.
+    /// A task of the two sources of [`Hub`].
     Hub {
         generation: u64,
         deed: Deed,
@@ -106,7 +106,7 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// It is on its way to the engine.
+    /// Whether it is on its way to the engine.
     pub(super) fn is_a_call(&self) -> bool {
         matches!(self, Job::Arrive { .. } | Job::Keep { deed: node::Deed::Ask(_), .. })
     }
@@ -117,10 +117,10 @@ impl Job {
 pub enum Deed {
     /// The file source looks.
     Look,
-    /// The URL source asks.
+    /// The URL source sends a request.
     Ask,
     /// The server has answered.
     Answered,
-    /// The server had its head start.
+    /// The server's head start is over.
     HeadStart,
 }

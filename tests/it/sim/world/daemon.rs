@@ -1,4 +1,4 @@
-//! The daemon of the world: its start, its death, and what its main loop orders.
+//! The daemon of the world: its start, its death, and the orders of its main loop.
 
 use super::*;
 
@@ -10,9 +10,9 @@ pub struct Daemon {
     pub(super) last_files: Option<BTreeMap<String, String>>,
     settings: Arc<Settings>,
     node: NodeFacts,
-    /// The daemon's own; only what is asked, and the answers, are this world's.
+    /// The daemon's own schedule; only the probing and the answers are this world's.
     pub(super) probes: Schedule,
-    /// When the agenda has [`Job::ProbeDue`].
+    /// Time of the [`Job::ProbeDue`] in the agenda.
     pub(super) probe_due: Option<Mono>,
 }
 
@@ -85,7 +85,7 @@ impl World {
         self.keeper_begins();
     }
 
-    /// A daemon begins, or got a signal.
+    /// A daemon has started, or got a signal.
     fn look_at_sources(&mut self) {
         let generation = self.generation;
         let Some(hub) = &mut self.hub else {
@@ -98,7 +98,7 @@ impl World {
         self.deed(limits::RESTORE_HEAD_START, Deed::HeadStart);
     }
 
-    /// What a source of the daemon that runs now does later.
+    /// Schedules a task for a source of the present daemon.
     pub fn deed(&mut self, after: Duration, deed: Deed) {
         let generation = self.generation;
         self.later(after, Job::Hub { generation, deed });
@@ -113,20 +113,20 @@ impl World {
         self.agenda.retain_calls(|| !rng.number().is_multiple_of(2));
     }
 
-    /// What the keeper of the daemon that runs now does later.
+    /// Schedules a task for the keeper of the present daemon.
     pub fn keep(&mut self, after: Duration, deed: node::Deed) {
         let generation = self.generation;
         self.later(after, Job::Keep { generation, deed });
     }
 
-    /// The marker of a drained node becomes this, and the daemon, if there is one, hears of it.
+    /// Sets the marker of a drained node, and notifies the daemon, if there is one.
     pub fn marker(&mut self, drain: Option<Drain>) {
         self.note(|| format!("the marker is {drain:?}"));
         self.drain.clone_from(&drain);
         self.event(Event::Drain(drain));
     }
 
-    /// How many daemons there were, deaths counted too.
+    /// How many daemons there were, with deaths counted too.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -145,7 +145,7 @@ impl World {
         pods
     }
 
-    /// The pods that the daemon has read last.
+    /// The pods that the daemon read last.
     pub fn known(&self) -> Vec<Arc<DesiredPod>> {
         let files = self.daemon.as_ref().and_then(|daemon| daemon.last_files.as_ref());
         files.into_iter().flatten().map(|(path, text)| decoded(path, text)).collect()

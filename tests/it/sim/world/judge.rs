@@ -1,9 +1,9 @@
-//! What must hold after every call, and when everything rests.
+//! Rules that must hold after every call, and at rest.
 
 use super::*;
 
 impl World {
-    /// Counts, and notes which calls take down what runs.
+    /// Counts a call, and notes whether it stops a running container.
     pub(super) fn judge(&mut self, call: &Call) {
         self.record.counts.calls += 1;
         self.record.counts.worker_lists += u64::from(matches!(call, Call::List { .. }));
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    // --- what must hold -----------------------------------------------------------------------------
+    // --- rules that must hold -----------------------------------------------------------------------
 
     /// Invariant 1, after every call and death: one live set of containers for each identity.
     pub fn check_always(&self) {
@@ -52,7 +52,7 @@ impl World {
             .filter(|((_, name), _)| name != labels::SANDBOX_NAME)
     }
 
-    /// Each start was told, with the making before it; and what is kept is bounded.
+    /// Each start was recorded, after its creation; and the number of kept events is bounded.
     pub fn check_events(&self, exactly: bool) {
         for ((uid, name), starts) in &self.record.starts {
             let told = |reason: &str| {
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// What the daemon keeps of all that has happened is bounded.
+    /// The number of events that the daemon keeps is bounded.
     pub fn check_ring(&self) -> usize {
         let Some(daemon) = &self.daemon else { return 0 };
         let kept = daemon.turn.events();
@@ -83,7 +83,7 @@ impl World {
         kept.len()
     }
 
-    /// Ids of our running containers, by Docker name.
+    /// Ids of podkeeper's running containers, by Docker name.
     pub fn running(&self) -> BTreeMap<String, String> {
         let ours = self.engine.containers().filter(|c| {
             c.state == DockerState::Running && c.body.labels.get(labels::ROOT_DIR).is_some_and(|r| r == ROOT)
@@ -91,7 +91,7 @@ impl World {
         ours.map(|c| (c.name.clone(), c.id.clone())).collect()
     }
 
-    /// At rest: exactly what the files name runs, and the dead are few.
+    /// At rest: exactly the pods in the files run, and there are few dead containers.
     pub fn check_at_rest(&self) {
         self.check_ring();
         self.check_disk();

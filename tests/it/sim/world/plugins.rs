@@ -1,20 +1,20 @@
-//! Network plugins of the world, and what they hold on the node: it outlives daemons.
+//! CNI plugins of the world, and their data on the node: it outlives daemons.
 
 use super::*;
 
-/// What plugins hold.
+/// Data of the plugins.
 pub struct Plugins {
-    /// Sandboxes are made to be attached by them.
+    /// Whether sandboxes are created to be attached by plugins.
     pub are_on: bool,
-    /// By sandbox: whether it is attached, or was left in the middle of that.
+    /// By sandbox: whether it is attached, or was left half attached.
     held: BTreeMap<String, bool>,
     /// Sandboxes of orders of this daemon.
     pub(super) used: BTreeSet<String>,
-    /// Those whose last order is to take them off.
+    /// Sandboxes whose last order is to detach them.
     leaving: BTreeSet<String>,
-    /// Its own, so that stories differ by nothing else.
+    /// A random generator of its own, so that stories do not differ because of it.
     rng: Rng,
-    /// Until when they fail at times.
+    /// Until this time they sometimes fail.
     pub fail: Mono,
 }
 
@@ -26,13 +26,13 @@ impl Plugins {
 }
 
 impl World {
-    /// There is a network, except at times while plugins fail.
+    /// There is a network, except sometimes while plugins fail.
     pub(super) fn network_ready(&mut self) -> Ready {
         let missing = self.now < self.disk.plugins.fail && self.disk.plugins.rng.number().is_multiple_of(4);
         if missing { Ready::No("cni config uninitialized".to_owned()) } else { Ready::Yes }
     }
 
-    /// It takes its time: a daemon may die before, in the middle and after.
+    /// An order takes time: a daemon may die before, in the middle and after.
     pub(super) fn attach(&mut self, key: &PodKey, order: NetworkOrder) {
         let (NetworkOrder::Attach(wanted) | NetworkOrder::Detach(wanted)) = &order;
         self.disk.plugins.used.insert(wanted.sandbox.clone());
@@ -54,7 +54,7 @@ impl World {
         let told = match &order {
             NetworkOrder::Attach(wanted) => {
                 let sandbox = wanted.sandbox.clone();
-                // Orders are carried out one after the other, and one to take it off ends this one.
+                // Orders are carried out one after the other, and an order to detach ends this one.
                 let ends = self.disk.plugins.leaving.contains(&sandbox);
                 match self.disk.plugins.held.get(&sandbox) {
                     _ if ends || !runs(&sandbox) => NetworkReport::Attached { sandbox, result: why() },
@@ -93,13 +93,13 @@ impl World {
         self.step_worker(key, None);
     }
 
-    /// What earlier daemons left attached of sandboxes that are gone is freed.
+    /// Frees attachments of earlier daemons to sandboxes that are gone.
     pub(super) fn sweep_networks(&mut self) {
         let Plugins { held, used, .. } = &mut self.disk.plugins;
         held.retain(|id, _| used.contains(id) || self.engine.get(id).is_some());
     }
 
-    /// At rest each sandbox that runs is attached, and nothing is held for others.
+    /// At rest each running sandbox is attached, and nothing is held for others.
     pub fn check_networks(&self) {
         if !self.disk.plugins.are_on {
             return;

@@ -19,7 +19,7 @@ impl World {
         }
     }
 
-    /// Asks what is due. A container that does not run gives an error.
+    /// Runs the probes that are due. A container that does not run gives an error.
     pub(super) fn ask_probes(&mut self) {
         let (now, generation, seed) = (self.now, self.generation, self.seed);
         let daemon = self.daemon.as_mut().unwrap();
@@ -45,11 +45,11 @@ impl World {
         self.plan_probe();
     }
 
-    /// An answer comes to the schedule, and what follows from it to the worker.
+    /// Gives an answer to the schedule, and its consequences to the worker.
     pub(super) fn probed(&mut self, probe: ProbeId, outcome: &Outcome) {
         let (now, generation) = (self.now, self.generation);
         let daemon = self.daemon.as_mut().unwrap();
-        // `None`: the answer is not wanted any more.
+        // `None`: the answer is no longer wanted.
         let Some((target, probing)) = daemon.probes.question(probe) else { return };
         let kind = kind_of(target, probing);
         self.answers.count(target, kind, &probing.timing, outcome);
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// Which probe of the target this is.
+/// Kind of this probe of the target.
 fn kind_of(target: &Target, probing: &Probing) -> Kind {
     let this = |kind: &Kind| target.probe(*kind).is_some_and(|of| std::ptr::eq(&**of, probing));
     Kind::ALL.into_iter().find(this).expect("a probe that its target does not have")

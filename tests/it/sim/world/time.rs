@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// Lets time pass. Returns at `until`, or when `stop` says so after an event.
+    /// Lets time pass. Returns at `until`, or when `stop` demands it after an event.
     pub fn run_until(&mut self, until: Mono) {
         let mut steps = 0u64;
         loop {
@@ -19,7 +19,7 @@ impl World {
                 self.happen(job);
                 self.drain_events();
             }
-            // Also what is carried out late, behind everybody's back.
+            // Includes starts that are carried out late, without any present order.
             if self.engine.total_starts() != self.checked {
                 self.checked = self.engine.total_starts();
                 self.check_always();
@@ -132,7 +132,8 @@ impl World {
         self.event(Event::Source(FromSource { source: Source::File, update }));
     }
 
-    /// The event thread: subscribe, then list; list again after a minute; begin again when it ends.
+    /// The event thread: subscribe, then list; list again after a minute; begin again when the
+    /// stream ends.
     pub(super) fn stream(&mut self) {
         let generation = self.generation;
         let now = self.now();

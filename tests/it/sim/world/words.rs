@@ -1,8 +1,8 @@
-//! The words of a story, and pods out of text.
+//! The text of a story, and pods from the text of manifests.
 
 use super::*;
 
-/// The pod of a manifest. The same few manifests are read again and again: decoded once.
+/// The pod of a manifest. The same few manifests are read again and again, so each is decoded once.
 pub(super) fn decoded(path: &str, text: &str) -> Arc<DesiredPod> {
     thread_local! {
         static DECODED: RefCell<BTreeMap<String, Arc<DesiredPod>>> = const { RefCell::new(BTreeMap::new()) };

@@ -27,7 +27,7 @@ impl World {
                     let delay = Duration::from_micros(200 + self.below(3000));
                     self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
                 }
-                // Nothing waits on this node to be sent.
+                // No call waits on this node to be sent.
                 Output::Withdraw(_) => {}
                 Output::Pull(request) => {
                     let delay = Duration::from_millis(50 + self.below(3000));
@@ -38,7 +38,7 @@ impl World {
                 Output::Watch(watch) => self.watch(key, &watch),
                 Output::Event(event) => self.event(Event::Happened(event)),
                 Output::Volumes(order) => self.volumes(key, order),
-                // Nor a disk: there are no termination files.
+                // Nor a real disk: there are no termination files.
                 Output::ReadMessage { id, .. } => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
                     if let Some(worker) = worker {
@@ -95,7 +95,7 @@ impl World {
         self.later(Duration::ZERO, Job::Read { generation: self.generation, key: key.clone() });
     }
 
-    /// It takes its time, and begins at once: a daemon may die in the middle.
+    /// An order takes time, and begins at once: a daemon may die in the middle.
     pub(super) fn volumes(&mut self, key: &PodKey, order: Order) {
         match &order {
             Order::SetUp(order) => _ = self.disk.pods.insert(order.pod.uid.clone()),
@@ -132,8 +132,8 @@ impl World {
         self.step_worker(key, None);
     }
 
-    /// What a machine orders fits what is there: no container without its volumes, no volume taken from under
-    /// a container.
+    /// Asserts that a machine's orders fit the existing volumes: no container without its volumes, no volume
+    /// removed under a container.
     pub(super) fn judge_volumes(&self, output: &Output) {
         match output {
             Output::Create(_, Create { body, .. }) if body.host_config.mounts.iter().any(is_volume) => {

@@ -1,4 +1,4 @@
-//! What was accepted is restored when the server says nothing.
+//! Accepted content is restored when the server does not answer.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn remembering(url: &str, body: &str, etag: &str) -> PathBuf {
     root
 }
 
-/// What is remembered now: bodies and entity tags.
+/// The remembered content: bodies and entity tags.
 fn remembered(root: &Path) -> Vec<(String, Option<String>)> {
     let contents = LastGood::new(root, None, Source::Http).load();
     contents.into_iter().map(|c| (String::from_utf8(c.bytes.0).unwrap(), c.etag)).collect()
@@ -39,7 +39,7 @@ fn what_was_accepted_is_restored_while_the_server_says_nothing() {
     assert!(server.heads().iter().all(|head| header(head, "if-none-match") == ["\"7\""]));
     server.send(ok("ETag: \"8\"\r\n", POD_A));
     assert_eq!(rig.poll(), "same");
-    // A new entity tag alone is nothing to write.
+    // A new entity tag alone is not written.
     assert_eq!(remembered(&root), [(POD_A.to_owned(), Some("\"7\"".to_owned()))]);
     server.send(ok("ETag: \"9\"\r\n", POD_B));
     assert_eq!(rig.poll(), "full b");
@@ -62,7 +62,7 @@ fn a_quick_answer_needs_no_restoring_and_what_is_not_accepted_any_more_is_not_re
     server.send(ok("", POD_B));
     let rig = Rig::with(settings(&server.url()), &remembering(&server.url(), POD_A, "1"), None);
     let first = rig.next();
-    // On a machine that is very busy the head start may pass before the answer is there.
+    // On an overloaded machine the head start may pass before the answer arrives.
     assert_eq!(if first == "restored a" { rig.next() } else { first }, "full b");
     let rig = Rig::with(settings(&server.url()), &remembering(&server.url(), "rubbish", "1"), None);
     assert_eq!(rig.next(), "full b");
@@ -78,7 +78,7 @@ fn what_is_forgotten_runs_only_when_the_server_says_so_again() {
     assert_eq!(rig.next(), "full a");
     let store = directory(&root, Source::Http);
     let forget = || {
-        // It is written after it was told.
+        // The content is written after the update was sent.
         let is_whole = |e: fs::DirEntry| e.path().extension().is_some_and(|x| x == "good");
         while !fs::read_dir(&store).is_ok_and(|entries| entries.flatten().any(is_whole)) {
             std::thread::yield_now();
@@ -93,7 +93,7 @@ fn what_is_forgotten_runs_only_when_the_server_says_so_again() {
     assert_eq!(rig.poll(), "forgotten");
     assert!(rig.next().contains("503 Service Unavailable"));
     assert!(store.exists() && remembered(&root).is_empty());
-    // Now there is nothing that could be forgotten.
+    // Now there is nothing left to forget.
     server.send(ok("", POD_B));
     assert_eq!(rig.poll(), "full b");
     drop(rig);

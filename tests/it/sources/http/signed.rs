@@ -45,7 +45,7 @@ fn only_what_a_trusted_key_has_signed_is_looked_at() {
         _ => pipe.write_all(&ok("", POD_B)),
     });
     assert!(rig.poll().ends_with(": its signature: the server answers 500 Internal Server Error"));
-    // A content is remembered as it was signed, and judged by the keys of the next start.
+    // Content is remembered with its signature, and verified with the keys of the next start.
     drop(rig);
     server.answer(|_, pipe| silence(pipe));
     let again = |key: &Verifier| {
@@ -82,7 +82,7 @@ fn older_signed_answers_of_the_server_are_refused() {
     let refused = |told: &str, part: &str| {
         assert!(told.starts_with("refused ") && told.contains(part), "{part}: {told}");
     };
-    // Nothing is in it that could be too old, but its absence is.
+    // An empty answer contains nothing that could be too old, but the answer itself is too old.
     serve(nothing, "version:1");
     refused(&rig.poll(), "has version 1, and URL ");
     serve(POD_A, "timestamp:1790000000");

@@ -1,19 +1,19 @@
-//! Answers that are spoiled on purpose.
+//! Answers that are corrupted on purpose.
 
 use super::*;
 
-/// A megabyte of blanks in less than a thousand bytes.
+/// A megabyte of spaces in less than a thousand bytes.
 pub(super) fn gzip_bomb() -> Vec<u8> {
     let mut gzip =
         Command::new("gzip").args(["-9", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // The output fits the pipe.
+    // The output fits into the pipe.
     gzip.stdin.take().unwrap().write_all(&[b' '; 900_000]).unwrap();
     let packed = gzip.wait_with_output().unwrap().stdout;
     assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < 1000, "{}", packed.len());
     packed
 }
 
-/// However an answer of 100 MB says how long it is, no more of it is taken than the buffers between both sides
+/// However an answer of 100 MB announces its length, no more of it is read than the buffers between both sides
 /// hold.
 #[test]
 fn an_answer_of_100_megabytes_is_given_up_at_once() {
@@ -46,13 +46,13 @@ fn an_answer_of_100_megabytes_is_given_up_at_once() {
         assert!(told.starts_with("failed ") && told.contains("larger than 1000 bytes"), "{told}");
         let count = sent.recv_timeout(PATIENCE).unwrap();
         assert!(count < WHOLE / 5, "{count} bytes were taken");
-        // A failure that lasts is told once.
+        // A failure that lasts is reported once.
         server.send(ok("", POD_A));
         assert_eq!(rig.poll(), "same");
     }
 }
 
-/// Answers with a few bytes changed, cut out or put in, by a seed.
+/// Answers with a few bytes changed, removed or inserted, by a seed.
 fn spoiled(seed: u64) -> Vec<u8> {
     const WHOLE: &[&str] = &[
         "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\nhello",
@@ -108,7 +108,7 @@ fn no_answer_breaks_the_source() {
         }
     }
     server.send(ok("", POD_A));
-    // Everything that was said in between, up to the good answer.
+    // All updates in between, up to the good answer.
     let mut told = vec![rig.poll()];
     while told.last().is_some_and(|told| told != "same") {
         told.push(rig.next());

@@ -20,18 +20,18 @@ fn a_server_must_show_a_certificate_for_its_name_from_a_trusted_authority() {
     check(&ours, "elsewhere.example.com", 2100, "certificate is not accepted: it is for another name");
     check(&ours, "localhost", 2001, "certificate is not accepted: it has expired");
     check(&other, "localhost", 2100, "no certificate authority that podkeeper trusts has signed it");
-    // The authority's own certificate is none for a server.
+    // The authority's own certificate is not valid for a server.
     let server = Server::tls(ours.server(&ours.own(), false));
     let url = format!("https://localhost:{}/", server.address.port());
     let told = Rig::start(Settings { ca_file: Some(ca.clone()), ..settings(&url) }).next();
     assert!(told.ends_with("it breaks a rule: CaUsedAsEndEntity"), "{told}");
-    // The system's authorities do not know it either, or there are none.
+    // The system's authorities do not include it either, or there are none.
     let server = Server::tls(ours.server(&ours.certify("127.0.0.1", 2100), false));
     server.send(ok("", POD_A));
     let url = format!("https://{}/", server.address);
     let told = Rig::start(settings(&url)).next();
     assert!(told.contains("authorit"), "{told}");
-    // By its address, and with the authority's file put in place while the source runs.
+    // By the server's address, and with the authority's file put in place while the source runs.
     let late = dir.join("late.pem");
     let rig = Rig::start(Settings { ca_file: Some(late.clone()), ..settings(&url) });
     assert!(rig.next().contains("late.pem cannot be read: No such file"));
@@ -53,7 +53,7 @@ fn a_server_that_spoils_the_handshake() {
         let settings = hasty(&format!("https://127.0.0.1:{port}/"));
         Rig::start(Settings { ca_file: Some(ca.clone()), ..settings }).next()
     };
-    // It waits for the end of a request's head, which never comes.
+    // The server waits for the end of a request's head, which never comes.
     assert!(told(plain.address.port()).ends_with("no TLS handshake within 700ms"));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -62,7 +62,7 @@ fn a_server_that_spoils_the_handshake() {
             let mut stream = stream.unwrap();
             match turn {
                 0 => std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap(),
-                // A record of TLS, promised long and sent slowly.
+                // A TLS record, announced as long and sent slowly.
                 1 => {
                     let _ = std::io::Write::write_all(&mut stream, &[22, 3, 3, 0x3f, 0xff, 2, 0, 0x3f, 0xfb]);
                     let _ = drip(&mut stream, 0);
@@ -95,7 +95,7 @@ fn a_client_certificate_is_shown_and_may_rotate() {
     let (foreign, mine) = (other.certify("client", 2100), authority.certify("client", 2100));
     fs::write(&certificate, &mine.certificate).unwrap();
     fs::write(&key, &foreign.key).unwrap();
-    // Half way through a rotation: an error, and no end of the daemon.
+    // Half-way through a rotation: an error, and the daemon goes on.
     assert!(rig.poll().contains("key.pem is not usable, or not that of the certificate in"));
     fs::write(&key, &mine.key).unwrap();
     assert_eq!(rig.poll(), "full a");

@@ -1,4 +1,4 @@
-//! Volumes that are busy, many, late, or made by a daemon that was killed; and what mounts of the host have to do with it.
+//! Volumes that are busy, many, late, or made by a daemon that was killed; and the effects of mounts on the host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::harness::{Node, Options};
 
 use super::*;
 
-/// A process on the host works in a volume: the volume is left alone until then, and no other pod waits.
+/// A process on the host uses a volume: the volume is left alone until the process ends, and no other pod waits.
 #[test]
 fn a_busy_mount_holds_up_its_own_pod_alone() {
     let node = Node::start();
@@ -86,7 +86,7 @@ fn a_hundred_volumes_in_a_pod() {
     eprintln!("and was gone in {:?}", begun.elapsed());
 }
 
-/// A Secret's value is in memory and in its container, and nowhere on a disk.
+/// A Secret's value is in memory and in its container, but not on any disk.
 #[test]
 fn k12396_a_secret_in_a_volume_is_on_no_disk() {
     const CANARY: &str = "canary-9f3b77c1d2-in-a-volume";
@@ -107,7 +107,7 @@ fn k12396_a_secret_in_a_volume_is_on_no_disk() {
     node.write("holds.yaml", format!("{secret}\n---\n{}", pod.text()));
     let app = node.wait_running("holds", "app");
     assert_eq!(inside(&node, "holds", "app", "cat /s/password /p/password /alone"), CANARY.repeat(3));
-    // The manifest itself is the operator's.
+    // The manifest itself belongs to the operator.
     let mut looked_at = 0;
     let mut open = vec![node.root(), node.run_dir(), node.pod_logs(), node.base.join("log")];
     open.push(Path::new("/var/lib/docker/containers").join(&app.id));
@@ -127,7 +127,7 @@ fn k12396_a_secret_in_a_volume_is_on_no_disk() {
     assert!(!node.says(&["get", "pods", "-o", "json"]).contains(CANARY));
 }
 
-/// Killed at any time, the next daemon ends up with the same: volumes that are wanted are used, others go.
+/// Whenever it is killed, the next daemon reaches the same result: wanted volumes are used, others are removed.
 #[test]
 fn a_daemon_that_was_killed_has_a_successor_that_finishes() {
     let node = Node::start();
@@ -158,7 +158,7 @@ fn a_daemon_that_was_killed_has_a_successor_that_finishes() {
         node.wait_running(name, "app");
     }
     node.kill9();
-    // While nobody looks: a manifest goes, and a pod with all its containers.
+    // While no daemon runs, a manifest is removed, and a pod with all its containers disappears.
     node.remove("stopped.yaml");
     node.remove("vanishes.yaml");
     for container in node.of("vanishes") {
@@ -171,7 +171,7 @@ fn a_daemon_that_was_killed_has_a_successor_that_finishes() {
     assert_eq!(node.mounts().len(), 3, "{:?}", node.mounts());
     assert_eq!(node.running("stays", "app"), [stays]);
     assert_eq!(inside(&node, "stays", "app", "cat /m/f /d/f /s/k"), "kept\nkept\nv");
-    // In the middle of setting up and of taking down.
+    // In the middle of setting up and of removing.
     for round in 0..6 {
         let name = format!("r{round}");
         node.write(&format!("{name}.yaml"), pod(&name));
@@ -188,7 +188,7 @@ fn a_daemon_that_was_killed_has_a_successor_that_finishes() {
         node.wait_gone(&name);
     }
     node.wait_until("again only one is left", || pod_dirs(&node) == BTreeSet::from([only.clone()]));
-    // A reboot takes what is in memory, and leaves what is on the disk.
+    // A reboot clears the memory, and leaves the disk.
     node.stop();
     for container in node.of("stays") {
         node.kill_container(&container.id, "KILL");
@@ -237,7 +237,7 @@ fn a_pod_that_ended_gives_its_volumes_back_and_one_that_waits_gets_them_late() {
     assert_eq!(inside(&node, "late", "app", "cat /c/k /h"), "vhost");
 }
 
-/// Docker would show an empty directory in place of a Secret: that is said, and nothing starts without it.
+/// Docker would show an empty directory in place of a Secret: that is reported, and no pod starts without the Secret.
 #[test]
 fn a_daemon_whose_mounts_docker_does_not_see_says_so() {
     let node = Node::with(Options { own_mounts: true, ..Options::default() });
@@ -264,7 +264,7 @@ fn a_daemon_whose_mounts_docker_does_not_see_says_so() {
     node.wait_until("nothing is left", || pod_dirs(&node).is_empty());
 }
 
-/// A later mount on the host is seen where that was asked for, and only there.
+/// A later mount on the host is visible where that was requested, and only there.
 #[test]
 fn mounts_of_the_host_spread_into_a_container() {
     let node = Node::start();
