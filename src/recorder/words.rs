@@ -166,8 +166,7 @@ pub fn unmount_failed(why: &str) -> Words {
     warning("FailedUnMount", message)
 }
 
-/// The environment of a container leaves out some Services of its namespace. With the kubelet it would get so many
-/// that it could not start.
+/// The environment of a container leaves out some Services. With the kubelet it gets too many to start.
 #[must_use]
 pub fn services_left_out(what: &str) -> Words {
     warning("ServiceLinksLeftOut", what)

@@ -126,8 +126,7 @@ fn a_stream_that_is_refused() {
     assert_eq!(answer.unwrap_err().refusal(), Some(&RefusalKind::NoSuchContainer));
 }
 
-/// An exec: the answer's head, the bytes after it in the same read, and both directions from two
-/// threads.
+/// An exec: the answer's head, the bytes after it in the same read, and both directions from two threads.
 fn check_hijack(head: &'static str) {
     let (docker, server) = engine(move |mut s| {
         let body = read_request(&s);
