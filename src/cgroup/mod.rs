@@ -27,6 +27,7 @@
 //! started.
 
 mod alone;
+pub mod cpu;
 pub mod engine;
 mod kubepods;
 pub mod names;
