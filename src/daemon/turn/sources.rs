@@ -29,11 +29,19 @@ pub(super) struct SourceState {
     pub(super) last_success: Option<Timestamp>,
     pub(super) content: Content,
     /// Pods that the policy refuses.
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<Refusal>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
     /// The node as its server has it.
     pub(super) node: Option<NodeAtServer>,
+}
+
+/// A pod that the policy refuses.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) refused: Refused,
+    /// When this pod was first refused, wall time: only shown.
+    pub(super) since: Timestamp,
 }
 
 /// Where the content in force comes from.
@@ -327,9 +335,16 @@ impl Turn {
         let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
         state.node.clone_from(&set.node);
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
-        let refused = std::mem::replace(&mut state.refused, set.refused.clone());
+        let before = std::mem::take(&mut state.refused);
+        let is = |refused: &Refused, other: &Refused| {
+            refused.pod.key == other.pod.key && refused.pod.uid == other.pod.uid
+        };
+        let since =
+            |refused: &Refused| before.iter().find(|b| is(&b.refused, refused)).map_or(now.wall, |b| b.since);
+        state.refused = set.refused.iter().map(|r| Refusal { refused: r.clone(), since: since(r) }).collect();
         let new = new_of(&set.problems, &problems);
-        for Refused { pod, reason, message } in set.refused.iter().filter(|r| !refused.contains(r)) {
+        let is_new = |refused: &&Refused| !before.iter().any(|b| b.refused == **refused);
+        for Refused { pod, reason, message } in set.refused.iter().filter(is_new) {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
             let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));
@@ -356,7 +371,7 @@ impl Turn {
         let Some(state) = self.sources.get(&pod.source) else { return false };
         state.content == Content::Remembered
             || matches!(state.reading, Reading::Refused(..))
-            || state.refused.iter().any(|r| r.pod.key == pod.key)
+            || state.refused.iter().any(|r| r.refused.pod.key == pod.key)
             || self.merge.is_broken(pod.source, &pod.origin.path)
     }
 }
