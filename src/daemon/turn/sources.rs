@@ -1,6 +1,7 @@
 //! Reports of the sources: in which order they are handled, what is logged, and which pods are stale
 //! (invariant 2: "I could not read" stops no pod).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Turn;
@@ -8,6 +9,7 @@ use super::due::Due;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::count::many;
 use crate::base::limits;
+use crate::base::order;
 use crate::base::table::Table;
 use crate::merge::Change;
 use crate::pod::object::Scopes;
@@ -343,6 +345,9 @@ impl Turn {
             |refused: &Refused| before.iter().find(|b| is(&b.refused, refused)).map_or(now.wall, |b| b.since);
         state.refused = set.refused.iter().map(|r| Refusal { refused: r.clone(), since: since(r) }).collect();
         let new = new_of(&set.problems, &problems);
+        for path in mended(&problems, &set.problems) {
+            self.log(log::Level::Info, format!("{path}: its errors are gone"));
+        }
         let is_new = |refused: &&Refused| !before.iter().any(|b| b.refused == **refused);
         for Refused { pod, reason, message } in set.refused.iter().filter(is_new) {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
@@ -379,6 +384,13 @@ impl Turn {
 /// The problems that are not in `old`.
 fn new_of(problems: &[Problem], old: &[Problem]) -> Vec<Problem> {
     problems.iter().filter(|p| !old.contains(p)).cloned().collect()
+}
+
+/// The paths that had errors and have none any more.
+fn mended<'a>(old: &'a [Problem], new: &[Problem]) -> BTreeSet<&'a str> {
+    let errors = |of: &'a [Problem]| of.iter().filter(|p| p.severity == Severity::Error);
+    let has = |path: &str| new.iter().any(|p| p.severity == Severity::Error && p.path == path);
+    order::set(errors(old).map(|p| p.path.as_str()).filter(|path| !has(path)))
 }
 
 /// The consequence of content that is not accepted.

@@ -131,6 +131,22 @@ fn a_refused_pod_keeps_the_time_at_which_it_was_first_seen() {
     assert_eq!(since(&rig), rig.now().wall);
 }
 
+/// After an error nobody could see in the log that it was mended.
+#[test]
+fn the_log_tells_when_the_errors_of_a_file_are_gone() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a"), pod("b")]);
+    let told = rig.want_with(&[pod("a"), pod("b")], &["/m/a.yaml", "/m/c.yaml"]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(rig.want_with(&[pod("a"), pod("b")], &["/m/a.yaml", "/m/c.yaml"]), [""; 0]);
+    // Mended, and removed.
+    assert_eq!(
+        rig.want(&[pod("a"), pod("b")]),
+        ["INFO: /m/a.yaml: its errors are gone", "INFO: /m/c.yaml: its errors are gone"]
+    );
+    assert_eq!(rig.want(&[pod("a"), pod("b")]), [""; 0]);
+}
+
 /// A loop with a file source and a URL source, Docker listed.
 fn two(containers: &[&str]) -> Rig {
     let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
