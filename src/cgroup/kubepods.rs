@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::Naming;
+use super::cpu;
 use super::node::{Limited, Settings};
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
 use crate::base::{limits, order};
 use crate::pod::qos::Qos;
-use crate::runtime::resources::cpu_shares;
 
 /// All classes, the topmost first.
 const CLASSES: [Qos; 3] = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
@@ -73,7 +73,7 @@ impl Kubepods {
                     let fresh = !tree.exists(&class);
                     tree.make(&class)?;
                     if fresh {
-                        tree.write(&class, &[weight_file(tree.version, cpu_shares(0))])?;
+                        tree.write(&class, &[weight_file(tree.version, cpu::shares(0))])?;
                     }
                 }
                 limited
@@ -85,7 +85,7 @@ impl Kubepods {
                 };
                 for class in self.classes().map(|class| Naming::unit(&class)) {
                     if !slices.is_told(&class) {
-                        slices.set(&class, &[weight_property(tree.version, cpu_shares(0))])?;
+                        slices.set(&class, &[weight_property(tree.version, cpu::shares(0))])?;
                     }
                 }
                 limited
@@ -102,7 +102,7 @@ impl Kubepods {
     /// # Errors
     /// An error of the kernel or of systemd.
     pub(super) fn limit(&self, settings: &Settings) -> io::Result<()> {
-        let (tree, top, shares) = (&self.tree, self.naming.top(), cpu_shares(settings.milli_cpu));
+        let (tree, top, shares) = (&self.tree, self.naming.top(), cpu::shares(settings.milli_cpu));
         match &self.manager {
             Manager::Files => {
                 let mut files = vec![weight_file(tree.version, shares)];

@@ -25,6 +25,7 @@
 //! too, once the sandbox has started.
 
 mod alone;
+pub mod cpu;
 pub mod engine;
 mod kubepods;
 pub mod names;

@@ -14,6 +14,7 @@ mod leave;
 
 use leave::moved_words;
 
+use super::cpu;
 use super::kubepods::{Kubepods, Manager};
 use super::names::container_id;
 use super::orders::NoCgroup;
@@ -24,7 +25,6 @@ use super::{Driver, Naming, Parents};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::qos::Qos;
-use crate::runtime::resources::cpu_shares;
 
 /// Mount point of cgroups.
 pub const MOUNT: &str = "/sys/fs/cgroup";
@@ -408,7 +408,7 @@ impl Cgroups {
             return;
         }
         while std::mem::take(&mut known.weight_changed) {
-            let shares = cpu_shares(known.burstable.values().copied().fold(0, i64::saturating_add));
+            let shares = cpu::shares(known.burstable.values().copied().fold(0, i64::saturating_add));
             drop(known);
             kubepods.weigh(shares);
             known = self.shared.lock();

@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::cpu;
 use super::engine;
 use super::slices::Slices;
 use super::tree::Tree;
@@ -19,7 +20,6 @@ use crate::base::limits;
 use crate::node::Node;
 use crate::node::host::{Enforce, Host};
 use crate::pod::allocatable::Allocatable;
-use crate::runtime::resources::cpu_shares;
 
 /// `oom_score_adj` of Docker's programs (`pkg/kubelet/qos/policy.go`).
 const OOM_DOCKER: &str = "-999";
@@ -171,7 +171,7 @@ impl Resources {
 
     /// Sets the weight, and the memory limit if there is one, of an existing cgroup.
     fn limit(&self, cgroup: &str, milli_cpu: i64, memory: Option<i64>) -> io::Result<()> {
-        let (version, shares) = (self.tree.version, cpu_shares(milli_cpu));
+        let (version, shares) = (self.tree.version, cpu::shares(milli_cpu));
         let path = Path::new(cgroup.trim_start_matches('/'));
         let unit = path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".slice"));
         if let (Some(slices), Some(unit)) = (&self.slices, unit) {

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::cpu;
 use crate::base::order;
 use crate::pod::DesiredPod;
 use crate::pod::qos::{self, Qos};
 use crate::pod::requests::{self, HUGE_PAGES};
-use crate::runtime::resources::{CPU_PERIOD, cpu_quota, cpu_shares};
 
 /// Version of a cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +54,13 @@ impl PodCgroup {
         let qos = qos::class(spec);
         let milli_cpu = requests::request(spec, "cpu");
         let limited = qos != Qos::BestEffort;
-        let quota = requests::limit(spec, "cpu").filter(|_| limited).map(cpu_quota);
+        let quota = requests::limit(spec, "cpu").filter(|_| limited).map(cpu::quota);
         let huge_pages = requests::names(spec).filter_map(|name| {
             let size = kernel_size(name.strip_prefix(HUGE_PAGES)?)?;
             Some((size, requests::request(spec, name)))
         });
         let values = Values {
-            cpu_shares: if limited { cpu_shares(milli_cpu) } else { cpu_shares(0) },
+            cpu_shares: if limited { cpu::shares(milli_cpu) } else { cpu::shares(0) },
             cpu_quota: quota,
             memory: requests::limit(spec, "memory").filter(|_| limited),
             pids,
@@ -106,14 +106,14 @@ impl Values {
         let mut files = match version {
             Version::V1 => vec![
                 ("cpu", "cpu.shares".to_owned(), self.cpu_shares.to_string()),
-                ("cpu", "cpu.cfs_period_us".to_owned(), CPU_PERIOD.to_string()),
+                ("cpu", "cpu.cfs_period_us".to_owned(), cpu::PERIOD.to_string()),
                 ("cpu", "cpu.cfs_quota_us".to_owned(), limit(self.cpu_quota)),
                 ("memory", "memory.limit_in_bytes".to_owned(), limit(self.memory)),
                 ("pids", "pids.max".to_owned(), pids),
             ],
             Version::V2 => vec![
                 ("cpu", "cpu.weight".to_owned(), weight(self.cpu_shares).to_string()),
-                ("cpu", "cpu.max".to_owned(), format!("{} {CPU_PERIOD}", limit(self.cpu_quota))),
+                ("cpu", "cpu.max".to_owned(), format!("{} {}", limit(self.cpu_quota), cpu::PERIOD)),
                 ("memory", "memory.max".to_owned(), limit(self.memory)),
                 ("pids", "pids.max".to_owned(), pids),
             ],

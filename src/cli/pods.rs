@@ -122,7 +122,7 @@ pub fn failing(file: &StatusFile) -> Vec<String> {
         let why = one_line(source.problem.as_deref()?);
         let kept = match (source.ready || source.restored, source.pods) {
             (false, _) => "nothing is known of it yet: none of its pods is started or stopped".to_owned(),
-            (true, 0) => "it had no pods when it was read last, and that counts".to_owned(),
+            (true, 0) => "no pod of it is in force".to_owned(),
             (true, n) => format!("what it said last counts: {}", many(n, "pod")),
         };
         Some(format!("warning: source {}: {why}; {kept}", source.name))
@@ -187,10 +187,7 @@ pub(crate) mod tests {
         assert_eq!(source(true, false, 3, None), "");
         assert_eq!(source(true, false, 3, down), format!("{says}what it said last counts: 3 pods"));
         assert_eq!(source(false, true, 1, down), format!("{says}what it said last counts: 1 pod"));
-        assert_eq!(
-            source(true, false, 0, down),
-            format!("{says}it had no pods when it was read last, and that counts")
-        );
+        assert_eq!(source(true, false, 0, down), format!("{says}no pod of it is in force"));
         assert_eq!(
             source(false, false, 0, down),
             format!("{says}nothing is known of it yet: none of its pods is started or stopped")

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PodStatus;
+
 use crate::base::limits;
 use crate::pod::problem::Severity;
 use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
@@ -108,7 +110,7 @@ fn became(view: &PodView) -> Became {
         Some("Succeeded") => return Became::Started,
         Some("Failed") => {
             let why = words(status.reason.as_ref(), status.message.as_ref());
-            return Became::Failed(if why.is_empty() { "a container failed".to_owned() } else { why });
+            return Became::Failed(if why.is_empty() { which_failed(status) } else { why });
         }
         _ => {}
     }
@@ -128,11 +130,21 @@ fn became(view: &PodView) -> Became {
     Became::NotYet(waits.next_back().unwrap_or_else(|| format!("container {} does not run", missing.name)))
 }
 
+/// The first container that failed, and how it ended.
+fn which_failed(status: &PodStatus) -> String {
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let mut failed = all.filter_map(|container| {
+        let ended = container.state.as_ref()?.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+        let reason = ended.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        Some(format!("container {} ended with exit code {}{reason}", container.name, ended.exit_code))
+    });
+    failed.next().unwrap_or_else(|| "a container failed".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use k8s_openapi::api::core::v1::PodStatus;
     use serde_json::json;
 
     use super::*;
@@ -185,6 +197,12 @@ mod tests {
         let refused = view(json!({"phase": "Failed", "reason": "NodePorts", "message": "no port"}));
         let failed = format!("unable to start pod {key}: NodePorts: no port");
         check(&snapshot(true, vec![refused]), 2, Some((false, &failed)));
+        let ended = json!({"phase": "Failed", "containerStatuses": [
+            {"name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+             "state": {"terminated": {"exitCode": 4, "reason": "Error"}}},
+        ]});
+        let failed = format!("unable to start pod {key}: container app ended with exit code 4: Error");
+        check(&snapshot(true, vec![view(ended)]), 2, Some((false, &failed)));
         let waits = || view(state(json!({"waiting": {"reason": "ImagePullBackOff", "message": "no image"}})));
         check(&snapshot(true, vec![waits()]), 1000, None);
         let late = format!(

@@ -8,7 +8,7 @@ use log::Level;
 
 use super::Machine;
 use super::calls::{Job, Retry};
-use super::containers::merge::short;
+use super::containers::merge::{short, what};
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
@@ -169,15 +169,20 @@ impl Machine {
         for id in &running {
             if self.containers.stop_of(id).is_none() {
                 let line = format!(
-                    "pod {}: container {} of an earlier life runs again and is stopped",
+                    "pod {}: {} of an earlier life runs again and is stopped",
                     self.key,
-                    short(id)
+                    self.known_as(id)
                 );
                 self.out.log(Level::Warn, line);
             }
             self.stop_one(id, None, Some(&pod.spec), None, now);
         }
         !running.is_empty()
+    }
+
+    /// A container in the log: by its name, and by its id where it is not known any more.
+    fn known_as(&self, id: &str) -> String {
+        self.containers.current().get(id).map_or_else(|| format!("container {}", short(id)), what)
     }
 
     /// Takes the stop of one container a step further. `why`: the kubelet's message, when it is not the
@@ -228,9 +233,9 @@ impl Machine {
         };
         if let (Due::Kill, Signalled::Asked(sent)) = (due, stop.signalled) {
             let line = format!(
-                "pod {}: container {} did not end within {} s and is killed",
+                "pod {}: {} did not end within {} s and is killed",
                 self.key,
-                short(id),
+                self.known_as(id),
                 now.mono.since(sent).as_secs()
             );
             self.out.log(Level::Warn, line);

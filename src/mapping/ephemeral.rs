@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EphemeralContainer};
 use crate::base::order;
 use crate::mapping::logs::{LogDriver, LogSettings};
 use crate::mapping::needs::Needs;
+use crate::mapping::resources;
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::runtime::{CreateBody, HostConfig, Mount, labels, resources};
+use crate::runtime::{CreateBody, HostConfig, Mount, labels};
 
 /// The ephemeral container to create.
 #[derive(Debug)]

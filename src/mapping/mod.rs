@@ -13,6 +13,7 @@ pub mod mounts;
 pub mod needs;
 pub mod network;
 pub mod observe;
+pub mod resources;
 pub mod security;
 
 use std::collections::BTreeMap;
@@ -36,9 +37,7 @@ use crate::node::{devices, runtimes};
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
-use crate::runtime::{
-    CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, Namespaces, labels, names, resources,
-};
+use crate::runtime::{CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, Namespaces, labels, names};
 use crate::termination::{self, LogFile};
 
 /// Settings of the node that the mapping needs.

@@ -1,6 +1,6 @@
 //! Bodies that podkeeper sends to Docker: exactly the fields it sets, under Docker's own names.
 //!
-//! Plain data, filled in by `mapping` and `resources`.
+//! Plain data, filled in by `mapping`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -29,7 +29,6 @@ pub mod pull;
 pub mod refusal;
 pub mod reply;
 pub mod request;
-pub mod resources;
 pub mod sandbox_image;
 pub mod stream;
 pub mod types;

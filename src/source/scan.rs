@@ -199,8 +199,7 @@ impl Scanner {
 
     /// The source as a whole says nothing; told once for each text.
     fn fail(&mut self, why: &str) -> ScanOutcome {
-        let kept = if self.forgotten == Forgotten::No { "; pods that run are kept" } else { "" };
-        let update = SourceUpdate::Failed(format!("{}: {why}{kept}", self.path.display()));
+        let update = SourceUpdate::Failed(format!("{}: {why}", self.path.display()));
         let new = self.sent.as_ref() != Some(&update);
         let mut before = None;
         if self.forgotten == Forgotten::Untold {

@@ -33,7 +33,7 @@ pub(super) fn settings(memory: Option<i64>) -> Settings {
 }
 
 pub(super) fn pod(uid: &str, qos: Qos, milli_cpu: i64) -> PodCgroup {
-    let values = Values { cpu_shares: cpu_shares(milli_cpu), memory: Some(1 << 20), ..Values::default() };
+    let values = Values { cpu_shares: cpu::shares(milli_cpu), memory: Some(1 << 20), ..Values::default() };
     PodCgroup { uid: uid.to_owned(), qos, milli_cpu, values }
 }
 

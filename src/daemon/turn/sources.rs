@@ -1,6 +1,7 @@
 //! Reports of the sources: the order in which they are handled, log lines, and which pods are stale
 //! (invariant 2: "I could not read" stops no pod).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Turn;
@@ -8,6 +9,7 @@ use super::due::Due;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::count::many;
 use crate::base::limits;
+use crate::base::order;
 use crate::base::table::Table;
 use crate::merge::Change;
 use crate::pod::object::Scopes;
@@ -29,11 +31,19 @@ pub(super) struct SourceState {
     pub(super) last_success: Option<Timestamp>,
     pub(super) content: Content,
     /// Pods that the policy refuses.
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<Refusal>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
     /// The node as the source's API server has it.
     pub(super) node: Option<NodeAtServer>,
+}
+
+/// A pod that the policy refuses.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) refused: Refused,
+    /// When this pod was first refused, wall time: only shown.
+    pub(super) since: Timestamp,
 }
 
 /// Where the content in force comes from.
@@ -328,9 +338,19 @@ impl Turn {
         let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
         state.node.clone_from(&set.node);
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
-        let refused = std::mem::replace(&mut state.refused, set.refused.clone());
+        let before = std::mem::take(&mut state.refused);
+        let is = |refused: &Refused, other: &Refused| {
+            refused.pod.key == other.pod.key && refused.pod.uid == other.pod.uid
+        };
+        let since =
+            |refused: &Refused| before.iter().find(|b| is(&b.refused, refused)).map_or(now.wall, |b| b.since);
+        state.refused = set.refused.iter().map(|r| Refusal { refused: r.clone(), since: since(r) }).collect();
         let new = new_of(&set.problems, &problems);
-        for Refused { pod, reason, message } in set.refused.iter().filter(|r| !refused.contains(r)) {
+        for path in mended(&problems, &set.problems) {
+            self.log(log::Level::Info, format!("{path}: its errors are gone"));
+        }
+        let is_new = |refused: &&Refused| !before.iter().any(|b| b.refused == **refused);
+        for Refused { pod, reason, message } in set.refused.iter().filter(is_new) {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
             let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));
@@ -357,7 +377,7 @@ impl Turn {
         let Some(state) = self.sources.get(&pod.source) else { return false };
         state.content == Content::Remembered
             || matches!(state.reading, Reading::Refused(..))
-            || state.refused.iter().any(|r| r.pod.key == pod.key)
+            || state.refused.iter().any(|r| r.refused.pod.key == pod.key)
             || self.merge.is_broken(pod.source, &pod.origin.path)
     }
 }
@@ -365,6 +385,13 @@ impl Turn {
 /// The problems that are missing in `old`.
 fn new_of(problems: &[Problem], old: &[Problem]) -> Vec<Problem> {
     problems.iter().filter(|p| !old.contains(p)).cloned().collect()
+}
+
+/// The paths that had errors and have none any more.
+fn mended<'a>(old: &'a [Problem], new: &[Problem]) -> BTreeSet<&'a str> {
+    let errors = |of: &'a [Problem]| of.iter().filter(|p| p.severity == Severity::Error);
+    let has = |path: &str| new.iter().any(|p| p.severity == Severity::Error && p.path == path);
+    order::set(errors(old).map(|p| p.path.as_str()).filter(|path| !has(path)))
 }
 
 /// The consequence of content that is not accepted.

@@ -8,7 +8,7 @@ use super::Turn;
 use super::admission::Rejection;
 use super::docker::Engine;
 use super::entry::{Blocked, Entry};
-use super::sources::{Content, SourceState};
+use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
 use crate::daemon::config::ApiSource;
@@ -35,7 +35,7 @@ impl Turn {
             let shown = PodView::shown(Arc::clone(&status.pod), Arc::clone(&status.status));
             Some(PodView { leaving, is_kept, ..shown })
         }));
-        pods.extend(self.refused_views(now));
+        pods.extend(self.refused_views());
         let shown = order::set(pods.iter().map(|view| view.pod.key.clone()));
         pods.extend(self.unmanaged_views(now).filter(|view| !shown.contains(&view.pod.key)));
         order::sort_by(&mut pods, |a, b| a.pod.key.cmp(&b.pod.key));
@@ -190,13 +190,13 @@ impl Turn {
     }
 
     /// Pods that the policy refuses and that have no other wanted version: shown as failed.
-    fn refused_views(&self, now: &Now) -> impl Iterator<Item = PodView> {
-        let wall = now.wall;
+    fn refused_views(&self) -> impl Iterator<Item = PodView> {
         let refused = self.sources.values().flat_map(|s| &s.refused);
-        let shown = refused.filter(|r| self.merge.get(&r.pod.key).is_none());
-        let mut seen = std::collections::BTreeSet::new();
-        shown.filter(move |r| seen.insert(r.pod.key.clone())).map(move |Refused { pod, reason, message }| {
-            let status = Arc::new(status::rejected(pod, reason, message, wall));
+        let shown = refused.filter(|r| self.merge.get(&r.refused.pod.key).is_none());
+        let mut seen = BTreeSet::new();
+        shown.filter(move |r| seen.insert(r.refused.pod.key.clone())).map(|Refusal { refused, since }| {
+            let Refused { pod, reason, message } = refused;
+            let status = Arc::new(status::rejected(pod, reason, message, *since));
             PodView::shown(Arc::clone(pod), status)
         })
     }

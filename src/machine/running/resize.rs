@@ -9,10 +9,11 @@ use crate::base::clock::{Mono, Now};
 use crate::machine::Machine;
 use crate::machine::calls::Job;
 use crate::machine::state::State;
+use crate::mapping::resources;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerError, Resources, resources};
+use crate::runtime::{Call, DockerError, Resources};
 use crate::status::{NO_RESIZE, Resize};
 use k8s_openapi::api::core::v1::Container;
 

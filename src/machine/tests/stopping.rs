@@ -59,7 +59,11 @@ fn kill_is_sent_again_until_it_helps() {
     rig.pass(s(60));
     assert_eq!(after(&rig, begun, "kill app#1 SIGKILL"), [5000, 10_000, 15_000, 20_000]);
     assert!(rig.is("terminated"));
-    let warned = rig.log.iter().filter(|(_, _, l)| l.contains("did not end within 5 s")).count();
+    let warned = rig
+        .log
+        .iter()
+        .filter(|(_, _, l)| l.contains("container app (attempt 1) did not end within 5 s"))
+        .count();
     assert_eq!(warned, 1);
 }
 

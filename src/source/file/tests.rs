@@ -226,7 +226,7 @@ fn k120345_a_folder_that_is_missing_at_start_is_said_and_awaited() {
     let temp = TempDir::new();
     let dir = temp.path("no/such/m");
     let mut live = Live::start(&dir);
-    let missing = format!("Failed({}: does not exist; pods that run are kept)", dir.display());
+    let missing = format!("Failed({}: does not exist)", dir.display());
     assert_eq!(live.next(), missing);
     // Not even the parent is there: it is looked for by time.
     fs::create_dir_all(&dir).unwrap();

@@ -1,5 +1,7 @@
 //! Reports of sources other than new sets: restored, refused, unchanged.
 
+use std::time::Duration;
+
 use super::rig::{Rig, acts, pod, pod_of, with_port};
 use crate::daemon::turn::Event;
 use crate::pod::Source;
@@ -106,6 +108,43 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     let mut rig = Rig::new();
     rig.source(with(&[], "b"));
     assert_eq!(acts(rig.list(&["b/b-1/app running"])), ["spawn b", "stop b: no manifest names it"]);
+}
+
+/// Its age began anew with each change of the status, and kubectl was told of a change each time.
+#[test]
+fn a_refused_pod_keeps_the_time_at_which_it_was_first_seen() {
+    let refused =
+        |words: &str| Refused { pod: pod(words), reason: "PodSecurity".into(), message: "no".into() };
+    let with =
+        |pods: &[&str], bad: &str| SourceUpdate::Full(PodSet { refused: vec![refused(bad)], ..set(pods) });
+    let since = |rig: &Rig| rig.snapshot().pods[0].status.start_time.as_ref().unwrap().0;
+    let mut rig = Rig::listed();
+    rig.source(with(&[], "a"));
+    let first = since(&rig);
+    rig.now = rig.now.after(Duration::from_secs(60));
+    assert_eq!(since(&rig), first);
+    // Another content of the source that has it too.
+    rig.source(with(&["b"], "a"));
+    assert_eq!(since(&rig), first);
+    // Another pod of that name.
+    rig.source(with(&["b"], "a/a-2"));
+    assert_eq!(since(&rig), rig.now().wall);
+}
+
+/// After an error nobody could see in the log that it was mended.
+#[test]
+fn the_log_tells_when_the_errors_of_a_file_are_gone() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a"), pod("b")]);
+    let told = rig.want_with(&[pod("a"), pod("b")], &["/m/a.yaml", "/m/c.yaml"]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(rig.want_with(&[pod("a"), pod("b")], &["/m/a.yaml", "/m/c.yaml"]), [""; 0]);
+    // Mended, and removed.
+    assert_eq!(
+        rig.want(&[pod("a"), pod("b")]),
+        ["INFO: /m/a.yaml: its errors are gone", "INFO: /m/c.yaml: its errors are gone"]
+    );
+    assert_eq!(rig.want(&[pod("a"), pod("b")]), [""; 0]);
 }
 
 /// A loop with a file source and a URL source, Docker listed.

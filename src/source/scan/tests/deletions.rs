@@ -38,7 +38,7 @@ fn a_directory_that_is_removed_file_by_file_stops_no_pod() {
         assert_eq!(bench.deleted(&[name]), "", "{name}");
     }
     bench.disk.remove("/m");
-    assert_eq!(bench.look_after(199), "Failed(/m: does not exist; pods that run are kept)");
+    assert_eq!(bench.look_after(199), "Failed(/m: does not exist)");
     // It comes back as it was.
     bench.disk.put("/m", Node::Directory);
     for name in &names {
@@ -133,8 +133,7 @@ fn an_unmounted_volume_is_not_an_empty_directory() {
     let mut bench = Bench::with(&[("a.yaml", "pod a")]);
     bench.disk.put("/m", Node::OtherVolume);
     bench.disk.remove("/m/a.yaml");
-    let unmounted = "Failed(/m: it is on another file system now and holds no manifest; was it unmounted?; \
-                     pods that run are kept)";
+    let unmounted = "Failed(/m: it is on another file system now and holds no manifest; was it unmounted?)";
     assert_eq!(bench.look(), unmounted);
     for _ in 0..5 {
         assert_eq!(bench.look_after(20_000), "");
@@ -168,7 +167,7 @@ fn k3355_a_source_that_cannot_be_read_is_not_empty() {
             Some(node) => bench.disk.put("/m", node),
             None => bench.disk.remove("/m"),
         }
-        let failed = format!("Failed(/m: {why}; pods that run are kept)");
+        let failed = format!("Failed(/m: {why})");
         assert_eq!(bench.look(), failed);
         assert_eq!(bench.look_after(20_000), "");
         assert!(bench.scan(&Hints::default()).failed);
@@ -178,7 +177,7 @@ fn k3355_a_source_that_cannot_be_read_is_not_empty() {
         assert_eq!(bench.look(), "");
         // Back, but empty: that is doubted as ever.
         bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
-        assert_eq!(bench.look(), "Failed(/m: cannot be read: timed out; pods that run are kept)");
+        assert_eq!(bench.look(), "Failed(/m: cannot be read: timed out)");
         bench.disk.put("/m", Node::Directory);
         bench.disk.remove("/m/a.yaml");
         assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);

@@ -4,18 +4,11 @@
 
 use k8s_openapi::api::core::v1::Container;
 
+use crate::cgroup::cpu;
 use crate::pod::qos::{self, Qos};
 use crate::pod::{ContainerKind, DesiredPod, priority, requests};
 use crate::runtime::{HostConfig, Resources};
 
-/// Length of a CPU quota period, microseconds.
-pub const CPU_PERIOD: i64 = 100_000;
-/// Docker's and the kernel's smallest quota, microseconds.
-const CPU_QUOTA_MIN: i64 = 1000;
-/// The kernel's smallest weight, and that of a container that requests nothing.
-const CPU_SHARES_MIN: i64 = 2;
-/// The kernel's largest weight.
-const CPU_SHARES_MAX: i64 = 262_144;
 /// `oom_score_adj` of a sandbox (`core/sandbox_helpers.go`).
 const OOM_SANDBOX: i32 = -998;
 /// `oom_score_adj` of guaranteed and node-critical pods (`pkg/kubelet/qos/policy.go`).
@@ -40,12 +33,12 @@ pub fn apply(
 /// The resources that may change while the container runs.
 #[must_use]
 pub fn sizes(container: &Container) -> Resources {
-    let cpu = Some(limit(container, "cpu")).filter(|milli| *milli > 0);
+    let cpu_limit = Some(limit(container, "cpu")).filter(|milli| *milli > 0);
     let memory = Some(limit(container, "memory")).filter(|bytes| *bytes > 0);
     Resources {
-        cpu_shares: Some(cpu_shares(request(container, "cpu"))),
-        cpu_period: cpu.map(|_| CPU_PERIOD),
-        cpu_quota: cpu.map(cpu_quota),
+        cpu_shares: Some(cpu::shares(request(container, "cpu"))),
+        cpu_period: cpu_limit.map(|_| cpu::PERIOD),
+        cpu_quota: cpu_limit.map(cpu::quota),
         memory,
         // Equal to the memory limit means no swap; absent would allow as much swap again.
         memory_swap: memory,
@@ -54,21 +47,8 @@ pub fn sizes(container: &Container) -> Resources {
 
 /// Sets a sandbox's resource fields: minimal CPU weight, no limits, killed last.
 pub fn apply_sandbox(host: &mut HostConfig, oom_floor: i32) {
-    host.resources.cpu_shares = Some(CPU_SHARES_MIN);
+    host.resources.cpu_shares = Some(cpu::SHARES_MIN);
     host.oom_score_adj = Some(OOM_SANDBOX.max(oom_floor));
-}
-
-/// CPU time in microseconds per period, for thousandths of a CPU.
-#[must_use]
-pub fn cpu_quota(milli: i64) -> i64 {
-    // Period / 1000 is whole, so this is exact, and saturates only far beyond any machine's CPUs.
-    milli.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN)
-}
-
-/// CPU weight, for thousandths of a CPU.
-#[must_use]
-pub fn cpu_shares(milli: i64) -> i64 {
-    (milli.saturating_mul(1024) / 1000).clamp(CPU_SHARES_MIN, CPU_SHARES_MAX)
 }
 
 /// `oom_score_adj` by QoS class, before the floor is applied.
