@@ -1,33 +1,33 @@
-//! The subcommands, each written once: its word, what follows it, and what help says of it. What its words mean stands
-//! in `parse`, and what it does in a file of its own.
+//! The subcommands, each written once: its word, its operands and its help. `parse` has the meaning of its words, and a
+//! file of its own what it does.
 
-/// What a subcommand is called, and what help says of it.
+/// The name and the help of a subcommand.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
     /// The word on the command line.
     pub word: &'static str,
-    /// What follows `podkeeper` in the usage line.
+    /// The text after `podkeeper` in the usage line.
     pub synopsis: &'static str,
-    /// What stands beside its flags.
+    /// The operands beside its flags.
     pub operands: Operands,
     /// One line, no full stop.
     pub summary: &'static str,
-    /// What stands below its flags; empty for nothing.
+    /// The text below its flags; empty for none.
     pub note: &'static str,
 }
 
-/// The words of a subcommand that are no flags, as far as a shell can complete them.
+/// The words of a subcommand that are not flags, as far as a shell can complete them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operands {
     /// There are none.
     None,
-    /// Only the user knows them.
+    /// Words that only the user knows.
     Free,
     /// Files and directories.
     Files,
     /// Pods of the node.
     Pods,
-    /// One of these; then, behind that of pods, pods.
+    /// One of these kinds; behind the kind of pods, names of pods.
     Kinds(&'static [&'static str]),
     /// A subcommand.
     Verbs,
@@ -38,7 +38,7 @@ pub enum Operands {
 /// The note of commands that take the name of a pod.
 const NAMES: &str = "A pod's NAME may be given with or without the node's suffix (web, web-node1).";
 
-/// Makes the type, the list of all and what help says of each of one list.
+/// Makes the type, the list of all subcommands and their help from one list.
 macro_rules! verbs {
     ($($verb:ident {
         word: $word:literal,
@@ -57,7 +57,7 @@ macro_rules! verbs {
             /// In the order of `--help`.
             pub const ALL: &[Verb] = &[$(Verb::$verb),+];
 
-            /// Its words.
+            /// The name and the help of the subcommand.
             #[must_use]
             pub fn about(self) -> About {
                 match self {
@@ -295,7 +295,7 @@ impl Verb {
         self.about().word
     }
 
-    /// The subcommand that the word on the command line means.
+    /// The subcommand of a word on the command line.
     #[must_use]
     pub fn parse(word: &str) -> Option<Verb> {
         Verb::ALL.iter().copied().find(|verb| verb.word() == word)

@@ -1,4 +1,4 @@
-//! Flags: what an API server is told of this node.
+//! Flags: the node as an API server sees it.
 
 use std::path::{Path as StdPath, PathBuf};
 use std::time;
@@ -16,7 +16,7 @@ pub struct Values {
     pub report: time::Duration,
     /// Seconds.
     pub lease: u32,
-    /// Negative: all.
+    /// Number of images; negative for all.
     pub images: i64,
     pub bootstrap: Option<PathBuf>,
     pub renews_client: bool,
@@ -24,7 +24,7 @@ pub struct Values {
 }
 
 impl Options {
-    /// What the API server is told of the node of this name, whose kubelet's server listens on this port.
+    /// Settings of the Node object for the API server; `port` is that of the kubelet's server.
     pub fn cluster_node(&self, name: &str, port: Option<u16>) -> Settings {
         let Values { register_node, taints, update, report, lease, images, .. } = &self.cluster;
         Settings {
@@ -39,8 +39,8 @@ impl Options {
         }
     }
 
-    /// Which certificates the API server signs for the node of this name; `directory` is `--cert-dir`. `full` makes a
-    /// path absolute.
+    /// Settings of the certificates that the API server signs for the node of this name; `directory` is `--cert-dir`.
+    /// `full` makes a path absolute.
     ///
     /// # Errors
     /// A path cannot be made absolute.

@@ -11,7 +11,7 @@ use crate::cli::show::template::Template;
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
 use crate::pod::fields;
 
-/// How `get` prints.
+/// The output format of `get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
     #[default]
@@ -20,12 +20,12 @@ pub enum Output {
     Wide,
     Json,
     Yaml,
-    /// `pod/NAME`.
+    /// Lines such as `pod/NAME`.
     Name,
 }
 
 impl Output {
-    /// What `-o` calls it; nothing for a table.
+    /// The word for `-o`; empty for a table.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Output {
     }
 }
 
-/// Whether `-o` takes a template, beside formats.
+/// Whether `-o` takes templates beside formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Templates {
     /// `jsonpath=` and `custom-columns=`.
@@ -47,7 +47,7 @@ pub enum Templates {
     Refused,
 }
 
-/// By which figure `top` sorts.
+/// The figure that `top` sorts by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortBy {
     Cpu,
@@ -61,7 +61,7 @@ pub struct Values {
     pub selector: LabelSelector,
     pub field_selector: FieldSelector,
     pub output: Output,
-    /// How JSON is shown, of `-o jsonpath=` and `-o custom-columns=`.
+    /// Template of `-o jsonpath=` or `-o custom-columns=`.
     pub template: Option<Template>,
     pub watch: bool,
     /// Name of a pod.
@@ -393,10 +393,10 @@ fn user(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err("must be a name of 1 to 64 bytes".to_owned()) }
 }
 
-/// Reads what `-o` says.
+/// Sets the format that `-o` names.
 ///
 /// # Errors
-/// It is no format that the command has.
+/// The command has no such format.
 pub(super) fn set_format(
     o: &mut Options,
     formats: &[Output],

@@ -1,4 +1,4 @@
-//! Flags: where things are kept.
+//! Flags: directories and configuration files.
 
 use std::path::{Component, Path as StdPath, PathBuf};
 
@@ -7,7 +7,7 @@ use super::{Flag, RUN, Section, Verb, of_verbs};
 
 /// The flag that names the configuration file.
 pub const CONFIG: &str = "config";
-/// The flag that names the directory of further ones.
+/// The flag that names the directory of further configuration files.
 pub const CONFIG_DIR: &str = "config-dir";
 /// Default of `--root-dir`.
 pub const ROOT_DIR: &str = "/var/lib/podkeeper";
@@ -22,14 +22,14 @@ pub struct Values {
 }
 
 impl Values {
-    /// A configuration is read, wherever its files are.
+    /// Whether any configuration file is read.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.config.is_some() || self.config_dir.is_some()
     }
 }
 
-/// Those that know a flag which is a field of the file.
+/// Flags of the commands that know a flag with a field in the file.
 const CONFIGURED: Flag = of_verbs(&[
     Verb::Run,
     Verb::Check,
@@ -120,7 +120,7 @@ pub static SECTION: Section = Section {
     ],
 };
 
-/// What the kubelet's validation says of a directory for pod logs.
+/// The error of the kubelet's validation of a directory for pod logs.
 fn wrong_log_dir(dir: &StdPath) -> Option<&'static str> {
     let text = dir.to_string_lossy();
     let normal: PathBuf = dir.components().collect();

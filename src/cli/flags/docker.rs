@@ -17,14 +17,14 @@ pub struct Values {
     pub network: Option<String>,
     pub network_cidrs: Vec<String>,
     pub pull_progress_deadline: time::Duration,
-    /// `None` when it is not said.
+    /// `None` when not given.
     pub serialize_image_pulls: Option<bool>,
     /// `None` for no limit.
     pub max_parallel_image_pulls: Option<usize>,
     /// 0 for no limit.
     pub registry_qps: u32,
     pub registry_burst: u32,
-    /// `None` for none.
+    /// `None` for no directory.
     pub image_preload_dir: Option<PathBuf>,
     pub dead_min_age: time::Duration,
     /// Negative for no bound.
@@ -32,13 +32,13 @@ pub struct Values {
     /// Negative for no bound.
     pub dead_in_all: i64,
     pub log_driver: LogDriver,
-    /// Bytes; negative for never.
+    /// Bytes; negative for no rotation.
     pub log_max_size: i64,
     pub log_max_files: i64,
 }
 
 impl Values {
-    /// How the logs of containers rotate: the most bytes, and the most files.
+    /// Limits of the rotation of container logs: bytes of a file, and number of files.
     fn rotation(&self) -> (i64, i64) {
         (self.log_max_size, self.log_max_files)
     }
@@ -225,10 +225,10 @@ pub static SECTION: Section = Section {
     ],
 };
 
-/// Docker's place: `unix:///PATH` or `fake://`.
+/// Parses the endpoint of Docker: `unix:///PATH` or `fake://`.
 ///
 /// # Errors
-/// Anything else.
+/// The text is neither.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     match text.split_once("://") {
         Some(("fake", "")) => Ok(Endpoint::Fake),

@@ -1,4 +1,4 @@
-//! Flags: what happens when the node runs short.
+//! Flags: eviction of pods when the node runs short.
 
 use super::Repeats::Adds;
 use super::Takes::{Count, Duration, Map, Number};

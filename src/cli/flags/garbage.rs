@@ -1,4 +1,4 @@
-//! Flags: what is removed when nothing needs it.
+//! Flags: removal of images that nothing needs.
 
 use std::time;
 
@@ -22,7 +22,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// When images are collected.
+    /// The policy of image collection.
     #[must_use]
     pub fn images(&self) -> Policy {
         let percent = |value: i64| u8::try_from(value).unwrap_or(100);
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(Options::defaults().unwrap().garbage.images(), Policy::default());
     }
 
-    /// `TestValidateImageGCPolicy`, in the words of the configuration's validation.
+    /// `TestValidateImageGCPolicy`, with the messages of the kubelet's validation.
     #[test]
     fn thresholds_are_percentages_and_the_low_one_is_below() {
         let check = |high: i64, low: i64, expected: &[&str]| {

@@ -1,4 +1,4 @@
-//! Flags: what podkeeper does with the machine itself, beside its pods.
+//! Flags: podkeeper's effects on the machine itself, beside its pods.
 
 use std::sync::Arc;
 

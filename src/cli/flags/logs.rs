@@ -17,9 +17,9 @@ pub struct Values {
     pub tail: Option<i64>,
     pub since: time::Duration,
     pub since_time: Option<Timestamp>,
-    /// Of each container; `None` for all.
+    /// Bytes of each container; `None` for all.
     pub limit_bytes: Option<u64>,
-    /// How many containers are followed at once.
+    /// Number of containers followed at once.
     pub max_log_requests: u32,
 }
 

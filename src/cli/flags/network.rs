@@ -7,7 +7,7 @@ use super::{Flag, RUN, Section, put, value};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
-    /// Pods are attached by plugins.
+    /// CNI plugins attach pods.
     pub is_cni: bool,
     pub cni_conf_dir: PathBuf,
     pub cni_bin_dirs: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! Flags: what the node is called, and what it gives to pods.
+//! Flags: the name of the node, and the resources that it gives to pods.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub struct Values {
     pub cluster_domain: String,
     /// `None` for a resolver on the node itself.
     pub resolv_conf: Option<PathBuf>,
-    /// What it gives; the unsafe sysctls stand among the flags of the policy.
+    /// Resources for pods; the unsafe sysctls are among the flags of the policy.
     pub gives: node::Options,
 }
 
@@ -44,7 +44,7 @@ pub static SECTION: Section = Section {
             repeats: Adds,
             help: "Labels of this node, for the nodeSelector of pods",
             live: |now, new| {
-                // Who may sign for this node was read at the start.
+                // The sources of signing keys are read at the start alone.
                 let signs = now.sources.verifier.is_some()
                     && now.node_labels.get(GROUP) != new.node_labels.get(GROUP);
                 if !signs {

@@ -1,4 +1,4 @@
-//! Flags: what pods may do.
+//! Flags: rules for pods.
 
 use super::Repeats::Adds;
 use super::Takes::{List, Switch, Text};
@@ -12,7 +12,7 @@ use crate::policy::{self, Exceptions, LevelVersion, Policies, SourcePolicy};
 pub struct Values {
     pub host_network_sources: Vec<Source>,
     pub pod_security: Table<Source, LevelVersion>,
-    /// Of all sources, but for its level and the host's network.
+    /// Policy of all sources, without the level and the host's network.
     pub all: SourcePolicy,
     pub exceptions: Exceptions,
 }
@@ -44,7 +44,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "allowed-devices",
             takes: List("PATH,...", |o, text| {
-                // Given again, it takes the place of what was given before.
+                // A second value replaces the first.
                 o.policy.all.allowed_devices.clear();
                 o.policy.all.set("allowed-devices", text)
             }),
@@ -91,10 +91,10 @@ pub static SECTION: Section = Section {
 };
 
 impl Values {
-    /// What pods of each source may do: flags for all sources, and over them what is said of single ones.
+    /// The policies of all sources: flags for all, then those for single sources.
     ///
     /// # Errors
-    /// None that was not told when the flags were read.
+    /// None that reading the flags has not reported.
     pub fn policies(&self) -> Result<Policies, String> {
         let mut policies = Policies::all(self.all.clone());
         for source in Source::ALL {

@@ -1,4 +1,4 @@
-//! Flags: the HTTP servers, and who may use them. Nothing listens unless a port is given.
+//! Flags: the HTTP servers and their users. Nothing listens unless a port is given.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,19 +15,19 @@ use crate::server::auth::{self, Authorization, webhook};
 use crate::server::kubelet::Switches;
 use crate::server::tls;
 
-/// Who decides what users may do.
+/// The way to decide what users may do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The flags that name groups.
+    /// The flags that name groups decide.
     #[default]
     Groups,
-    /// No rule: every known user may do everything.
+    /// Every known user may do everything.
     AlwaysAllow,
-    /// The API server.
+    /// The API server decides.
     Webhook,
 }
 
-/// A port of 0 is none.
+/// A port of 0 means that there is no such server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
     pub api_address: Option<SocketAddr>,
@@ -58,13 +58,13 @@ pub struct Listen {
 }
 
 impl Default for Listen {
-    /// What the entries say, too.
+    /// The same as the defaults of the entries.
     fn default() -> Listen {
         Listen { address: Ipv4Addr::UNSPECIFIED.into(), healthz: Ipv4Addr::LOCALHOST.into() }
     }
 }
 
-/// How long answers of the API server hold.
+/// How long answers of the API server are cached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hold {
     pub token: time::Duration,
@@ -235,25 +235,25 @@ fn groups(text: &str) -> BTreeSet<String> {
     order::set(value::words(text).map(str::to_owned))
 }
 
-/// What the servers are told of the node, beside their flags.
+/// Facts about the node for the servers, beside their flags.
 #[derive(Debug)]
 pub struct OfNode<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its addresses, when they are given.
+    /// Addresses of the node, when they are given.
     pub ips: &'a [IpAddr],
     /// Absolute.
     pub root_dir: &'a Path,
-    /// There is an API server that can be asked.
+    /// There is an API server to ask.
     pub has_api_server: bool,
-    /// Where a certificate is that the API server has signed.
+    /// Path of a certificate that the API server has signed.
     pub signed: Option<PathBuf>,
-    /// What `/configz` answers, JSON.
+    /// The JSON answer to `/configz`.
     pub configz: Arc<str>,
 }
 
 impl Values {
-    /// What the servers are started with. Where there is no API server, none is asked. `full` makes a path absolute.
+    /// The settings of the servers. Without an API server they ask none. `full` makes a path absolute.
     ///
     /// # Errors
     /// A path cannot be made absolute.
@@ -324,8 +324,8 @@ impl Values {
         }
     }
 
-    /// What the API of the node of this name is started with, if it is. Groups decide about who has a certificate of the
-    /// node's own authority, also without the API server.
+    /// The settings of this node's API, when it has an address. Groups decide about users with a certificate of the
+    /// node's own authority, also without an API server.
     #[must_use]
     pub fn api(&self, node: &str, has_api_server: bool) -> Option<api::Settings> {
         let auth = auth::Settings {
