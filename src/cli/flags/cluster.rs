@@ -69,7 +69,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "bootstrap-kubeconfig",
             takes: Path("FILE", |o, path| o.cluster.bootstrap = Some(path)),
-            help: "Credentials that ask for the node's own, while the file of --kubeconfig has none that hold",
+            help: "Credentials for requesting the node's own, while the file of --kubeconfig has no valid ones",
             verbs: &[Verb::Run, Verb::Join],
             ..RUN
         },
@@ -77,13 +77,13 @@ pub static SECTION: Section = Section {
             name: "rotate-certificates",
             takes: Switch(|o, on| o.cluster.renews_client = on),
             default: "true",
-            help: "Renew the client certificate that the API server has signed before it ends",
+            help: "Renew the client certificate that the API server has signed before it expires",
             ..RUN
         },
         Flag {
             name: "rotate-server-certificates",
             takes: Switch(|o, on| o.cluster.asks_serving = on),
-            help: "Have the API server sign the certificate of the kubelet's server, and renew it in time",
+            help: "Let the API server sign the certificate of the kubelet's server, and renew it in time",
             field: "serverTLSBootstrap",
             ..RUN
         },
@@ -97,7 +97,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "register-with-taints",
             takes: Taints(|o, taints| o.cluster.taints = taints),
-            help: "Taints of a node object that is made; one that is there keeps its own",
+            help: "Taints of a new node object; an existing one keeps its own",
             ..RUN
         },
         Flag {
@@ -120,7 +120,7 @@ pub static SECTION: Section = Section {
             name: "node-lease-duration-seconds",
             takes: Seconds(|o, seconds| o.cluster.lease = seconds),
             default: "40",
-            help: "How long the node's lease holds; it is renewed four times in that time",
+            help: "Duration of the node's lease; it is renewed four times in that time",
             rule: |o| (o.cluster.lease < 4).then(|| format!("{} must be at least 4", o.cluster.lease)),
             ..RUN
         },

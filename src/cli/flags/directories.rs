@@ -83,27 +83,27 @@ pub static SECTION: Section = Section {
         Flag {
             name: CONFIG,
             takes: Path("FILE", |o, path| o.directories.config = Some(path)),
-            help: "Settings of run that no flag gives, as YAML or JSON",
+            help: "File of the settings of run, YAML or JSON; flags take precedence",
             ..CONFIGURED
         },
         Flag {
             name: CONFIG_DIR,
             takes: PathOrNone("DIR", |o, path| o.directories.config_dir = path),
-            help: "Further such files, *.conf by name; each changes what earlier ones say",
+            help: "Further such files, *.conf by name; each overrides earlier ones",
             ..CONFIGURED
         },
         Flag {
             name: "root-dir",
             takes: Path("DIR", |o, path| o.directories.root = path),
             default: ROOT_DIR,
-            help: "What outlives a boot, and the lock; also marks our containers",
+            help: "State that survives a boot, and the lock; also marks podkeeper's containers",
             ..REMEMBERING
         },
         Flag {
             name: "run-dir",
             takes: Path("DIR", |o, path| o.directories.run = path),
             default: "/run/podkeeper",
-            help: "Where the daemon keeps its status file, on tmpfs",
+            help: "Directory of the daemon's status file, on tmpfs",
             ..BESIDE_A_DAEMON
         },
         Flag {

@@ -103,7 +103,7 @@ pub static SECTION: Section = Section {
             name: "max-pods",
             takes: Count("N", |o, most| o.node.gives.max_pods = most.into()),
             default: "110",
-            help: "Most pods on this node",
+            help: "Maximum number of pods on this node",
             live: |now, new| {
                 Arc::make_mut(&mut now.node).max_pods = new.node.max_pods;
                 true
@@ -115,7 +115,7 @@ pub static SECTION: Section = Section {
             field: "podPidsLimit",
             takes: Number("N", |o, most| put(&mut o.node.gives.pod_max_pids, Ok(most))),
             default: "-1",
-            help: "Most processes of a pod; -1 for no limit",
+            help: "Maximum number of processes of a pod; -1 for no limit",
             ..RUN
         },
         Flag {
@@ -128,7 +128,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "cgroup-root",
             takes: Text("PATH", |o, text| put(&mut o.node.gives.cgroup_root, value::cgroup(text))),
-            help: "Cgroup in which those of the pods are made, below kubepods; the topmost when not given",
+            help: "Cgroup for kubepods, the cgroup of all pods; the topmost when not given",
             ..RUN
         },
         Flag {

@@ -30,7 +30,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "allow-privileged",
             takes: Switch(|o, on| o.policy.all.allow_privileged = on),
-            help: "Let containers ask for privileged mode",
+            help: "Allow privileged containers",
             ..RUN_CHECK
         },
         Flag {
@@ -63,14 +63,14 @@ pub static SECTION: Section = Section {
             name: "allowed-host-paths",
             takes: List("LIST", |o, text| o.policy.all.set("allowed-host-paths", text)),
             repeats: Adds,
-            help: "Paths that hostPath volumes may be at or below, with :ro read-only; all when not given",
+            help: "Allowed paths of hostPath volumes, at or below; with :ro read-only; all when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "allowed-images",
             takes: List("LIST", |o, text| o.policy.all.set("allowed-images", text)),
             repeats: Adds,
-            help: "Images, or beginnings of images that end with a slash; all when not given",
+            help: "Allowed images, or prefixes of images that end with a slash; all when not given",
             ..RUN_CHECK
         },
         Flag {
@@ -84,7 +84,7 @@ pub static SECTION: Section = Section {
             takes: Text("SOURCE=NAME=VALUE[;...]", |o, text| o.policy.exceptions.add(text)),
             in_file: InFile::BySource,
             repeats: Adds,
-            help: "Other than for all: what pods of file, http or api may do and see",
+            help: "Rules for the pods of file, http or api, in place of those for all",
             ..RUN_CHECK
         },
     ],
