@@ -1,5 +1,5 @@
 //! The part of the Kubernetes API that one node can answer truthfully, for an unchanged kubectl and without a control
-//! plane. Nothing listens unless `--api-address` says so. Clients need a certificate of this node's own authority
+//! plane. It does not listen without `--api-address`. Clients need a certificate of this node's own authority
 //! ([`pki`]), and browsers a session of [`page`].
 //!
 //! The main loop publishes changes ([`told`]). [`world`] makes objects with resource versions of them on request, and

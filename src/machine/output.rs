@@ -97,9 +97,10 @@ pub enum Report {
     Seen(Table<String, DockerState>),
     /// Number of dead instances of each container; sent only if the node bounds them all together.
     Dead(Vec<u32>),
-    /// Nothing runs any more, and nothing is wanted.
+    /// No container runs any more, and no pod is wanted.
     Terminated,
-    /// Nothing is left at all. Holds the number of wishes read: without a newer wish the worker can end.
+    /// No container, call, volume or cgroup is left. Holds the number of wishes read: without a newer wish the worker
+    /// can end.
     Gone(u64),
 }
 

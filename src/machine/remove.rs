@@ -1,4 +1,4 @@
-//! Removes dead containers. Nothing ever waits for a removal (moby/moby#22312).
+//! Removes dead containers. No other step waits for a removal (moby/moby#22312).
 
 use super::Machine;
 use super::calls::Job;

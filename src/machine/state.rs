@@ -22,7 +22,7 @@ pub enum State {
         /// Wanted again.
         then: Option<Arc<DesiredPod>>,
     },
-    /// Nothing runs and nothing is wanted; the remaining containers are being removed.
+    /// No container runs and no pod is wanted; the remaining containers are being removed.
     Terminated,
 }
 

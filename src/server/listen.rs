@@ -88,7 +88,7 @@ pub struct Listen {
     /// Long requests under way.
     long: Census,
     connections: Census,
-    /// Nothing is accepted before this time.
+    /// No connection is accepted before this time.
     pause: Option<Instant>,
     /// No failed handshake is logged before this time.
     quiet_until: Option<Instant>,

@@ -1,4 +1,4 @@
-//! The HTTP servers of the node. Nothing listens unless a flag says so.
+//! The HTTP servers of the node. No server listens unless a flag says so.
 //!
 //! [`listen`] is the one thread that holds all waiting connections; [`connection`] is one request on a thread of
 //! [`pool`]; [`auth`] decides which requests are answered; the endpoints are in [`kubelet`], and other protocols than

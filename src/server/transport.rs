@@ -1,4 +1,4 @@
-//! The bytes of one connection: TCP, or TLS over it. Nothing here waits; `connection` and the streams do.
+//! The bytes of one connection: TCP, or TLS over it. No call here waits; `connection` and the streams do.
 //!
 //! Never here: a loop that lasts as long as the client sends. One thread holds all connections without a request under
 //! way.
@@ -29,7 +29,7 @@ pub struct Transport {
 pub enum Got {
     /// Number of bytes, at least one.
     Bytes(usize),
-    /// Nothing is available now.
+    /// No bytes are available now.
     Nothing,
     /// The client sends no more.
     End,

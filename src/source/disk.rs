@@ -1,6 +1,6 @@
 //! The file system as the scanner sees it: a few questions, so that tests can answer with faults.
 //!
-//! Never here: the meaning of a file. Nothing is opened before it is known to be a regular file: opening a fifo may
+//! Never here: the meaning of a file. A file is opened only after it is known to be regular: opening a fifo may
 //! wait for ever, and opening a device may have effects.
 
 use std::ffi::OsStr;

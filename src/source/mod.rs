@@ -38,7 +38,7 @@ pub enum SourceUpdate {
     /// The operator had everything forgotten that was accepted, and the source has nothing good: until it does, it asks
     /// for nothing. Its other updates come after this one.
     Forgotten,
-    /// Nothing is known; running pods stay. The text is for the operator.
+    /// The source could not be read; running pods stay. The text is for the operator.
     Failed(String),
     /// The source answered, and its content as a whole is not accepted: running pods stay, and are older than the
     /// source's content.

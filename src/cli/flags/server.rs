@@ -1,4 +1,4 @@
-//! Flags: the HTTP servers and their users. Nothing listens unless a port is given.
+//! Flags: the HTTP servers and their users. No server listens unless its port is given.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -298,7 +298,7 @@ enum Change {
     RunsAgain,
     /// Its run has ended, or another run after it.
     Ended,
-    /// Nothing has changed.
+    /// The container has not changed.
     Same,
 }
 

@@ -100,7 +100,7 @@ fn what_rises_from_an_earlier_life_of_the_same_uid_is_stopped_again() {
     assert!(!rig.engine.get(&second).is_some_and(|c| c.state == crate::runtime::DockerState::Running));
 }
 
-/// Nothing is wanted, and somebody starts the remaining container.
+/// No pod is wanted, and somebody starts the remaining container.
 #[test]
 fn what_rises_after_the_end_is_stopped_again() {
     let mut rig = Rig::up(&app());

@@ -7,7 +7,7 @@ use crate::plan::{Owned, RunState};
 use crate::pod_logs::{ContainerLog, ContainerLogs};
 
 impl Machine {
-    /// Sends the whole set whenever it changes. Nothing is sent before the first look.
+    /// Sends the whole set whenever it changes. It sends no set before the first look.
     pub(in crate::machine) fn tell_logs(&mut self) {
         if self.looking.list_needed || self.calls.is_listing() {
             return;

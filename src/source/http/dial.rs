@@ -1,4 +1,4 @@
-//! The connection of a request: addresses, TCP, TLS, each with its time limit. Nothing here outlives a poll.
+//! The connection of a request: addresses, TCP, TLS, each with its time limit. No connection outlives its poll.
 //!
 //! A deadline holds for a whole phase: a server that sends a byte now and then gains no time.
 

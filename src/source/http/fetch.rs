@@ -1,7 +1,7 @@
 //! One request: GET, up to the end of the body or a time limit. The result is a complete body, or the reason why not.
 //!
-//! Nothing from the server is trusted further than it can be checked: not its length, not the target of a redirect, not
-//! that the end of a connection is the end of the body. Error texts repeat no query and no header.
+//! Data from the server are checked before they are trusted: its length, the target of a redirect, and whether the end
+//! of a connection is the end of the body. Error texts repeat no query and no header.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Copies between two directories, one of them in place of a container's root. Nothing outside them changes.
+//! Copies between two directories, one of them in place of a container's root. No file outside them changes.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;

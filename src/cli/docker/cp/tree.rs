@@ -210,7 +210,7 @@ impl Copying {
     }
 }
 
-/// The umask of this process. Nothing else in the process makes files meanwhile.
+/// The umask of this process. No other thread makes files meanwhile.
 pub(super) fn mask() -> u32 {
     let before = rustix::process::umask(Mode::from_raw_mode(0o022));
     rustix::process::umask(before);

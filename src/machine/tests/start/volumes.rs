@@ -42,7 +42,7 @@ fn set_up_first_and_taken_down_last() {
     assert_eq!(orders(&mut rig), [""; 0]);
 }
 
-/// On a dead file system neither ends. Nothing else would show why the pod does not start, or does not end.
+/// On a dead file system neither ends. No other event would show why the pod does not start, or does not end.
 #[test]
 fn work_on_volumes_that_hangs_is_told_once() {
     let mut rig = Rig::fresh();
