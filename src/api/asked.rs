@@ -1,4 +1,4 @@
-//! What a request for objects asks for: which ones, from when, and in which form. Pure.
+//! The parameters of a request for objects: which ones, from which version, and in which form. Pure.
 
 use super::failure::Failure;
 use super::kinds::Kind;
@@ -17,7 +17,7 @@ pub enum Form {
     Partial,
 }
 
-/// How a list's resourceVersion is meant.
+/// The meaning of a list's resourceVersion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     NotOlderThan,
@@ -38,15 +38,15 @@ pub struct Wanted {
     pub initial: Option<bool>,
     /// Seconds.
     pub timeout: Option<u64>,
-    /// Objects of one answer; 0 for all.
+    /// Number of objects in one answer; 0 for all.
     pub limit: usize,
     pub from: Option<String>,
 }
 
-/// The form that `Accept` asks for: the first one that is known.
+/// The first known form that `Accept` asks for.
 ///
 /// # Errors
-/// None is known.
+/// No form is known.
 pub fn form(accept: Option<&str>, query: &Query) -> Result<Form, Failure> {
     let include = Include::parse(query.get("includeObject"))
         .ok_or_else(|| Failure::new(400, "unrecognized includeObject value"))?;
@@ -74,10 +74,10 @@ pub fn form(accept: Option<&str>, query: &Query) -> Result<Form, Failure> {
 }
 
 impl Wanted {
-    /// Reads the parameters.
+    /// Parses the parameters.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The error in them.
     pub fn read(kind: &Kind, accept: Option<&str>, query: &Query) -> Result<Wanted, Failure> {
         let bad = |why: String| Failure::new(400, why);
         let number = |name: &str| match query.get(name).filter(|text| !text.is_empty()) {
@@ -119,7 +119,7 @@ impl Wanted {
         })
     }
 
-    /// Whether an object is among those that are asked for.
+    /// Whether the selectors match an object.
     #[must_use]
     pub fn selects(&self, object: &serde_json::Value) -> bool {
         self.selector.matches(object)

@@ -1,4 +1,4 @@
-//! Discovery: what is served, in the old form and in the aggregated one (`client-go/discovery`). Pure.
+//! Discovery: the served resources, in the old form and in the aggregated one (`client-go/discovery`). Pure.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::kinds::{Kind, groups, within};
 use super::value::place;
 use crate::base::limits;
 
-/// The version of the aggregated form that the client takes first, if it takes one: `v2`, `v2beta1`.
+/// The version of the aggregated form that the client prefers, if it accepts one: `v2`, `v2beta1`.
 #[must_use]
 pub fn aggregated(accept: &str) -> Option<&'static str> {
     accept.split(',').take(limits::API_ACCEPTS).find_map(|media| {
@@ -19,7 +19,7 @@ pub fn aggregated(accept: &str) -> Option<&'static str> {
     })
 }
 
-/// The type of the aggregated form.
+/// The content type of the aggregated form.
 #[must_use]
 pub fn aggregated_type(version: &str) -> String {
     format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")

@@ -6,7 +6,7 @@ use super::kinds::Kind;
 use super::value::place;
 use crate::server::http::answer::{Answer, JSON};
 
-/// Why a request is not done.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub code: u16,
@@ -17,7 +17,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Of this code; the reason goes with it.
+    /// A failure with this code and its reason.
     #[must_use]
     pub fn new(code: u16, message: impl Into<String>) -> Failure {
         let reason = match code {
@@ -40,13 +40,13 @@ impl Failure {
         Failure { code, reason, message: message.into(), details: Value::Null }
     }
 
-    /// There is no such object.
+    /// An object does not exist.
     #[must_use]
     pub fn not_found(kind: &Kind, name: &str) -> Failure {
         Failure::of(404, kind, name, format!("{} {name:?} not found", kind.qualified()))
     }
 
-    /// About an object.
+    /// A failure about an object.
     #[must_use]
     pub fn of(code: u16, kind: &Kind, name: &str, message: String) -> Failure {
         let mut details = json!({"name": name, "kind": kind.plural});
@@ -56,7 +56,7 @@ impl Failure {
         Failure { details, ..Failure::new(code, message) }
     }
 
-    /// The path names nothing.
+    /// The path is unknown.
     #[must_use]
     pub fn no_resource() -> Failure {
         Failure {
@@ -65,13 +65,13 @@ impl Failure {
         }
     }
 
-    /// Nobody may do this to it.
+    /// The method is never allowed for the resource.
     #[must_use]
     pub fn not_allowed() -> Failure {
         Failure::new(405, "the server does not allow this method on the requested resource")
     }
 
-    /// The `Status`.
+    /// The failure as a `Status`.
     #[must_use]
     pub fn status(&self) -> Value {
         let mut status = json!({
@@ -89,7 +89,7 @@ impl Failure {
         status
     }
 
-    /// The answer.
+    /// The failure as an answer.
     #[must_use]
     pub fn answer(&self) -> Answer {
         let answer = Answer::new(self.code, JSON, self.status().to_string());

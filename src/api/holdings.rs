@@ -1,8 +1,8 @@
-//! What was written over the API: the objects, each as it is stored and as the node reads it. They are the source
-//! [`Source::Api`]: after each change the main loop gets the whole set.
+//! The objects that were written over the API, each as stored and as the node reads it. They are the source
+//! [`Source::Api`]: the main loop gets the whole set after each change.
 //!
-//! Every write goes to the disk before it counts. Writers wait for one another; those who read never wait for a disk.
-//! The thread `pk-store` reads the store at the start, as often as that takes, and ends.
+//! Every write is on the disk before it counts. Writers wait for one another; readers never wait for a disk. The thread
+//! `pk-store` reads the store at the start, retries until that succeeds, and ends.
 
 mod change;
 
@@ -37,7 +37,7 @@ pub use change::Change;
 /// Resource, namespace and name.
 pub type Id = (Resource, Key);
 
-/// What readers see of it.
+/// The objects for readers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stored {
     pub objects: BTreeMap<Id, Arc<Value>>,
@@ -45,10 +45,10 @@ pub struct Stored {
     pub leaving: BTreeMap<Key, Arc<Value>>,
 }
 
-/// Tells the main loop; `false` when there is none any more.
+/// Sends an update to the main loop; returns `false` when the receiver is gone.
 pub type Send = Arc<dyn Fn(FromSource) -> bool + std::marker::Send + Sync>;
 
-/// See the head of this file. Clones share it.
+/// The objects and their store. Clones share them.
 #[derive(Clone)]
 pub struct Holdings(Arc<Shared>);
 
@@ -66,7 +66,7 @@ struct Inner {
     is_read: bool,
     entries: BTreeMap<Id, Entry>,
     leaving: BTreeMap<Key, Leaving>,
-    /// Paths in the store of what is no object of this version. Pods that were made of it go on.
+    /// Stored paths that this version cannot use. Pods that were made of them keep running.
     unknown: BTreeSet<String>,
 }
 
@@ -74,7 +74,7 @@ struct Entry {
     value: Arc<Value>,
     /// Bytes of its JSON.
     size: usize,
-    /// Bytes of what the node takes of it as local objects.
+    /// Bytes of its local objects for the node.
     local: usize,
     decoded: Decoded,
 }
@@ -88,7 +88,7 @@ impl Entry {
     }
 }
 
-/// A pod that was deleted and may still run.
+/// A deleted pod that may still run.
 struct Leaving {
     value: Arc<Value>,
     pods: Vec<Arc<DesiredPod>>,
@@ -104,7 +104,7 @@ pub struct Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         self.end = None;
-        // A disk that hangs would hold the end up: the process ends without that thread.
+        // A disk that hangs must not delay the end: the process ends without that thread.
         if let Some(thread) = self.thread.take().filter(thread::JoinHandle::is_finished) {
             let _ = thread.join();
         }
@@ -112,7 +112,7 @@ impl Drop for Reading {
 }
 
 impl Holdings {
-    /// Nothing is read yet. `key_file`: `--last-good-key-file`.
+    /// Holdings that are not read yet. `key_file`: `--last-good-key-file`.
     #[must_use]
     pub fn new(
         root_dir: PathBuf,
@@ -132,7 +132,7 @@ impl Holdings {
         Holdings(Arc::new(Shared { inner: Mutex::new(inner), told, acceptor, root_dir, send }))
     }
 
-    /// Has a thread read the store.
+    /// Starts a thread that reads the store.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -190,7 +190,7 @@ impl Holdings {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a change; nobody else changes anything meanwhile.
+    /// Starts a change; other changes wait until it is dropped.
     ///
     /// # Errors
     /// The store is not read yet.
@@ -208,7 +208,7 @@ impl Holdings {
         let kind = kinds::within("", "v1").find(|kind| kind.plural == plural)?;
         let namespace = if kind.namespaced { namespace } else { "" };
         let id = (kind.resource, (namespace.to_owned(), name.to_owned()));
-        // One of another name was written by a version that took every name, and cannot be asked for.
+        // An older version that accepted every name wrote it; it cannot be requested.
         if path != self::path(&id) || !kind.namespaced && !is_label(name) {
             return None;
         }
@@ -217,7 +217,7 @@ impl Holdings {
         Some((id, Entry::new(value, bytes.len(), decoded)))
     }
 
-    /// Where an object is, as the operator is told.
+    /// The place of an object, for the operator.
     fn place(&self, id: &Id) -> String {
         self.place_of(&path(id))
     }
@@ -226,8 +226,8 @@ impl Holdings {
         store::directory(&self.0.root_dir).join(path).display().to_string()
     }
 
-    /// A pod of this store that is being stopped and was deleted under an earlier daemon: all that is known of it is what
-    /// its containers tell. `value`: as it is shown.
+    /// A pod of this store that was deleted under an earlier daemon and is being stopped: only its containers describe
+    /// it. `value`: the pod as shown.
     #[must_use]
     pub fn orphan(&self, id: &Id, value: &Value) -> Option<Arc<DesiredPod>> {
         let uid = value.pointer("/metadata/uid")?.as_str()?;
@@ -237,7 +237,7 @@ impl Holdings {
         (is_ours && view.leaving.is_some()).then(|| Arc::clone(&view.pod))
     }
 
-    /// What the node reads in an object: nothing in one that only the API has.
+    /// The pods and local objects in an object: none in one that only the API has.
     pub fn decode(&self, id: &Id, value: &Value) -> Decoded {
         if id.0 == Resource::Namespaces {
             return Decoded::default();
@@ -246,10 +246,10 @@ impl Holdings {
         self.0.acceptor.accept(&self.place(id), text.as_bytes(), None, &Known::default())
     }
 
-    /// An object as it is stored, with its defaults, which make it larger: that is what is read after a restart.
+    /// Checks that an object can be read again after a restart, when it has its defaults, which make it larger.
     ///
     /// # Errors
-    /// It would not be taken again.
+    /// It would not be accepted again.
     pub fn check_again(&self, id: &Id, value: &Value) -> Result<(), Failure> {
         match problems(&self.decode(id, value)).0.first() {
             None => Ok(()),
@@ -260,7 +260,7 @@ impl Holdings {
         }
     }
 
-    /// `going`: pods that go from now on, with their grace periods.
+    /// Publishes the objects, and sends the set. `going`: pods that are deleted now, with their grace periods.
     fn publish(&self, inner: &Inner, going: &[Arc<DesiredPod>]) {
         let objects = inner.entries.iter().map(|(id, entry)| (id.clone(), Arc::clone(&entry.value)));
         let leaving = inner.leaving.iter().map(|(key, one)| (key.clone(), Arc::clone(&one.value)));
@@ -279,11 +279,11 @@ impl Holdings {
             set.broken.push(dir);
         }
         for (id, entry) in &inner.entries {
-            // Another version may have taken it: what runs of it stays.
+            // Another version may have accepted it: its running containers stay.
             if !entry.decoded.is_good() {
                 set.broken.push(self.place(id));
             }
-            // One that waits for its finalizers does not run any more.
+            // A pod that waits for its finalizers does not run any more.
             if entry.value.pointer("/metadata/deletionTimestamp").is_none() {
                 set.pods.extend(entry.decoded.pods.iter().cloned());
             }
@@ -298,18 +298,18 @@ impl Holdings {
 /// `pods/default/web`
 fn path((resource, (namespace, name)): &Id) -> String {
     let plural = kinds::of(*resource).map_or("", |kind| kind.plural);
-    // No part of a path may be empty.
+    // A part of a path must not be empty.
     let namespace = if namespace.is_empty() { "-" } else { namespace };
     format!("{plural}/{namespace}/{name}")
 }
 
-/// The name is one of a namespace.
+/// Whether the name is valid for a namespace.
 fn is_label(name: &str) -> bool {
     let meta = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     stored_metadata(&meta, true).is_empty()
 }
 
-/// An object as a manifest would have it: without what only the API keeps.
+/// An object in the form of a manifest: without the fields that only the API has.
 fn as_manifest(value: &Value) -> Value {
     let mut value = value.clone();
     if let Value::Object(fields) = &mut value {
@@ -334,7 +334,7 @@ fn as_manifest(value: &Value) -> Value {
     value
 }
 
-/// The first error of what was read, if there is one, and warnings.
+/// The first error of a decoded object, if there is one, and its warnings.
 #[must_use]
 pub fn problems(decoded: &Decoded) -> (Vec<(String, String)>, Vec<String>) {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());

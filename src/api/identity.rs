@@ -1,4 +1,4 @@
-//! What a user is told about itself: who it is, and what it may do.
+//! Reviews in which a user asks about itself: its identity, and its rights.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use super::kinds::{Kind, Resource};
 use super::rights::{self, Act, Rules};
 use crate::server::auth::User;
 
-/// The answer to a review; `body` is what was sent.
+/// The answer to a review; `body` is the request's.
 ///
 /// # Errors
-/// Nobody knows what the user may do.
+/// The rights of the user cannot be decided.
 pub fn review(kind: &Kind, body: &Value, rules: &Rules, user: &User) -> Result<Value, Failure> {
     let status = match kind.resource {
         Resource::SelfSubjectReviews => {

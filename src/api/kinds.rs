@@ -1,4 +1,4 @@
-//! The resources that are served: one table, from which discovery, paths and rights are made. Pure.
+//! The served resources: one table for discovery, paths and rights. Pure.
 
 /// A resource of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub enum Resource {
     SelfSubjectRulesReviews,
 }
 
-/// What is known of a resource.
+/// A resource with its names and verbs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
     pub resource: Resource,
@@ -40,15 +40,15 @@ pub struct Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: &'static str,
-    /// Kind of what is sent; of the core group.
+    /// Kind of the body; of the core group.
     pub kind: &'static str,
     pub verbs: &'static [&'static str],
 }
 
 const READ: &[&str] = &["get", "list", "watch"];
-/// Of what can be written; in the order of a real API server.
+/// Verbs of writable resources, in the order of a real API server.
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// A namespace is deleted alone.
+/// Verbs of namespaces, which are deleted one by one.
 const WRITE_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const CREATE: &[&str] = &["create"];
 
@@ -72,11 +72,11 @@ const fn review(resource: Resource, group: &'static str, plural: &'static str, k
     Kind { group, namespaced: false, verbs: CREATE, ..core(resource, plural, "", kind) }
 }
 
-/// Of a part that can be changed.
+/// Verbs of a subresource that can be changed.
 const CHANGE: &[&str] = &["get", "patch", "update"];
 const STREAM: &[&str] = &["create", "get"];
 
-/// All of them, by group: the core group first, so that `pods` and `nodes` mean those.
+/// All resources, by group: the core group first, so that `pods` and `nodes` mean its resources.
 pub static KINDS: &[Kind] = &[
     Kind {
         short: &["cm"],
@@ -157,7 +157,7 @@ impl Kind {
         }
     }
 
-    /// `pods`, `leases.coordination.k8s.io`: as messages name it.
+    /// The name in messages: `pods`, `leases.coordination.k8s.io`.
     #[must_use]
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
@@ -169,7 +169,7 @@ impl Kind {
         self.parts.iter().find(|part| part.name == name)
     }
 
-    /// Objects of it are kept and can be listed.
+    /// Whether its objects are kept and can be listed.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.verbs.contains(&"list")
@@ -182,7 +182,7 @@ pub fn of(resource: Resource) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.resource == resource)
 }
 
-/// The groups in order, each with its only version; the core group is not among them.
+/// The groups in order, each with its only version, without the core group.
 pub fn groups() -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut last = "";
     KINDS.iter().filter_map(move |kind| {

@@ -1,4 +1,4 @@
-//! `metrics.k8s.io`: what the node and its pods use, measured when somebody asks. Pure.
+//! `metrics.k8s.io`: the use of the node and its pods, measured on request. Pure.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use super::world::State;
 use crate::base::clock::Timestamp;
 use crate::stats::summary::{Summary, Used};
 
-/// Over which time processors are measured, as `kubectl top` is told.
+/// The time over which CPU is measured, for `kubectl top`.
 const WINDOW: &str = "10s";
 
-/// One object or a list, of those that are asked for.
+/// One object or a list of the requested ones.
 ///
 /// # Errors
 /// There is no such object.

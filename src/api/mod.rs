@@ -1,13 +1,13 @@
 //! The part of the Kubernetes API that one node can answer truthfully, for an unchanged kubectl and without a control
-//! plane. Nothing listens unless `--api-address` says so, and only clients with a certificate of this node's own
-//! authority ([`pki`]) are answered, and browsers that [`page`] knows.
+//! plane. It does not listen without `--api-address`. Clients need a certificate of this node's own authority
+//! ([`pki`]), and browsers a session of [`page`].
 //!
-//! The main loop tells what is new ([`told`]); [`world`] makes objects with resource versions of it when somebody asks,
-//! and has the latest changes for watches. [`serve`] finds what a request is about by [`path`] and [`kinds`], asks
-//! [`rights`], and answers by [`reads`], [`watch`](mod@watch) or [`streams`]. The HTTP is `server`'s.
-//! [`page`] is for people and browsers.
+//! The main loop publishes changes ([`told`]). [`world`] makes objects with resource versions of them on request, and
+//! keeps the latest changes for watches. [`serve`] finds the object of a request by [`path`] and [`kinds`], checks
+//! [`rights`], and answers by [`reads`], [`watch`](mod@watch) or [`streams`]. The HTTP is in `server`. [`page`] is for
+//! people and browsers.
 //!
-//! What must not happen here: anything that holds up a pod or the main loop, and anything made while nobody asks.
+//! Never here: anything that holds up a pod or the main loop, or work without a request.
 
 mod asked;
 mod discovery;
@@ -58,25 +58,25 @@ use world::World;
 use write::added::Maker;
 use write::writes::Writes;
 
-/// The Kubernetes version whose API this is.
+/// The Kubernetes version of this API.
 const KUBERNETES: &str = "1.36";
 
-/// What flags say of the API.
+/// Settings of the API from flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `--api-address`.
     pub address: SocketAddr,
-    /// The groups of the servers' flags. Nobody is anonymous here.
+    /// The groups of the servers' flags. Anonymous requests are refused here.
     pub auth: auth::Settings,
-    /// An API server says what users may do whose token it knows.
+    /// The API server decides about users that it knows by a token.
     pub asks_rights: bool,
 }
 
-/// What the API is made of.
+/// The parts of the API.
 pub struct Parts {
     pub node: Arc<Node>,
     pub told: ApiBoard,
-    /// What is written; `None` where the pods are a cluster's.
+    /// The written objects; `None` when the pods are a cluster's.
     pub holdings: Option<Holdings>,
     /// `--root-dir` and `--run-dir`, absolute.
     pub root_dir: PathBuf,
@@ -85,14 +85,14 @@ pub struct Parts {
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
     pub pulls: Pulls,
-    /// An API server that is asked about clients.
+    /// An API server to ask about clients.
     pub server: Option<Client>,
 }
 
-/// Where the daemon leaves the API's certificate, and where it listens, below the run directory.
+/// Directory of the API's certificate and address, below the run directory.
 const DIRECTORY: &str = "api";
 
-/// The API's port. Reads and writes below the directories.
+/// The API's port. It reads and writes below the directories.
 #[must_use]
 pub fn port(settings: &Settings, parts: Parts) -> Port {
     let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pulls, server } = parts;
@@ -126,9 +126,9 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
     }
 }
 
-/// The certificate is made anew with each start, in memory's file system: it names the addresses of now, and costs no
-/// write to a disk. While its authority cannot be read, or it cannot be written, that is tried again with a client that
-/// comes, and needs no other start.
+/// The API's certificates. Its own is made at each start, in a file system in memory: it names the present addresses,
+/// and writes to no disk. While its authority cannot be read, or it cannot be written, that is retried when a client
+/// comes, without a restart.
 fn certificates(
     settings: &Settings,
     root_dir: &Path,
@@ -162,14 +162,14 @@ fn certificates(
     Certificates::open_made(settings, Some(tls::Make(Box::new(make))))
 }
 
-/// Where the daemon of this run directory has its API, if it has one.
+/// Address of the API of the daemon with this run directory, if it has one.
 #[must_use]
 pub fn address_of(run_dir: &Path) -> Option<SocketAddr> {
     let bytes = regular::read(&run_dir.join(DIRECTORY).join("address"), limits::NODE_FILE).ok()?;
     std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
 }
 
-/// A map of JSON of these entries.
+/// A map of these entries.
 fn collect(entries: impl IntoIterator<Item = (String, Value)>) -> serde_json::Map<String, Value> {
     let mut map = serde_json::Map::new();
     for (key, value) in entries {
@@ -178,7 +178,7 @@ fn collect(entries: impl IntoIterator<Item = (String, Value)>) -> serde_json::Ma
     map
 }
 
-/// The number of this start, one more than that of the one before: resource versions begin with it.
+/// The number of this start, one more than that of the one before: the upper part of resource versions.
 fn epoch(root_dir: &Path) -> u32 {
     let path = root_dir.join("pki/api/starts");
     let before = regular::read(&path, limits::NODE_FILE).ok();

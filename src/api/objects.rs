@@ -1,4 +1,4 @@
-//! What the node is told as objects of the API. Pure.
+//! The published state of the node as objects of the API. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ use crate::status::local_objects::{self, begun, made_uid};
 use crate::status::node_object::About;
 use crate::status::snapshot::{PodView, Snapshot};
 
-/// Namespaces that are always there.
+/// Namespaces that always exist.
 pub const NAMESPACES: [&str; 3] = ["default", "kube-node-lease", "kube-system"];
-/// Where leases of nodes are.
+/// The namespace of leases of nodes.
 const LEASES: &str = "kube-node-lease";
-/// How long a lease of a node holds, in seconds: the kubelet's.
+/// Duration of a node's lease in seconds, like the kubelet's.
 const LEASE_SECONDS: u32 = 40;
 
-/// What an object was made of: while that is the same it need not be made again.
+/// The data that an object is made of: while it is the same, the object need not be made again.
 #[derive(Debug, Clone)]
 pub enum Origin {
     Pod(Arc<DesiredPod>, Arc<PodStatus>, Option<Timestamp>, bool),
     Event(Arc<Kept>),
     Local(Arc<LocalObject>),
     Stored(Arc<Value>),
-    /// A pod, and what is stored of it.
+    /// A pod, with its stored object.
     StoredPod(Arc<Value>, Box<Origin>),
-    /// A pod, and the containers that were added to it.
+    /// A pod, with the containers that were added to it.
     Extended(Vec<Added>, Box<Origin>),
-    /// It is made and compared each time.
+    /// The object is made and compared each time.
     Any,
 }
 
@@ -70,7 +70,7 @@ pub struct Fresh<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    /// What was written over the API, as `make` shows it.
+    /// An object that was written over the API, in the form of `make`.
     fn stored(value: &Arc<Value>, make: impl FnOnce() -> Value + 'a) -> Fresh<'a> {
         Fresh { origin: Origin::Stored(Arc::clone(value)), make: Box::new(make) }
     }
@@ -109,7 +109,7 @@ fn of_cluster(name: &str) -> Key {
     (String::new(), name.to_owned())
 }
 
-/// The node's pods; of those that were written over the API what was written, with the node's status.
+/// The node's pods. Those that were written over the API are shown as written, with the node's status.
 fn pods<'a>(latest: &'a Latest, addresses: &'a [String]) -> Kind<'a> {
     let (snapshot, stored) = (&*latest.snapshot, &*latest.stored);
     let mut all: Kind<'a> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn pending(written: &Value) -> Value {
     value
 }
 
-/// What was written, with what the node says of it.
+/// The written pod with the status that the node sees.
 fn written_pod(written: &Value, seen: &Value) -> Value {
     let mut value = written.clone();
     *place(&mut value, &["status"]) = part(seen, "/status").clone();
@@ -170,7 +170,7 @@ fn written_pod(written: &Value, seen: &Value) -> Value {
     value
 }
 
-/// A pod as the status file has it, with the fields that an object of the API always has.
+/// A pod of the status file, with the fields that an object of the API always has.
 fn pod(snapshot: &Snapshot, view: &PodView, addresses: &[String]) -> Value {
     let mut value = pod_value(view, addresses);
     let started = value.pointer("/status/startTime").and_then(Value::as_str).map(str::to_owned);
@@ -183,7 +183,7 @@ fn pod(snapshot: &Snapshot, view: &PodView, addresses: &[String]) -> Value {
 
 fn node(snapshot: &Snapshot, addresses: &[String], facts: &Facts) -> Value {
     let mut node = About::of_snapshot(snapshot, addresses, env!("CARGO_PKG_VERSION")).object(facts);
-    // The kubelet's events name the node as its UID.
+    // The kubelet's events use the node's name as its UID.
     *place(&mut node, &["metadata", "uid"]) = snapshot.node.clone().into();
     node
 }
@@ -224,7 +224,7 @@ fn namespaces<'a>(latest: &'a Latest) -> Kind<'a> {
     all
 }
 
-/// The identity of a namespace: the same whether it was written or is only named.
+/// The UID of a namespace, whether it was written or is only used.
 #[must_use]
 pub fn namespace_uid(name: &str) -> String {
     made_uid(&["Namespace", name])
@@ -248,7 +248,7 @@ fn event(object: &EventObject) -> Value {
     value
 }
 
-/// Of two sources that have an object of one name, the first one's is shown.
+/// Local objects. When two sources have an object of one name, the first source's is shown.
 fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
     let mut all: Kind<'a> = BTreeMap::new();
     let resource = match kind {
@@ -271,7 +271,7 @@ fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
     all
 }
 
-/// A claim has its space; all else has no status.
+/// A written object with its status: a claim is bound, others have none.
 fn bound(written: &Value) -> Value {
     let mut value = written.clone();
     if value.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim") {
@@ -284,7 +284,7 @@ fn bound(written: &Value) -> Value {
     value
 }
 
-/// A lease as it is renewed now: while the API answers, the node is alive.
+/// A renewed lease: while the API answers, the node is alive.
 #[must_use]
 pub fn renewed(lease: &Value, now: Timestamp) -> Value {
     let mut lease = lease.clone();

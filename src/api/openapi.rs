@@ -1,8 +1,9 @@
-//! OpenAPI v3 of what is served: one document for each group, from the table of resources and, for pods, from the table
-//! of fields. `kubectl explain` reads the schemas; `kubectl apply` reads whether the server checks fields itself. Pure.
+//! OpenAPI v3 of the served resources: one document for each group, from the table of resources and, for pods, from the
+//! table of fields. `kubectl explain` reads the schemas; `kubectl apply` reads whether the server checks fields itself.
+//! Pure.
 //!
-//! No operation tells the schema of its body: kubectl then takes its own, complete one for patches
-//! (`kubectl/pkg/cmd/apply/patcher.go`). One that lacks merge keys would make wrong patches.
+//! No operation has the schema of its body: kubectl then uses its own, complete one for patches
+//! (`kubectl/pkg/cmd/apply/patcher.go`). A schema without merge keys would make wrong patches.
 
 use serde_json::{Map, Value, json};
 
@@ -84,7 +85,7 @@ fn reference(name: &str) -> String {
     format!("#/components/schemas/{name}")
 }
 
-/// Fields of the kinds that are no pods: name, type, meaning.
+/// Fields of the kinds other than pods: name, type, meaning.
 fn own_fields(kind: &str) -> &'static [(&'static str, &'static str, &'static str)] {
     match kind {
         "ConfigMap" => &[
@@ -127,7 +128,7 @@ fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
     schemas.insert(name, schema);
 }
 
-/// The types of the table of fields, but the pod's own.
+/// The types in the table of fields, without the pod's own.
 fn types() -> Map<String, Value> {
     let names = fields::TYPES.lines().filter_map(|line| line.strip_prefix("= "));
     let mut all = Map::new();
@@ -175,7 +176,7 @@ fn value(kind: &str) -> Value {
         "IntOrString" => {
             json!({"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"})
         }
-        // As upstream: a type of the table that stands for another one.
+        // As upstream: a type of the table that is another type.
         "EphemeralContainer" => json!({"$ref": reference("Container")}),
         other if fields::of(other).next().is_some() => json!({"$ref": reference(other)}),
         _ => json!({"type": "object"}),

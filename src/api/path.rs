@@ -1,8 +1,8 @@
-//! What a path names. Pure.
+//! The meaning of a path. Pure.
 
 use super::kinds::{Kind, Part, within};
 
-/// What a path names.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route<'p> {
     /// `/api`
@@ -25,7 +25,7 @@ pub enum Route<'p> {
     OpenApiOf(&'p str, &'p str),
     /// `/openapi/v2`
     OpenApiOld,
-    /// Nothing.
+    /// Any other path.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ pub struct Target<'p> {
     pub part: Option<&'static Part>,
 }
 
-/// Reads a path, which is decoded already.
+/// Parses a path, which is decoded already.
 #[must_use]
 pub fn route(path: &str) -> Route<'_> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -64,7 +64,7 @@ pub fn route(path: &str) -> Route<'_> {
 fn object<'p>(group: &str, version: &str, rest: &[&'p str]) -> Route<'p> {
     let found = |plural: &str| within(group, version).find(|kind| kind.plural == plural);
     let (namespace, rest) = match rest {
-        // A namespace is an object too, and what follows it may be a part of it.
+        // A namespace is an object too, and the rest may be a part of it.
         ["namespaces", namespace, plural, rest @ ..] if found(plural).is_some_and(|kind| kind.namespaced) => {
             (Some(*namespace), [&[*plural], rest].concat())
         }
@@ -78,7 +78,7 @@ fn object<'p>(group: &str, version: &str, rest: &[&'p str]) -> Route<'p> {
     }) else {
         return Route::Unknown;
     };
-    // An object that has a namespace is not found without it.
+    // An object with a namespace is not found without it.
     if name.is_some() && kind.namespaced && namespace.is_none() || [name, namespace].contains(&Some("")) {
         return Route::Unknown;
     }

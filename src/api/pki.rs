@@ -1,5 +1,5 @@
 //! The authority of this node's API: it signs the API's own certificate and those of clients. It is made once and kept
-//! below the root directory; who removes it takes every client's right away.
+//! below the root directory; removing it revokes all clients.
 //!
 //! Never here: a text with a byte of a key.
 
@@ -31,7 +31,7 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Where the authority's certificate is.
+/// Path of the authority's certificate.
 #[must_use]
 pub fn certificate_file(root_dir: &Path) -> PathBuf {
     root_dir.join(DIRECTORY).join("ca.crt")
@@ -41,7 +41,7 @@ impl Authority {
     /// Reads the authority, or makes it.
     ///
     /// # Errors
-    /// In a sentence that names the directory.
+    /// A sentence that names the directory.
     pub fn open(root_dir: &Path) -> Result<Authority, String> {
         let directory = root_dir.join(DIRECTORY);
         let cannot = |error: &dyn std::fmt::Display| {
@@ -62,14 +62,14 @@ impl Authority {
     /// A certificate for the API itself, by these names and addresses.
     ///
     /// # Errors
-    /// A name is none.
+    /// A name is invalid.
     pub fn server(&self, names: &[String]) -> Result<Pair, String> {
         let mut params = CertificateParams::new(names).map_err(|error| error.to_string())?;
         params.distinguished_name.push(DnType::CommonName, "podkeeper API");
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate for a user of a group. It holds as long as the authority: a node whose clock is wrong has no other.
+    /// A certificate for a user of a group, valid as long as the authority: a node whose clock is wrong has no other.
     ///
     /// # Errors
     /// No key can be made.
@@ -90,7 +90,7 @@ impl Authority {
     }
 }
 
-/// The same each time: a certificate is signed in this name.
+/// The parameters of the authority, the same each time, because its name is the issuer of certificates.
 fn parameters() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -100,7 +100,7 @@ fn parameters() -> CertificateParams {
     params
 }
 
-/// Makes the directory whole or not at all: the daemon and a command may make it at once.
+/// Makes the directory completely or not at all: the daemon and a command may do so at once.
 fn make(directory: &Path) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let key = KeyPair::generate().map_err(|error| text(&error))?;
@@ -113,7 +113,7 @@ fn make(directory: &Path) -> Result<(), String> {
     durable::write(&beside.join("ca.crt"), certificate.pem().as_bytes()).map_err(|error| text(&error))?;
     let renamed = std::fs::rename(&beside, directory);
     if renamed.is_err() {
-        // Somebody was faster, or it failed: either way what was made is of no use.
+        // The other one was faster, or the rename failed: in both cases this directory is not needed.
         let _ = std::fs::remove_dir_all(&beside);
     }
     match renamed {
@@ -158,7 +158,7 @@ mod tests {
             ..tls::Settings::default()
         });
         let chain = |pair: &Pair| vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()];
-        // The second one reads what the first one made.
+        // The second one reads the files of the first.
         let client = Authority::open(&dir).unwrap().client("eve", "podkeeper:view").unwrap();
         let user = auth::known(&certificates, &chain(&client)).unwrap();
         assert_eq!((user.name.as_str(), user.groups.contains("podkeeper:view")), ("eve", true));

@@ -1,4 +1,4 @@
-//! Lists and single objects. Pure, but for the world they are read from.
+//! Lists and single objects. Pure, but for the world that they are read from.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::world::{Key, Object, State};
 use crate::base::clock::{Clock as _, System};
 use crate::manifest::base64;
 
-/// An object in the form that is asked for.
+/// An object in the requested form.
 #[must_use]
 pub fn in_form(kind: &Kind, object: &Object, form: Form) -> Value {
     let now = System::start().now().wall;
@@ -33,7 +33,7 @@ pub fn in_form(kind: &Kind, object: &Object, form: Form) -> Value {
 /// One object.
 ///
 /// # Errors
-/// There is none.
+/// It does not exist.
 pub fn get(state: &State, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Arc<Object>, Failure> {
     let found = state.get(kind.resource, namespace.unwrap_or_default(), name);
     found.ok_or_else(|| Failure::not_found(kind, name))
@@ -42,7 +42,7 @@ pub fn get(state: &State, kind: &Kind, namespace: Option<&str>, name: &str) -> R
 /// A list.
 ///
 /// # Errors
-/// Of a version that there is not.
+/// The version does not exist.
 pub fn list(
     state: &State,
     kind: &'static Kind,
@@ -88,7 +88,7 @@ pub fn list(
     })
 }
 
-/// The text of a list of these objects, whole; made of one after the other, for they may be large.
+/// The text of a complete list of these objects; one is converted after the other, because they may be large.
 pub fn list_of(kind: &Kind, version: &str, objects: &[Arc<Object>]) -> String {
     let head = json!({"resourceVersion": version});
     let items: Vec<String> = objects.iter().map(|object| without_kind(&object.value).to_string()).collect();
@@ -100,7 +100,7 @@ pub fn list_of(kind: &Kind, version: &str, objects: &[Arc<Object>]) -> String {
     )
 }
 
-/// Items of a list do not repeat what they are, as upstream.
+/// The object without kind and version, which items of a list do not repeat, as upstream.
 fn without_kind(value: &Value) -> Value {
     let mut value = value.clone();
     if let Value::Object(fields) = &mut value {
@@ -124,7 +124,7 @@ fn check_version(newest: u64, wanted: &Wanted) -> Result<(), Failure> {
     }
 }
 
-/// The last key of the part before; nothing may have changed since then.
+/// The last key of the previous part; nothing may have changed since then.
 fn resume(state: &State, kind: &Kind, token: &str) -> Result<Key, Failure> {
     let text = base64::decode(token).and_then(|bytes| String::from_utf8(bytes).ok());
     let parts = text.as_deref().and_then(|text| {
@@ -144,7 +144,7 @@ fn resume(state: &State, kind: &Kind, token: &str) -> Result<Key, Failure> {
     }
 }
 
-/// The table of a watch: columns come with the first event alone.
+/// The table for an event of a watch: only the first event has the columns.
 #[must_use]
 pub fn event_table(kind: &Kind, object: &Object, include: Include, is_first: bool) -> Value {
     let metadata = json!({"resourceVersion": object.version.to_string()});

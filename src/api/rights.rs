@@ -1,5 +1,5 @@
-//! Who may do what: the groups of the servers' flags. Those who may view see everything but Secrets and change nothing;
-//! those who may administer do everything. Of users of a cluster, who show a token, its API server says it.
+//! Rights of users, by the groups of the servers' flags. Viewers see everything but Secrets and change nothing;
+//! administrators do everything. The API server of a cluster decides about its users, who have a token.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::value::place;
 use crate::server::auth::webhook::Webhook;
 use crate::server::auth::{Authorization, Settings, User};
 
-/// What a request does, in the words of authorization.
+/// An action in the terms of authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Act<'a> {
     pub verb: &'a str,
@@ -22,7 +22,7 @@ pub struct Act<'a> {
     pub namespace: &'a str,
 }
 
-/// What a user is here.
+/// The role of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Admin,
@@ -30,18 +30,18 @@ enum Role {
     Nobody,
 }
 
-/// By what it is decided.
+/// The rules by which rights are decided.
 #[derive(Debug, Default)]
 pub struct Rules {
     pub settings: Settings,
-    /// Who is asked of tokens and rights; `None` where there is no API server.
+    /// Decides about tokens and rights; `None` without an API server.
     pub webhook: Option<Webhook>,
-    /// Rights of users whose token the API server knows are its to tell.
+    /// The API server decides about users that it knows by a token.
     pub asks: bool,
 }
 
 impl Rules {
-    /// Who decides about this user; `None` when it is decided here.
+    /// The API server that decides about this user; `None` when the decision is made here.
     fn asked(&self, user: &User) -> Option<&Webhook> {
         self.webhook.as_ref().filter(|_| self.asks && user.by_token)
     }
@@ -49,7 +49,7 @@ impl Rules {
     fn role(&self, user: &User) -> Role {
         match &self.settings.authorization {
             Authorization::AlwaysAllow => Role::Admin,
-            // Another server's word is of that one's users.
+            // Another server decides only about its own users.
             Authorization::Webhook => Role::Nobody,
             Authorization::Groups { admin, view } => {
                 let is_of =
@@ -64,16 +64,16 @@ impl Rules {
     }
 }
 
-/// Resources that anybody who is known may create: they tell the user about itself.
+/// Whether every identified user may create it: reviews tell users about themselves.
 fn is_review(kind: &Kind) -> bool {
     use Resource::{SelfSubjectAccessReviews, SelfSubjectReviews, SelfSubjectRulesReviews};
     [SelfSubjectReviews, SelfSubjectAccessReviews, SelfSubjectRulesReviews].contains(&kind.resource)
 }
 
-/// Whether a user may do this with an object of this name; `None` for all, and for one that has no name yet.
+/// Whether a user may do this with an object of this name; `None` for all, and for an object without a name yet.
 ///
 /// # Errors
-/// Nobody knows: the API server that is asked does not say.
+/// The API server has not decided.
 pub fn allows(rules: &Rules, user: &User, act: Act<'_>, name: Option<&str>) -> Result<bool, Failure> {
     let mut all = kinds::KINDS.iter().filter(|kind| kind.group == act.group && kind.plural == act.resource);
     if act.verb == "create" && all.clone().any(is_review) {
@@ -96,10 +96,10 @@ pub fn allows(rules: &Rules, user: &User, act: Act<'_>, name: Option<&str>) -> R
     })
 }
 
-/// Whether a user may see a path that is no resource: discovery, schemas, the version, health.
+/// Whether a user may read a path that is no resource: discovery, schemas, the version, health.
 ///
 /// # Errors
-/// As [`allows`].
+/// Those of [`allows`].
 pub fn allows_path(rules: &Rules, user: &User, verb: &str, path: &str) -> Result<bool, Failure> {
     if let Some(webhook) = rules.asked(user) {
         let attributes = json!({"verb": verb, "path": path});
@@ -134,7 +134,7 @@ pub fn forbidden(user: &User, act: Act<'_>, name: Option<&str>) -> Failure {
     Failure { details, ..Failure::new(403, message) }
 }
 
-/// The rules of a user, as `selfsubjectrulesreviews` tells them.
+/// The rules of a user, for `selfsubjectrulesreviews`.
 #[must_use]
 pub fn rules(rules: &Rules, user: &User) -> Value {
     let rule = |groups: &[&str], resources: &[String], verbs: &[&str]| json!({"verbs": verbs, "apiGroups": groups, "resources": resources});
@@ -155,7 +155,7 @@ pub fn rules(rules: &Rules, user: &User) -> Value {
         Role::Nobody => {}
     }
     if rules.asked(user).is_some() {
-        // What is decided elsewhere, question by question, has no list.
+        // An API server that decides each request has no list.
         return json!({"resourceRules": resources, "nonResourceRules": [], "incomplete": true,
                       "evaluationError": "webhook authorizer does not support user rule resolution"});
     }

@@ -1,7 +1,7 @@
-//! What requests under way may take of the node's memory, all together: bodies that are large, lists that are made, and
-//! large answers that clients take slowly.
+//! A bound on the memory of requests under way, all together: large bodies, lists in the making, and large answers that
+//! clients take slowly.
 //!
-//! Never here: a wait for a client. Who finds no room is told to come again.
+//! Never here: a wait for a client. When there is no room, the client has to try again.
 
 use super::failure::Failure;
 use crate::base::{json, limits};
@@ -11,7 +11,7 @@ use crate::server::large::{Full, Large};
 use crate::server::pool::{Count, Place};
 use crate::server::service::Reply;
 
-/// See the head of this file.
+/// The bounds on requests under way.
 #[derive(Debug)]
 pub struct Room {
     bodies: Count,
@@ -25,10 +25,10 @@ impl Default for Room {
 }
 
 impl Room {
-    /// A place for this body, for as long as it is worked on; small ones need none.
+    /// A place for this body, while it is worked on; small bodies need none.
     ///
     /// # Errors
-    /// Others have all places.
+    /// Other bodies have all places.
     pub fn of_body(&self, body: &Body<'_>) -> Result<Option<Place>, Failure> {
         if body.left().is_some_and(|left| left <= limits::API_SMALL_BODY) {
             return Ok(None);
@@ -36,10 +36,10 @@ impl Room {
         self.bodies.take().map(Some).ok_or_else(|| busy("too many large objects are being written"))
     }
 
-    /// An answer whose JSON text is made by `make`, while no other one is.
+    /// An answer whose JSON text `make` makes, one at a time.
     ///
     /// # Errors
-    /// Those of `make`; larger answers than there is room for are on their way.
+    /// Those of `make`; or there is no room for the answer now.
     pub fn answer(&self, make: impl FnOnce() -> Result<String, Failure>) -> Result<Reply, Failure> {
         self.answers.answer(|| Ok(Answer::new(200, JSON, make()?)))
     }
@@ -51,7 +51,7 @@ impl From<Full> for Failure {
     }
 }
 
-/// Fails for bytes that would be a multiple of themselves as values.
+/// Fails for bytes that would need several times their size as values.
 ///
 /// # Errors
 /// There are too many values.

@@ -9,15 +9,15 @@ use crate::base::order;
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
 use crate::pod::fields;
 
-/// What an object must be to be among those that are asked for.
+/// The requirements of a request for objects.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selector {
     labels: LabelSelector,
     fields: FieldSelector,
 }
 
-/// The fields that can be selected, beside name and namespace of every resource (`pkg/apis/core/v1/conversion.go`, and the strategies of the
-/// resources).
+/// Fields that can be selected, beside name and namespace of every resource (`pkg/apis/core/v1/conversion.go`, and the
+/// strategies of the resources).
 fn selectable(resource: Resource) -> &'static [&'static str] {
     match resource {
         Resource::Pods => fields::NAMES,
@@ -42,10 +42,10 @@ fn selectable(resource: Resource) -> &'static [&'static str] {
 }
 
 impl Selector {
-    /// Reads both selectors of a request for a resource.
+    /// Parses both selectors of a request for a resource.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// The error in one of them.
     pub fn parse(labels: &str, fields: &str, resource: Resource) -> Result<Selector, String> {
         let labels = LabelSelector::parse(labels)?;
         let fields = FieldSelector::parse(fields)?;
@@ -76,7 +76,7 @@ impl Selector {
     }
 }
 
-/// A field as a text. One that is not there is empty, a boolean that is not there `false`.
+/// A field as text. A missing one is empty, a missing boolean `false`.
 fn value<'v>(object: &'v Value, field: &str) -> &'v str {
     let path = if field == "source" { "source.component" } else { field };
     let found = path.split('.').try_fold(object, |value, part| value.get(part));

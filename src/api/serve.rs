@@ -1,6 +1,6 @@
-//! Which request is answered by what.
+//! Finds the handler of each request.
 //!
-//! Never here: an answer for somebody who is not known, other than that.
+//! Never here: any answer to an unknown client but that it is unknown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,16 +37,16 @@ pub struct Api {
     pub writes: Option<Writes>,
     pub auth: rights::Rules,
     pub certificates: Arc<Certificates>,
-    /// Watches that are open.
+    /// Number of open watches.
     pub watches: Arc<AtomicUsize>,
     pub room: Room,
-    /// Where it listens, as clients are told.
+    /// The API's address, for clients.
     pub address: String,
-    /// For people.
+    /// The page for people.
     pub page: Page,
 }
 
-/// A stream that is open, until it is dropped.
+/// An open stream, until dropped.
 pub struct Seat(pub Arc<AtomicUsize>);
 
 impl Drop for Seat {
@@ -79,18 +79,18 @@ fn json(status: u16, value: &Value) -> Reply {
     Answer::new(status, JSON, value.to_string()).into()
 }
 
-/// Who writes: as the request says, or the program's name.
+/// The writing manager: the parameter of the request, or the name of the client's program.
 fn manager(request: &Request) -> &str {
     let given = request.query.get("fieldManager").filter(|manager| !manager.is_empty());
     let program = || request.header("user-agent").and_then(|agent| agent.split('/').next());
     given.or_else(program).unwrap_or("unknown")
 }
 
-/// What a client is told of a write.
+/// The answer to a write.
 fn done(done: Done) -> Reply {
     let answer = Answer::new(done.code, JSON, done.value.to_string());
     let warn = |answer: Answer, text: &String| {
-        // As RFC 7234 quotes it; a header has no control characters.
+        // Quoted as in RFC 7234; a header has no control characters.
         let quoted: String = text.chars().filter(|c| !c.is_control()).take(limits::API_WARNING).collect();
         let quoted = quoted.replace('\\', "\\\\").replace('"', "\\\"");
         answer.with("Warning", format!("299 - \"{quoted}\""))
@@ -99,10 +99,10 @@ fn done(done: Done) -> Reply {
 }
 
 impl Api {
-    /// Who sent the request. Nobody is anonymous here.
+    /// The user who sent the request. Anonymous requests are refused here.
     ///
     /// # Errors
-    /// Why nobody.
+    /// The reason why the client is unknown.
     pub fn user(&self, asked: &Asked<'_>) -> Result<User, String> {
         auth::identified(&self.certificates, self.auth.webhook.as_ref(), asked.certificates, asked.request)
     }
@@ -128,7 +128,7 @@ impl Api {
         self.page(&route, request)
     }
 
-    /// What is no object.
+    /// Answers routes that are no object.
     fn page(&self, route: &Route<'_>, request: &Request) -> Result<Reply, Failure> {
         let aggregated = discovery::aggregated(request.header("accept").unwrap_or_default());
         let list = |version, is_core| {
@@ -149,7 +149,8 @@ impl Api {
                 let document = openapi::document(group, version).ok_or_else(Failure::no_resource)?;
                 json(200, &document)
             }
-            // An empty message is an empty document. The sign @ of the type that is asked for is none of a type.
+            // An empty message is an empty document. The type is upstream's without its `@`, which a type must not
+            // have.
             (Route::OpenApiOld, _) => {
                 Answer::new(200, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", "").into()
             }
@@ -162,7 +163,7 @@ impl Api {
         let is_stream = target.part.is_some_and(|part| part.verbs.contains(&"create"));
         let watch = request.query.switch("watch").unwrap_or(false);
         let verb = match (request.method, target.name) {
-            // WebSocket begins with a GET, and is asked for the same right as SPDY.
+            // WebSocket begins with a GET, and needs the same right as SPDY.
             (Method::Get | Method::Post, Some(_)) if is_stream => "create",
             (Method::Get | Method::Head, None) if watch => "watch",
             (Method::Get | Method::Head, None) => "list",
@@ -261,7 +262,7 @@ impl Api {
         let wanted = Wanted::read(target.kind, None, query)?;
         let gone = self.writes()?.delete_all(target, &wanted, query, &options)?;
         let version = self.world.now().version().to_string();
-        // What is done is done, also when there is no room to tell of each.
+        // The deletion is done, even if there is no room for a list of the objects.
         let done = |_| {
             Ok(json(200, &serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})))
         };
@@ -293,17 +294,17 @@ impl Api {
         Ok(bytes)
     }
 
-    /// The object that was sent.
+    /// The object in the body.
     fn body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
         let bytes = self.bytes(asked)?;
         proto::object(asked.request.header("content-type"), &bytes, limits::API_BODY_VALUES)
     }
 
-    /// A review, which anybody who is known may send: small, and of few values.
+    /// The body of a review, which every identified user may send: small, and with few values.
     fn review(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
         let bytes = Api::read(asked, limits::API_SMALL_BODY)?;
         let content = asked.request.header("content-type");
-        // YAML has a line for each value, or commas as JSON.
+        // YAML has a line for each value, or commas like JSON.
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         if json_text::values(&bytes).saturating_add(lines) > limits::API_REVIEW_VALUES {
             return Err(Failure::new(413, "the body of the request has too many values"));

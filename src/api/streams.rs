@@ -1,4 +1,4 @@
-//! The parts of a pod that are streams: its logs, exec, attach and port-forward, by what the kubelet's server has.
+//! The parts of a pod that are streams: logs, exec, attach and port-forward, with the code of the kubelet's server.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::server::service::Reply;
 /// Answers a request for a part of a pod.
 ///
 /// # Errors
-/// It is not clear which container is meant.
+/// The container is ambiguous.
 pub fn answer(node: &Node, pod: &Value, part: &str, request: &Request) -> Result<Reply, Failure> {
     let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let place = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
@@ -19,7 +19,7 @@ pub fn answer(node: &Node, pod: &Value, part: &str, request: &Request) -> Result
     }
     let container = container(pod, request.query.get("container").unwrap_or_default())?;
     let rest = format!("{place}/{container}");
-    // What is refused before an upgrade comes as the kubelet words it, also through an API server.
+    // A refusal before an upgrade has the kubelet's words, also through an API server.
     Ok(match part {
         "log" => as_status(container_logs::answer(node, &rest, &request.query)),
         "exec" => streams::command(node, &rest, request, false, streams::API),
@@ -27,7 +27,7 @@ pub fn answer(node: &Node, pod: &Value, part: &str, request: &Request) -> Result
     })
 }
 
-/// The container that is meant (`pkg/registry/core/pod/strategy.go`).
+/// The container of a request (`pkg/registry/core/pod/strategy.go`).
 fn container(pod: &Value, wanted: &str) -> Result<String, Failure> {
     let names = |path: &str| -> Vec<String> {
         let all = pod.pointer(path).and_then(Value::as_array).into_iter().flatten();
@@ -54,7 +54,7 @@ fn container(pod: &Value, wanted: &str) -> Result<String, Failure> {
     }
 }
 
-/// A refusal of a log as the API tells it.
+/// A refusal of a log in the form of the API.
 fn as_status(reply: Reply) -> Reply {
     let Reply::Whole(answer) = reply else { return reply };
     if answer.status < 400 {

@@ -11,7 +11,7 @@ use crate::base::human;
 use crate::base::json;
 use crate::status::columns::Row;
 
-/// What of the object stands beside a row.
+/// The part of the object beside a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include {
     None,
@@ -20,7 +20,7 @@ pub enum Include {
 }
 
 impl Include {
-    /// The parameter `includeObject`.
+    /// Parses the parameter `includeObject`.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Option<Include> {
         match text {
@@ -131,7 +131,7 @@ fn columns(resource: Resource) -> &'static [Column] {
     }
 }
 
-/// The `columnDefinitions`.
+/// The `columnDefinitions` of a resource.
 #[must_use]
 pub fn definitions(resource: Resource) -> Value {
     let definition = |Column(name, kind, wide): &Column| {

@@ -1,5 +1,5 @@
-//! What the main loop tells the API: the node's state, its local objects and its events, the latest of each. Telling
-//! costs the main loop a swap and, for each watch that is open, one write to a descriptor.
+//! The state that the main loop publishes for the API: the node's state, its local objects and its events, the latest
+//! of each. Publishing costs the main loop a swap and, for each open watch, one write to a descriptor.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,35 +14,35 @@ use crate::pod::object::Scopes;
 use crate::recorder::ring::Kept;
 use crate::status::snapshot::Snapshot;
 
-/// A container that was asked for over `pods/ephemeralcontainers`.
+/// A container that was requested over `pods/ephemeralcontainers`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Added {
-    /// As the client wrote it.
+    /// The container as the client wrote it.
     pub container: Arc<Value>,
-    /// Why it could not be made.
+    /// The reason why it could not be made.
     pub failure: Option<String>,
-    /// The status of its pod told of it once: where that does not any more, it is gone.
+    /// The pod's status has shown it once: when it is missing after that, it is gone.
     pub was_there: bool,
 }
 
 /// By UID of the pod.
 pub type AllAdded = BTreeMap<String, Vec<Added>>;
 
-/// The latest of everything.
+/// The latest published state.
 #[derive(Debug, Clone, Default)]
 pub struct Latest {
-    /// Grows with everything that is told.
+    /// Grows with every publication.
     pub round: u64,
     pub snapshot: Arc<Snapshot>,
     pub objects: Arc<Scopes>,
     pub events: Arc<Vec<Arc<Kept>>>,
-    /// What was written over the API.
+    /// The objects that were written over the API.
     pub stored: Arc<Stored>,
     /// Containers that were added to pods since the daemon started.
     pub added: Arc<AllAdded>,
 }
 
-/// Where it is told. Clones share it.
+/// The published state. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct ApiBoard(Arc<Mutex<Board>>);
 
@@ -52,12 +52,12 @@ struct Board {
     wakers: Vec<Weak<OwnedFd>>,
 }
 
-/// Readable when something was told since [`Waker::rest`].
+/// Readable when something was published since [`Waker::rest`].
 #[derive(Debug)]
 pub struct Waker(Arc<OwnedFd>);
 
 impl ApiBoard {
-    /// This is how the node is now.
+    /// Publishes the state of the node.
     pub fn tell(&self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>) {
         let mut board = self.board();
         if let Some(added) = with_those_that_are_there(&board.latest.added, &snapshot) {
@@ -67,21 +67,21 @@ impl ApiBoard {
         board.changed();
     }
 
-    /// These are all events.
+    /// Publishes all events.
     pub fn tell_events(&self, events: Vec<Arc<Kept>>) {
         let mut board = self.board();
         board.latest.events = Arc::new(events);
         board.changed();
     }
 
-    /// This is what was written over the API.
+    /// Publishes the objects that were written over the API.
     pub fn tell_stored(&self, stored: Stored) {
         let mut board = self.board();
         board.latest.stored = Arc::new(stored);
         board.changed();
     }
 
-    /// Containers were added, or could not be.
+    /// Publishes changes of added containers.
     pub fn tell_added(&self, change: impl FnOnce(&mut AllAdded)) {
         let mut board = self.board();
         let mut all = AllAdded::clone(&board.latest.added);
@@ -90,13 +90,13 @@ impl ApiBoard {
         board.changed();
     }
 
-    /// The latest of everything.
+    /// The latest published state.
     #[must_use]
     pub fn get(&self) -> Latest {
         self.board().latest.clone()
     }
 
-    /// A waker that hears of everything from now on.
+    /// A waker for everything that is published from now on.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -109,12 +109,12 @@ impl ApiBoard {
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
-        // Each field is whole after every line that changes it.
+        // Each field is consistent after every line that changes it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What was asked for, with a note of what statuses tell of for the first time; `None` when they tell nothing new.
+/// The added containers, with a note about those that statuses show for the first time; `None` without changes.
 fn with_those_that_are_there(all: &AllAdded, snapshot: &Snapshot) -> Option<AllAdded> {
     let mut noted = None;
     for (uid, of_pod) in all.iter().filter(|(_, of_pod)| of_pod.iter().any(|one| !one.was_there)) {
@@ -137,20 +137,20 @@ impl Board {
     fn changed(&mut self) {
         self.latest.round = self.latest.round.saturating_add(1);
         for fd in self.wakers.iter().filter_map(Weak::upgrade) {
-            // One that is full wakes as well.
+            // A full counter wakes as well.
             let _ = rustix::io::write(&*fd, &1_u64.to_ne_bytes());
         }
     }
 }
 
 impl Waker {
-    /// What to poll.
+    /// The descriptor to poll.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// What was told until now is known.
+    /// Resets the waker.
     pub fn rest(&self) {
         let _ = rustix::io::read(&*self.0, &mut [0_u8; 8]);
     }

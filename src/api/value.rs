@@ -8,7 +8,7 @@ pub fn part<'v>(value: &'v Value, pointer: &str) -> &'v Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
-/// The place of a field, which is made; what is no object becomes one.
+/// The field at a path, which is made if missing; a value on the way that is no object becomes one.
 pub fn place<'v>(value: &'v mut Value, path: &[&str]) -> &'v mut Value {
     let mut at = value;
     for field in path {
@@ -23,7 +23,7 @@ pub fn place<'v>(value: &'v mut Value, path: &[&str]) -> &'v mut Value {
     at
 }
 
-/// Whether values lie in it below one another more than so often. It needs no stack, however deep the value is.
+/// Whether values are nested more than `most` times. It needs no stack, however deep the value is.
 #[must_use]
 pub fn is_deeper(value: &Value, most: usize) -> bool {
     let mut rest = vec![(value, 0_usize)];
@@ -41,7 +41,7 @@ pub fn is_deeper(value: &Value, most: usize) -> bool {
     false
 }
 
-/// Bytes that it holds in memory, about.
+/// Approximate memory of a value, bytes.
 #[must_use]
 pub fn size(value: &Value) -> usize {
     let (mut sum, mut rest) = (0_usize, vec![value]);

@@ -1,7 +1,7 @@
-//! Watches: what happens, as it happens, one JSON object in each line.
+//! Watches: events as they happen, one JSON object in each line.
 //!
-//! Never here: a wait for a client that takes nothing ([`limits::SERVER_WRITE`]), or memory for what it has not taken: it
-//! is told from the world's history, and one that falls behind of it gets 410 and lists again.
+//! Never here: a wait for a client that takes nothing ([`limits::SERVER_WRITE`]), or memory for bytes that it has not
+//! taken: events come from the world's history, and a client that falls behind it gets 410 and lists again.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -27,13 +27,13 @@ pub struct Watch {
     pub world: Arc<World>,
     pub kind: &'static Kind,
     pub namespace: Option<String>,
-    /// One object alone.
+    /// Name of a single object.
     pub name: Option<String>,
     pub wanted: Wanted,
     pub waker: Waker,
 }
 
-/// An event to be sent.
+/// An event to send.
 #[derive(Debug, Clone)]
 struct Event {
     kind: &'static str,
@@ -41,10 +41,10 @@ struct Event {
 }
 
 impl Watch {
-    /// Sends events until the client has gone or the time is up.
+    /// Sends events until the client is gone or the time is over.
     ///
     /// # Errors
-    /// The client has gone.
+    /// The client is gone.
     pub fn pour(self, sink: &mut Sink<'_>) -> io::Result<()> {
         let timeout = Duration::from_secs(self.wanted.timeout.unwrap_or(limits::API_WATCH.as_secs()));
         let end = later(timeout.min(limits::API_WATCH));
@@ -83,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// What is there at the beginning, where that is asked for; the version from which it goes on.
+    /// Sends the initial objects, if requested; returns the version to continue from.
     fn begin(&self, sink: &mut Sink<'_>, is_first: &mut bool) -> io::Result<Option<u64>> {
         let wants_all = match (self.wanted.initial, self.wanted.version) {
             (Some(initial), _) => initial,
@@ -122,7 +122,7 @@ impl Watch {
         Ok((changes.into_iter().filter_map(|change| self.event(&change)).collect(), state.version()))
     }
 
-    /// What a change is to those who see only what is selected.
+    /// A change as an event for the selected objects.
     fn event(&self, change: &Change) -> Option<Event> {
         if self.namespace.as_ref().is_some_and(|namespace| *namespace != change.key.0) {
             return None;
@@ -176,18 +176,18 @@ impl Watch {
     }
 }
 
-/// Sends one line, a piece at a time: a client that takes nothing holds one piece in memory, and not its object's text.
+/// Sends one line in pieces: a client that takes nothing holds one piece in memory, and not the object's whole text.
 fn send(sink: &mut Sink<'_>, kind: &str, object: &Value) -> io::Result<()> {
     write_line(kind, object, |piece| sink.write(piece))
 }
 
 fn write_line(kind: &str, object: &Value, write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    /// What is written goes to a function.
+    /// A writer that passes pieces to a function.
     struct Out<F>(F);
 
     impl<F: FnMut(&[u8]) -> io::Result<()>> Write for Out<F> {
         fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-            // A text of an object is one write, however long it is.
+            // A text within an object is one write, however long it is.
             let piece = piece.get(..limits::ANSWER_PIECE).unwrap_or(piece);
             (self.0)(piece).map(|()| piece.len())
         }

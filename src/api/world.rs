@@ -1,8 +1,8 @@
-//! All objects of the API at one moment, with resource versions, and the latest changes for those who watch.
+//! All objects of the API at one moment, with resource versions, and the latest changes for watches.
 //!
-//! It is brought up to date when somebody asks ([`World::now`]): while nobody asks nothing is made or compared. What
-//! changed twice in between has changed once. Versions are decimal numbers that grow across restarts: the number of the
-//! daemon's start, then that of the change ([`EPOCH_BITS`]).
+//! It is updated on request ([`World::now`]): without requests nothing is made or compared. Two changes in between
+//! count as one. Versions are decimal numbers that grow across restarts: the number of the daemon's start, then that of
+//! the change ([`EPOCH_BITS`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::value::size;
 use crate::base::limits;
 use crate::node::facts::Facts;
 
-/// Bits of a version that count changes; those above count starts of the daemon.
+/// Bits of a version for the number of the change; the upper bits count starts of the daemon.
 const EPOCH_BITS: u32 = 32;
 
 /// Namespace (empty for none) and name.
@@ -29,7 +29,7 @@ pub struct Object {
     pub value: Value,
 }
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub version: u64,
@@ -39,18 +39,18 @@ pub struct Change {
     pub after: Option<Arc<Object>>,
 }
 
-/// An object, and what it was made of.
+/// An object, with the data that it was made of.
 #[derive(Debug)]
 struct Held {
     origin: Origin,
     object: Arc<Object>,
 }
 
-/// See the head of this file.
+/// The objects of the API, and their history.
 #[derive(Debug)]
 pub struct World {
     told: ApiBoard,
-    /// Told of by flag.
+    /// Addresses from flags.
     node_ips: Vec<std::net::IpAddr>,
     state: Mutex<State>,
 }
@@ -59,19 +59,19 @@ pub struct World {
 #[derive(Debug, Default)]
 pub struct State {
     kinds: BTreeMap<Resource, BTreeMap<Key, Held>>,
-    /// Each with its bytes.
+    /// The latest changes, with the bytes of each.
     history: VecDeque<(Change, usize)>,
     history_bytes: usize,
-    /// Of the latest change.
+    /// Version of the latest change.
     version: u64,
     /// Changes up to this one are forgotten.
     forgotten: u64,
-    /// What was told when it was brought up to date.
+    /// The published round of the last update.
     round: Option<u64>,
     facts: Facts,
 }
 
-/// A watch goes on from a version that is too old.
+/// A watch starts at a version that is too old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooOld;
 
@@ -85,13 +85,13 @@ impl World {
         World { told, node_ips, state: Mutex::new(state) }
     }
 
-    /// Where the main loop tells what is new.
+    /// The state that the main loop publishes.
     #[must_use]
     pub fn told(&self) -> &ApiBoard {
         &self.told
     }
 
-    /// The world as it is now.
+    /// Updates the world and locks it.
     pub fn now(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = self.told.get();
@@ -108,7 +108,7 @@ impl World {
 }
 
 impl State {
-    /// Of the latest change.
+    /// Version of the latest change.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
@@ -121,7 +121,7 @@ impl State {
         self.kinds.get(&resource)?.get(&key).map(|held| Arc::clone(&held.object))
     }
 
-    /// All objects of a resource, by namespace and name; of one namespace, if one is named.
+    /// All objects of a resource, by namespace and name; only those of one namespace, if one is named.
     pub fn list(
         &self,
         resource: Resource,
@@ -146,7 +146,7 @@ impl State {
         Ok(all)
     }
 
-    /// Puts what there is now in the place of what there was.
+    /// Replaces the objects of a resource, and notes the changes.
     fn renew(&mut self, resource: Resource, fresh: BTreeMap<Key, Fresh<'_>>) {
         let mut held = self.kinds.remove(&resource).unwrap_or_default();
         let gone: Vec<Key> = held.keys().filter(|key| !fresh.contains_key(*key)).cloned().collect();
@@ -202,7 +202,7 @@ impl State {
     }
 }
 
-/// Writes `metadata.resourceVersion`.
+/// Sets `metadata.resourceVersion`.
 pub fn set_version(value: &mut Value, version: u64) {
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());

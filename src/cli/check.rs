@@ -1,5 +1,5 @@
-//! `check`: what the daemon would say about these manifests. Nothing is run, nothing is written: files are
-//! read here, and judged by the daemon's own main loop (`judge`).
+//! `check`: reports what the daemon would say about manifests. It runs nothing and writes nothing: it reads the files
+//! and asks the daemon's own main loop (`judge`).
 
 mod judge;
 mod places;
@@ -63,7 +63,7 @@ pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
     }
 }
 
-/// Which file it is, however it is called; a link is another file than what it leads to, as for the daemon.
+/// The canonical path of a file. A link is not followed: the daemon, too, treats it as a file of its own.
 fn place(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (fs::canonicalize(parent), path.file_name()) {
@@ -91,42 +91,42 @@ fn word(severity: Severity) -> &'static str {
 
 #[derive(Debug)]
 struct Report {
-    /// Of the node that the pods are for.
+    /// Configuration of the node that the pods are for.
     config: Config,
-    /// Whose the file is that is read now.
+    /// The source that the file under way belongs to.
     source: Source,
-    /// A standard was named by itself, on the command line and without a configuration: pods are judged by it alone,
-    /// and may not be for this node at all.
+    /// A standard is named on the command line, without a configuration: it alone judges the pods, which may be meant
+    /// for another node.
     standard_alone: bool,
     files: usize,
-    /// Every pod in which no error is.
+    /// Pods without an error.
     names: BTreeSet<PodKey>,
-    /// Those that nothing forbids, and all local objects, of each source.
+    /// Pods that nothing forbids, and all local objects, by source.
     sets: BTreeMap<Source, PodSet>,
-    /// Each object where it was first seen in its source.
+    /// The first object of each name, by source.
     objects: BTreeMap<(Source, ObjectKey), Arc<LocalObject>>,
-    /// What pods refer to and must be there.
+    /// References of pods to objects that must exist.
     wanted: Vec<Wanted>,
     places: Places,
     problems: Vec<Problem>,
-    /// Files that were read, of each source: one that is given twice, or in a directory that is, is one.
+    /// Files that were read, by source. A file that is given twice, or given beside its directory, counts once.
     read: BTreeSet<(Source, PathBuf)>,
 }
 
-/// What a pod refers to.
+/// A reference of a pod to an object.
 #[derive(Debug)]
 struct Wanted {
-    /// Of the pod.
+    /// Source of the pod.
     source: Source,
-    /// Its file.
+    /// File of the pod.
     path: String,
-    /// As it is written.
+    /// Name of the pod as its manifest has it.
     pod: String,
     reference: Reference,
 }
 
 impl Report {
-    /// A report by what `run` would make of these flags on this machine.
+    /// An empty report, with the configuration that `run` would make of these flags on this machine.
     fn new(parsed: &Parsed, host: &str) -> Result<Report, String> {
         let config =
             super::run::configuration(Verb::Check, parsed, host).map_err(|error| error.to_string())?;
@@ -146,7 +146,7 @@ impl Report {
         })
     }
 
-    /// The arguments are of one source, and each `--source SOURCE=PATH` of its own.
+    /// Reads the paths of the arguments as one source, and each `--source SOURCE=PATH` as its own.
     fn read_all(&mut self, options: &Options, paths: &[PathBuf]) {
         paths.iter().for_each(|path| self.visit(path));
         for (source, path) in &options.sources.paths {
@@ -193,7 +193,7 @@ impl Report {
         if !self.read.insert((self.source, place(path))) {
             return;
         }
-        // What cannot be read is no signature.
+        // A file that cannot be read is no signature.
         let beside = self.config.sources.verifier.as_ref().map(|_| signature::beside(path));
         let most = limits::SIGNATURE_BYTES.saturating_add(1);
         let signature = beside.and_then(|path| regular::read_start(&path, most).ok());
@@ -247,7 +247,7 @@ impl Report {
                     path: path.to_owned(),
                     at,
                     pod: Some(name.clone()),
-                    // The message names all of them.
+                    // The message names all fields.
                     field: None,
                     message: refusal.message,
                 });
@@ -260,19 +260,19 @@ impl Report {
         }
     }
 
-    /// Problems name pods as they are written: without the node's suffix.
+    /// The name as the manifest has it, without the node's suffix: problems use it.
     fn as_written(&self, key: &PodKey) -> String {
         let name = key.name.strip_suffix(&self.config.node_name).and_then(|n| n.strip_suffix('-'));
         format!("{}/{}", key.namespace, name.unwrap_or(&key.name))
     }
 
-    /// What only all files together show.
+    /// Checks that need all files together.
     fn judge(&mut self) {
         self.look_up();
         self.problems.extend(self.missing_pods());
         for mut problem in judge::problems(&self.config, &self.sets) {
             if let Some(name) = &mut problem.pod {
-                // One that is held is named as the node has it.
+                // The loop names a held pod as the node does.
                 if let Some(key) = self.names.iter().find(|key| key.to_string() == *name) {
                     *name = self.as_written(key);
                 }
@@ -285,8 +285,8 @@ impl Report {
         }
     }
 
-    /// What pods refer to and no file that was checked holds. The node may have it from elsewhere. Of what another
-    /// source has and does not share the loop tells.
+    /// Warns about objects that pods refer to and no checked file holds; the node may have them from elsewhere. The
+    /// loop itself reports an object of another source that does not share it.
     fn look_up(&mut self) {
         for Wanted { source, path, pod, reference } in std::mem::take(&mut self.wanted) {
             let Reference { key, entry, field, .. } = reference;
@@ -307,7 +307,7 @@ impl Report {
         }
     }
 
-    /// Pods that are waited for and will never start.
+    /// Dependencies on pods that will never start.
     fn missing_pods(&self) -> Vec<Problem> {
         let node = &self.config.node_name;
         let severity = if self.standard_alone { Severity::Warning } else { Severity::Error };
@@ -316,7 +316,7 @@ impl Report {
         for pod in self.sets.values().flat_map(|set| &set.pods) {
             let Some(after) = after::of(pod) else { continue };
             for dependency in &after.on {
-                // One that has an error of its own is there, too.
+                // A pod with an error of its own exists, too.
                 let named = format!("{}/{}", dependency.namespace, dependency.name);
                 let is_there = dependency.keys(node).iter().any(|key| self.names.contains(key));
                 if is_there || self.problems.iter().any(|p| p.pod.as_deref() == Some(&named)) {
@@ -365,7 +365,7 @@ impl Report {
         )
     }
 
-    /// The same for programs.
+    /// The report as JSON.
     fn json(&self) -> Value {
         let problem = |p: &Problem| {
             let (line, column) = p.at.unzip();
@@ -391,7 +391,7 @@ impl Report {
     }
 }
 
-/// The daemon reads files of such names in a directory.
+/// Whether the daemon reads a file of this name in a directory.
 fn is_manifest(path: &Path) -> bool {
     path.file_name().and_then(|n| n.to_str()).is_some_and(is_manifest_name)
 }

@@ -1,5 +1,5 @@
-//! `completion`: what a shell needs to complete command lines, made of the tables of verbs and flags. Names of pods are
-//! asked for when the user presses the key. Pure but for the printing.
+//! `completion`: shell scripts that complete command lines, made of the tables of verbs and flags. The scripts ask for
+//! names of pods when the user presses the key. Pure but for the printing.
 
 use std::fmt::Write as _;
 
@@ -20,10 +20,10 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// Every one, by its word.
+    /// Every shell, with its word.
     pub const ALL: &[(&str, Shell)] = &[("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
 
-    /// The words of all.
+    /// The words of all shells.
     pub fn words() -> Vec<&'static str> {
         Shell::ALL.iter().map(|(word, _)| *word).collect()
     }
@@ -35,7 +35,7 @@ impl Shell {
     }
 }
 
-/// The script for a shell.
+/// The completion script for a shell.
 #[must_use]
 pub fn text(shell: Shell) -> String {
     match shell {
@@ -45,14 +45,14 @@ pub fn text(shell: Shell) -> String {
     }
 }
 
-/// The words for what a command is about, in the order in which shells show them.
+/// The kinds that a command takes, in the order in which shells show them.
 fn sorted(kinds: &[&'static str]) -> Vec<&'static str> {
     let mut kinds = kinds.to_vec();
     order::sort(&mut kinds);
     kinds
 }
 
-/// Those of all commands behind which no names of pods stand.
+/// The kinds of all commands, without those that names of pods follow.
 fn other_kinds() -> Vec<&'static str> {
     let of = |verb: &Verb| match verb.about().operands {
         Operands::Kinds(kinds) => kinds,
@@ -190,7 +190,7 @@ _podkeeper() {
         commands=(
 "#;
 
-/// For a word in single quotes, where brackets and colons mean something to `_arguments` and `_describe`.
+/// Text for single quotes in zsh, with brackets and colons escaped: `_arguments` and `_describe` interpret them.
 fn zsh_text(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use crate::base::testing::golden;
 
-    /// The packages take them from there.
+    /// Packages take the scripts from the golden files.
     #[test]
     fn scripts_are_made_of_the_tables() {
         for (word, shell) in Shell::ALL {

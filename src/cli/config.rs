@@ -1,4 +1,4 @@
-//! `config`: what would be in force with these flags and this file, and where each value comes from. Pure but for the
+//! `config`: prints the values that these flags and this file put in force, and the origin of each. Pure but for the
 //! printing.
 
 use super::exit::Exit;
@@ -29,7 +29,7 @@ fn text(parsed: &Parsed) -> String {
     List::default().render(Some(headings), rows)
 }
 
-/// One word in one line.
+/// The value as one word on one line.
 fn shown(value: &str) -> String {
     if value.is_empty() || value.contains(|c: char| c.is_whitespace() || c.is_control()) {
         format!("{value:?}")

@@ -1,6 +1,6 @@
-//! The configuration files of `--config` and `--config-dir`: the flags of `run` as fields, so that nothing can be set here
-//! that no flag sets; or a kubelet's own ones (`kubelet`). `files` makes one of all. Pure but for [`read`]. A field that is not known is an error, as in the
-//! kubelet's strict reading: a limit that is misspelled must not be a limit that is missing.
+//! The configuration files of `--config` and `--config-dir`: podkeeper's own, with a field for each flag of `run` and
+//! no others, or a kubelet's (`kubelet`). `files` merges them. Pure but for [`read`]. An unknown field is an error, as
+//! in the kubelet's strict reading: a misspelled limit must not mean no limit.
 
 pub(super) mod files;
 pub(crate) mod kubelet;
@@ -19,17 +19,17 @@ pub const API_VERSION: &str = "podkeeper.dev/v1alpha1";
 /// `kind` of the file.
 pub const KIND: &str = "PodkeeperConfiguration";
 
-/// What is wrong, and where; line 0 is the whole file.
+/// A place and what is wrong there; line 0 is the whole file.
 pub(super) type Wrong = (Place, String);
 
-/// One field.
+/// One field of the file.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// The flag it stands for.
+    /// The flag that the field stands for.
     pub flag: &'static Flag,
-    /// Its own name.
+    /// Name of the field.
     pub field: String,
-    /// What the flag would be given, each time it would, and where that is written.
+    /// Texts for the flag, one for each time it would be given, with their places.
     pub texts: Vec<(Place, String)>,
 }
 
@@ -38,14 +38,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     regular::read(path, limits::MANIFEST_BYTES).map_err(|error| error.to_string())
 }
 
-/// What a file says.
+/// The settings of a file.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    /// All settings that can be read, in the order they are written.
+    /// Settings that can be read, in the order they are written.
     pub settings: Vec<Setting>,
-    /// What has no effect, and why.
+    /// Fields without an effect, with the reason.
     pub notes: Vec<(Place, String)>,
-    /// All that is wrong.
+    /// Errors.
     pub wrong: Vec<Wrong>,
 }
 
@@ -65,7 +65,7 @@ fn one_document(bytes: &[u8]) -> Result<Node, Wrong> {
     }
 }
 
-/// Everything that a document says. `whole` is the place of what is missing in it.
+/// Reads a whole document. `whole` is the place of an error about a missing field.
 fn judge(document: &Node, whole: Place) -> File {
     let mut file = File::default();
     let head = |key: &str| document.get(key).and_then(Node::as_str);
@@ -102,7 +102,7 @@ fn unknown_among<'a>(key: &str, fields: impl Iterator<Item = &'a str>) -> String
 
 fn setting(flag: &'static Flag, field: &str, entry: &Entry, wrong: &mut Vec<Wrong>) -> Setting {
     let mut texts = Vec::new();
-    // One misfit hides nothing of the rest.
+    // An error in one item hides none of the others.
     let mut take = |at: Place, text: Result<String, Wrong>| match text {
         Ok(text) => texts.push((at, text)),
         Err(why) => wrong.push(why),
@@ -127,7 +127,7 @@ fn setting(flag: &'static Flag, field: &str, entry: &Entry, wrong: &mut Vec<Wron
         }
         (Data::Map(entries), InFile::Pairs(between)) => {
             for one in entries {
-                // Units of a device, values of a header.
+                // Items such as the units of a device, or the values of a header.
                 let items = match &one.value.data {
                     Data::List(items) => items.as_slice(),
                     _ => std::slice::from_ref(&one.value),
@@ -149,7 +149,7 @@ fn setting(flag: &'static Flag, field: &str, entry: &Entry, wrong: &mut Vec<Wron
     Setting { flag, field: field.to_owned(), texts }
 }
 
-/// Scalars with commas between; or one.
+/// A list of scalars, or one scalar, as text with commas.
 fn list(field: &str, node: &Node) -> Result<String, Wrong> {
     let Data::List(items) = &node.data else {
         return scalar(field, node);

@@ -1,5 +1,5 @@
-//! What `/configz` of the kubelet's server says: the settings in force in the words of a `KubeletConfiguration`, as far
-//! as they are fields of one. Pure.
+//! The answer to `/configz` of the kubelet's server: the settings in force, as fields of a `KubeletConfiguration` where
+//! it has them. Pure.
 //!
 //! Never here: a value that may hold a password.
 
@@ -10,7 +10,7 @@ use super::flags::{self, Flag, Takes};
 use super::given::Parsed;
 use super::value;
 
-/// The answer's body.
+/// The body of the answer.
 #[must_use]
 pub fn text(parsed: &Parsed) -> String {
     let mut all = Map::new();
@@ -30,7 +30,7 @@ pub fn text(parsed: &Parsed) -> String {
     json!({"kubeletconfig": all}).to_string()
 }
 
-/// Puts a value at a path of names with full stops between.
+/// Puts a value at a path of names, with full stops between.
 fn put(map: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => _ = map.insert(path.to_owned(), value),
@@ -43,7 +43,7 @@ fn put(map: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// The value as its field writes it.
+/// The value with the type that its field has.
 fn of_type(flag: &Flag, text: &str) -> Value {
     let parts = || text.split(',').filter(|part| !part.is_empty());
     match flag.takes {

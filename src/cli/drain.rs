@@ -1,5 +1,5 @@
-//! `drain` and `resume`: the marker of a drained node, and a word to the daemon, which does the work. Only
-//! what it says in its status file is shown.
+//! `drain` and `resume`: write or remove the marker of a drained node and signal the daemon, which does the work. The
+//! command shows only the daemon's status file.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -20,7 +20,7 @@ use crate::daemon::drain::{self, Drain};
 use crate::status::file;
 use crate::status::snapshot::DrainView;
 
-/// Stops all pods and waits until they are.
+/// Stops all pods and waits until they have stopped.
 pub fn drain(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
@@ -28,10 +28,10 @@ pub fn drain(options: &Options) -> Outcome {
     }
     lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
     let boot = if options.drain.until_reboot { boot_id() } else { None };
-    // Who goes on after that time to take the machine down has each pod told before.
+    // A shutdown may begin when the timeout ends: the daemon tells each pod in time.
     let within = u32::try_from(options.drain.timeout.as_secs()).ok().filter(|_| boot.is_some());
     let asked = Drain { since: System::start().now().wall, grace: options.drain.grace, within, boot };
-    // A longer drain that stands was meant.
+    // A drain without an end that is in force stays so.
     let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.drain.until_reboot);
     let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
     let place = drain::path(root_dir);
@@ -80,8 +80,8 @@ pub fn resume(options: &Options) -> Outcome {
     }
 }
 
-/// Why these are not the directories of one daemon: the marker would be put where the one that is meant does not
-/// look. A run directory without a daemon may have been removed under its daemon.
+/// The reason why these are not the directories of one daemon: the marker would be where the intended daemon does not
+/// look. A run directory may have been removed under its daemon, so one without a daemon is not refused.
 fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
     let (root, run) = (root_dir.display(), run_dir.display());
     if !locks::is_alive(run_dir) {
@@ -102,7 +102,7 @@ fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
     })
 }
 
-/// What this daemon's status says about a drain; `None` when there is no status of it.
+/// The drain in this daemon's status; `None` when the status is of another daemon, or missing.
 fn view(run_dir: &Path, pid: Pid) -> Option<Option<DrainView>> {
     let status = file::read(run_dir).ok()?.file;
     (status.pid.cast_signed() == pid.as_raw_nonzero().get()).then_some(status.drain)
@@ -116,7 +116,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
         let drain = view(&options.directories.run, pid).flatten().filter(|view| view.since == marker.since);
         if let Some(DrainView { left, stopped, .. }) = drain {
             for line in progress(before.as_deref(), &left) {
-                // The wait goes on for a reader that went away, too: the exit code counts.
+                // The wait goes on when the reader went away: the exit code counts.
                 _ = print(&line);
             }
             if stopped {
@@ -125,7 +125,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
             before = Some(left);
         }
         let over = begun.elapsed() > options.drain.timeout;
-        // The warning comes early: five minutes is long to wait for a daemon that does not answer.
+        // The warning comes early: five minutes are long for a daemon that does not answer.
         if over || (before.is_none() && !asked && begun.elapsed() > limits::DAEMON_ANSWER) {
             asked = true;
             let state = state(options, pid, before.as_deref());
@@ -142,7 +142,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
     }
 }
 
-/// What to say when nothing runs any more: how long it stays so.
+/// The message when nothing runs any more: how long that lasts.
 fn done(marker: &Drain) -> &'static str {
     match marker.boot {
         None => "drained: nothing runs, and nothing starts until podkeeper resume\n",
@@ -152,7 +152,7 @@ fn done(marker: &Drain) -> &'static str {
     }
 }
 
-/// How a drain stands that is not over.
+/// A message about a drain that is not complete.
 fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
     let status = file::read(&options.directories.run).ok().map(|status| status.file);
     let of_daemon = status.filter(|file| file.pid.cast_signed() == pid.as_raw_nonzero().get());
@@ -179,7 +179,7 @@ fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
     }
 }
 
-/// What to say about those that have stopped since the last look.
+/// Messages about the pods that have stopped since the last look.
 fn progress(before: Option<&[String]>, left: &[String]) -> Vec<String> {
     let pods = |n: usize| many(n, "pod");
     match before {
@@ -190,7 +190,7 @@ fn progress(before: Option<&[String]>, left: &[String]) -> Vec<String> {
             let line = |(after, pod): (usize, &&String)| {
                 format!("pod {pod} has stopped; {} left\n", pods(left.len().saturating_add(after)))
             };
-            // Several may have stopped since the last look: each line counts those that it has not named.
+            // Several pods may have stopped since the last look: each line counts those that are not named yet.
             let later = (0..gone.len()).rev();
             later.zip(&gone).map(line).collect()
         }

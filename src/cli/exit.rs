@@ -1,16 +1,15 @@
-//! Exit codes: one closed list, the same in the man page. Scripts rely on them; a number never changes
-//! its meaning.
+//! Exit codes: one closed list, the same in the man page. Scripts rely on them; a number never changes its meaning.
 
 use std::process::ExitCode;
 
-/// Makes the type, its numbers and the table of the man page of one list: code, name, meaning.
+/// Makes the type, its numbers and the table of the man page from one list: code, name, meaning.
 macro_rules! exits {
     ($($code:literal $exit:ident $meaning:literal;)+) => {
         /// How a subcommand ends.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Exit {
             $(#[doc = $meaning] $exit,)+
-            /// `exec`: what the command in the container exited with, 0 to 255 (137 for SIGKILL).
+            /// `exec`: the exit code of the command in the container, 0 to 255 (137 for SIGKILL).
             Command(u8),
         }
 
@@ -18,7 +17,7 @@ macro_rules! exits {
             /// Every fixed code with its meaning, as the man page lists them.
             pub const TABLE: &[(Exit, &str)] = &[$((Exit::$exit, $meaning),)+];
 
-            /// The number.
+            /// The number of the exit code.
             #[must_use]
             pub fn code(self) -> u8 {
                 match self {

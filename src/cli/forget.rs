@@ -1,4 +1,4 @@
-//! `forget`: takes away what is remembered of a source, and tells the daemon.
+//! `forget`: removes the stored state of a source, and tells the daemon.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -12,7 +12,7 @@ use crate::base::limits;
 use crate::pod::Source;
 use crate::source::last_good::{directory, forget};
 
-/// Forgets, whether a daemon runs or not.
+/// Forgets a source, whether a daemon runs or not.
 pub fn run(options: &Options, source: Source) -> Outcome {
     let root_dir = &options.directories.root;
     lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is forgotten"))?;
@@ -27,7 +27,7 @@ pub fn run(options: &Options, source: Source) -> Outcome {
     Ok(print(&(said + &tell(root_dir, source))))
 }
 
-/// Tells the daemon and waits until it knows; the answer is for the user.
+/// Tells the daemon and waits until it has forgotten, too; returns the answer for the user.
 fn tell(root_dir: &Path, source: Source) -> String {
     let process = match lock::tell(root_dir) {
         Notified::Nobody => {
@@ -37,7 +37,7 @@ fn tell(root_dir: &Path, source: Source) -> String {
         Notified::Daemon(process) => process,
     };
     let begun = Instant::now();
-    // The daemon makes the directory anew when it has forgotten.
+    // The daemon makes the directory anew after it has forgotten.
     while !directory(root_dir, source).exists() {
         if begun.elapsed() > limits::FORGET_PATIENCE {
             return format!("podkeeper (process {process}) was told; it has no such source, or is busy\n");

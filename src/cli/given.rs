@@ -1,4 +1,5 @@
-//! What was given for the flags of a command, and where: on the command line, or in a line of a configuration file.
+//! The values that were given for the flags of a command, with their places: the command line, or a line of a
+//! configuration file.
 //!
 //! Never here: a value that may hold a password; only its digest.
 
@@ -8,19 +9,19 @@ use std::fmt;
 use super::flags::{Flag, Options, Repeats};
 use crate::base::hex;
 
-/// A command line that was read, with the configuration files that it names.
+/// A command line that was read, with its configuration files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     /// The values of all flags.
     pub options: Options,
-    /// Where they come from, in the order they were read: files first. What nothing gives has its default.
+    /// The values that were given, in the order they were read: files first. Other flags have their defaults.
     pub given: Vec<Given>,
-    /// What the files say that has no effect, each with its place.
+    /// Fields of the files without effect, each with its place.
     pub notes: Vec<String>,
 }
 
 impl Parsed {
-    /// What was given for a flag and counts.
+    /// The given values of a flag that count.
     pub fn in_force(&self, flag: &Flag) -> impl Iterator<Item = &Given> {
         let all = self.given.iter().filter(|given| given.flag.name == flag.name);
         let replaced = match flag.repeats {
@@ -34,7 +35,7 @@ impl Parsed {
 /// One value of a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Whose it is.
+    /// The flag.
     pub flag: &'static Flag,
     /// The value.
     pub value: Shown,
@@ -57,17 +58,17 @@ impl Given {
 /// A value that may be printed and kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// As it was written.
+    /// The text as it was written.
     Text(String),
-    /// What may hold a password.
+    /// The digest of a value that may hold a password.
     Secret {
-        /// By which two are compared.
+        /// SHA-256 in hex, to compare two values.
         digest: String,
     },
 }
 
 impl Shown {
-    /// What is printed.
+    /// The text to print.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {

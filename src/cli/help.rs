@@ -1,4 +1,4 @@
-//! `--help`, made from the entries in `flags`. Short and complete: no flag can be missing here.
+//! `--help`, made from the entries in `flags`: complete, and one line for each flag.
 
 use std::fmt::Write;
 

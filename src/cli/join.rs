@@ -1,5 +1,5 @@
-//! `join`: finds a cluster by a bootstrap token, as `kubeadm join` does, and writes what the daemon asks for its own
-//! credentials with.
+//! `join`: finds a cluster by a bootstrap token, as `kubeadm join` does, and writes the files with which the daemon
+//! asks for its own credentials.
 
 use std::path::{Path, absolute};
 
@@ -39,7 +39,7 @@ pub fn run(options: &Options, server: &str) -> Outcome {
     Ok(print(&next_steps(&of_file, &file, &authorities)))
 }
 
-/// What is left to do.
+/// The steps that are left for the user.
 fn next_steps(cluster: &Kubeconfig, file: &Path, authorities: &Path) -> String {
     format!(
         "The cluster at {} is the one that was meant. Its authorities are in {}, and the token in {}.\n\

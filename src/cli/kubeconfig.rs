@@ -1,4 +1,4 @@
-//! `kubeconfig`: a user's credentials for the API of this node, as kubectl reads them.
+//! `kubeconfig`: makes a user's credentials for the API of this node, in a file for kubectl.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn run(options: &Options) -> Outcome {
     Ok(print(&text(&server, user, &authority.certificate, &pair)))
 }
 
-/// Where the API listens.
+/// The address of the node's API.
 pub(super) fn listens(options: &Options) -> Result<SocketAddr, String> {
     let listens = options.server.api_address.or_else(|| api::address_of(&options.directories.run));
     listens.ok_or_else(|| {
@@ -36,13 +36,13 @@ pub(super) fn listens(options: &Options) -> Result<SocketAddr, String> {
     })
 }
 
-/// The node's addresses as its daemon has them, for they may be set; or those from which it reaches other hosts.
+/// The node's addresses as its daemon has them (flags may set them), or those from which it reaches other hosts.
 pub(super) fn addresses(run_dir: &Path) -> Vec<String> {
     let written = file::read(run_dir).map(|status| status.file.addresses).unwrap_or_default();
     if written.is_empty() { address::of_node(&[]) } else { written }
 }
 
-/// An API that listens on all addresses is reached by the node's own.
+/// The URL of the API. One that listens on all addresses is reached by the node's own.
 pub(super) fn url(listens: SocketAddr, of_node: &[String]) -> String {
     let ip = of_node.iter().find_map(|ip| ip.parse().ok()).filter(|_| listens.ip().is_unspecified());
     let local = if listens.is_ipv6() { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };

@@ -1,5 +1,5 @@
-//! The locks of a daemon's root directory and run directory: taking them (`run`), and asking who holds them, to warn
-//! or to tell it something (the other commands).
+//! The locks of a daemon's root directory and run directory: `run` takes them; other commands look who holds them, to
+//! warn the user or to signal the daemon.
 //!
 //! Never here: waiting for a lock.
 
@@ -29,7 +29,7 @@ pub enum NotReady {
 }
 
 impl NotReady {
-    /// The code of the process.
+    /// The exit code of the process.
     pub fn exit(&self) -> Exit {
         match self {
             NotReady::Locked(_) => Exit::AlreadyRunning,
@@ -67,10 +67,10 @@ impl fmt::Display for NotReady {
     }
 }
 
-/// Makes both directories and takes both locks: two daemons may share neither the state nor the status.
+/// Makes both directories and takes both locks: two daemons share neither the state nor the status.
 ///
 /// # Errors
-/// One cannot be made, or another daemon has it.
+/// A directory cannot be made, or another daemon has its lock.
 pub fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
     let root = lock(&config.root_dir, 0o750)?;
     let run = if config.run_dir == config.root_dir {
@@ -78,29 +78,29 @@ pub fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
     } else {
         lock(&config.run_dir, 0o700)?
     };
-    // An older directory may be open to others; the status file tells environment variables.
+    // An older directory may be readable by others; the status file shows environment variables.
     fs::set_permissions(&config.run_dir, fs::Permissions::from_mode(0o700))
         .map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?;
     Ok([root, run])
 }
 
-/// Makes the run directory anew, and holds its lock from then on.
+/// Returns the function that makes the run directory anew and takes its lock.
 pub fn restore(dir: PathBuf) -> Restore {
     let held = Mutex::new(None);
     Box::new(move || {
         if !dir.join(LOCK).exists() {
             let file = lock(&dir, 0o700).map_err(|error| io::Error::other(error.to_string()))?;
-            // The file that was held before is gone, and its lock is of no use.
+            // The file that was held before is deleted, and its lock is useless.
             *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         }
         Ok(())
     })
 }
 
-/// Looks at the root directory of a command that changes something in it.
+/// Checks the root directory for a command that changes something in it.
 ///
 /// # Errors
-/// It is no directory, or cannot be looked at: what is wrong, and with which flag.
+/// The path is no directory, or cannot be read; the message names the flag.
 pub fn check_root(root_dir: &Path) -> Result<(), String> {
     let why = match fs::metadata(root_dir) {
         Ok(meta) if meta.is_dir() => return Ok(()),
@@ -111,7 +111,7 @@ pub fn check_root(root_dir: &Path) -> Result<(), String> {
     Err(format!("the root directory {} (--root-dir) {why}", root_dir.display()))
 }
 
-/// Makes `dir` and takes its lock, which lasts as long as the file.
+/// Makes `dir` and takes its lock, which lasts as long as the file is open.
 fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
     let unusable = |error: io::Error| NotReady::Unusable(dir.to_owned(), error);
     fs::DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(unusable)?;
@@ -120,7 +120,7 @@ fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
     let file = file.map_err(unusable)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // For [`tell`]; a daemon that cannot be told can be told by hand.
+            // The pid is for [`tell`]; without it the user can still send the signal.
             let told = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
             told.map(|()| file).map_err(unusable)
         }
@@ -129,21 +129,21 @@ fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
     }
 }
 
-/// The daemon that was to be told something.
+/// The result of signalling the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notified {
-    /// None runs there.
+    /// No daemon runs there.
     Nobody,
-    /// It runs, and cannot be told.
+    /// A daemon runs and could not be signalled.
     Deaf,
-    /// This process was told.
+    /// This process got the signal.
     Daemon(Pid),
 }
 
-/// What to say of [`Notified::Deaf`].
+/// The message for [`Notified::Deaf`].
 pub const DEAF: &str = "podkeeper runs and could not be told: send it SIGHUP";
 
-/// Tells the daemon of a root directory to look at its files again.
+/// Signals the daemon of a root directory to look at its files again.
 pub fn tell(root_dir: &Path) -> Notified {
     if !locks::is_alive(root_dir) {
         return Notified::Nobody;
@@ -184,7 +184,7 @@ mod tests {
         assert!(error.to_string().contains("another podkeeper runs on"), "{error}");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&config.root_dir), mode(&config.run_dir)), (0o750, 0o700));
-        // Another root directory does not help: the status file has one writer.
+        // Another root directory does not help: a status file has one writer.
         let other = Config { root_dir: dir.join("other"), ..config.clone() };
         assert_eq!(prepare(&other).unwrap_err().exit(), Exit::AlreadyRunning);
         drop(held);

@@ -1,6 +1,6 @@
 //! The command line: `flags` -> plain arguments (pure) -> configuration; one file per subcommand.
-//! `show` has the commands that show what the daemon wrote, `docker` those that speak to Docker.
-//! Nothing is decided here about pods.
+//! `show` has the commands that show the daemon's files, `docker` those that speak to Docker.
+//! No code here decides about pods.
 
 mod check;
 mod completion;
@@ -90,10 +90,10 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     outcome.unwrap_or_else(|message| fail(&message)).into()
 }
 
-/// How a command ends. An error is a message for the user, and exit code 1.
+/// The result of a command. An error is a message for the user and means exit code 1.
 type Outcome = Result<Exit, String>;
 
-/// Writes to standard output. False when its reader went away (`| head`), which is no failure.
+/// Writes to standard output. Returns false when the reader went away (`| head`), which is no failure.
 fn write(text: &str) -> Result<bool, String> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -103,17 +103,17 @@ fn write(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Writes to standard output; a failure is told at once.
+/// Writes to standard output; reports a failure at once.
 fn print(text: &str) -> Exit {
     write(text).map_or_else(|message| fail(&message), |_| Exit::Ok)
 }
 
-/// Writes lines to standard error; without a reader there is nothing left to do.
+/// Writes lines to standard error; a failure to do so is ignored.
 fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// `error: …` on standard error, exit code 1.
+/// Writes `error: …` to standard error; returns exit code 1.
 fn fail(message: &str) -> Exit {
     say(&format!("error: {}", crate::base::logging::one_line(message)));
     Exit::Failure

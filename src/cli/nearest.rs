@@ -1,13 +1,13 @@
-//! "Did you mean": the word that is most like an unknown one. Pure.
+//! "Did you mean": the known word that is most like an unknown one. Pure.
 
-/// The candidate that is most like `word`, if any is at all; its case does not count.
+/// The candidate that is most like `word`, if one is close enough; case is ignored.
 pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = candidates.map(|c| (distance(word, c), c)).min()?;
     let length = near.1.len();
     (near.0 <= length.div_ceil(3).max(2) && near.0 < length).then_some(near.1)
 }
 
-/// Levenshtein distance over bytes; a word past 64 bytes is like nothing.
+/// Levenshtein distance over bytes; a word of more than 64 bytes is like no other.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() > 64 {
         return usize::MAX;

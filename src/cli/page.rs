@@ -1,10 +1,10 @@
-//! `page`: a link that shows this node in a browser. Standard output has the link alone.
+//! `page`: prints a link that shows this node in a browser. Only the link goes to standard output.
 
 use super::flags::Options;
 use super::{Outcome, kubeconfig, print, say};
 use crate::api::page::ask;
 
-/// Has the daemon make a link, and prints it.
+/// Asks the daemon for a link, and prints it.
 pub fn run(options: &Options) -> Outcome {
     let listens = kubeconfig::listens(options)?;
     let server = match &options.command.server {

@@ -1,5 +1,5 @@
-//! Arguments -> [`Command`]. Pure: no file, clock or environment is looked at. Every flag comes
-//! from `flags`, its default too.
+//! Arguments -> [`Command`]. Pure: it reads no file, clock or environment. Every flag and its default come from
+//! `flags`.
 
 mod files;
 mod operands;
@@ -23,7 +23,7 @@ use crate::pod::object::ObjectKind;
 pub use files::Files;
 use files::apply_files;
 
-/// What the user wants.
+/// A command with its words and flags.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// `run`.
@@ -96,16 +96,16 @@ pub enum Command {
     Help(Option<Verb>),
 }
 
-/// Whose output `logs` prints.
+/// The pods whose output `logs` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogsOf {
-    /// That of this pod.
+    /// This pod.
     Pod(String),
-    /// That of the pods that the selector chooses, which is not empty.
+    /// The pods of the selector, which is not empty.
     Selected,
 }
 
-/// What `cp` copies.
+/// The paths that `cp` copies between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     pub way: Way,
@@ -117,7 +117,7 @@ pub struct Copied {
     pub outside: PathBuf,
 }
 
-/// Which way `cp` copies.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Out of the container.
@@ -126,14 +126,14 @@ pub enum Way {
     In,
 }
 
-/// A command line, or a configuration file, that makes no sense.
+/// An error in a command line or a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Whose `--help` tells more.
+    /// The command whose `--help` tells more.
     pub verb: Option<Verb>,
-    /// [`Exit::Usage`], unless it may be better the next time.
+    /// [`Exit::Usage`], unless a later try may succeed.
     pub exit: Exit,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn usage<T>(verb: impl Into<Option<Verb>>, message: impl Into<String>
 /// Parses the arguments (without the program's name).
 ///
 /// # Errors
-/// A [`UsageError`] for anything that is not understood: nothing is guessed.
+/// A [`UsageError`] for anything that is not understood: the parser does not guess.
 pub fn parse_with(
     arguments: impl Iterator<Item = OsString>,
     files: Files<'_>,
@@ -171,7 +171,7 @@ pub fn parse_with(
         "--version" => return Ok(Command::Version),
         word => known_verb(word)?,
     };
-    // What stands behind `--` is the command of `exec`, whatever it looks like.
+    // Words behind `--` are the command of `exec`, whatever they look like.
     let mut ours: Vec<OsString> = arguments.collect();
     let rest = match (verb, ours.iter().position(|a| a == "--")) {
         (Verb::Exec | Verb::Debug, Some(at)) => Some(ours.split_off(at).split_off(1)),
@@ -207,7 +207,7 @@ fn read(
             Some(Arg::Long(name)) => (find_long(verb, name)?, true),
         };
         let text = match flag.takes {
-            // `-it` is two switches, so only a long one may carry its value.
+            // `-it` is two switches, so only a long switch may carry its value.
             Takes::Switch(_) if long => parser.optional_value().unwrap_or_else(|| "true".into()),
             Takes::Switch(_) => "true".into(),
             _ => match parser.value() {
@@ -221,7 +221,7 @@ fn read(
     let mut parsed = Parsed { options, given: Vec::new(), notes: Vec::new() };
     apply_files(&mut parsed, verb, &given, files)?;
     for (flag, text) in given {
-        // What is printed may be kept.
+        // The message may be printed or kept.
         let shown = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
         flag.set(&mut parsed.options, &text).or_else(|why| {
             usage(verb, format!("invalid argument {shown:?} for \"--{}\" flag: {why}", flag.name))
@@ -235,7 +235,7 @@ fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
     UsageError { message: error.to_string(), verb: Some(verb), exit: Exit::Usage }
 }
 
-/// What is a command of other programs, or is looked for as one, and what it is here.
+/// Commands of other programs, and words that users try as commands, with podkeeper's command for them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("events", "get events"),
     ("sources", "get sources"),
@@ -255,7 +255,7 @@ fn known_verb(word: &str) -> Result<Verb, UsageError> {
     Verb::parse(word).map_or_else(unknown, Ok)
 }
 
-/// `_` and `-` are the same in a name, as in the kubelet.
+/// Finds a long flag. `_` and `-` are the same in a name, as in the kubelet.
 fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
     let wanted = name.replace('_', "-");
     if let Some(flag) = flags::of(verb).find(|f| f.name == wanted) {
@@ -268,7 +268,7 @@ fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
     usage(verb, format!("unknown flag: --{name}{hint}"))
 }
 
-/// Flags and words of one subcommand as a command. `rest` is what stood behind `--`.
+/// The command of a subcommand's flags and words. `rest` has the words behind `--`.
 fn finish(
     verb: Verb,
     parsed: Parsed,
@@ -277,7 +277,7 @@ fn finish(
 ) -> Result<Command, UsageError> {
     let Parsed { options, given, notes } = parsed;
     let options = Box::new(options);
-    // Where values come from counts for those alone that tell it, or begin with it.
+    // Only the commands that print the origins of values, or start with them, keep them.
     let whole = |options: Box<Options>| Box::new(Parsed { options: *options, given, notes });
     if verb.about().operands == Operands::None {
         operands::none_left(verb, &words)?;
@@ -346,7 +346,7 @@ fn finish(
     }
 }
 
-/// [`parse_with`] where no directory can be read.
+/// [`parse_with`] without directories of settings.
 #[cfg(test)]
 pub fn parse(
     arguments: impl Iterator<Item = OsString>,

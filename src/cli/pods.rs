@@ -1,4 +1,4 @@
-//! Which pods the user means: the status file, filtered by namespace and name.
+//! The pods that the user means: the status file, filtered by namespace and name.
 
 mod missing;
 mod standing;
@@ -19,20 +19,19 @@ pub use missing::{none_found, not_found};
 pub(super) use standing::{Daemon, docker_is_away, silent_since, without_docker};
 pub use standing::{load, must_answer};
 
-/// Where the daemon keeps what outlives a boot. One of an earlier version does not say, and is taken to keep it where
-/// one does that is told nothing.
+/// The daemon's root directory. The file of an earlier version does not have it: the default is assumed.
 #[must_use]
 pub fn root_dir(file: &StatusFile) -> PathBuf {
     let root = if file.root_dir.is_empty() { flags::ROOT_DIR } else { file.root_dir.as_str() };
     PathBuf::from(root)
 }
 
-/// Whether `given` names the pod: its name, or without the node's suffix.
+/// Whether `given` names the pod: by its name, with or without the node's suffix.
 fn names(given: &str, pod: &Pod, node: &str) -> bool {
     is_called(given, pod.metadata.name.as_deref().unwrap_or_default(), node)
 }
 
-/// The same, of a pod's name.
+/// Whether `given` is this name of a pod, with or without the node's suffix.
 #[must_use]
 pub fn is_called(given: &str, name: &str, node: &str) -> bool {
     name == given || name.strip_prefix(given).and_then(|rest| rest.strip_prefix('-')) == Some(node)
@@ -42,7 +41,7 @@ fn namespace(pod: &Pod) -> &str {
     pod.metadata.namespace.as_deref().unwrap_or("default")
 }
 
-/// The pod of that name in a namespace; the full name wins over one without the suffix.
+/// Index of the pod of that name in a namespace; the full name wins over the name without the suffix.
 #[must_use]
 pub fn find(file: &StatusFile, wanted: &str, name: &str) -> Option<usize> {
     let of = |full: bool| {
@@ -54,8 +53,8 @@ pub fn find(file: &StatusFile, wanted: &str, name: &str) -> Option<usize> {
     of(true).or_else(|| of(false))
 }
 
-/// Indices of the pods that `get` and `describe` show, sorted by namespace and name (by the order given,
-/// when names are given), and messages about names that are not there.
+/// Indices of the pods that `get` and `describe` show, sorted by namespace and name (or in the order of the given
+/// names), and messages about names that do not exist.
 #[must_use]
 pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<usize>, Vec<String>) {
     let wanted = options.command.namespace.as_str();
@@ -80,7 +79,7 @@ pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<us
     (found, missing)
 }
 
-/// What to say when there is nothing to list.
+/// The message when there is nothing to list.
 #[must_use]
 pub fn nothing(file: &StatusFile, options: &Options) -> String {
     let mut text = none_found(options);
@@ -100,8 +99,8 @@ pub fn nothing(file: &StatusFile, options: &Options) -> String {
     text
 }
 
-/// What is wrong with manifests, for a reader who would otherwise miss a pod in the list, or take an old
-/// version of it for the one in the file.
+/// Errors of manifests: without them a reader would miss a pod in the list, or take the old version of a pod for the
+/// one in its file.
 #[must_use]
 pub fn errors(file: &StatusFile) -> Vec<String> {
     let all: Vec<_> = file.problems.iter().filter(|p| p.severity == Severity::Error).collect();
@@ -114,8 +113,8 @@ pub fn errors(file: &StatusFile) -> Vec<String> {
     lines
 }
 
-/// A line for each source that could not be read, or whose content is not accepted, with what counts
-/// meanwhile, and one about threads that hang: without them the list looks as if it were what the sources say now.
+/// A line for each source that could not be read or whose content is not accepted, with the content that counts
+/// meanwhile, and a line about threads that hang: without them the list would look current.
 #[must_use]
 pub fn failing(file: &StatusFile) -> Vec<String> {
     let line = |source: &SourceView| {

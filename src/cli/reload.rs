@@ -1,5 +1,5 @@
-//! SIGHUP: the command line and its files are read once more, and compared with what is in force. A file that is wrong
-//! changes nothing.
+//! SIGHUP: reads the command line and its files once more, and compares them with the values in force. A file with an
+//! error changes nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::base::order;
 use crate::daemon::config::Config;
 use crate::daemon::reload::{Reader, Reload};
 
-/// What was given and counts, by the flag's name.
+/// The given values that count, by flag name.
 type Values = BTreeMap<&'static str, Vec<Shown>>;
 
 fn values(parsed: &Parsed) -> Values {
@@ -22,7 +22,7 @@ fn values(parsed: &Parsed) -> Values {
     flags::of(Verb::Run).map(|flag| (flag.name, of(flag))).filter(|(_, values)| !values.is_empty()).collect()
 }
 
-/// What is in force.
+/// The settings in force.
 struct InForce {
     values: Values,
     config: Arc<Config>,
@@ -35,7 +35,7 @@ impl InForce {
         InForce { values: values(parsed), config: Arc::clone(config), verbosity }
     }
 
-    /// Puts in force what can change, and tells it; `None` when nothing differs.
+    /// Puts the values that can change in force, and returns a report; `None` when nothing differs.
     fn change(&mut self, parsed: &Parsed, new: &Config) -> Option<Reload> {
         let wanted = values(parsed);
         let mut config = Config::clone(&self.config);
@@ -62,7 +62,7 @@ impl InForce {
     }
 }
 
-/// Reads the settings of this command line anew, each time it is called.
+/// Returns the function that reads the settings of this command line anew.
 pub(super) fn reader(
     arguments: Vec<OsString>,
     parsed: &Parsed,
@@ -76,7 +76,7 @@ pub(super) fn reader(
     }))
 }
 
-/// One time. `in_force` becomes what is in force then.
+/// Reads the settings once, and updates `in_force`.
 fn again(arguments: &[OsString], files: Files<'_>, host: &str, in_force: &mut InForce) -> Option<Reload> {
     let parsed = parse_with(arguments.iter().cloned(), files);
     let read = parsed.and_then(|command| match command {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(told(""), "nothing");
         assert_eq!(told("maxPods: 5\nverbosity: 2\n"), "now [\"max-pods\", \"v\"], later []");
         assert_eq!(told("maxPods: 5\nverbosity: 2\n"), "nothing");
-        // What waits for a restart is told each time.
+        // Values that wait for a restart are reported each time.
         assert_eq!(
             told("maxPods: 6\nrootDir: /r\nverbosity: 2\n"),
             "now [\"max-pods\"], later [\"root-dir\"]"
@@ -141,7 +141,7 @@ mod tests {
                 .contains("canary")
         );
     }
-    /// Whatever else the line says anew, and although most of it makes another configuration.
+    /// The live values change, although most of the new line makes another configuration.
     #[test]
     fn what_can_change_changes_and_nothing_else() {
         let line = |more: &str| parsed(&format!("run --pod-manifest-path /m {more}"));
@@ -170,14 +170,14 @@ mod tests {
         assert_eq!((shutdown.as_secs(), shutdown_critical.as_secs()), (5, 1));
         assert_eq!(*config, expected);
         assert_eq!((verbosity, now.len(), later.len()), (Some(4), 6, 6), "{now:?}, {later:?}");
-        // The same once more: only what waits for a restart is told.
+        // The same once more: only values that wait for a restart are reported.
         let Some(Reload::Read { config, verbosity, now, .. }) = in_force.change(&anew, &new) else {
             panic!()
         };
         assert_eq!((*config == expected, verbosity, now), (true, None, vec![]));
     }
 
-    /// Whose signatures count was read at the start.
+    /// The daemon reads the group whose signatures count at its start alone.
     #[test]
     fn the_group_of_a_node_that_wants_signatures_waits_for_a_restart() {
         let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/signature/node.pub");

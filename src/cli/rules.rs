@@ -1,6 +1,6 @@
-//! What must hold between the values of flags, after they and the configuration file have been read. A rule that speaks
-//! against the value of one flag stands in that flag's entry ([`flags::Flag::rule`]), also where another one's makes it
-//! wrong; here stand those that blame no single flag. What goes with which words is in `parse/operands.rs`.
+//! Rules between the values of flags, checked after the command line and the configuration file have been read. A rule
+//! against the value of one flag is in that flag's entry ([`flags::Flag::rule`]), even if it depends on another flag;
+//! the rules here blame no single flag. `parse/operands.rs` checks which flags go with which words.
 
 use super::flags::server::{Mode, Values};
 use super::flags::{self, Options, Verb};
@@ -8,10 +8,10 @@ use super::parse::{UsageError, usage};
 use crate::manifest::edition::Edition;
 use crate::runtime::docker::Endpoint;
 
-/// A sentence for the user when the rule is broken.
+/// Returns a sentence for the user when the rule is broken.
 type Rule = fn(&Options) -> Option<String>;
 
-/// What `run` begins with, and what `check` judges by.
+/// Rules between flags, for `run` and `check`.
 const BETWEEN: &[Rule] = &[
     |o| {
         let is_alone =
@@ -61,7 +61,7 @@ const BETWEEN: &[Rule] = &[
     |o| o.node.gives.host.check(o.node.gives.cgroups_per_qos, &o.node.gives.cgroup_root).err(),
 ];
 
-/// What is wrong with the flags of the servers together.
+/// The error in the flags of the servers together.
 fn servers(s: &Values) -> Option<&'static str> {
     let ports = [s.port, s.read_only_port, s.healthz_port, s.cadvisor_port];
     let twice = |port: &u16| *port != 0 && ports.iter().filter(|other| *other == port).count() > 1;
@@ -79,11 +79,11 @@ fn servers(s: &Values) -> Option<&'static str> {
         .then_some("--port, --read-only-port, --healthz-port and --cadvisor-port must differ")
 }
 
-/// What must hold of the values that `run` begins with, also of those that `check` reads for it from the configuration
-/// file. All that is wrong is told at once.
+/// Checks the values that `run` starts with; `check` uses it for the configuration file, too. Reports all errors at
+/// once.
 ///
 /// # Errors
-/// What is wrong, for the user of this command.
+/// The errors, in the words of this command.
 pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
     let of_one = |flag: &flags::Flag| {
         let why = (flag.rule)(o)?;
@@ -97,8 +97,8 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// What must hold for `run`, and for `config`, which tells what would be in force: the file that `check` is given may
-/// leave the source to a flag of `run`.
+/// Checks the values for `run`, and for `config`, which prints them. `check` does not need a source of pods: a flag of
+/// `run` may add it to the file.
 ///
 /// # Errors
 /// As [`check_values`], or there is no source of pods.
@@ -116,7 +116,7 @@ pub(super) fn check_run(verb: Verb, o: &Options) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Flags that are given and change nothing, and why.
+/// Notes about flags that are given and have no effect, with the reason.
 pub(super) fn without_effect(o: &Options) -> Vec<String> {
     if o.sources.kubeconfig.is_some() {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! `run`: flags -> configuration, directories, their locks, logging; then the daemon begins. Whatever can be
-//! refused is refused here, before Docker is asked.
+//! `run`: makes the configuration from flags, makes and locks the directories, starts logging, then the daemon.
+//! Everything that can be refused is refused here, before Docker is asked.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use crate::source::signature::{GROUP, Verifier};
 use crate::source::{api, http};
 use crate::worker::pulls::Pace;
 
-/// Runs the daemon until it ends. `arguments` are those of the options, which are read again at SIGHUP.
+/// Runs the daemon until it ends. `arguments` follow the word `run`; SIGHUP reads them again.
 pub fn run(parsed: &Parsed, arguments: Vec<OsString>) -> Exit {
     let options = &parsed.options;
     logging::init(options.logging.verbosity);
@@ -39,7 +39,7 @@ pub fn run(parsed: &Parsed, arguments: Vec<OsString>) -> Exit {
             return Exit::Usage;
         }
     };
-    // Held until the process ends: the kernel lets go of it, however that happens.
+    // Held until the process ends: the kernel releases the locks, however it ends.
     let _locks = match lock::prepare(&config) {
         Ok(locks) => locks,
         Err(error) => {
@@ -73,7 +73,7 @@ pub fn run(parsed: &Parsed, arguments: Vec<OsString>) -> Exit {
     }
 }
 
-/// Flags -> configuration. `host` is the host's own name; `verb` is the command that asks, whose flags an error names.
+/// Makes the configuration from flags. `host` is the host's name; errors name the flags of the command `verb`.
 pub(super) fn configuration(verb: Verb, parsed: &Parsed, host: &str) -> Result<Config, UsageError> {
     let options = &parsed.options;
     let refuse = |message: String| UsageError { message, verb: Some(verb), exit: Exit::Usage };
@@ -147,7 +147,7 @@ pub(super) fn configuration(verb: Verb, parsed: &Parsed, host: &str) -> Result<C
     .settled())
 }
 
-/// Where images come from, and when they go.
+/// Settings of pulls and of image collection.
 fn images(
     options: &Options,
     full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
@@ -165,7 +165,7 @@ fn images(
     })
 }
 
-/// The node's own labels, and those that flags add.
+/// The node's own labels, and those of flags.
 fn node_labels(options: &Options, node_name: &str) -> BTreeMap<String, String> {
     let mut node_labels: BTreeMap<String, String> = [
         ("kubernetes.io/hostname", node_name),
@@ -178,7 +178,7 @@ fn node_labels(options: &Options, node_name: &str) -> BTreeMap<String, String> {
     node_labels
 }
 
-/// What the node has and gives.
+/// The node and its resources.
 fn node(
     options: &Options,
     machine: Machine,
@@ -188,7 +188,7 @@ fn node(
     Ok(Node::new(&options.node.gives, machine)?.evicts_below(left))
 }
 
-/// The flags about the network, together.
+/// The network's settings.
 fn network(
     options: &Options,
     full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
@@ -214,7 +214,8 @@ fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
     if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(Some) }
 }
 
-/// One, unless pulls are not serialized; a limit of two or more alone says that they are not, as upstream.
+/// The number of parallel pulls: one, unless pulls are not serialized. A limit of two or more implies that, as
+/// upstream.
 fn pulls_at_once(options: &Options) -> usize {
     let most = options.docker.max_parallel_image_pulls;
     match options.docker.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2)) {
@@ -223,7 +224,7 @@ fn pulls_at_once(options: &Options) -> usize {
     }
 }
 
-/// The settings of the URL source; paths become absolute by `full`.
+/// The settings of the URL source; `full` makes paths absolute.
 fn manifest_url(
     o: &Options,
     full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
@@ -245,7 +246,7 @@ fn manifest_url(
     }))
 }
 
-/// The API server as a source; paths become absolute by `full`.
+/// The API server as a source; `full` makes paths absolute.
 fn api_source(
     o: &Options,
     full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,

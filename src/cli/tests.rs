@@ -1,4 +1,4 @@
-//! The command line against its man page, and the rules of this room.
+//! Tests of the command line against its man pages, and of the rules of this room.
 
 mod man;
 mod reads;

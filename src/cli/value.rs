@@ -1,5 +1,5 @@
-//! Values of flags: text to plain data. Pure. Messages are those of Go's flag packages, which users of
-//! the kubelet and kubectl know.
+//! Values of flags: text to plain data. Pure. Messages are those of Go's flag packages, which users of the kubelet and
+//! kubectl know.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,10 +10,10 @@ use crate::pod::Source;
 
 pub use crate::base::duration::boolean;
 
-/// A duration as Go writes it.
+/// A duration in Go's format.
 ///
 /// # Errors
-/// Go's words, and an example.
+/// Go's message, with an example.
 pub fn duration(text: &str) -> Result<Duration, String> {
     crate::base::duration::duration(text).map_err(|why| format!("{why}: such as 30s or 1m30s"))
 }
@@ -45,22 +45,22 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Words with commas between.
+/// Words separated by commas.
 pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
-/// What is said against a period that would keep the daemon busy looking.
+/// The objection to a period that would keep the daemon busy.
 #[must_use]
 pub fn too_short(period: Duration) -> Option<String> {
     let shortest = limits::PERIOD_MIN;
     (period < shortest).then(|| format!("{period:?} must be at least {shortest:?}"))
 }
 
-/// An absolute path of a cgroup, without ways up; empty for none.
+/// An absolute path of a cgroup, without `.` and `..`; empty for none.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a path.
 pub fn cgroup(text: &str) -> Result<String, String> {
     let up = text.split('/').any(|part| matches!(part, "." | ".."));
     if !text.is_empty() && (!text.starts_with('/') || up) {
@@ -69,7 +69,7 @@ pub fn cgroup(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Words of a closed list as a sentence has them: `a, b or c`.
+/// Words of a closed list as part of a sentence: `a, b or c`.
 #[must_use]
 pub fn any_of(words: &[&str]) -> String {
     match words.split_last() {
@@ -79,7 +79,7 @@ pub fn any_of(words: &[&str]) -> String {
     }
 }
 
-/// What kubectl calls pods.
+/// kubectl's words for pods.
 pub const PODS: &[&str] = &["pods", "pod", "po"];
 
 /// The name of `pod/NAME`.
@@ -89,10 +89,10 @@ pub fn strip_kind(word: &str) -> Option<&str> {
     PODS.contains(&kind).then_some(name)
 }
 
-/// `k=v,k=v` into `labels`, with the API's rules for label keys and values.
+/// Adds `k=v,k=v` to `labels`, with the API's rules for label keys and values.
 ///
 /// # Errors
-/// The first pair that is not a label.
+/// The first pair is named that is not a label.
 pub fn labels(text: &str, labels: &mut BTreeMap<String, String>) -> Result<(), String> {
     for pair in words(text) {
         let Some((key, value)) = pair.split_once('=') else {
@@ -125,7 +125,8 @@ fn is_label_word(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-/// RFC 1123 subdomain as the API wants names of nodes: at most 253 lower-case letters, digits, `-`, `.`.
+/// Whether it is an RFC 1123 subdomain, as the API wants names of nodes: at most 253 lower-case letters, digits, `-`,
+/// `.`.
 #[must_use]
 pub fn is_dns_subdomain(name: &str) -> bool {
     let label = |part: &str| {
@@ -140,23 +141,23 @@ pub fn is_dns_subdomain(name: &str) -> bool {
 /// A port; 0 for none.
 ///
 /// # Errors
-/// It is no number of a port.
+/// The text is no port number.
 pub fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "must be a port, 0 to 65535".to_owned())
 }
 
-/// One address.
+/// An IP address.
 ///
 /// # Errors
-/// It is none.
+/// The text is no address.
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "must be an IP address".to_owned())
 }
 
-/// Addresses with commas between.
+/// Addresses separated by commas.
 ///
 /// # Errors
-/// A word that is none.
+/// A word is no address.
 pub fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     words(text).map(|word| word.parse().map_err(|_| format!("{word:?} is not an IP address"))).collect()
 }
@@ -164,7 +165,7 @@ pub fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
 /// `--node-ip`: at most one address of each family.
 ///
 /// # Errors
-/// Anything else.
+/// A family has two addresses, or a word is no address.
 pub fn node_ips(text: &str) -> Result<Vec<IpAddr>, String> {
     let list = addresses(text)?;
     match list.as_slice() {
@@ -177,7 +178,7 @@ pub fn node_ips(text: &str) -> Result<Vec<IpAddr>, String> {
 /// A domain, without the dot at its end; empty for none.
 ///
 /// # Errors
-/// It is not one.
+/// The text is no domain.
 pub fn domain(text: &str) -> Result<String, String> {
     let name = text.trim().trim_end_matches('.').to_ascii_lowercase();
     if name.is_empty() || is_dns_subdomain(&name) { Ok(name) } else { Err("is not a domain".to_owned()) }
@@ -186,7 +187,7 @@ pub fn domain(text: &str) -> Result<String, String> {
 /// Name of a Docker network; `None` for Docker's own bridge.
 ///
 /// # Errors
-/// It is not one, or one that no pod can have for itself.
+/// The text is no name of a network, or names one that gives pods no addresses of their own.
 pub fn network(text: &str) -> Result<Option<String>, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match text {
@@ -202,7 +203,7 @@ pub fn network(text: &str) -> Result<Option<String>, String> {
 /// A subnet in CIDR notation.
 ///
 /// # Errors
-/// It is none.
+/// The text is no subnet.
 pub fn cidr(text: &str) -> Result<String, String> {
     let parts =
         text.split_once('/').and_then(|(ip, bits)| Some((ip.parse().ok()?, bits.parse::<u8>().ok()?)));

@@ -1,33 +1,33 @@
-//! The subcommands, each written once: its word, what follows it, and what help says of it. What its words mean stands
-//! in `parse`, and what it does in a file of its own.
+//! The subcommands, each written once: its word, its operands and its help. `parse` has the meaning of its words, and a
+//! file of its own what it does.
 
-/// What a subcommand is called, and what help says of it.
+/// The name and the help of a subcommand.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
     /// The word on the command line.
     pub word: &'static str,
-    /// What follows `podkeeper` in the usage line.
+    /// The text after `podkeeper` in the usage line.
     pub synopsis: &'static str,
-    /// What stands beside its flags.
+    /// The operands beside its flags.
     pub operands: Operands,
     /// One line, no full stop.
     pub summary: &'static str,
-    /// What stands below its flags; empty for nothing.
+    /// The text below its flags; empty for none.
     pub note: &'static str,
 }
 
-/// The words of a subcommand that are no flags, as far as a shell can complete them.
+/// The words of a subcommand that are not flags, as far as a shell can complete them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operands {
     /// There are none.
     None,
-    /// Only the user knows them.
+    /// Words that only the user knows.
     Free,
     /// Files and directories.
     Files,
     /// Pods of the node.
     Pods,
-    /// One of these; then, behind that of pods, pods.
+    /// One of these kinds; behind the kind of pods, names of pods.
     Kinds(&'static [&'static str]),
     /// A subcommand.
     Verbs,
@@ -38,7 +38,7 @@ pub enum Operands {
 /// The note of commands that take the name of a pod.
 const NAMES: &str = "A pod's NAME may be given with or without the node's suffix (web, web-node1).";
 
-/// Makes the type, the list of all and what help says of each of one list.
+/// Makes the type, the list of all subcommands and their help from one list.
 macro_rules! verbs {
     ($($verb:ident {
         word: $word:literal,
@@ -57,7 +57,7 @@ macro_rules! verbs {
             /// In the order of `--help`.
             pub const ALL: &[Verb] = &[$(Verb::$verb),+];
 
-            /// Its words.
+            /// The name and the help of the subcommand.
             #[must_use]
             pub fn about(self) -> About {
                 match self {
@@ -87,15 +87,15 @@ verbs! {
         word: "check",
         synopsis: "check [FLAG...] FILE|DIR|-...",
         operands: Operands::Files,
-        summary: "Check manifests; nothing is run",
-        note: "Exit code 0: no errors; 1: errors found. Warnings are printed apart.",
+        summary: "Check manifests without running them",
+        note: "Exit code 0: no errors; 1: errors found. Warnings are printed separately.",
     }
     Forget {
         word: "forget",
         synopsis: "forget --source file|http [--root-dir DIR]",
         operands: Operands::None,
-        summary: "Forget the last good version of what a source said",
-        note: "A daemon that runs looks at the source again: what it finds then runs, and nothing else.",
+        summary: "Forget the stored last good version of a source",
+        note: "A running daemon reads the source again: only the pods that it finds then run.",
     }
     Drain {
         word: "drain",
@@ -103,7 +103,7 @@ verbs! {
         operands: Operands::None,
         summary: "Stop all pods in order, and keep them stopped until resume",
         note: "Pods of the lowest priority (spec.priority) stop first. Exit code 5: not all stopped in time; they\n\
-             are being stopped all the same.",
+             still end later.",
     }
     Resume {
         word: "resume",
@@ -117,14 +117,14 @@ verbs! {
         synopsis: "get pods|node|events|sources|configmaps|secrets|images [NAME...] [-n NAMESPACE | -A] \
              [-o FORMAT] [-w]",
         operands: Operands::Kinds(&["pods", "node", "events", "sources", "configmaps", "secrets", "images"]),
-        summary: "List the pods of this node, its objects and images, or what happened",
+        summary: "List the pods of this node, its objects, images and events",
         note: NAMES,
     }
     Describe {
         word: "describe",
         synopsis: "describe node|pod [NAME...] [-n NAMESPACE | -A]",
         operands: Operands::Kinds(&["node", "pod"]),
-        summary: "Show the node or one pod in full, with what is wrong with it",
+        summary: "Show the node or pods in full, with their problems",
         note: NAMES,
     }
     Top {
@@ -139,7 +139,7 @@ verbs! {
         synopsis: "stats [-o json|yaml]",
         operands: Operands::None,
         summary: "Print all figures of the node, its pods, podkeeper and Docker",
-        note: "In the shape of the kubelet's /stats/summary.",
+        note: "In the format of the kubelet's /stats/summary.",
     }
     Logs {
         word: "logs",
@@ -160,7 +160,7 @@ verbs! {
         word: "attach",
         synopsis: "attach [-i] [-t] POD [-c CONTAINER]",
         operands: Operands::Pods,
-        summary: "Join the streams of a container that runs",
+        summary: "Join the streams of a running container",
         note: NAMES,
     }
     Exec {
@@ -174,9 +174,9 @@ verbs! {
         word: "cp",
         synopsis: "cp [[NAMESPACE/]POD:]FROM [[NAMESPACE/]POD:]TO [-c CONTAINER]",
         operands: Operands::Files,
-        summary: "Copy files and directories from a container that runs, or to it",
-        note: "One of both is a path in a container: web:/etc/hosts. A path of this machine that has a colon in it begins\n\
-             with / or with a dot: ./a:b. A pod's NAME may be given with or without the node's suffix.",
+        summary: "Copy files and directories from a running container, or to it",
+        note: "One of the two is a path in a container: web:/etc/hosts. A path of this machine with a colon has to\n\
+             begin with / or with a dot: ./a:b. A pod's NAME may be given with or without the node's suffix.",
     }
     PortForward {
         word: "port-forward",
@@ -198,14 +198,14 @@ verbs! {
         word: "explain",
         synopsis: "explain [--recursive] FIELD",
         operands: Operands::Free,
-        summary: "Tell what a field of a pod means, and what podkeeper does with it",
+        summary: "Print the meaning of a field of a pod, and podkeeper's support of it",
         note: "A FIELD is a path from the pod: pod.spec.containers.livenessProbe.",
     }
     Pull {
         word: "pull",
         synopsis: "pull [FLAG...] IMAGE...",
         operands: Operands::Free,
-        summary: "Have Docker pull images, with the credentials of this node",
+        summary: "Let Docker pull images, with the credentials of this node",
         note: "The daemon need not run. Credentials are those of config.json or .dockercfg in the root directory,\n\
              $HOME (config.json: $HOME/.docker) or / (config.json: /.docker).",
     }
@@ -214,37 +214,37 @@ verbs! {
         synopsis: "load [FLAG...] FILE|-...",
         operands: Operands::Files,
         summary: "Load image archives into Docker",
-        note: "The daemon need not run. An archive is what 'docker save' writes, alone or packed by gzip or zstd\n\
+        note: "The daemon need not run. An archive is the output of 'docker save', plain or compressed by gzip or zstd\n\
              (standard input: not by zstd).",
     }
     Images {
         word: "images",
         synopsis: "images [-o wide|json|yaml|name] [--no-headers]",
         operands: Operands::None,
-        summary: "List Docker's images, since when each is unused, and why it is kept",
-        note: "The first without a reason are those that would be removed first.",
+        summary: "List Docker's images, when each was last used, and why it is kept",
+        note: "Those without a reason come first, in the order in which they would be removed.",
     }
     Prune {
         word: "prune",
         synopsis: "prune [--dry-run] [--prune-build-cache]",
         operands: Operands::None,
         summary: "Remove dead containers and images that nothing needs",
-        note: "As the daemon does when the node is short of disk. It must run, for what manifests want stays, and only\n\
-             the daemon knows that. Exit code 1: something could not be removed.",
+        note: "As the daemon does when the node is short of disk. It must run, because only the daemon knows which images\n\
+             manifests need. Exit code 1: an image or container could not be removed.",
     }
     Config {
         word: "config",
         synopsis: "config [FLAG...]",
         operands: Operands::None,
-        summary: "Print what would be in force with these flags of run, and where each value comes from",
+        summary: "Print the values in force with these flags of run, and the origin of each",
         note: "Takes the flags of run: see 'podkeeper run --help'. A value comes from a flag, from a line of the file of\n\
-             --config, or is the default. Settings that have no value are left out, and passwords are not shown.",
+             --config, or is the default. Settings without a value are left out, and passwords are not shown.",
     }
     Completion {
         word: "completion",
         synopsis: "completion bash|zsh|fish",
         operands: Operands::Shells,
-        summary: "Print what a shell completes command lines by",
+        summary: "Print a script by which a shell completes command lines",
         note: "bash: source <(podkeeper completion bash). The packages install it for all three.",
     }
     Kubeconfig {
@@ -252,9 +252,9 @@ verbs! {
         synopsis: "kubeconfig [--user NAME] [--group view|admin] [--server URL]",
         operands: Operands::None,
         summary: "Make a user's credentials for the API of this node, and print them for kubectl",
-        note: "Who has what it prints has the user's rights: keep it from others. The address is the one on which a\n\
-             daemon has its API, or that of --api-address. Credentials hold until pki/api below the root directory is\n\
-             removed and podkeeper started again.",
+        note: "Anyone who has the output has the user's rights: keep it secret. The address is that of the running daemon's\n\
+             API, or that of --api-address. Credentials are valid until pki/api below the root directory is removed\n\
+             and podkeeper is started again.",
     }
     Page {
         word: "page",
@@ -262,15 +262,15 @@ verbs! {
         operands: Operands::None,
         summary: "Print a link that shows this node in a browser, once",
         note: "The daemon must have an API (--api-address). The link works once, for five minutes; the browser that\n\
-             follows it sees the node until it is closed, for a day at most, and can change nothing.",
+             opens it shows the node until it is closed, for a day at most, and can change nothing.",
     }
     Join {
         word: "join",
         synopsis: "join SERVER --token TOKEN --ca-cert-hash sha256:HEX [--bootstrap-kubeconfig FILE]",
         operands: Operands::Free,
-        summary: "Find a cluster to be a node of, and write what the daemon asks for its credentials with",
+        summary: "Find a cluster to join, and write the files that the daemon requests its credentials with",
         note: "The cluster is found as by 'kubeadm join': 'kubeadm token create --print-join-command' prints SERVER, the\n\
-             token and the digest. The daemon need not run, and no file of it is changed: what is left to do is printed.",
+             token and the digest. The daemon need not run, and none of its files is changed: the remaining steps are printed.",
     }
     Version {
         word: "version",
@@ -295,7 +295,7 @@ impl Verb {
         self.about().word
     }
 
-    /// The subcommand that the word on the command line means.
+    /// The subcommand of a word on the command line.
     #[must_use]
     pub fn parse(word: &str) -> Option<Verb> {
         Verb::ALL.iter().copied().find(|verb| verb.word() == word)

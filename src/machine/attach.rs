@@ -1,6 +1,6 @@
-//! The network of sandboxes that plugins attach: asked for when a sandbox runs, taken off before it is stopped, and once
-//! more when it ended by itself or is gone. A sandbox is removed after that alone. The machine only orders; plugins are
-//! `cni/`'s.
+//! The network of sandboxes that plugins attach. A running sandbox is attached; it is detached before it is stopped,
+//! and once more when it ended by itself or is gone. It is removed only after that. The machine only gives orders;
+//! `cni/` runs the plugins.
 
 use super::Machine;
 use super::calls::Retry;
@@ -17,37 +17,37 @@ use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
 use crate::recorder::words;
 
-/// What is known of each such sandbox, by id. One that is not here was found, and is not asked about yet.
+/// State of each such sandbox, by id. A sandbox that is not here was found, and nothing was ordered for it yet.
 #[derive(Debug, Default)]
 pub(super) struct Attachments(Table<String, Attachment>);
 
 #[derive(Debug)]
 struct Attachment {
     is: Is,
-    /// UID of its pod.
+    /// UID of the sandbox's pod.
     uid: String,
-    /// Of attaching it, then of taking it off.
+    /// Retries of attaching, then of detaching.
     retry: Retry,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Is {
-    /// An order was given; whether it is attached is not known.
+    /// Attaching was ordered; whether the sandbox is attached is not known.
     Asked,
-    /// Plugins attach it.
+    /// Plugins are attaching it.
     Attaching,
     Up,
-    /// It could not be attached.
+    /// Attaching failed.
     Failed,
-    /// It is being taken off, since then.
+    /// Detaching is under way since this time.
     Leaving(Mono),
-    /// It could not be taken off.
+    /// Detaching failed.
     Stuck,
     Gone,
 }
 
 impl Attachments {
-    /// How many there are.
+    /// Number of sandboxes.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -59,25 +59,25 @@ impl Attachments {
 }
 
 impl super::network::Network {
-    /// Some sandbox is being taken off, or could not be and is tried again: nobody else would before the daemon's next
-    /// start.
+    /// Whether some sandbox is being detached, or will be tried again: no other code would do so before the daemon's
+    /// next start.
     pub(super) fn is_leaving(&self) -> bool {
         self.attachments.0.values().any(|it| matches!(it.is, Is::Leaving(_) | Is::Stuck))
     }
 }
 
 impl Machine {
-    /// Takes whether plugins can attach pods.
+    /// Notes whether plugins can attach pods.
     pub(super) fn network_ready(&mut self, ready: Ready) {
         self.network.ready = Some(ready);
     }
 
-    /// Asks whether there is a network. True: a sandbox may be made, as far as that is concerned.
+    /// Asks whether there is a network. Returns true when the network allows a sandbox.
     pub(super) fn ask_network(&mut self, pod: &DesiredPod, now: &Now) -> bool {
         if pod.host_network() || !self.settings.map.network.cni.is_on {
             return true;
         }
-        // It counts for one decision; later it may be otherwise.
+        // The answer counts for one decision; later it may be another one.
         match self.network.ready.take() {
             Some(Ready::Yes) => return true,
             Some(Ready::No(why)) => {
@@ -93,8 +93,8 @@ impl Machine {
         false
     }
 
-    /// Sandboxes that an earlier daemon attached: nothing is decided, and no status is told, before their addresses are
-    /// known again. True: that is waited for.
+    /// Asks for the addresses of sandboxes that an earlier daemon attached: until they are known, nothing is decided,
+    /// and no status is sent. Returns true while an answer is missing.
     pub(super) fn recall_networks(&mut self, pod: &DesiredPod) -> bool {
         let of_earlier = self.recalled(pod);
         for id in &of_earlier {
@@ -105,7 +105,7 @@ impl Machine {
         !of_earlier.is_empty()
     }
 
-    /// What a status would say wrongly is being asked.
+    /// Whether an address is being asked for without which a status would be wrong.
     pub(super) fn is_recalling(&self) -> bool {
         matches!(&self.state, State::Syncing(pod) if !self.recalled(pod).is_empty())
     }
@@ -121,7 +121,7 @@ impl Machine {
         })
     }
 
-    /// Orders the network of a running sandbox, where it has none. True: it has one.
+    /// Orders the network of a running sandbox that has none. Returns true when it has one.
     pub(super) fn attach(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
         if !self.containers.get(id).is_some_and(Owned::is_by_plugins) {
             return true;
@@ -161,8 +161,8 @@ impl Machine {
         }
     }
 
-    /// A sandbox that runs is taken off before it is stopped: while it has a namespace, plugins find all that is theirs.
-    /// True: that is waited for, but not for ever.
+    /// Detaches a running sandbox before it is stopped: while it has a namespace, plugins find all that is theirs.
+    /// Returns true while the stop has to wait, which is bounded.
     pub(super) fn detach_first(&mut self, id: &str, now: &Now) -> bool {
         let Some(owned) = self.containers.get(id).filter(|c| c.is_by_plugins() && c.state.is_running())
         else {
@@ -193,7 +193,7 @@ impl Machine {
         self.network.attachments.0.insert(id.to_owned(), it);
     }
 
-    /// Takes off what ended by itself, or was removed by somebody; and what could not be taken off, again.
+    /// Detaches sandboxes that ended by themselves or were removed, and retries failed ones.
     pub(super) fn detach_the_dead(&mut self, now: &Now) {
         let dead: Vec<(String, String)> = self
             .containers
@@ -216,7 +216,7 @@ impl Machine {
         self.network.attachments.0.retain(|id, it| it.is != Is::Gone || containers.get(id).is_some());
     }
 
-    /// A sandbox is gone from Docker. One that an earlier daemon attached may not have been asked about yet.
+    /// Notes that a sandbox is gone from Docker: it may still be attached, also by an earlier daemon.
     pub(super) fn is_still_attached(&mut self, gone: &Owned) {
         if gone.is_by_plugins() && gone.state != RunState::Created && ran(gone) {
             let it = Attachment { is: Is::Failed, uid: gone.uid.clone(), retry: Retry::default() };
@@ -224,13 +224,13 @@ impl Machine {
         }
     }
 
-    /// It must not be removed: it has ended, and is not taken off.
+    /// Whether it must not be removed, because it has ended and is not detached.
     pub(super) fn is_attached(&self, id: &str) -> bool {
         let owned = self.containers.get(id).filter(|c| c.is_by_plugins() && ran(c));
         owned.is_some_and(|c| c.state.is_dead()) && self.network.attachments.is(id) != Some(Is::Gone)
     }
 
-    /// Takes what became of an order.
+    /// Takes a report about an order.
     pub(super) fn network_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::Attaching { sandbox } => self.attachment_is(&sandbox, Is::Attaching),
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// Unless it is being taken off by now.
+    /// Sets the state, unless the sandbox is being detached by now.
     fn attachment_is(&mut self, id: &str, is: Is) {
         if let Some(it) = self.network.attachments.0.get_mut(id)
             && matches!(it.is, Is::Asked | Is::Attaching)
@@ -293,7 +293,7 @@ impl Machine {
         it.retry.failed_within(limits::CNI_RETRY_MIN, limits::CNI_RETRY_MAX, now);
         let (first, uid, until) = (it.retry.tries == 1, it.uid.clone(), it.retry.until);
         self.out.wake_at(until);
-        // It holds nothing else up.
+        // Its removal waits, and nothing else does.
         self.remove_later(id, now);
         if first {
             self.tell_of_uid(&uid, words::tear_down_failed(&self.key.clone(), why));
@@ -301,7 +301,7 @@ impl Machine {
     }
 }
 
-/// It was started, so that it had a namespace.
+/// Whether it was started, so that it had a namespace.
 fn ran(owned: &Owned) -> bool {
     !matches!(&owned.state, RunState::Exited(exit) if exit.cannot_run)
 }

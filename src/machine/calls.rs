@@ -1,5 +1,4 @@
-//! The calls that are under way, each with what it was made for; and how often something failed. All decisions are
-//! elsewhere.
+//! The calls under way, each with its purpose; and counters of failures. It takes no decisions.
 
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use crate::base::table::Table;
 use crate::plan::Role;
 use crate::runtime::{DockerError, Reply, Resources};
 
-/// What a call in flight was made for.
+/// The purpose of a call under way.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Job {
     List,
-    /// `needed`: nothing is decided before its answer.
+    /// `needed`: nothing is decided before the answer.
     Inspect {
         id: String,
         needed: bool,
     },
-    /// An inspect of a container that has a cgroup in the pod's and is in no list.
+    /// An inspect of a container that has a cgroup in the pod's and is missing in the list.
     Unlisted {
         id: String,
     },
@@ -29,13 +28,13 @@ pub(super) enum Job {
         name: String,
         place: Place,
     },
-    /// `role`: as it was wished for then; the wish may have changed when the answer comes.
+    /// `role`: from the wish at that time, which may have changed when the answer comes.
     CreateSandbox {
         name: String,
         attempt: u32,
         role: Role,
     },
-    /// The same; `crash_key` is the container's in the crash back-off.
+    /// The create of a container; `crash_key` is its key in the crash back-off.
     Create {
         name: String,
         container: String,
@@ -69,7 +68,7 @@ pub(super) enum Job {
     ImageInspect {
         image_id: String,
     },
-    /// A look at the user of an image, for one attempt of this container.
+    /// An inspect of an image for its user, for one attempt of this container.
     ImageUser {
         container: String,
         image: String,
@@ -78,7 +77,7 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// The answer, if it is of the kind that this call has.
+    /// The answer, if it is of the kind that belongs to this call.
     pub fn checked(&self, reply: Reply) -> Result<Reply, DockerError> {
         let fits = match self {
             Job::List => matches!(reply, Reply::Containers(_)),
@@ -98,15 +97,15 @@ impl Job {
     }
 }
 
-/// Which object a name conflict is about.
+/// The object of a name conflict.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place {
     pub part: Part,
-    /// Attempt that was to be made.
+    /// The attempt that was to be made.
     pub attempt: u32,
 }
 
-/// Tries and the wait before the next one.
+/// Number of failures, and the time of the next try.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Retry {
     pub tries: u32,
@@ -114,12 +113,12 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// It has failed at least once.
+    /// Whether it has failed at least once.
     pub fn has_failed(&self) -> bool {
         self.tries > 0
     }
 
-    /// Counts what may be no failure: the first time nothing is waited for.
+    /// Counts what may be no failure: there is no wait after the first time.
     pub fn forgive_once(retry: &mut Option<Retry>, now: &Now) {
         match retry {
             Some(retry) => retry.failed(now),
@@ -127,7 +126,7 @@ impl Retry {
         }
     }
 
-    /// Counts a failure of a call.
+    /// Counts a failed call.
     pub fn failed(&mut self, now: &Now) {
         self.failed_within(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now);
     }
@@ -152,7 +151,7 @@ impl Calls {
         Token(self.next)
     }
 
-    /// A call begins.
+    /// Adds a call.
     pub fn begin(&mut self, job: Job) -> Token {
         let token = self.next();
         self.next += 1;
@@ -160,37 +159,37 @@ impl Calls {
         token
     }
 
-    /// A call has its answer.
+    /// Removes a call that has its answer.
     pub fn end(&mut self, token: Token) -> Option<Job> {
         self.in_flight.remove(&token)
     }
 
-    /// How many are under way.
+    /// Number of calls under way.
     pub fn len(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// None is under way.
+    /// Whether no call is under way.
     pub fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// As many calls are under way as one pod may have; the next answer brings the next turn.
+    /// Whether the pod has as many calls under way as it may; the next answer brings the next decision.
     pub fn is_full(&self) -> bool {
         self.in_flight.len() >= limits::CALLS_PER_POD
     }
 
-    /// Some call of this kind is under way.
+    /// Whether some call of this kind is under way.
     pub fn any(&self, test: impl Fn(&Job) -> bool) -> bool {
         self.in_flight.values().any(test)
     }
 
-    /// A list is under way.
+    /// Whether a list is under way.
     pub fn is_listing(&self) -> bool {
         self.any(|job| *job == Job::List)
     }
 
-    /// A call is under way after which a container may be there, or run, that was not before.
+    /// Whether a call is under way after which a new container may exist, or another one run.
     pub fn is_starting(&self) -> bool {
         self.any(|job| {
             matches!(
@@ -200,14 +199,14 @@ impl Calls {
         })
     }
 
-    /// Those that would make or start something, and may wait on the node to be sent.
+    /// The calls that make or start something, which may not have been sent yet.
     pub fn starting(&self) -> Vec<Token> {
         let starts =
             |job: &Job| matches!(job, Job::Create { .. } | Job::CreateSandbox { .. } | Job::Start { .. });
         self.in_flight.iter().filter(|(_, job)| starts(job)).map(|(token, _)| *token).collect()
     }
 
-    /// A create (or the clearing up of its name) for this is under way.
+    /// Whether a create (or the resolution of its name conflict) for this part is under way.
     pub fn is_making(&self, part: &Part) -> bool {
         self.any(|job| match job {
             Job::CreateSandbox { .. } => *part == Part::Sandbox,
@@ -217,14 +216,14 @@ impl Calls {
         })
     }
 
-    /// A call about this container is under way.
+    /// Whether a call about this container is under way.
     pub fn is_busy(&self, container: &str) -> bool {
         self.is_changing(container)
             || self.any(|job| matches!(job, Job::Inspect { id, .. } if id == container))
     }
 
-    /// A call that changes this container is under way. A signal waits for no look: the look's answer is older than
-    /// what the signal does, and an end is told by Docker's event, after which there is another look.
+    /// Whether a call that changes this container is under way. A signal does not wait for an inspect: its answer is
+    /// older than the signal's effect, and Docker's event of the end leads to another inspect.
     pub fn is_changing(&self, container: &str) -> bool {
         self.any(|job| match job {
             Job::Start { id }

@@ -1,6 +1,6 @@
-//! When a pod's cgroup is made, changed and removed: before anything is made in it, when the pod asks for
-//! other limits, and when no container of it is left. The machine orders and goes on when it hears what became
-//! of it; without its cgroup a pod runs all the same, with the limits of its containers alone, and says so.
+//! Decides when a pod's cgroup is made, changed and removed: before anything is made in it, when the pod's limits
+//! change, and when it has no container left. The machine gives orders and continues after the reports. A pod without
+//! its cgroup runs all the same, with the limits of its containers alone, and an event says so.
 
 use log::Level;
 
@@ -20,48 +20,48 @@ use crate::pod::qos;
 use crate::recorder::words;
 use crate::runtime::{Call, ContainerDetail, CreateBody, DockerError, RefusalKind};
 
-/// What is known of the cgroup of one UID.
+/// State of the cgroup of one UID.
 #[derive(Debug, PartialEq)]
 enum Known {
-    /// Containers were found; an earlier daemon made it, if it was made.
+    /// Containers were found; an earlier daemon may have made the cgroup.
     Found,
-    /// It was asked for.
+    /// The cgroup was ordered.
     Asked(Box<Asked>),
-    /// Its removal was ordered, and is not known to be done.
+    /// Its removal was ordered, and is not reported yet.
     Leaving,
     /// It was removed.
     Dropped,
 }
 
-/// A cgroup that was asked for.
+/// An ordered cgroup.
 #[derive(Debug, PartialEq)]
 struct Asked {
     pod: PodCgroup,
     answer: Answer,
 }
 
-/// Why a cgroup is asked for again.
+/// The reason why a cgroup is ordered again.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Trouble {
     retry: Retry,
-    /// By the last answer another podkeeper's pod runs in it.
+    /// By the last report, the pod of another podkeeper runs in it.
     taken: bool,
 }
 
-/// What became of it.
+/// The report about an ordered cgroup.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Answer {
-    /// Not known yet: containers wait.
+    /// There is none yet: containers wait.
     Awaited,
     Good,
-    /// It could not be made so, or another podkeeper's pod runs in it, and it is asked for again.
+    /// It could not be made, or the pod of another podkeeper runs in it; it is ordered again.
     Bad(Trouble),
-    /// Asked for again; nothing waits.
+    /// It was ordered again; nothing waits.
     AwaitedAgain(Trouble),
 }
 
 impl Answer {
-    /// What was wrong by the last answer, if anything was.
+    /// The problem of the last report, if it had one.
     fn trouble(self) -> Option<Trouble> {
         match self {
             Answer::Bad(trouble) | Answer::AwaitedAgain(trouble) => Some(trouble),
@@ -70,43 +70,43 @@ impl Answer {
     }
 }
 
-/// A container that no list has told of.
+/// A container that is missing in the list.
 #[derive(Debug)]
 struct Unlisted {
-    /// UID of the pod in whose cgroup it is.
+    /// UID of the pod whose cgroup it is in.
     uid: String,
-    /// Looks at it that failed.
+    /// Inspects of it that failed.
     retry: Retry,
 }
 
-/// The cgroups of this name's pods.
+/// The cgroups of the pods of this name.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     /// By UID.
     known: Table<String, Known>,
-    /// Containers in the cgroup of a pod that no list has told of, by id, until Docker has said what they are.
+    /// Containers in the cgroup of a pod that are missing in the list, by id, until Docker has described them.
     unlisted: Table<String, Unlisted>,
 }
 
 impl Cgroups {
-    /// The cgroup of some UID is being removed.
+    /// Whether the cgroup of some UID is being removed.
     pub fn is_leaving(&self) -> bool {
         self.known.values().any(|known| *known == Known::Leaving)
     }
 
-    /// A sandbox has ended, and another one comes: somebody may have taken the cgroup away from under it.
+    /// Notes that a sandbox has ended, and another one is made: the cgroup may have been removed meanwhile.
     pub fn doubt(&mut self, uid: &str) {
         if let Some(known @ Known::Asked(_)) = self.known.get_mut(uid) {
             *known = Known::Found;
         }
     }
 
-    /// Something runs in the pod's cgroup of which nothing is known.
+    /// Whether an unknown container runs in the pod's cgroup.
     pub fn has_unlisted(&self) -> bool {
         !self.unlisted.is_empty()
     }
 
-    /// How many are known.
+    /// Number of known cgroups.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.known.len() + self.unlisted.len()
@@ -114,8 +114,8 @@ impl Cgroups {
 }
 
 impl Machine {
-    /// Tells what the pod's cgroup must be like. `changing`: containers of it are being changed, and the
-    /// cgroup holds the limits of before and after.
+    /// Orders the pod's cgroup with its limits. `changing`: containers are being resized, and the cgroup has the larger
+    /// limits of before and after.
     pub(super) fn order_cgroup(&mut self, pod: &DesiredPod, changing: bool, now: &Now) {
         if self.node.cgroups.is_none() {
             return;
@@ -139,7 +139,7 @@ impl Machine {
         self.out.push(Output::Cgroup(Box::new(wanted)));
     }
 
-    /// Containers of the pod may be made, as far as its cgroup is concerned: it is there, or cannot be had, and
+    /// Whether containers of the pod may be made, as far as its cgroup is concerned: it exists, or cannot be made, and
     /// nothing unknown is in it.
     pub(super) fn cgroup_ready(&self, pod: &DesiredPod) -> bool {
         let known = self.cgroups.known.get(&pod.uid);
@@ -147,9 +147,9 @@ impl Machine {
             && !matches!(known, Some(Known::Asked(asked)) if asked.answer == Answer::Awaited)
     }
 
-    /// Takes the ids of all that has a cgroup in that of this UID. What Docker found running when it began with a full disk it
-    /// leaves out of its list, and a new daemon has nothing but the list. The kernel knows better: such a container is
-    /// looked at by its id, and nothing is made before, or it would run twice.
+    /// Takes the ids of all containers with a cgroup in that of this UID. When Docker starts with a full disk, its list
+    /// leaves out containers that it found running, and a new daemon has only the list. The kernel has them all: such a
+    /// container is inspected by its id before anything is made, or it would run twice.
     fn found_inside(&mut self, uid: &str, inside: Vec<String>) {
         let unlisted = &mut self.cgroups.unlisted;
         unlisted.retain(|id, it| it.uid != uid || inside.contains(id));
@@ -160,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// Asks for them. False: nothing is decided before the first answer.
+    /// Inspects them. Returns false when nothing may be decided before the first answer.
     pub(super) fn look_inside(&mut self, now: &Now) -> bool {
         let all: Vec<(String, Retry)> =
             self.cgroups.unlisted.iter().map(|(id, it)| (id.clone(), it.retry)).collect();
@@ -175,7 +175,7 @@ impl Machine {
         all.iter().all(|(_, retry)| retry.has_failed())
     }
 
-    /// Takes what Docker tells of a container that has a cgroup in the pod's and is in no list.
+    /// Takes the inspect of a container that has a cgroup in the pod's and is missing in the list.
     pub(super) fn unlisted_told(
         &mut self,
         id: &str,
@@ -200,7 +200,7 @@ impl Machine {
         let Some(Unlisted { uid, retry }) = self.cgroups.unlisted.get_mut(id) else { return };
         let first = !retry.has_failed();
         retry.failed(now);
-        // By then it may have ended, and be there no more.
+        // When it is ordered again, the container may have ended.
         if let Some(Known::Asked(asked)) = self.cgroups.known.get_mut(uid.as_str()) {
             let taken = asked.answer.trouble().is_some_and(|trouble| trouble.taken);
             asked.answer = Answer::Bad(Trouble { retry: *retry, taken });
@@ -210,7 +210,7 @@ impl Machine {
         }
     }
 
-    /// The container was there before this daemon looked, as those that the first list shows.
+    /// Takes the container as one that was there before this daemon, like those of the first list.
     fn take_unlisted(&mut self, owned: Owned, now: &Now) {
         let line =
             format!("pod {}: container {} runs, and Docker's list lacks it", self.key, short(&owned.id));
@@ -222,7 +222,7 @@ impl Machine {
         }
     }
 
-    /// Takes what became of an order.
+    /// Takes a report about an order.
     pub(super) fn cgroup_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::Ensured { pod, moved, inside, result } => {
@@ -232,7 +232,7 @@ impl Machine {
                 }
                 let Some(Known::Asked(asked)) = self.cgroups.known.get_mut(&pod.uid) else { return };
                 if asked.pod != *pod {
-                    // Another one has been asked for since.
+                    // Another cgroup has been ordered since.
                     return;
                 }
                 let Err(why) = result else {
@@ -253,7 +253,7 @@ impl Machine {
                 if let Err(why) = result {
                     self.tell_of_uid(&uid, words::cgroup_stays(&why));
                 }
-                // Unless it is wanted again.
+                // It may have been ordered again.
                 if self.cgroups.known.get(&uid) == Some(&Known::Leaving) {
                     self.cgroups.known.insert(uid, Known::Dropped);
                 }
@@ -261,7 +261,7 @@ impl Machine {
         }
     }
 
-    /// Removes cgroups without containers, but that of the pod that is wanted, unless it has ended.
+    /// Removes cgroups without containers, except that of the wanted pod, unless it has ended.
     pub(super) fn drop_cgroups(&mut self) {
         if self.node.cgroups.is_none() {
             return;
@@ -283,12 +283,12 @@ impl Machine {
             _ => None,
         };
         let (containers, out) = (&self.containers, &mut self.out);
-        // What runs in it unlisted would be killed with it.
+        // A container that is missing in the list would be killed with the cgroup.
         let held = order::set(self.cgroups.unlisted.values().map(|it| it.uid.clone()));
         self.cgroups.known.retain(|uid, known| {
             let mut of_it = containers.all().filter(|c| c.uid == *uid).peekable();
             let gone = of_it.peek().is_none();
-            // The dead that are kept for their logs are in no cgroup.
+            // Dead containers that are kept for their logs are in no cgroup.
             if wanted.as_ref() == Some(uid) || held.contains(uid) || !of_it.all(|c| c.state.is_dead()) {
                 return true;
             }
@@ -300,8 +300,8 @@ impl Machine {
         });
     }
 
-    /// Puts a container into its pod's cgroup, unless another podkeeper's pod runs there: it would be killed with that
-    /// one.
+    /// Puts a container into its pod's cgroup, unless the pod of another podkeeper runs there: a kill of that pod would
+    /// hit the container, too.
     pub(super) fn place(&self, body: &mut CreateBody, pod: &DesiredPod) {
         let trouble = match self.cgroups.known.get(&pod.uid) {
             Some(Known::Asked(asked)) => asked.answer.trouble(),
@@ -310,12 +310,12 @@ impl Machine {
         let taken = trouble.is_some_and(|trouble| trouble.taken);
         match self.node.cgroups.as_ref().filter(|_| !taken) {
             Some(naming) => body.host_config.cgroup_parent = naming.parent(qos::class(&pod.spec), &pod.uid),
-            // Each container then has the limit that the pod should have.
+            // Each container then gets the limit that the pod should have.
             None => body.host_config.pids_limit = self.settings.pod_pids,
         }
     }
 
-    /// systemd has made the slice with the sandbox; limits that it does not know are written now.
+    /// Notes that systemd has made the slice with the sandbox: limits that systemd does not know are written now.
     pub(super) fn sandbox_has_cgroup(&mut self, uid: &str) {
         if self.node.cgroups.as_ref().is_some_and(|naming| naming.driver == Driver::Systemd) {
             self.cgroups.known.insert(uid.to_owned(), Known::Found);

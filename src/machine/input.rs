@@ -1,4 +1,4 @@
-//! Everything that a machine can be told. Closed: a new kind of news is a new variant, and the compiler names the one
+//! All inputs of a machine. The list is closed: a new kind of input is a new variant, and the compiler names the one
 //! place to handle it.
 
 use std::sync::Arc;
@@ -15,59 +15,59 @@ use crate::probe::prober::News;
 use crate::runtime::{DockerError, Reply};
 use crate::volumes;
 
-/// One thing that a machine is told.
+/// One input of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// What its pod is to become.
+    /// The wish for its pod.
     Wish(Wish),
-    /// So many wishes were put into its mailbox until now; those that count come beside this.
+    /// Number of wishes that were put into its mailbox; the wishes that count come as inputs of their own.
     Wishes(u64),
-    /// What is known of the node has changed.
+    /// Facts about the node have changed.
     Node(NodeFacts),
-    /// Local objects, all that the wanted pod refers to.
+    /// All local objects that the wanted pod refers to.
     Objects(Arc<Objects>),
-    /// What the daemon's list held under this identity, told before any hint: the machine does not list for itself.
+    /// The containers of this identity in the daemon's list, before any hint: the machine makes no list itself.
     Found(Vec<Owned>),
     /// Something may have changed in Docker.
     Hint(Hint),
-    /// How far the pull of an image is.
+    /// Progress of the pull of an image.
     Pulling {
-        /// As requested.
+        /// The image as requested.
         image: String,
-        /// In words.
+        /// The progress in words.
         words: String,
     },
     /// A pull ended.
     Pulled(Pulled),
-    /// What a probe or a hook brought.
+    /// The result of a probe or a hook.
     News(News),
-    /// What became of an order about a cgroup.
+    /// A report about an order for a cgroup.
     Cgroup(cgroup::Report),
-    /// What became of an order about volumes.
+    /// A report about an order for volumes.
     Volumes(volumes::Report),
-    /// Docker answered a call.
+    /// Docker's answer to a call.
     Reply(Token, Result<Reply, DockerError>),
-    /// A call was not sent, and will not be.
+    /// A call was not sent, and will not be sent.
     Withdrawn(Token),
-    /// A create was not sent, and why: a part of a volume that it needs cannot be had.
+    /// A create was not sent, for this reason: a part of a volume that it needs is missing.
     Unprepared(Token, String),
-    /// What became of an order about a sandbox's network.
+    /// A report about an order for a sandbox's network.
     Network(cni::Report),
     /// Whether plugins can attach pods.
     NetworkReady(Ready),
     /// The node's addresses.
     Addresses(Vec<String>),
-    /// What the termination file of a container says, or what is to be said in its place.
+    /// The content of a container's termination file, or an error in its place.
     Message {
         /// Container id.
         id: String,
-        /// What it says.
+        /// The content, or the text to show in its place.
         read: Result<String, String>,
     },
 }
 
 impl Machine {
-    /// Takes one input. Follow with [`Machine::step`].
+    /// Takes one input. Call [`Machine::step`] after it.
     pub fn handle(&mut self, input: Input, now: &Now) {
         match input {
             Input::Wish(Wish::Stop(mut order)) => {

@@ -1,5 +1,5 @@
-//! Changes of a machine's state, and what each means for its memory: what was learnt of one life, or of one
-//! spec, must not hold up the next.
+//! Changes of a machine's state, and their effects on its memory: facts about one life, or one spec, must not hold up
+//! the next.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::plan::backoff::crash_key;
 use crate::pod::DesiredPod;
 
 impl Machine {
-    /// Applies the table, with what a change of state means for memory.
+    /// Applies the table, and clears memory as the change of state requires.
     pub(super) fn trigger(&mut self, trigger: Trigger) {
-        // The sweep at the start spares the pods that are wanted then, and Docker may not have told yet what is left of
-        // this one: its volumes must go even if another UID is wanted by then.
+        // The sweep at the daemon's start spares pods that are wanted then, and Docker may not have shown this pod's
+        // containers yet: its volumes must be removed even if another UID is wanted by then.
         if let Trigger::Run(pod) = &trigger
             && !self.looking.watching
             && !layout::volumes(pod).is_empty()
@@ -28,14 +28,14 @@ impl Machine {
         let before = std::mem::replace(&mut self.state, State::New);
         let (was, old) = (before.kind(), before.pod().cloned());
         self.state = before.next(trigger);
-        // Each pair of states stands here: the compiler asks what a new one means.
+        // Each pair of states is listed, so that the compiler asks about new ones.
         match (was, self.state.kind()) {
             (Kind::New | Kind::Syncing | Kind::Terminated, Kind::Terminating) => self.begin_stop(),
             (Kind::Terminating, Kind::Terminating) => self.shorten_stops(),
             (Kind::Terminating | Kind::Terminated, Kind::Syncing) => self.begin_next_life(),
             (Kind::Terminating, Kind::Terminated) => self.end_life(),
             (Kind::Syncing, Kind::Syncing) => self.take_edit(old),
-            // A machine that has not looked yet has seen nothing, and adopts what it finds.
+            // A machine that has not looked yet knows nothing, and adopts the containers that it finds.
             (Kind::New, Kind::Syncing) => {}
             (Kind::New, Kind::New) | (Kind::Terminated, Kind::Terminated) => {}
             // The table has no such change.
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// A machine that has no pod yet takes this one for what it found.
+    /// Gives a machine without a pod the pod that its containers belong to.
     pub(super) fn adopt(&mut self, pod: Arc<DesiredPod>) {
         match self.state {
             State::New => self.trigger(Trigger::Run(pod)),
@@ -56,7 +56,8 @@ impl Machine {
         }
     }
 
-    /// A stop that was under way for another reason keeps its clock; this order may shorten it.
+    /// Starts to stop everything. A stop that is under way for another reason keeps its start; this order may shorten
+    /// it.
     fn begin_stop(&mut self) {
         let State::Terminating { order, then, .. } = &self.state else { return };
         let again = if then.is_some() { ", then started again" } else { "" };
@@ -68,7 +69,7 @@ impl Machine {
         self.forget_start_memory();
     }
 
-    /// What is left of the last life does not count.
+    /// Starts the next life: containers of the last one do not count.
     fn begin_next_life(&mut self) {
         self.retire_the_dead();
         self.told.status = None;
@@ -87,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// Everything seen so far is dead and belongs to an earlier life.
+    /// Moves all known containers, which are dead, to an earlier life.
     fn retire_the_dead(&mut self) {
         self.containers.retire();
         self.deadline = Deadline::default();
@@ -100,8 +101,8 @@ impl Machine {
         self.sandboxes.forget_deaths();
     }
 
-    /// Edited under the same UID: what was learnt of the old spec must not hold up the new one, and names
-    /// that are gone are forgotten.
+    /// Clears facts about the old spec after an edit under the same UID: they must not hold up the new one, and removed
+    /// names are forgotten.
     fn forget_old_spec(&mut self, new: &DesiredPod) {
         self.members.forget_spec(new);
         self.sandboxes.forget_deaths();

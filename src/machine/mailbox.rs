@@ -1,6 +1,6 @@
-//! What is told to a pod worker and not yet read: the latest wish wins, and a kill is never overwritten
-//! (upstream `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Bounded whatever is sent. The
-//! thread-safe box around it is `worker/mailbox`.
+//! Messages to a pod worker that are not read yet: the latest wish wins, and a kill is never overwritten (upstream
+//! `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Its size is bounded. `worker/mailbox` makes it
+//! thread-safe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::pod::object::Objects;
 use crate::probe::prober::News;
 use crate::volumes;
 
-/// How a pod is to be stopped.
+/// An order to stop a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StopOrder {
-    /// Seconds of grace instead of the pod's own. Of several orders the shortest counts.
+    /// Seconds of grace in place of the pod's own. The shortest of several orders counts.
     pub grace: Option<u32>,
-    /// Why, for the log.
+    /// The reason, for the log.
     pub why: &'static str,
-    /// The pod, when its source had deleted it before this daemon knew it: what runs under the identity is that pod.
+    /// The pod, if its source had deleted it before this daemon knew it: the running containers are that pod's.
     pub pod: Option<Arc<DesiredPod>>,
 }
 
 impl StopOrder {
-    /// An order about a pod that is known, or whose manifest is not there.
+    /// An order to stop a pod that is known, or whose manifest is missing.
     #[must_use]
     pub const fn new(grace: Option<u32>, why: &'static str) -> StopOrder {
         StopOrder { grace, why, pod: None }
     }
 
-    /// This order and a later one.
+    /// Combines this order with a later one.
     #[must_use]
     pub fn and(self, later: StopOrder) -> StopOrder {
         let grace = self.grace.into_iter().chain(later.grace).min();
@@ -41,35 +41,35 @@ impl StopOrder {
     }
 }
 
-/// What the sync loop wants of one pod.
+/// The sync loop's wish for one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wish {
-    /// Keep this running.
+    /// Keep this pod running.
     Run(Arc<DesiredPod>),
     /// Stop whatever runs under this identity, and forget it.
     Stop(StopOrder),
 }
 
-/// Something may have changed in Docker: look.
+/// Something may have changed in Docker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// At everything.
+    /// Look at everything.
     All,
-    /// At this container, which was made: perhaps by a call of an earlier daemon, after this one's list.
+    /// This container was made, perhaps by an earlier daemon's call after this daemon's list.
     Made(String),
-    /// At this container, which started.
+    /// This container started.
     Started(String),
-    /// At this container, which died or changed otherwise.
+    /// This container died or changed otherwise.
     Changed(String),
-    /// At this container: the kernel killed a process of it for want of memory.
+    /// The kernel killed a process of this container for lack of memory.
     OutOfMemory(String),
     /// This container was removed.
     Removed(String),
-    /// These images, named in full, have come without a pull.
+    /// These images, by full name, are here without a pull.
     Images(Vec<String>),
-    /// Of each container only so many dead instances may stay: the node has too many in all.
+    /// Each container may keep only so many dead instances: the node has too many in all.
     Dead(usize),
-    /// Somebody asks for images to be tried again at once, whatever failed before.
+    /// The operator wants images to be tried again at once, after any failure.
     Retry,
 }
 
@@ -78,84 +78,83 @@ pub enum Hint {
 pub struct Pulled {
     /// As requested.
     pub image: String,
-    /// What happened.
+    /// The result.
     pub outcome: PullOutcome,
-    /// How long the pull itself took.
+    /// Duration of the pull itself.
     pub took: Duration,
-    /// Bytes of the image, when Docker says so.
+    /// Bytes of the image, if Docker reports them.
     pub size: Option<u64>,
 }
 
-/// How a pull ended.
+/// The result of a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullOutcome {
-    /// The image is there, freshly pulled (or loaded).
+    /// The image is here, freshly pulled (or loaded).
     Done,
-    /// The registry could not be reached, and an older copy is there: that one is used.
+    /// The registry could not be reached, for this reason; an older copy is here and is used.
     LocalCopy(String),
-    /// It is not there.
+    /// The image is not here, for this reason.
     Failed(String),
 }
 
-/// Unread messages. Pure; see the module.
+/// Unread messages. Pure.
 #[derive(Debug, Default)]
 pub struct Slot {
     unread: Inbox,
 }
 
-/// What a worker reads at once: the kill comes before the run.
+/// The messages that a worker reads at once: the kill comes before the run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Inbox {
     /// Stop first.
     pub stop: Option<StopOrder>,
     /// Then run this.
     pub run: Option<Arc<DesiredPod>>,
-    /// Local objects, all that the wanted pod refers to: they are known before it runs.
+    /// All local objects that the wanted pod refers to: they are known before it runs.
     pub objects: Option<Arc<Objects>>,
     /// Containers to look at.
     pub looks: Looks,
     /// Pulls that ended.
     pub pulled: Vec<Pulled>,
-    /// Pulls that go on: image as requested, and how far it is.
+    /// Progress of pulls, by image as requested.
     pub pulling: BTreeMap<String, String>,
-    /// Images, named in full, that came without a pull.
+    /// Images, by full name, that are here without a pull.
     pub images: BTreeSet<String>,
-    /// So many dead instances of each container may stay.
+    /// Number of dead instances that each container may keep.
     pub dead: Option<usize>,
     /// Images are to be tried again.
     pub retry: bool,
-    /// Probe results that changed, and hooks that ended: of each the latest.
+    /// Changed results of probes, and hooks that ended: the latest of each.
     pub news: Vec<News>,
-    /// What became of orders about volumes: one of each order.
+    /// Reports about volumes: one for each order.
     pub volumes: Vec<volumes::Report>,
-    /// Wishes put into this slot since it was made, read or overwritten.
+    /// Number of wishes put into this slot since it was made, read ones and overwritten ones included.
     pub wishes: u64,
-    /// What became of orders about cgroups: one of each order.
+    /// Reports about cgroups: one for each order.
     pub cgroups: Vec<cgroup::Report>,
-    /// What became of orders about networks: at most two of each order.
+    /// Reports about networks: at most two for each order.
     pub networks: Vec<cni::Report>,
 }
 
-/// The containers that a worker is told to look at, by what is known to have happened to them.
+/// Containers to look at, by what happened to them.
 #[derive(Debug, Default, PartialEq)]
 pub struct Looks {
     /// Look at everything.
     pub all: bool,
-    /// Look at these, which were made.
+    /// Containers that were made.
     pub made: BTreeSet<String>,
-    /// Look at these, which started.
+    /// Containers that started.
     pub started: BTreeSet<String>,
-    /// Look at these.
+    /// Containers that died or changed otherwise.
     pub changed: BTreeSet<String>,
-    /// In these a process was killed for want of memory.
+    /// Containers in which a process was killed for lack of memory.
     pub out_of_memory: BTreeSet<String>,
-    /// These are gone.
+    /// Containers that are gone.
     pub removed: BTreeSet<String>,
 }
 
 impl Looks {
-    /// Looks at everything instead of at many containers one by one. That a process was killed stays: no look
-    /// brings it back.
+    /// Replaces many single looks by a look at everything. A kill for lack of memory stays: no look shows it.
     fn shrink(&mut self) {
         self.all |= self.len() > limits::MAILBOX_HINTS;
         if self.all {
@@ -166,7 +165,7 @@ impl Looks {
         }
     }
 
-    /// Containers to look at, counted once for each reason.
+    /// Number of containers, counted once for each reason.
     fn len(&self) -> usize {
         self.made.len()
             + self.started.len()
@@ -177,10 +176,10 @@ impl Looks {
 }
 
 impl Inbox {
-    /// What the machine is told of it, in the order in which it counts: a stop before what runs then, and the local
-    /// objects of a pod before the pod.
+    /// The inputs for the machine, in the order that counts: a stop before the next run, and a pod's local objects
+    /// before the pod.
     pub fn inputs(self) -> impl Iterator<Item = Input> {
-        // Taken apart without a rest: the compiler names a field that no input tells.
+        // All fields are named, so that the compiler reports one without an input.
         let Inbox {
             stop,
             run,
@@ -240,7 +239,7 @@ impl Slot {
         }
     }
 
-    /// Hands over local objects: the latest snapshot counts.
+    /// Adds local objects: the latest snapshot counts.
     pub fn objects(&mut self, objects: Arc<Objects>) {
         self.unread.objects = Some(objects);
     }
@@ -252,14 +251,14 @@ impl Slot {
             Hint::Made(id) => _ = self.unread.looks.made.insert(id),
             Hint::Started(id) => _ = self.unread.looks.started.insert(id),
             Hint::Changed(id) => _ = self.unread.looks.changed.insert(id),
-            // No look brings this back: it outlives "look at everything", and so many are not killed at a time.
+            // No look shows it, so it is kept beside "look at everything"; so many are never killed at once.
             Hint::OutOfMemory(id) => {
                 if self.unread.looks.out_of_memory.len() < limits::MAILBOX_HINTS {
                     self.unread.looks.out_of_memory.insert(id);
                 }
             }
             Hint::Removed(id) => _ = self.unread.looks.removed.insert(id),
-            // As many as the preload directory can bring.
+            // Bounded by the images of the preload directory.
             Hint::Images(names) => self.unread.images.extend(names),
             Hint::Dead(allowed) => self.unread.dead = Some(allowed),
             Hint::Retry => self.unread.retry = true,
@@ -267,20 +266,20 @@ impl Slot {
         self.unread.looks.shrink();
     }
 
-    /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
+    /// Adds a finished pull; bounded by the pod's images, each with at most one pull.
     pub fn pulled(&mut self, pulled: Pulled) {
         self.unread.pulled.retain(|p| p.image != pulled.image);
         self.unread.pulling.remove(&pulled.image);
         self.unread.pulled.push(pulled);
     }
 
-    /// Notes how far a pull is; bounded like [`Slot::pulled`].
+    /// Notes the progress of a pull; bounded like [`Slot::pulled`].
     pub fn pulling(&mut self, image: String, words: String) {
         self.unread.pulling.insert(image, words);
     }
 
-    /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
-    /// first goes: so many are not asked at a time.
+    /// Adds the result of a probe or a hook; the latest of each counts. Past [`limits::MAILBOX_NEWS`] the first is
+    /// dropped: so many never run at once.
     pub fn news(&mut self, news: News) {
         self.unread.news.retain(|old| !old.is_about(&news));
         if self.unread.news.len() >= limits::MAILBOX_NEWS {
@@ -289,17 +288,17 @@ impl Slot {
         self.unread.news.push(news);
     }
 
-    /// Adds what became of an order about volumes; bounded by the orders.
+    /// Adds a report about volumes; bounded by the orders.
     pub fn volumes(&mut self, report: volumes::Report) {
         self.unread.volumes.push(report);
     }
 
-    /// Adds what became of an order about a cgroup; bounded by the orders.
+    /// Adds a report about a cgroup; bounded by the orders.
     pub fn cgroup(&mut self, report: cgroup::Report) {
         self.unread.cgroups.push(report);
     }
 
-    /// Adds what became of an order about a network; bounded by the orders.
+    /// Adds a report about a network; bounded by the orders.
     pub fn network(&mut self, report: cni::Report) {
         self.unread.networks.push(report);
     }

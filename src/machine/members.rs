@@ -1,7 +1,7 @@
-//! What is known of each container of the pod by its name, across its attempts: why it waits, what became of its
-//! image, how often its create failed, how often it crashed.
+//! Facts about each container of the pod by its name, across its attempts: the reason why it waits, the state of its
+//! image, the number of failed creates, the number of crashes.
 //!
-//! A member that says nothing is not kept. What was learnt of one life, or of one spec, does not hold up the next.
+//! A member without facts is not kept. Facts about one life, or one spec, do not hold up the next.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
 use crate::status::{Waiting, WaitingReason};
 
-/// What a pod is made of.
+/// A part of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Sandbox,
@@ -25,17 +25,17 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The container of this name.
+    /// The part for the container of this name.
     pub fn container(name: &str) -> Part {
         Part::Container(name.to_owned())
     }
 
-    /// What this one was made as.
+    /// The part that a container was made for.
     pub fn of(owned: &Owned) -> Part {
         owned.container_name().map_or(Part::Sandbox, Part::container)
     }
 
-    /// The container's name.
+    /// The container's name; `None` for the sandbox.
     pub fn name(&self) -> Option<&str> {
         match self {
             Part::Sandbox => None,
@@ -53,42 +53,42 @@ impl fmt::Display for Part {
     }
 }
 
-/// What is known of the image of a container.
+/// State of a container's image.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum ImageState {
-    /// Nothing: the create finds out.
+    /// Not known: the create finds out.
     #[default]
     Untold,
-    /// The create was refused for want of it.
+    /// The create was refused because the image is missing.
     Missing,
     /// It may be used without asking again (policy Always, or after a refusal).
     Ensured {
-        /// For this attempt of the container.
+        /// The attempt of the container that it counts for.
         attempt: u32,
-        /// That it was pulled has been told, for this container.
+        /// The event of its pull was emitted, for this container.
         told: bool,
     },
 }
 
-/// What is known of one container of the pod.
+/// Facts about one container of the pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Member {
-    /// Creates that failed. The first of those that may be no failure costs no wait.
+    /// Failed creates. After the first of those that may be no failure there is no wait.
     pub create_retry: Option<Retry>,
-    /// Starts whose answers were lost, since one is known to have worked: what is made anew for them waits.
+    /// Starts whose answers were lost, since one was known to work: the next create waits.
     pub start_retry: Option<Retry>,
-    /// Its name is held by a container that cannot be found: this suffix makes another one.
+    /// A container that cannot be found holds its name: this suffix makes another one.
     pub suffix: Option<u32>,
-    /// What is known of its image.
+    /// State of its image.
     pub image: ImageState,
     /// The user of its image.
     pub image_user: Option<ImageUser>,
-    /// Why it waits.
+    /// The reason why it waits.
     pub waiting: Option<WaitingReason>,
 }
 
 impl Member {
-    /// What was ensured does not hold any more. True: it was ensured.
+    /// Forgets that the image was ensured. Returns whether it was.
     pub fn forget_ensured(&mut self) -> bool {
         let ensured = matches!(self.image, ImageState::Ensured { .. });
         if ensured {
@@ -97,26 +97,26 @@ impl Member {
         ensured
     }
 
-    /// That it is missing does not hold any more.
+    /// Forgets that the image is missing.
     pub fn forget_missing(&mut self) {
         if self.image == ImageState::Missing {
             self.image = ImageState::Untold;
         }
     }
 
-    /// It waits for this reason.
+    /// Whether it waits for this reason.
     pub fn waits_for(&self, reason: Reason) -> bool {
         self.waiting.as_ref().is_some_and(|why| why.reason == reason)
     }
 }
 
-/// All of them.
+/// Facts about all parts.
 #[derive(Debug)]
 pub(super) struct Members {
     pub sandbox: Member,
     /// Containers, by name.
     by_name: Table<String, Member>,
-    /// Crash loops.
+    /// Back-offs of crash loops.
     pub crashes: Backoff,
 }
 
@@ -126,7 +126,7 @@ impl Default for Members {
     }
 }
 
-/// What an absent one says.
+/// The facts about a member that is not kept.
 static NOTHING: Member = Member {
     create_retry: None,
     start_retry: None,
@@ -137,17 +137,17 @@ static NOTHING: Member = Member {
 };
 
 impl Members {
-    /// What is known of this container.
+    /// Facts about this container.
     pub fn get(&self, name: &str) -> &Member {
         self.by_name.get(name).unwrap_or(&NOTHING)
     }
 
-    /// The same, to be changed.
+    /// Facts about this container, mutable.
     pub fn get_mut(&mut self, name: &str) -> &mut Member {
         self.by_name.get_or_default(name.to_owned())
     }
 
-    /// What is known of this part.
+    /// Facts about this part.
     pub fn part(&self, part: &Part) -> &Member {
         match part {
             Part::Sandbox => &self.sandbox,
@@ -155,7 +155,7 @@ impl Members {
         }
     }
 
-    /// The same, to be changed.
+    /// Facts about this part, mutable.
     pub fn part_mut(&mut self, part: &Part) -> &mut Member {
         match part {
             Part::Sandbox => &mut self.sandbox,
@@ -163,28 +163,28 @@ impl Members {
         }
     }
 
-    /// All containers of which something is known.
+    /// All containers with facts.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Member> {
         self.by_name.values_mut()
     }
 
-    /// How many are kept.
+    /// Number of kept members.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_name.len() + usize::from(self.sandbox != NOTHING)
     }
 
-    /// Drops those that say nothing.
+    /// Drops members without facts.
     pub fn tidy(&mut self) {
         self.by_name.retain(|_, member| *member != NOTHING);
     }
 
-    /// Another life begins, or this one ends.
+    /// Forgets everything: another life begins, or this one ends.
     pub fn forget_life(&mut self) {
         *self = Members::default();
     }
 
-    /// The spec was edited under the same UID: what failed may work now, and names that are gone are forgotten.
+    /// Clears facts after an edit under the same UID: what failed may work now, and removed names are forgotten.
     pub fn forget_spec(&mut self, new: &DesiredPod) {
         self.sandbox = Member { suffix: self.sandbox.suffix, ..Member::default() };
         self.by_name.retain(|name, member| {
@@ -194,34 +194,34 @@ impl Members {
         });
     }
 
-    /// No container waits for this reason any more.
+    /// Ends the wait of all containers that wait for this reason.
     pub fn no_longer_wait(&mut self, reason: Reason) {
         for member in self.by_name.values_mut() {
             member.waiting = member.waiting.take().filter(|why| why.reason != reason);
         }
     }
 
-    /// No container waits.
+    /// Ends the wait of all containers.
     pub fn none_waits(&mut self) {
         for member in self.by_name.values_mut() {
             member.waiting = None;
         }
     }
 
-    /// Why containers wait, for the status.
+    /// The reasons why containers wait, for the status.
     pub fn waiting(&self) -> Waiting {
         let waiting = self.by_name.iter().filter_map(|(name, member)| Some((name, member.waiting.as_ref()?)));
         waiting.map(|(name, why)| (name.clone(), why.clone())).collect()
     }
 
-    /// An earlier failure of this one's create asks to wait until then.
+    /// Until when an earlier failure of this part's create asks to wait.
     pub fn held_back(&self, part: &Part, now: &Now) -> Option<Mono> {
         let Member { create_retry, start_retry, .. } = self.part(part);
         let until = [create_retry, start_retry].into_iter().flatten().map(|retry| retry.until).max()?;
         (now.mono < until).then_some(until)
     }
 
-    /// Counts a start of it whose answer was lost. True: the one before it worked.
+    /// Counts a start whose answer was lost. Returns true if the start before it worked.
     pub fn start_lost(&mut self, part: &Part, now: &Now) -> bool {
         let retry = self.part_mut(part).start_retry.get_or_insert_default();
         let first = !retry.has_failed();
@@ -229,19 +229,19 @@ impl Members {
         first
     }
 
-    /// Counts a failure of its create; until when it waits, and for how long.
+    /// Counts a failed create; returns until when it waits, and for how long.
     pub fn create_failed(&mut self, part: &Part, now: &Now) -> (Mono, Duration) {
         let retry = self.part_mut(part).create_retry.get_or_insert_default();
         retry.failed(now);
         (retry.until, retry.until.since(now.mono))
     }
 
-    /// Counts what may be no failure of its create at all: the first time nothing is waited for.
+    /// Counts what may be no failure of its create: there is no wait after the first time.
     pub fn create_contradicted(&mut self, part: &Part, now: &Now) {
         Retry::forgive_once(&mut self.part_mut(part).create_retry, now);
     }
 
-    /// Docker made it: what held it up before counts no more.
+    /// Notes that Docker made it: earlier failures do not count any more.
     pub fn create_worked(&mut self, part: &Part) {
         let member = self.part_mut(part);
         (member.create_retry, member.suffix) = (None, None);

@@ -1,14 +1,12 @@
-//! The mind of a pod worker: one [`Machine`] per pod identity decides what is to be done. Wishes, hints, Docker's
-//! replies and the time go in; calls, orders and reports come out. It is driven alike by the worker's thread and by
-//! the simulation.
+//! The mind of a pod worker: one [`Machine`] per pod identity decides what is done. Inputs are wishes, hints, Docker's
+//! replies and the time; outputs are calls, orders and reports. The worker's thread and the simulation drive it in the
+//! same way.
 //!
-//! After every reply the machine decides anew from what it knows then, calls in flight included: no sequence of
-//! steps is stored, so a death of the daemon between any two calls needs no special case (invariant 5), and calls
-//! that do not depend on one another overlap by themselves. What it does not know it looks up before it acts:
-//! nothing is created on a guess.
+//! After every reply the machine decides anew from all that it knows, calls in flight included. It stores no sequence
+//! of steps, so a death of the daemon between any two calls needs no special case (invariant 5), and independent calls
+//! overlap by themselves. It looks up what it does not know before it acts: nothing is created on a guess.
 //!
-//! Never here: waiting, reading, calling Docker; another pod's business; a grace period that is waited for
-//! (invariant 10).
+//! Never here: waiting, reading, calling Docker; touching another pod; waiting for a grace period (invariant 10).
 
 mod attach;
 mod calls;
@@ -68,16 +66,16 @@ pub use state::{State, Trigger};
 pub struct Machine {
     key: PodKey,
     settings: Arc<Settings>,
-    /// What is known of the node.
+    /// Facts about the node.
     node: NodeFacts,
     state: State,
-    /// Wishes that were put into its mailbox and read or overwritten.
+    /// Number of wishes in its mailbox that were read or overwritten.
     wishes: u64,
-    /// The local objects that the wanted pod refers to, as far as they are there.
+    /// The local objects that the wanted pod refers to, as far as they exist.
     objects: Arc<Objects>,
-    /// What Docker holds, one record each.
+    /// The containers in Docker, one record each.
     containers: Containers,
-    /// What has to be looked at as a whole.
+    /// State of looking at Docker as a whole.
     looking: Looking,
     /// The containers of the pod by name, one record each.
     members: Members,
@@ -89,14 +87,14 @@ pub struct Machine {
     volumes: Volumes,
     network: Network,
     deadline: Deadline,
-    /// What is asked of running containers.
+    /// Probes and hooks of running containers.
     watched: Watched,
     told: LastReported,
     out: Out,
 }
 
 impl Machine {
-    /// A machine for one identity, which lists what Docker holds under it, unless [`Input::Found`] comes first.
+    /// A machine for one identity. It lists the identity's containers, unless [`Input::Found`] comes first.
     #[must_use]
     pub fn new(key: PodKey, settings: Arc<Settings>, node: NodeFacts) -> Machine {
         Machine {
@@ -128,7 +126,7 @@ impl Machine {
         &self.state
     }
 
-    /// Decides what to do now. Call it after every input and when the last step's `wake` is reached.
+    /// Decides what to do now. Call it after every input and at the last step's `wake`.
     pub fn step(&mut self, now: &Now) -> Step {
         self.out.begin();
         self.advance_hooks(now);
@@ -148,7 +146,7 @@ impl Machine {
 
     fn act(&mut self, now: &Now) {
         let looked = self.look_first(now);
-        // What is known to run and is not wanted is signalled whatever else is waited for: nothing is made for that.
+        // Running containers that are not wanted are signalled even while a look is missing: nothing is made for that.
         if !looked {
             if let State::Terminating { last, order, .. } = self.state.clone()
                 && self.containers.any_runs()
@@ -157,8 +155,8 @@ impl Machine {
             }
             return;
         }
-        // Each turn of this loop is a change of state; the table has no cycle without a reply from Docker, and no way of
-        // more than three changes.
+        // Each turn of this loop is a change of state; the table has no cycle without a reply from Docker, and no path
+        // of more than three changes.
         for _ in 0..4 {
             match self.state.clone() {
                 State::Syncing(pod) => {
@@ -194,7 +192,7 @@ impl Machine {
         debug_assert!(false, "the states of pod {} turn in a circle", self.key);
     }
 
-    /// Removes what is left; when nothing is, says so.
+    /// Removes what is left; reports when nothing is left.
     fn clean_up(&mut self, now: &Now) {
         if !self.told.terminated {
             self.told.terminated = true;
@@ -202,7 +200,7 @@ impl Machine {
         }
         self.remove_surplus(None, now);
         let volumes_gone = self.end_volumes(None, now);
-        // Before it is said that nothing is left: then a successor may make it anew.
+        // Before the report that nothing is left: a successor may make it anew after that.
         self.drop_cgroups();
         let empty = self.containers.len() + self.calls.len() == 0
             && !self.cgroups.has_unlisted()
@@ -213,7 +211,7 @@ impl Machine {
         }
     }
 
-    /// Looks; true when enough is known to decide.
+    /// Looks; returns true when enough is known to decide.
     fn look_first(&mut self, now: &Now) -> bool {
         if self.in_trouble(now) {
             self.out.wake_at(self.looking.trouble.until);
@@ -236,23 +234,22 @@ impl Machine {
         self.out.push(Output::Create(token, create));
     }
 
-    /// Docker as a whole did not work: look again, after a while. Calls that fail together are one
-    /// trouble; and a list that works says nothing about the call that does not, so only a time of peace
-    /// ends it.
+    /// Notes that Docker as a whole failed, and looks again after a while. Calls that fail together count once. A list
+    /// that works says nothing about the failing call, so only a time without failures ends it.
     fn docker_trouble(&mut self, why: &str, now: &Now) {
         if self.begin_trouble(now) {
             self.out.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
         }
     }
 
-    /// A list did not work, and Docker as a whole may: nothing but the pod's event tells of it.
+    /// Notes that a list failed while Docker as a whole may work: only the pod's event reports it.
     fn list_trouble(&mut self, why: &str, now: &Now) {
         if self.begin_trouble(now) {
             self.tell(None, words::sync_failed(&format!("{why}; tried again")));
         }
     }
 
-    /// Notes it. True: that is news.
+    /// Notes a failure. Returns true if it is new.
     fn begin_trouble(&mut self, now: &Now) -> bool {
         self.looking.list_needed = true;
         if self.in_trouble(now) {
@@ -269,7 +266,7 @@ impl Machine {
 
 #[cfg(test)]
 impl Machine {
-    /// How many things it remembers, by kind: what must not grow.
+    /// Number of remembered items, by kind: they must not grow.
     fn size(&self) -> usize {
         [
             self.containers.len(),

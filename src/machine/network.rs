@@ -1,5 +1,5 @@
-//! What containers need of their pod's network: addresses in their environment, and a hosts file that says
-//! them before the first instruction runs. Also: when the files of a pod are of no more use.
+//! Containers' needs of their pod's network: addresses in their environment, and a hosts file with them before the
+//! first instruction runs. Also decides when the files of a pod are not needed any more.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,10 @@ use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind};
 use k8s_openapi::api::core::v1::Container;
 
-/// What is remembered of it.
+/// State of the pod's network.
 #[derive(Debug, Default)]
 pub(super) struct Network {
-    /// The node's addresses, for the next container that tells them.
+    /// The node's addresses, for the next container that uses them.
     host_ips: Option<Vec<String>>,
     asked: bool,
     /// Whether plugins can attach pods, for the next sandbox.
@@ -37,32 +37,32 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// A container of this pod is made, with files.
+    /// Notes that a container of this pod is made, with files.
     pub(super) fn has_files(&mut self, uid: &str) {
         if !self.files.contains(uid) {
             self.files.insert(uid.to_owned());
         }
     }
 
-    /// How many pods have files.
+    /// Number of pods with files.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.files.len() + self.attachments.len()
     }
 }
 
-/// What became of an environment.
+/// The result of making an environment.
 pub(super) enum Environment {
     /// The container can be made with it.
     Ready(Expanded),
-    /// Addresses are not known yet, and will be.
+    /// Addresses are not known yet.
     Later,
-    /// It cannot be, and why: the kubelet's words.
+    /// It cannot be made, for this reason in the kubelet's words.
     Wrong(String),
 }
 
 impl Machine {
-    /// Takes what an [`Output::AskAddresses`] brought.
+    /// Takes the answer to an [`Output::AskAddresses`].
     pub(super) fn addresses(&mut self, ips: Vec<String>) {
         self.network.asked = false;
         self.network.host_ips = Some(ips);
@@ -76,8 +76,8 @@ impl Machine {
         }
     }
 
-    /// A sandbox that runs has told its addresses, or will not tell any: an engine that leaves them out of an
-    /// inspection, or cannot inspect, must not keep a pod from running.
+    /// Whether a running sandbox has its addresses, or will not get any: an engine that leaves them out of an inspect,
+    /// or cannot inspect, must not keep a pod from running.
     pub(super) fn network_is_known(&self, pod: &DesiredPod, sandbox: &str) -> bool {
         let asking = self.calls.any(|j| matches!(j, Job::Inspect { id, .. } if id == sandbox));
         let record = self.containers.record(sandbox);
@@ -88,7 +88,7 @@ impl Machine {
             || record.is_some_and(|record| record.look_retry.has_failed())
     }
 
-    /// The node's addresses count for one decision, in which every container may tell them; later they may be others.
+    /// Forgets the node's addresses: they count for one decision about all containers, and may change later.
     pub(super) fn forget_addresses(&mut self) {
         if !self.network.asked {
             self.network.host_ips = None;
@@ -133,13 +133,13 @@ impl Machine {
         }
     }
 
-    /// The pod's hosts file as it has to be when this container starts; `None` when it has none of ours.
+    /// The pod's hosts file as this container needs it; `None` when the pod has none of ours.
     pub(super) fn hosts(&self, pod: &DesiredPod, container: &Container, sandbox: &str) -> Option<HostsFile> {
         let file = || mapping::network::hosts_file(pod, self.pod_ips(sandbox), &self.settings.map.network);
         hosts::is_managed(container).then(file)
     }
 
-    /// Tells of a pod whose full name does not fit the kernel: it gets no sandbox. True: this is such a pod.
+    /// Reports a pod whose full name is too long for the kernel: it gets no sandbox. Returns true for such a pod.
     pub(super) fn report_long_name(&mut self, pod: &DesiredPod) -> bool {
         if pod.host_network() {
             return false;
@@ -151,7 +151,7 @@ impl Machine {
         true
     }
 
-    /// A sandbox could not start: perhaps for want of its network, which somebody took away.
+    /// Notes that a sandbox could not start, perhaps because somebody removed its network.
     pub(super) fn network_may_be_gone(&mut self, error: &DockerError) {
         let named = self.settings.map.network.docker_network.is_some();
         if named && error.refusal() == Some(&RefusalKind::NotFound) {
@@ -159,7 +159,7 @@ impl Machine {
         }
     }
 
-    /// Lets the files of pods go that are not wanted, and of which no container is left.
+    /// Releases the files of pods that are not wanted and have no container left.
     pub(super) fn forget_pod_files(&mut self) {
         let seen = order::set(self.containers.all().map(|c| c.uid.clone()));
         let making = self.calls.any(|j| matches!(j, Job::Create { .. } | Job::List));

@@ -1,4 +1,4 @@
-//! What a pod machine says: calls to make, images to fetch, reports to the sync loop, lines for the operator.
+//! Outputs of a pod machine: calls, pulls, reports to the sync loop, log lines.
 //!
 //! Plain data between the pure machine and its driver, a thread or the simulation.
 
@@ -30,35 +30,35 @@ use crate::volumes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What every machine of this node knows; it never changes.
+/// Settings that all machines of this node share; they never change.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// For the mapping to Docker.
+    /// Settings of the mapping to Docker.
     pub map: MapConfig,
     /// This start of the machine.
     pub boot: Boot,
     /// The sandbox image is the built-in one: loaded, not pulled.
     pub builtin_sandbox: bool,
-    /// What the node can give, for environments that tell it.
+    /// Resources of the node, for environments that contain them.
     pub allocatable: Allocatable,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,
-    /// How many dead containers are kept.
+    /// The number of dead containers to keep.
     pub dead: DeadPolicy,
 }
 
-/// What a machine is told of the node, and again whenever it has changed ([`super::Input::Node`]).
+/// Facts about the node for a machine, sent again when they have changed ([`super::Input::Node`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// How cgroups of pods are named; `None` when pods have none.
+    /// The naming of pods' cgroups; `None` when pods have none.
     pub cgroups: Option<Arc<Naming>>,
-    /// Docker mounts recursively read-only where that is asked for, as far as it said last.
+    /// Docker supports recursively read-only mounts, by its last answer.
     pub recursive_mounts: bool,
-    /// Which pods may have which image.
+    /// The pods that may use each image.
     pub grants: Arc<Known>,
 }
 
-/// An image a pod needs.
+/// A request for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
     /// Reference.
@@ -67,112 +67,112 @@ pub struct PullRequest {
     pub builtin: bool,
     /// An older copy may be used when the registry cannot be reached.
     pub local_copy_will_do: bool,
-    /// The pod's own, beside the node's.
+    /// The pod's own credentials, beside the node's.
     pub credentials: Vec<Arc<DockerConfig>>,
     /// The source of the pod.
     pub source: Source,
 }
 
 impl PullRequest {
-    /// A pull with no credentials but the node's, for which no older copy will do.
+    /// A pull with the node's credentials alone, which accepts no older copy.
     #[must_use]
     pub fn plain(image: String, builtin: bool, source: Source) -> PullRequest {
         PullRequest { image, builtin, local_copy_will_do: false, credentials: Vec::new(), source }
     }
 }
 
-/// What the machine tells the sync loop.
+/// A report to the sync loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The pod's status, or what was seen of its containers, changed.
+    /// The pod's status, or the known state of its containers, changed.
     Status {
-        /// As computed; the machine's own last copy.
+        /// The status; shared with the machine.
         status: Arc<PodStatus>,
-        /// The pod it is the status of.
+        /// The pod of the status.
         pod: Arc<DesiredPod>,
-        /// It is being stopped.
+        /// The pod is being stopped.
         terminating: bool,
     },
-    /// What was seen in Docker changed: id and state of everything under this identity.
+    /// The known containers changed: id and state of everything under this identity.
     Seen(Table<String, DockerState>),
-    /// How many dead instances each container has; told only where the node bounds them all together.
+    /// Number of dead instances of each container; sent only if the node bounds them all together.
     Dead(Vec<u32>),
-    /// Nothing runs any more, and nothing is wanted.
+    /// No container runs any more, and no pod is wanted.
     Terminated,
-    /// Nothing is left at all. Holds the count of wishes read: with no newer wish the worker can go.
+    /// No container, call, volume or cgroup is left. Holds the number of wishes read: without a newer wish the worker
+    /// can end.
     Gone(u64),
 }
 
-/// One thing to carry out.
+/// One thing for the driver to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// Make this call and hand the reply in under this token.
+    /// Make this call, and return the reply with this token.
     Call(Token, Call),
-    /// Make ready what this create needs, then send it. The reply comes as that of a call.
+    /// Prepare the needs of this create, then send it. The reply is returned like that of a call.
     Create(Token, Create),
-    /// Do not send this call, if it was not sent yet, and hand in [`super::Input::Withdrawn`] then.
+    /// Do not send this call if it is not sent yet; return [`super::Input::Withdrawn`] then.
     Withdraw(Token),
-    /// Have it pulled.
+    /// Pull this image.
     Pull(PullRequest),
-    /// This image is not there, and may not be pulled: perhaps it can be had otherwise.
+    /// This image is missing, and may not be pulled: there may be another way to get it.
     Missing(String),
-    /// Read the termination message of this container from its file, and hand it in as
-    /// [`super::Input::Message`].
+    /// Read the termination message of this container from its file, and return it as [`super::Input::Message`].
     ReadMessage {
         /// Container id.
         id: String,
         file: LogFile,
     },
-    /// This file is of no more use.
+    /// Remove this file: it is not needed any more.
     ForgetMessage(LogFile),
-    /// Look the node's addresses up, and hand them in as [`super::Input::Addresses`].
+    /// Look up the node's addresses, and return them as [`super::Input::Addresses`].
     AskAddresses,
-    /// Ask whether plugins can attach pods, and hand it in as [`super::Input::NetworkReady`].
+    /// Ask whether plugins can attach pods, and return it as [`super::Input::NetworkReady`].
     AskNetwork,
-    /// Do this about the network of a sandbox, and hand in what became of it as [`super::Input::Network`].
+    /// Carry out this order for a sandbox's network, and report it as [`super::Input::Network`].
     Attach(cni::Order),
-    /// The pod's hosts file has to say this before this call; where it cannot, that is the call's answer.
+    /// Write this pod's hosts file before this call; if that fails, the error is the call's answer.
     Hosts(Token, HostsFile),
-    /// The pod with this UID is gone, and so are its files on the node.
+    /// Remove the files of the pod with this UID: it is gone.
     ForgetPod(String),
-    /// See to it that the network of the pods is there.
+    /// Make sure that the network of the pods exists.
     Network,
-    /// Do this about volumes, and hand in what became of it as [`super::Input::Volumes`].
+    /// Carry out this order for volumes, and report it as [`super::Input::Volumes`].
     Volumes(volumes::Order),
-    /// From now on this, and nothing else, is to be asked of the pod's containers.
+    /// From now on run exactly these probes and hooks.
     Watch(Watch),
-    /// The pod's cgroup is to be so; hand in what became of it as [`super::Input::Cgroup`].
+    /// Make or change the pod's cgroup, and report it as [`super::Input::Cgroup`].
     Cgroup(Box<PodCgroup>),
-    /// Nothing is left in the cgroup of this UID: it goes; hand in what became of it as [`super::Input::Cgroup`].
+    /// Remove the cgroup of this UID, which has no container left, and report it as [`super::Input::Cgroup`].
     DropCgroup(String),
-    /// Something happened to the pod.
+    /// Record this event of the pod.
     Event(ObjectEvent),
-    /// From now on these logs, and no others, are to be found by name.
+    /// From now on make exactly these logs available by name.
     Logs(ContainerLogs),
-    /// Tell the sync loop.
+    /// Send this to the sync loop.
     Report(Report),
-    /// Tell the operator.
+    /// Write a log line for the operator.
     Log(Level, String),
 }
 
-/// What the machine wants after a step.
+/// The result of a step.
 #[derive(Debug, Default, PartialEq)]
 pub struct Step {
-    /// In order.
+    /// Outputs, in order.
     pub out: Vec<Output>,
     /// Step again at this time, if nothing else happens first.
     pub wake: Option<Mono>,
 }
 
-/// What the thread of a worker tells the main loop.
+/// A message of a worker's thread to the main loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromPod {
-    /// How the pod is.
+    /// A report about the pod.
     Report {
         key: PodKey,
-        /// How it is.
+        /// The report.
         report: Report,
     },
-    /// Something happened to it.
+    /// An event of the pod.
     Happened(ObjectEvent),
 }

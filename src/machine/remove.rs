@@ -1,4 +1,4 @@
-//! Removing dead containers, which nothing ever waits for (moby/moby#22312).
+//! Removes dead containers. No other step waits for a removal (moby/moby#22312).
 
 use super::Machine;
 use super::calls::Job;
@@ -13,8 +13,8 @@ use crate::recorder::words;
 use crate::runtime::Call;
 
 impl Machine {
-    /// Removes dead containers that are not needed: all of an earlier life, and of this one all but the
-    /// newest dead of each name (kubernetes/kubernetes#23881), or of as many as the node keeps.
+    /// Removes dead containers that are not needed: all of an earlier life, and all of this life but the newest of each
+    /// name (kubernetes/kubernetes#23881), or as many as the node keeps.
     pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
         let mut policy = self.settings.dead;
         if let Some(allowed) = self.containers.dead_allowed {
@@ -40,8 +40,8 @@ impl Machine {
         }
     }
 
-    /// Removes what is dead of a pod that starts over. The container whose end had it start over goes when its
-    /// back-off is over: with it goes what is known of its crashes.
+    /// Removes the dead containers of a pod that starts over. The container whose end is the reason is removed when its
+    /// back-off is over, because its crash count depends on it.
     pub(super) fn remove_to_start_over(&mut self, pod: &DesiredPod, ids: &[String], now: &Now) {
         if ids.is_empty() {
             return;
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// Says on a container that ended how long its back-off takes. True: it is not over yet.
+    /// Shows on a container that ended how long its back-off takes. Returns true while it is not over.
     pub(super) fn wait_after_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
         let Some((name, key, seen)) = self.crash_of(pod, id) else { return false };
         let Verdict::Wait { until, delay } = self.members.crashes.check(&key, seen, now.mono) else {
@@ -81,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// Name and key of a container that ended, and when that was seen.
+    /// Name and crash key of a container that ended, and when its end was seen.
     fn crash_of(&self, pod: &DesiredPod, id: &str) -> Option<(String, String, Option<Mono>)> {
         let owned = self.containers.current().get(id)?;
         let RunState::Exited(exit) = &owned.state else { return None };
@@ -89,7 +89,7 @@ impl Machine {
         Some((name.to_owned(), backoff::crash_key(pod.container(name)?.1), exit.seen))
     }
 
-    /// It is gone, and what it joined may be able to go now.
+    /// Notes a removal: the sandbox that the container joined may be removable now.
     pub(super) fn removed(&mut self, id: &str, now: &Now) {
         let sandbox = self.containers.get(id).and_then(Owned::sandbox_id).map(str::to_owned);
         self.vanished(id);
@@ -98,7 +98,7 @@ impl Machine {
         }
     }
 
-    /// Tries a removal again in a while. True: it is the first time.
+    /// Schedules another try of a removal. Returns true for the first one.
     pub(super) fn remove_later(&mut self, id: &str, now: &Now) -> bool {
         let Some(record) = self.containers.record_mut(id) else { return true };
         let retry = &mut record.removal;
@@ -108,7 +108,7 @@ impl Machine {
         first
     }
 
-    /// A removal did not work: later again, in the background.
+    /// Notes a failed removal: it is retried in the background.
     pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
         if self.remove_later(id, now) {
             self.tell_of_any(id, words::removal_failed(short(id), why));

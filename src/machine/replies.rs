@@ -1,6 +1,5 @@
-//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer changes what
-//! is known at once. Where it leaves a doubt (no answer, a lost one) the machine looks again before it acts: no request
-//! is sent twice.
+//! Handles Docker's answers (those to a create: `made` and `sandbox`). An answer changes the known state at once. When
+//! it leaves a doubt (no answer, a lost one) the machine looks again before it acts: no request is sent twice.
 
 use log::Level;
 
@@ -25,7 +24,7 @@ impl Machine {
     /// Takes the answer to a call.
     pub(super) fn reply(&mut self, token: Token, answer: Result<Reply, DockerError>, now: &Now) {
         let Some(job) = self.calls.end(token) else { return };
-        // An answer that does not belong to the call is none: Docker may have done what it did not answer.
+        // An answer of another kind counts as no answer: Docker may have carried out the call.
         let answer = answer.and_then(|reply| job.checked(reply));
         if let Err(error) = &answer
             && self.blame_docker(&job, error, now)
@@ -40,8 +39,8 @@ impl Machine {
             Job::Inspect { id, needed } => {
                 let root = self.settings.map.root_dir.clone();
                 let answer = match answer.and_then(Reply::container) {
-                    // Docker never changes labels: an inspection without ours has lost them, and the
-                    // container is as alive as before (balena-os/meta-balena#2062).
+                    // Docker never changes labels: an inspect without ours has lost them, and the container is as alive
+                    // as before (balena-os/meta-balena#2062).
                     Ok(detail) => observe::from_detail(&detail, &root).map(Some).ok_or_else(|| {
                         DockerError::BadAnswer("its inspection lacks podkeeper's labels".to_owned())
                     }),
@@ -67,7 +66,7 @@ impl Machine {
                 Ok(()) => self.removed(&id, now),
                 Err(error) => match error.refusal() {
                     Some(RefusalKind::NoSuchContainer) => self.vanished(&id),
-                    // The dead that joined it are kept for their logs, and it is kept with them.
+                    // Dead containers that joined it are kept for their logs, and it is kept with them.
                     Some(RefusalKind::HasDependents) => _ = self.remove_later(&id, now),
                     Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
                     Some(RefusalKind::StillRunning) => {
@@ -85,7 +84,7 @@ impl Machine {
             Job::ImageUser { container, image, attempt } => {
                 self.image_user(container, &image, attempt, answer.and_then(Reply::image), now);
             }
-            // Asked once for each image; without an answer again when a container of it is looked at.
+            // Asked once for each image; without an answer again at the next look at a container of it.
             Job::ImageInspect { image_id } => match answer.and_then(Reply::image) {
                 Ok(image) => self.images.digest_is(&image_id, image.digests.into_iter().next()),
                 Err(DockerError::Refused(_)) => {}
@@ -94,7 +93,7 @@ impl Machine {
         }
     }
 
-    /// Errors that say nothing about the container, only about Docker. After them the worker looks again.
+    /// Handles errors that say nothing about the container, only about Docker. The machine looks again after them.
     fn blame_docker(&mut self, job: &Job, error: &DockerError, now: &Now) -> bool {
         match (job, error) {
             (_, DockerError::Refused(_)) => false,
@@ -103,7 +102,7 @@ impl Machine {
                 self.docker_trouble(&error.to_string(), now);
                 true
             }
-            // A call that gets no answer is the trouble of what it is about, and of nothing else.
+            // A call without an answer affects only its own object.
             (
                 _,
                 DockerError::Timeout(_)
@@ -114,8 +113,8 @@ impl Machine {
         }
     }
 
-    /// Docker may have done what it did not answer, and may do it still: it is looked at before anything is made in its
-    /// place. False: the job's own handler takes the error.
+    /// Handles a call without an answer: Docker may have carried it out, or may still do so, and is asked before
+    /// anything is made in its place. Returns false when the job's own handler takes the error.
     fn look_after_silence(&mut self, job: &Job, why: &str, now: &Now) -> bool {
         match job {
             Job::List
@@ -136,7 +135,7 @@ impl Machine {
                 self.looking.list_needed = true;
                 self.containers.start_may_come(id, now.mono.after(limits::LATE_START));
                 let Some((owned, record)) = self.containers.get_mut(id) else { return true };
-                // It may come at once, and is not removed from under that: its run would never be seen.
+                // The start may happen at any moment: removing the container at once would hide its run.
                 record.removal.until = record.removal.until.max(now.mono.after(limits::CALL_RETRY_MIN));
                 let part = Part::of(owned);
                 if self.members.start_lost(&part, now) {
@@ -151,7 +150,7 @@ impl Machine {
         true
     }
 
-    /// Whether the create was carried out is seen in a list; the next one waits.
+    /// Handles a create without an answer: a list shows whether it was carried out, and the next one waits.
     pub(super) fn create_lost(&mut self, part: &Part, why: &str, now: &Now) {
         self.looking.list_needed = true;
         if !matches!(self.state, State::Syncing(_)) {
@@ -168,8 +167,8 @@ impl Machine {
         self.tell(None, words::sync_failed(&format!("{verb} of {part}: {why}; tried again")));
     }
 
-    /// A signal that may not have arrived is sent again once the container is seen to run still, and a question
-    /// is asked again.
+    /// Takes back the notes about a call that may not have arrived: a signal is sent again if the container still runs,
+    /// and a question is asked again.
     fn undo(&mut self, job: &Job, now: &Now) {
         match job {
             Job::Kill { id } => {
@@ -187,7 +186,7 @@ impl Machine {
             }
             Job::Rename { .. } => _ = self.mark_later(now),
             Job::ImageInspect { image_id } => self.images.forget_digest(image_id),
-            // Decided anew from what is known: nothing was noted that has to be taken back.
+            // Nothing was noted: the next decision starts from what is known.
             Job::List
             | Job::Unlisted { .. }
             | Job::Conflict { .. }
@@ -214,8 +213,7 @@ impl Machine {
         self.has_begun(id, now);
     }
 
-    /// A container runs, or ran, that was only made before: Docker answered its start, or the answer was lost and a
-    /// look shows it.
+    /// Notes that a container runs, or ran, that was only made before: Docker answered its start, or a look shows it.
     pub(super) fn has_begun(&mut self, id: &str, now: &Now) {
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         record.start_retry = None;
@@ -229,11 +227,11 @@ impl Machine {
         if !told.state.is_running() {
             return;
         }
-        // The event is written once, and counted from then on.
+        // The event is recorded once, and counted from then on.
         if told.attempt > told.never_ran && !told.is_sandbox() {
             self.out.log(Level::Info, format!("pod {}: {} runs", self.key, what(&told)));
         }
-        // A start of another does not run the hook.
+        // A start by somebody else does not run the hook.
         if ours {
             self.begin_post_start(id, now);
         }
@@ -241,7 +239,7 @@ impl Machine {
             Some(name) => self.members.get_mut(name).waiting = None,
             None => {
                 self.sandbox_has_cgroup(&told.uid);
-                // Containers waited for the sandbox.
+                // Containers were waiting for the sandbox.
                 self.members.no_longer_wait(Reason::ContainerCreating);
             }
         }
@@ -249,7 +247,7 @@ impl Machine {
 
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
         if error.refusal() == Some(&RefusalKind::NotSent) {
-            // The container waits, made as it is, until its needs can be met.
+            // The container stays as it is and waits until its needs can be met.
             if let Some(record) = self.containers.record_mut(id) {
                 let retry = record.start_retry.get_or_insert_default();
                 retry.failed(now);
@@ -262,8 +260,8 @@ impl Machine {
         }
         self.doubt(id);
         if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
-            // The sandbox died between; its containers are superseded with it. Docker's 404 may be
-            // about either of the two.
+            // The sandbox died in between, and its containers are replaced with it. Docker's 404 may be about either of
+            // them.
             if let Some(sandbox) = self.containers.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
                 self.doubt(&sandbox);
             }
@@ -283,7 +281,7 @@ impl Machine {
         self.start_problem(name, error);
     }
 
-    /// The start of a container, or (`None`) of the sandbox, was refused.
+    /// Reports a refused start of a container, or (`None`) of the sandbox.
     fn start_problem(&mut self, name: Option<String>, error: &DockerError) {
         match name {
             Some(name) => {
@@ -300,7 +298,7 @@ impl Machine {
         }
     }
 
-    /// A signal did not find the container running. Where a list has it all the same, the next signal waits.
+    /// Notes that a signal did not find the container running. If lists still have it, the next signal waits.
     fn denied(&mut self, id: &str, now: &Now) {
         let retry = self.looking.denied.get_or_default(id.to_owned());
         retry.failed(now);
@@ -314,7 +312,7 @@ impl Machine {
             return;
         };
         let bad_signal = match error.refusal() {
-            // As good as an inspect's. Should Docker contradict itself, the list has it.
+            // This counts like the answer of an inspect. If Docker contradicts itself, the list has the container.
             Some(RefusalKind::NoSuchContainer) => {
                 self.denied(id, now);
                 self.vanished(id);

@@ -1,33 +1,32 @@
-//! The four states of a pod worker as one total table (upstream `pkg/kubelet/pod_workers.go`, with
-//! "terminating, and wanted again" as a state of its own: kubernetes/kubernetes#104648). The man page prints
-//! this table.
+//! The four states of a pod worker as one total table (upstream `pkg/kubelet/pod_workers.go`, with "terminating, and
+//! wanted again" as a state of its own: kubernetes/kubernetes#104648). The man page has this table.
 
 use std::sync::Arc;
 
 use super::mailbox::StopOrder;
 use crate::pod::DesiredPod;
 
-/// What a worker is about.
+/// The state of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// Its first wish is still on its way: whether what runs is wanted is not known yet.
+    /// There is no wish yet: whether its containers are wanted is not known.
     New,
     /// The pod is wanted, and kept running.
     Syncing(Arc<DesiredPod>),
-    /// All that runs under this identity is being stopped. With `then`: this pod runs after that.
+    /// Everything under this identity is being stopped. With `then`, this pod runs after that.
     Terminating {
-        /// What ran, as last wanted; `None` for containers found without their manifest.
+        /// The last wanted pod; `None` for containers found without their manifest.
         last: Option<Arc<DesiredPod>>,
-        /// The order; graces of later orders can only shorten it.
+        /// The order; later orders can only shorten its grace.
         order: StopOrder,
         /// Wanted again.
         then: Option<Arc<DesiredPod>>,
     },
-    /// Nothing runs and nothing is wanted; the rest of the containers is being removed.
+    /// No container runs and no pod is wanted; the remaining containers are being removed.
     Terminated,
 }
 
-/// A state without what belongs to it.
+/// A state without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     New,
@@ -36,10 +35,10 @@ pub(super) enum Kind {
     Terminated,
 }
 
-/// What can happen to a worker.
+/// An event of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trigger {
-    /// The pod is wanted, so or changed.
+    /// The pod is wanted, perhaps in another version.
     Run(Arc<DesiredPod>),
     /// The pod is to be stopped.
     Stop(StopOrder),
@@ -50,7 +49,7 @@ pub enum Trigger {
 }
 
 impl State {
-    /// The table: every state meets every trigger.
+    /// The table: the next state for every state and trigger.
     #[must_use]
     pub fn next(self, trigger: Trigger) -> State {
         use State::{New, Syncing, Terminated, Terminating};
@@ -77,7 +76,7 @@ impl State {
         }
     }
 
-    /// The pod that is (or was last) to run in this state.
+    /// The pod that runs (or ran last) in this state.
     #[must_use]
     pub fn pod(&self) -> Option<&Arc<DesiredPod>> {
         match self {

@@ -1,5 +1,4 @@
-//! Taking containers down: TERM, deadline, KILL as separate planned calls (invariant 10), in the order that sidecars
-//! need.
+//! Stops containers: TERM, deadline, KILL as separate planned calls (invariant 10), in the order that sidecars need.
 
 use std::time::Duration;
 
@@ -17,36 +16,36 @@ use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::Call;
 
-/// How far the stop of the whole pod got.
+/// Progress of the stop of the whole pod.
 #[derive(Debug, Default)]
 pub(super) struct Stopping {
-    /// Since when everything is being stopped: the grace is the pod's, not each container's anew.
+    /// Since when everything is being stopped: all containers share the pod's grace.
     pub since: Option<Mono>,
     /// When the sandbox of a pod that is gone for good is stopped.
     lingers_until: Option<Mono>,
 }
 
-/// How far the stop of one container got.
+/// Progress of the stop of one container.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stop {
-    /// When the pod's stop began; of a container that is stopped alone, when its own did.
+    /// When the pod's stop began, or the container's own, if it is stopped alone.
     pub began: Mono,
     /// When its turn came.
     pub asked: Mono,
     pub deadline: Mono,
     pub signalled: Signalled,
-    /// Signals without an answer since one had one: the next waits.
+    /// Signals without an answer since the last answer: the next one waits.
     pub again: Retry,
     /// Docker does not know its own stop signal: TERM is sent.
     pub term: bool,
-    /// That it could not be signalled was told.
+    /// The failure to signal it was reported.
     pub told: bool,
 }
 
-/// What was sent last.
+/// The last signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signalled {
-    /// Nothing, or what may not have arrived.
+    /// None, or one that may not have arrived.
     Not,
     /// Its stop signal, at this time.
     Asked(Mono),
@@ -54,19 +53,19 @@ pub(super) enum Signalled {
     Killed(Mono),
 }
 
-/// What is to be done about a stop.
+/// The next action of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// Nothing before this time.
+    /// None before this time.
     Later(Mono),
-    /// Its stop signal is to be sent.
+    /// Send its stop signal.
     Ask,
-    /// KILL is to be sent.
+    /// Send KILL.
     Kill,
 }
 
 impl Stop {
-    /// A stop whose turn comes now, with this grace; nothing is sent yet.
+    /// A stop that begins now, with this grace; nothing is sent yet.
     fn begins(began: Mono, grace: Duration, now: Mono) -> Stop {
         let mut stop = Stop {
             began,
@@ -81,7 +80,7 @@ impl Stop {
         stop
     }
 
-    /// Decides by the time and by what was sent; a preStop hook is waited for before that.
+    /// Decides by the time and the last signal; a preStop hook runs before that.
     fn due(&self, now: Mono) -> Due {
         let at = match self.signalled {
             Signalled::Not => self.again.until,
@@ -95,7 +94,7 @@ impl Stop {
         }
     }
 
-    /// A grace of the pod, or a shorter one later: a container whose turn comes late has at least
+    /// Takes the pod's grace, or a shorter one later. A container that is stopped late has at least
     /// [`limits::GRACE_MIN`] (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
     pub fn allow(&mut self, grace: Duration) {
         let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
@@ -104,7 +103,7 @@ impl Stop {
 }
 
 impl Machine {
-    /// Stops all that runs under this identity. True: nothing does, and nothing is about to.
+    /// Stops everything under this identity. Returns true if nothing runs, and nothing is about to.
     pub(super) fn stop_everything(&mut self, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) -> bool {
         if !self.containers.any_runs() {
             self.stopping = Stopping::default();
@@ -116,7 +115,7 @@ impl Machine {
         }
         let mut ids: Vec<String> =
             plan::stop_now(self.containers.current(), |_| true).into_iter().map(|c| c.id.clone()).collect();
-        // A container whose grace ran out while it waited for its turn waits no longer (upstream
+        // A container whose grace ended before its turn is stopped at once (upstream
         // `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`).
         let waits = self.containers.current().all.iter();
         let waits = waits.filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
@@ -135,7 +134,7 @@ impl Machine {
         for id in ids {
             self.stop_one(&id, grace, spec, None, now);
         }
-        // The preStop of those whose turn comes later runs already.
+        // The preStop hooks of later containers run already.
         let later = self.containers.current().all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
         let later = later.filter(|c| self.containers.stop_of(&c.id).is_none());
         let later: Vec<(String, Option<Duration>)> =
@@ -146,8 +145,9 @@ impl Machine {
         false
     }
 
-    /// Leaves a sandbox alone for a moment when nothing else of a pod that is gone for good runs: while Docker takes a
-    /// network down it brings none up, and the pod that takes its place starts first. True: it is left alone.
+    /// Delays the stop of a sandbox for a moment when nothing else of a pod that is gone for good runs: Docker brings
+    /// no network up while it takes one down, and a pod in its place starts first. Returns true while the sandbox is
+    /// left alone.
     fn let_sandbox_linger(&mut self, now: &Now) -> bool {
         let gone = matches!(self.state, State::Terminating { then: None, .. });
         if !gone || self.containers.all().any(|c| c.state.is_running() && !c.is_sandbox()) {
@@ -161,8 +161,8 @@ impl Machine {
         now.mono < until
     }
 
-    /// Stops what died in an earlier life of this name and runs again (somebody started it, or Docker carried out
-    /// late what was given up), before anything new is made. True: there is such a thing.
+    /// Stops containers of an earlier life that run again (somebody started them, or Docker carried out a start late),
+    /// before anything new is made. Returns true if there are any.
     pub(super) fn stop_earlier_life(&mut self, pod: &DesiredPod, now: &Now) -> bool {
         let running = self.containers.earlier().all.iter().filter(|c| c.state.is_running());
         let running: Vec<String> = running.map(|c| c.id.clone()).collect();
@@ -204,7 +204,7 @@ impl Machine {
         let grace = grace_of(container, order, spec);
         let own_signal = container.stop_signal.clone();
         let for_hook = hook_grace(container, order, spec);
-        // A sandbox has its own short grace, whenever its turn comes.
+        // A sandbox has its own short grace, whenever it is stopped.
         let began = self.stopping.since.filter(|_| !container.is_sandbox()).unwrap_or(now.mono);
         let stop = record.run.stop.get_or_insert_with(|| Box::new(Stop::begins(began, grace, now.mono)));
         stop.allow(grace);
@@ -246,7 +246,7 @@ impl Machine {
         self.call(Job::Kill { id: id.to_owned() }, Call::Kill { id: id.to_owned(), signal });
     }
 
-    /// A new order while stopping: graces can only get shorter.
+    /// Applies a new order during a stop: a grace can only become shorter.
     pub(super) fn shorten_stops(&mut self) {
         let State::Terminating { order, .. } = &self.state else { return };
         let Some(grace) = order.grace else { return };
@@ -256,9 +256,9 @@ impl Machine {
     }
 }
 
-/// The grace of one container: the order's, the pod's own deletion grace, the spec's, what is written on
-/// the container, 30 s; never less than 2 s (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
-/// A sandbox has nothing to finish.
+/// The grace of one container, from the first that is set: the order, the pod's own deletion grace, the spec, the
+/// container's label, 30 s; at least 2 s (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`). A sandbox has
+/// nothing to finish.
 fn grace_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Duration {
     if container.is_sandbox() {
         return limits::SANDBOX_GRACE;
@@ -272,7 +272,7 @@ fn seconds_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> 
     order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT)
 }
 
-/// How long a preStop hook may take; `None`: it is not run, as with a grace of 0.
+/// How long a preStop hook may take; `None` when it is not run, as with a grace of 0.
 fn hook_grace(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Option<Duration> {
     let seconds = seconds_of(container, order, spec);
     (seconds > 0 && !container.is_sandbox()).then(|| Duration::from_secs(u64::from(seconds)))

@@ -1,4 +1,4 @@
-//! The pod machine against the in-memory engine, call by call. [`rig::Rig`] is the driver.
+//! Tests of the machine against the in-memory engine, call by call. [`rig::Rig`] drives it.
 
 mod all;
 mod bounds;

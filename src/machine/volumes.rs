@@ -1,5 +1,5 @@
-//! Volumes in a pod's life: set up before its sandbox is made, brought up to date when objects change, taken
-//! down once nothing of it runs. The machine only orders; `volumes/` does what is to be done on the disk.
+//! Volumes in a pod's life: set up before its sandbox is made, updated when objects change, and removed once none of
+//! its containers runs. The machine only gives orders; `volumes/` does the work on the disk.
 
 use std::sync::Arc;
 
@@ -18,30 +18,30 @@ use crate::pod::waiting::Reason;
 use crate::recorder::words;
 use crate::volumes::{self, Note, Order, Report, SetUp};
 
-/// What is known of the volumes of each UID that this name had.
+/// State of the volumes of each UID that this name had.
 #[derive(Debug, Default)]
 pub(super) struct Volumes(Table<String, Life>);
 
-/// Of one UID.
+/// State of the volumes of one UID.
 #[derive(Debug, Default)]
 struct Life {
-    /// What was set up last, or is being.
+    /// The volumes that were set up last, or are being set up.
     wanted: Vec<Volume>,
-    /// It has to be set up, or set up again.
+    /// They have to be set up, or set up again.
     due: bool,
-    /// All of it is there.
+    /// All of them are ready.
     ready: bool,
     work: Work,
 }
 
-/// What is done on the disk.
+/// A kind of work on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     SetUp,
     TakeDown,
 }
 
-/// What became of the last order.
+/// State of the last order.
 #[derive(Debug, Default)]
 enum Work {
     /// There was none, or it is done.
@@ -51,12 +51,12 @@ enum Work {
     UnderWay {
         task: Task,
         since: Mono,
-        /// That it takes long was told.
+        /// The event that it takes long was emitted.
         told_slow: bool,
-        /// Those before it.
+        /// Failures before it.
         failures: Retry,
     },
-    /// It did not work, and is given again.
+    /// It failed, and is ordered again.
     Failed { task: Task, failures: Retry },
 }
 
@@ -65,7 +65,7 @@ impl Work {
         matches!(self, Work::UnderWay { .. })
     }
 
-    /// How often this has failed in a row, and when it may be ordered again.
+    /// Number of failures of this task in a row, and when it may be ordered again.
     fn failures(&self, of: Task) -> Retry {
         match self {
             Work::UnderWay { task, failures, .. } | Work::Failed { task, failures } if *task == of => {
@@ -77,7 +77,7 @@ impl Work {
 }
 
 impl Life {
-    /// It has to be set up as it is wanted by now, and failures of what was wanted before do not count.
+    /// Requires a new set-up as wanted now; earlier failures do not count.
     fn set_up_anew(&mut self) {
         self.due = true;
         match &mut self.work {
@@ -87,7 +87,7 @@ impl Life {
         }
     }
 
-    /// This is ordered now.
+    /// Notes an order.
     fn begin(&mut self, task: Task, now: &Now) {
         let failures = self.work.failures(task);
         self.work = Work::UnderWay { task, since: now.mono, told_slow: false, failures };
@@ -95,26 +95,26 @@ impl Life {
 }
 
 impl Volumes {
-    /// There may be something on disk.
+    /// Notes that there may be files on disk.
     pub(super) fn may_have(&mut self, uid: &str) {
         self.0.get_or_default(uid.to_owned());
     }
 
-    /// The first pod that is wanted may have been set up by an earlier daemon. Later ones either are by this one, or were
-    /// not wanted when it swept.
+    /// Notes that an earlier daemon may have set up the first pod that is wanted. Later pods were either set up by this
+    /// daemon, or were not wanted when it swept.
     pub(super) fn an_earlier_daemon_may_have(&mut self, uid: &str) {
         if self.0.is_empty() {
             self.may_have(uid);
         }
     }
 
-    /// How many UIDs are known.
+    /// Number of known UIDs.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Other objects are in force: what is made of them follows, without waiting for a retry.
+    /// Handles new objects: volumes made of them are updated, without waiting for a retry.
     pub(super) fn objects_changed(&mut self, pod: &DesiredPod) {
         if volumes::use_objects(pod)
             && let Some(life) = self.0.get_mut(&pod.uid)
@@ -125,7 +125,7 @@ impl Volumes {
 }
 
 impl Machine {
-    /// Orders what is missing. True: nothing is, and containers of the pod may be made.
+    /// Orders missing volumes. Returns true if none is missing, and containers of the pod may be made.
     pub(super) fn ask_volumes(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
         let wanted = layout::volumes(pod);
         if wanted.is_empty() {
@@ -153,7 +153,7 @@ impl Machine {
         ready
     }
 
-    /// Takes down what is left of every UID but this one, once nothing of it runs. True: nothing is left.
+    /// Removes the volumes of every UID but this one, once none of its containers runs. Returns true if none are left.
     pub(super) fn end_volumes(&mut self, but: Option<&str>, now: &Now) -> bool {
         let over: Vec<String> =
             self.volumes.0.keys().filter(|uid| Some(uid.as_str()) != but).cloned().collect();
@@ -185,8 +185,8 @@ impl Machine {
         over.is_empty()
     }
 
-    /// Tells once that an order takes long: on a file system that hangs nothing else says why the pod does not start, or
-    /// does not go.
+    /// Emits an event once when an order takes long: on a file system that hangs, nothing else shows why the pod does
+    /// not start, or does not end.
     fn tell_slow_volumes(&mut self, uid: &str, now: &Now) {
         let Some(Work::UnderWay { since, told_slow: told @ false, .. }) =
             self.volumes.0.get_mut(uid).map(|life| &mut life.work)
@@ -210,7 +210,7 @@ impl Machine {
         self.tell_of_uid(uid, words);
     }
 
-    /// Takes what an [`Output::Volumes`] brought.
+    /// Takes a report about an [`Output::Volumes`].
     pub(super) fn volumes_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::SetUp { uid, failed } => self.volumes_set_up(&uid, failed, now),
@@ -228,7 +228,7 @@ impl Machine {
             Report::TornDown { uid, result: Ok(()) } => _ = self.volumes.0.remove(&uid),
             Report::TornDown { uid, result: Err(why) } => {
                 let Some(life) = self.volumes.0.get_mut(&uid) else { return };
-                // Wanted again, it is set up anew.
+                // It is wanted again, and set up anew.
                 (life.due, life.ready) = (true, false);
                 let mut failures = life.work.failures(Task::TakeDown);
                 let first = !failures.has_failed();
@@ -248,7 +248,7 @@ impl Machine {
         let mut failures = life.work.failures(Task::SetUp);
         life.work = Work::Idle;
         if !failed.is_empty() {
-            // Unless it is to be done again at once anyway.
+            // Unless it is to be repeated at once anyway.
             if !life.due {
                 failures.failed_within(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now);
             }
@@ -272,7 +272,7 @@ impl Machine {
         }
     }
 
-    /// Containers that never ran wait for volumes. One that ended shows its end.
+    /// Shows the problem on containers that never ran. One that ended shows its end.
     fn volume_problem(&mut self, pod: &DesiredPod, message: &str) {
         for (_, container) in pod.containers() {
             if self.containers.current().newest(&pod.uid, &container.name).is_none() {

@@ -1,28 +1,28 @@
-//! How many connections, or requests, there are: in all, and of each client. Pure but for a lock.
+//! Counts connections or requests: in total, and by client. Pure but for a lock.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::table::Table;
 
-/// Who counts as one.
+/// A client, as it is counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
-    /// Nobody whose certificate is known, at this address: see [`household`].
+    /// A client without a known certificate, by its address: see [`household`].
     Address(IpAddr),
-    /// The user of a certificate that is known, wherever it is.
+    /// The user of a known certificate, at any address.
     User(Arc<str>),
 }
 
 impl Client {
-    /// Whoever is at this address.
+    /// The client at this address.
     #[must_use]
     pub fn at(address: IpAddr) -> Client {
         Client::Address(household(address))
     }
 }
 
-/// Clones share the numbers.
+/// Counters. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Census {
     most: usize,
@@ -36,16 +36,16 @@ struct Present {
     by_client: Table<Client, usize>,
 }
 
-/// Why there is no seat.
+/// The reason why there is no seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// There are as many as may be.
+    /// The total limit is reached.
     All,
-    /// There are as many of this client as may be.
+    /// The limit of this client is reached.
     Client,
 }
 
-/// One that counts until it is dropped.
+/// A count of one, until dropped.
 #[derive(Debug)]
 pub struct Seat {
     client: Client,
@@ -53,16 +53,16 @@ pub struct Seat {
 }
 
 impl Census {
-    /// Nobody is there yet.
+    /// Counters at 0, with these limits.
     #[must_use]
     pub fn new(most: usize, most_of_client: usize) -> Census {
         Census { most, most_of_client, present: Arc::default() }
     }
 
-    /// One more of this client.
+    /// Counts one more of this client.
     ///
     /// # Errors
-    /// There is no room.
+    /// A limit is reached.
     pub fn enter(&self, client: Client) -> Result<Seat, Full> {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = present.by_client.get(&client).copied().unwrap_or(0);
@@ -91,7 +91,7 @@ impl Drop for Seat {
     }
 }
 
-/// What counts as one address: one machine has a whole network of IPv6 addresses.
+/// The address that counts: one machine may have a whole network of IPv6 addresses.
 #[must_use]
 pub fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -1,6 +1,6 @@
-//! One request on one connection, on a thread of the pool: its body, its answer, what comes after it.
+//! One request on one connection, on a thread of the pool: its body, its answer, and the state after it.
 //!
-//! Never here: a wait without an end. A client that takes or sends nothing loses its connection.
+//! Never here: an unbounded wait. A client that takes or sends nothing loses its connection.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -19,21 +19,21 @@ use crate::base::clock::{Clock as _, System};
 use crate::base::wait::{self, later};
 use crate::base::{http, limits};
 
-/// A connection, and what was read of it beyond the last request.
+/// A connection, with bytes that were read beyond the last request.
 #[derive(Debug)]
 pub struct Connection {
     pub transport: Transport,
-    /// Bytes that no request has taken yet.
+    /// Bytes that belong to no request yet.
     pub buffer: Vec<u8>,
     pub peer: SocketAddr,
-    /// A request of it was answered: it has shown that it speaks HTTP.
+    /// A request was answered on it: the client speaks HTTP.
     pub is_proven: bool,
-    /// Who counts requests of it: whether the client's certificate was signed by an authority that is known; `None` until
-    /// somebody has looked.
+    /// The client that requests are counted for, by whether a known authority signed its certificate; `None` until that
+    /// was checked.
     pub client: Option<Client>,
 }
 
-/// The body of a request, which the endpoint reads if it wants it.
+/// The body of a request, which the endpoint may read.
 #[derive(Debug)]
 pub struct Body<'a> {
     connection: &'a mut Connection,
@@ -43,10 +43,10 @@ pub struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Reads all of it, at most `limit` bytes.
+    /// Reads the whole body, at most `limit` bytes.
     ///
     /// # Errors
-    /// It is longer (status 413), too slow (408), or no body (400).
+    /// The body is longer (status 413), too slow (408), or invalid (400).
     pub fn read(&mut self, limit: usize) -> Result<Vec<u8>, Refused> {
         const TOO_LONG: Refused = Refused { status: 413, why: "the body of the request is too long" };
         let bound = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -65,19 +65,19 @@ impl Body<'_> {
         }
     }
 
-    /// The client has shown otherwise than by a certificate that it is known, as this user: it is no stranger on this connection from
-    /// the next request on.
+    /// Notes that the client has identified itself as this user otherwise than by a certificate: from the next request
+    /// on it is counted as the user.
     pub fn vouch(&mut self, user: &str) {
         self.connection.client = Some(Client::User(user.into()));
     }
 
-    /// Bytes that are still to come, where the client has said so.
+    /// Number of bytes still to come, if the client has announced it.
     #[must_use]
     pub fn left(&self) -> Option<usize> {
         self.reader.left().map(|left| usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// Appends the next piece; `false` at the end.
+    /// Appends the next piece; returns `false` at the end.
     fn more(&mut self, out: &mut Vec<u8>, whole: Instant) -> Result<bool, Refused> {
         if self.reader.is_done() {
             return Ok(false);
@@ -101,8 +101,8 @@ impl Body<'_> {
         })
     }
 
-    /// Reads past what the endpoint did not want; `false` when that would be too much, when nobody knows how much it is,
-    /// or when the client waits to be asked for it.
+    /// Reads and drops the rest. Returns `false` when that is too much or of unknown length, or when the client waits
+    /// for `100 Continue`.
     fn drain(mut self) -> bool {
         if self.reader.is_done() {
             return true;
@@ -122,12 +122,12 @@ impl Body<'_> {
     }
 }
 
-/// Where the body of an answer goes that comes as it is made.
+/// Receives the body of an answer while it is made.
 #[derive(Debug)]
 pub struct Sink<'a> {
     transport: &'a mut Transport,
     ends: Ends,
-    /// The answer has no body: only its head was asked for.
+    /// The answer has no body: only its head was requested.
     is_empty: bool,
     is_spoiled: bool,
 }
@@ -136,7 +136,7 @@ impl Sink<'_> {
     /// Sends these bytes at once.
     ///
     /// # Errors
-    /// The client has gone, or takes nothing for [`limits::SERVER_WRITE`].
+    /// The client is gone, or takes nothing for [`limits::SERVER_WRITE`].
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() || self.is_empty {
             return Ok(());
@@ -152,14 +152,15 @@ impl Sink<'_> {
         }
     }
 
-    /// What to poll, beside what the body is made of, to notice that the client has gone: see [`Sink::is_gone`].
+    /// The descriptor to poll, beside that of the body's source, to notice that the client is gone: see
+    /// [`Sink::is_gone`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.transport.fd()
     }
 
-    /// Whether the client has gone. Asked when [`Sink::fd`] is readable. A client that sends meanwhile what is no part
-    /// of this request is not understood, and its connection ends with the answer.
+    /// Whether the client is gone. Called when [`Sink::fd`] is readable. When a client sends bytes that are no part of
+    /// this request, its connection ends with the answer.
     pub fn is_gone(&mut self) -> bool {
         match self.transport.read(&mut Vec::new(), limits::HTTP_READ) {
             Ok(Got::Nothing) => false,
@@ -172,26 +173,26 @@ impl Sink<'_> {
     }
 }
 
-/// A connection that speaks another protocol from here on.
+/// A connection that speaks another protocol from now on.
 #[derive(Debug)]
 pub struct Upgraded {
     pub transport: Transport,
-    /// Bytes of that protocol which came with the request.
+    /// Bytes of that protocol that came with the request.
     pub early: Vec<u8>,
 }
 
-/// What a request takes up while it is under way.
+/// The places that a request occupies.
 pub struct Turn {
     pub client: Client,
-    /// Its place among those that are soon answered.
+    /// Its place among short requests.
     pub seat: Seat,
-    /// Those whose end is not in sight.
+    /// Counter of long requests.
     pub long: Census,
 }
 
 impl Turn {
-    /// The request is one whose end is not in sight, and no longer one of the others; that of a client who is not known
-    /// is both, for there may be few of them. `None`: there are as many as may be.
+    /// Moves the request from the short to the long ones. A request of an unknown client counts as both, so that there
+    /// are few of them. Returns `None` when there are as many long ones as allowed.
     fn last(self) -> Option<(Seat, Option<Seat>)> {
         let is_known = matches!(self.client, Client::User(_));
         let long = self.long.enter(self.client).ok()?;
@@ -199,7 +200,7 @@ impl Turn {
     }
 }
 
-/// Answers a request. The connection comes back when it can carry another one.
+/// Answers a request. Returns the connection if it can carry another one.
 pub fn serve(
     mut connection: Connection,
     request: &Request,
@@ -238,7 +239,7 @@ pub fn serve(
     }
 }
 
-/// Sends an answer; the connection comes back when it can carry another request.
+/// Sends an answer; returns the connection if it can carry another request.
 fn whole(
     mut connection: Connection,
     request: &Request,
@@ -256,8 +257,8 @@ fn whole(
     Some(connection)
 }
 
-/// Sends an answer whose body is made meanwhile; `true` when the connection can carry another request. An error in the
-/// body ends the connection without the body's end, so that the client does not take it for whole.
+/// Sends an answer while its body is made; returns `true` if the connection can carry another request. An error in the
+/// body ends the connection without the end of the body, so that the client does not take it for complete.
 fn stream(
     connection: &mut Connection,
     request: &Request,
@@ -282,8 +283,8 @@ fn stream(
     Ok(is_kept)
 }
 
-/// Ends a connection so that the answer arrives: what the client still sends is read for a moment, for a socket that is
-/// closed with bytes unread takes the answer back.
+/// Ends a connection so that the answer arrives: reads what the client still sends for a moment, because closing a
+/// socket with unread bytes discards the answer.
 fn end(connection: &mut Connection) {
     connection.transport.close_write();
     let until = later(limits::SERVER_LINGER);
@@ -302,7 +303,7 @@ pub fn send(transport: &mut Transport, bytes: &[u8]) -> io::Result<()> {
     send_until(transport, bytes, later(Duration::from_secs(u32::MAX.into())))
 }
 
-/// The same, at the latest by then: a client that takes a byte now and then must not hold a thread for hours.
+/// Sends all bytes before `whole`: a client that takes a byte now and then must not occupy a thread for hours.
 fn send_until(transport: &mut Transport, mut bytes: &[u8], whole: Instant) -> io::Result<()> {
     let mut until = whole.min(later(limits::SERVER_WRITE));
     loop {
@@ -323,7 +324,7 @@ fn send_until(transport: &mut Transport, mut bytes: &[u8], whole: Instant) -> io
 /// Reads more into the connection's buffer.
 ///
 /// # Errors
-/// The connection is broken or at its end, or nothing comes until then (`TimedOut`).
+/// The connection is broken or at its end, or nothing comes before `until` (`TimedOut`).
 pub fn receive(connection: &mut Connection, until: Instant) -> io::Result<()> {
     loop {
         match connection.transport.read(&mut connection.buffer, limits::HTTP_READ)? {
@@ -346,7 +347,7 @@ fn ready(transport: &Transport, what: PollFlags, until: Instant) -> io::Result<(
     Ok(())
 }
 
-/// The time as HTTP writes it (RFC 9110, IMF-fixdate).
+/// The present time in HTTP's format (RFC 9110, IMF-fixdate).
 #[must_use]
 pub fn date() -> String {
     System::start().now().wall.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()

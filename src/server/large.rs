@@ -1,6 +1,6 @@
-//! What large answers under way may take of the node's memory, all together.
+//! A bound on the memory of large answers under way, all together.
 //!
-//! Never here: a wait for a client. Who finds no room is told to come again.
+//! Never here: a wait for a client. When there is no room, the client has to try again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,21 +11,21 @@ use super::service::Reply;
 use crate::base::limits;
 use crate::node::sys;
 
-/// See the head of this file.
+/// The bound on large answers.
 #[derive(Debug)]
 pub struct Large {
-    /// Bytes of answers.
+    /// Bytes of the answers under way.
     answers: Count,
-    /// Held while a list is made, which takes several times its bytes.
+    /// Locked while a list is made, which takes several times its bytes.
     making: Mutex<()>,
 }
 
-/// Larger answers than there is room for are on their way.
+/// There is no room for this answer now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 impl Full {
-    /// What a client is told.
+    /// The message for the client.
     pub const WHY: &'static str =
         "too many large answers are on their way to clients of this node: try again";
 }
@@ -38,10 +38,10 @@ impl Default for Large {
 }
 
 impl Large {
-    /// An answer that `make` makes, while no other one is made.
+    /// Makes an answer with `make`, one at a time.
     ///
     /// # Errors
-    /// Those of `make`, and [`Full`].
+    /// The errors of `make`, and [`Full`].
     pub fn answer<E: From<Full>>(&self, make: impl FnOnce() -> Result<Answer, E>) -> Result<Reply, E> {
         let made = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = make()?;
@@ -49,7 +49,7 @@ impl Large {
         Ok(self.made(answer)?)
     }
 
-    /// An answer that is made already.
+    /// Sends an answer that exists already.
     ///
     /// # Errors
     /// [`Full`].

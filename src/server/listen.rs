@@ -1,7 +1,7 @@
-//! The thread `pk-server`: it listens, and has every connection on which no request is under way: handshakes, heads that
-//! come byte by byte, and those that are idle. A client that says nothing costs a descriptor here and no thread.
+//! The thread `pk-server` listens, and holds every connection without a request under way: handshakes, heads that come
+//! byte by byte, and idle ones. A silent client costs a descriptor here and no thread.
 //!
-//! What must not happen here: a wait for one client, or work of an endpoint.
+//! Never here: a wait for one client, or work of an endpoint.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -24,9 +24,9 @@ use super::transport::Transport;
 use super::waiting::{Next, Phase, Waiting};
 use crate::base::{limits, wait};
 
-/// A port, and what answers there.
+/// A port, with the service that answers its requests.
 pub struct Port {
-    /// As users call it: `the kubelet's server`.
+    /// Its name for users: `the kubelet's server`.
     pub name: &'static str,
     pub address: SocketAddr,
     /// `None` for plain HTTP.
@@ -34,7 +34,7 @@ pub struct Port {
     pub service: Arc<dyn Service>,
 }
 
-/// How long clients may take.
+/// Time limits of clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     pub handshake: Duration,
@@ -60,44 +60,44 @@ struct Listening {
     socket: Option<TcpListener>,
     /// When it is tried again.
     again: Option<Instant>,
-    /// Why not, as it was told last.
+    /// The last reported reason why it does not listen.
     told: Option<String>,
-    /// Requests under way of clients that showed no certificate which is known. They have their own part of the threads
-    /// at each port: nobody on the machine keeps its health from being checked by asking another port slowly.
+    /// Requests under way of clients without a known certificate. Each port has its own share of the threads for them:
+    /// slow requests at one port do not keep the node's health from being checked at another.
     strangers: Census,
 }
 
-/// A connection that comes back from a thread of the pool, and its place in the list of ports.
+/// A connection that a thread of the pool gives back, and its place in the list of ports.
 type Back = (Connection, usize);
 
-/// See the head of this file.
+/// The state of the servers' thread.
 pub struct Listen {
     ports: Vec<Listening>,
     waiting: Vec<Waiting>,
     back: Receiver<Back>,
     give_back: Sender<Back>,
-    /// Readable when something came back, or the end has come.
+    /// Readable when a connection was given back, or the servers end.
     woken: OwnedFd,
     wake: Arc<OwnedFd>,
-    /// Closed at the end.
+    /// Closed when the servers end.
     end: Receiver<()>,
     pool: Pool,
     patience: Patience,
-    /// Requests under way of users that are known, whose end is in sight: no user keeps the others waiting.
+    /// Short requests under way of known users: no user keeps the others waiting.
     known: Census,
-    /// Requests whose end is not in sight.
+    /// Long requests under way.
     long: Census,
     connections: Census,
-    /// Nothing is accepted before.
+    /// No connection is accepted before this time.
     pause: Option<Instant>,
-    /// Until then no failed handshake is told.
+    /// No failed handshake is logged before this time.
     quiet_until: Option<Instant>,
     /// The highest descriptor that a connection may have.
     highest: i32,
 }
 
 impl Listen {
-    /// Listens on these ports. A port that is taken is told, and tried again.
+    /// Listens on these ports. A port that is taken is reported, and tried again.
     pub fn new(
         ports: Vec<Port>,
         back: (Sender<Back>, Receiver<Back>),
@@ -126,7 +126,7 @@ impl Listen {
         listen
     }
 
-    /// Serves until the end.
+    /// Serves until the end of the servers.
     pub fn run(mut self) {
         loop {
             match self.end.try_recv() {
@@ -140,7 +140,7 @@ impl Listen {
             match self.wait(now) {
                 Ok(ready) => self.turn(&ready),
                 Err(error) => {
-                    // Out of memory: pods come first.
+                    // Out of memory: pods take precedence.
                     log::error!(
                         "the servers close their connections: the system cannot wait for them: {error}"
                     );
@@ -151,14 +151,14 @@ impl Listen {
         }
     }
 
-    /// Takes the connections whose requests are answered.
+    /// Takes connections back whose requests are answered.
     fn take_back(&mut self) {
         let mut room = [0u8; 64];
         while matches!(rustix::io::read(&self.woken, &mut room), Ok(n) if n == room.len()) {}
         let came: Vec<Back> = self.back.try_iter().take(limits::SERVER_CONNECTIONS).collect();
         for (connection, port) in came {
             let waiting = Waiting::new(connection, port, Phase::Idle, self.patience.idle);
-            // The next request may be there already.
+            // The next request may have arrived already.
             self.step(waiting);
         }
     }
@@ -171,7 +171,7 @@ impl Listen {
         }
     }
 
-    /// The flags of all that was waited for: of the wake-up, of the ports, of the connections.
+    /// Polls; returns the flags of the wake-up, of the ports, and of the connections.
     fn wait(&mut self, now: Instant) -> io::Result<Vec<PollFlags>> {
         if self.pause.is_some_and(|pause| pause <= now) {
             self.pause = None;
@@ -208,7 +208,7 @@ impl Listen {
         }
     }
 
-    /// Goes on with a connection as far as that is possible without waiting.
+    /// Continues a connection as far as that is possible without waiting.
     fn step(&mut self, mut waiting: Waiting) {
         match waiting.advance(self.patience.head) {
             Next::Stays => self.waiting.push(waiting),
@@ -219,8 +219,8 @@ impl Listen {
         }
     }
 
-    /// Says why a client is not let in, for its own words for that are few. A client that tries again and again fills no
-    /// log.
+    /// Logs why a client is not let in, because the client itself gets few words. A client that tries again and again
+    /// does not fill the log.
     fn tell(&mut self, connection: &Connection, why: &str) {
         let now = Instant::now();
         if self.quiet_until.is_some_and(|until| now < until) {
@@ -231,7 +231,7 @@ impl Listen {
         log::warn!("a client at {ip}: its certificate is not accepted: {why}");
     }
 
-    /// Has a request answered by a thread of the pool.
+    /// Gives a request to a thread of the pool.
     fn dispatch(&mut self, waiting: Waiting, request: Box<Request>) {
         let Waiting { mut connection, port, .. } = waiting;
         let Some(listening) = self.ports.get(port) else { return };
@@ -255,7 +255,7 @@ impl Listen {
             }
         };
         let turn = Turn { client, seat, long: self.long.clone() };
-        // The connection waits in a slot until a thread takes it, so that it is not lost when there is none.
+        // The connection waits in a channel until a thread takes it, so that it is not lost when there is none.
         let (give, take) = crossbeam_channel::bounded(1);
         let (back, wake) = (self.give_back.clone(), Arc::clone(&self.wake));
         let job = move || {
@@ -263,7 +263,7 @@ impl Listen {
             if let Some(connection) = serve(connection, &request, &service, turn)
                 && back.send((connection, port)).is_ok()
             {
-                // A pipe that is full wakes as well.
+                // A full pipe wakes as well.
                 let _ = rustix::io::write(&*wake, &[1]);
             }
         };
@@ -293,7 +293,7 @@ impl Listen {
     }
 
     fn welcome(&mut self, stream: TcpStream, peer: SocketAddr, at: usize) {
-        // Descriptors are given out from the lowest: pods keep those above.
+        // The kernel hands out the lowest free descriptor: those above are left for pods.
         if stream.as_raw_fd() > self.highest {
             return;
         }
@@ -303,7 +303,7 @@ impl Listen {
             None => None,
             Some(certificates) => match certificates.current(&self.pool) {
                 Some(config) => Some(config),
-                // It was told why.
+                // The reason was reported.
                 None => return,
             },
         };
@@ -317,8 +317,8 @@ impl Listen {
         self.step(Waiting::new(connection, at, phase, time));
     }
 
-    /// Room for one more of this address: where there is none, the connection goes that has waited longest, and sooner
-    /// one that has never sent a request.
+    /// Makes room for one more connection of this address: closes the connection that has waited longest, preferring
+    /// those that have never sent a request.
     fn seat(&mut self, address: IpAddr) -> Option<super::census::Seat> {
         let full = match self.connections.enter(Client::at(address)) {
             Ok(seat) => return Some(seat),
@@ -341,8 +341,8 @@ impl Listening {
         Listening { port, socket: None, again: None, told: None, strangers }
     }
 
-    /// Who asks. The certificate is looked at once for each connection, and decides about a thread alone: who may do what
-    /// is looked at with each request.
+    /// Identifies the client. The certificate is checked once for each connection, and only decides about a thread:
+    /// rights are checked with each request.
     fn client(&self, connection: &mut Connection) -> Client {
         let (chain, peer) = (connection.transport.certificates(), connection.peer);
         let look = || {
@@ -379,9 +379,9 @@ impl Listening {
     }
 }
 
-/// Sends what goes without waiting, and closes the connection.
+/// Sends as much of the answer as possible without waiting, and closes the connection.
 fn turn_away(mut connection: Connection, method: Method, answer: &Answer) {
-    // The client learns less when its window is full.
+    // The client gets less when its window is full.
     let _ = connection.transport.write(&answer.bytes(method, false, &date()));
     connection.transport.close_write();
 }

@@ -1,11 +1,11 @@
-//! The HTTP servers of the node. Nothing listens unless a flag says so.
+//! The HTTP servers of the node. No server listens unless a flag says so.
 //!
-//! [`listen`] is the one thread that has all connections which wait; [`connection`] is one request on a thread of
-//! [`pool`]; [`auth`] decides who is answered; the endpoints are in [`kubelet`], and what speaks another protocol than
+//! [`listen`] is the one thread that holds all waiting connections; [`connection`] is one request on a thread of
+//! [`pool`]; [`auth`] decides which requests are answered; the endpoints are in [`kubelet`], and other protocols than
 //! HTTP in [`stream`]. [`http`] is pure.
 //!
-//! What must not happen here: anything that holds up a pod. A slow, silent or hostile client costs a descriptor, at most
-//! a thread of a bounded pool, and nothing else.
+//! Never here: anything that holds up a pod. A slow, silent or hostile client costs a descriptor, at most a thread of a
+//! bounded pool, and nothing else.
 
 pub mod auth;
 mod census;
@@ -40,7 +40,7 @@ use kubelet::{Kubelet, Scope};
 use listen::{Listen, Patience, Port};
 use tls::Certificates;
 
-/// What the flags say about the servers.
+/// Settings of the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `--address`, and `--port` of the kubelet's server; without a port it does not listen.
@@ -53,16 +53,16 @@ pub struct Settings {
     pub cadvisor: Option<SocketAddr>,
     /// Certificates of the kubelet's server.
     pub tls: tls::Settings,
-    /// Who may use it.
+    /// Rules for its clients.
     pub auth: auth::Settings,
-    /// What `/configz` answers, JSON.
+    /// The JSON answer to `/configz`.
     pub configz: Arc<str>,
     /// `--enable-debugging-handlers`, `--enable-system-log-handler`.
     pub switches: kubelet::Switches,
 }
 
 impl Default for Settings {
-    /// Nothing listens.
+    /// Settings without any port.
     fn default() -> Settings {
         Settings {
             main: None,
@@ -91,10 +91,10 @@ pub fn address(ip: IpAddr, port: u16) -> Option<SocketAddr> {
     (port != 0).then_some(SocketAddr::new(ip, port))
 }
 
-/// Makes further ports, on the servers' thread: it may read a disk.
+/// Makes further ports, on the servers' thread, because it may read a disk.
 pub type Others = Box<dyn FnOnce() -> Vec<Port> + Send>;
 
-/// The servers. Dropping it ends them: streams that are under way end with the process.
+/// The servers. Dropping it ends them; streams under way end with the process.
 #[derive(Debug)]
 pub struct Servers {
     end: Option<Sender<()>>,
@@ -103,8 +103,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers, and listens where `others` says as well; `None` when no flag asks for any. `server` is an API
-    /// server that is asked about clients.
+    /// Starts the servers, also on the ports of `others`; returns `None` when no flag asks for any. `server` is an API
+    /// server to ask about clients.
     ///
     /// # Errors
     /// A thread could not be started.
@@ -121,13 +121,13 @@ impl Servers {
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let wake = Arc::new(wake);
         let (end, ended) = bounded(0);
-        // A thread of the pool that gives a connection back never waits for room.
+        // There is always room, so a thread of the pool never waits to give a connection back.
         let back = bounded(limits::SERVER_THREADS);
         let (settings, pulses) = (settings.clone(), pulses.clone());
         let of_thread = Arc::clone(&wake);
         let body = move || {
             pulses.join(Task::Servers);
-            // Certificates are read here: a disk that hangs keeps no pod from starting.
+            // Certificates are read on this thread: a disk that hangs keeps no pod from starting.
             let pipe = (woken, of_thread);
             let mut ports = ports(&settings, &node, server);
             ports.extend(others.map(|others| others()).unwrap_or_default());
@@ -168,10 +168,10 @@ fn ports(settings: &Settings, node: &Arc<kubelet::Node>, server: Option<Client>)
 impl Drop for Servers {
     fn drop(&mut self) {
         self.end = None;
-        // A pipe that is full wakes as well.
+        // A full pipe wakes as well.
         let _ = rustix::io::write(&*self.wake, &[1]);
         if let Some(thread) = self.thread.take() {
-            // It waits for nothing but its descriptors.
+            // It waits only for its descriptors.
             let _ = thread.join();
         }
     }

@@ -1,6 +1,6 @@
-//! The threads that answer requests: made when they are needed, gone when they rest, never more than a bound.
+//! The threads that answer requests: started when needed, ended when idle, at most a bounded number.
 //!
-//! Never here: a queue. Whoever has work for which there is no thread says so to the client.
+//! Never here: a queue. When there is no thread, the client gets an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::base::limits;
 /// The work of one thread.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// See the head of this file.
+/// The threads.
 #[derive(Debug)]
 pub struct Pool {
     jobs: Sender<Job>,
@@ -22,18 +22,18 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of at most so many threads.
+    /// A pool of at most `most` threads.
     #[must_use]
     pub fn new(most: usize) -> Pool {
-        // Without room: it takes a job only when a thread waits for one.
+        // Without a buffer: sending succeeds only when a thread waits for a job.
         let (jobs, takers) = bounded(0);
         Pool { jobs, takers, threads: Count::new(most) }
     }
 
-    /// Has the job done.
+    /// Gives a job to a thread.
     ///
     /// # Errors
-    /// The job, when all threads have work, or none can be started.
+    /// The job, when all threads are busy, or none can be started.
     pub fn give(&self, job: Job) -> Result<(), Job> {
         let job = match self.jobs.try_send(job) {
             Ok(()) => return Ok(()),
@@ -41,7 +41,7 @@ impl Pool {
         };
         let Some(place) = self.threads.take() else { return Err(job) };
         let takers = self.takers.clone();
-        // Handed over through a channel, so that it comes back when no thread can be started.
+        // Passed through a channel, so that it comes back when no thread can be started.
         let (hand, first) = bounded::<Job>(1);
         let work = move || {
             let _place = place;
@@ -62,14 +62,14 @@ impl Pool {
     }
 }
 
-/// A number of places, of which each is given back when it is dropped. Clones share them.
+/// A number of places; each is given back when it is dropped. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Count {
     taken: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// Places that are taken.
+/// Taken places.
 #[derive(Debug)]
 pub struct Place {
     taken: Arc<AtomicUsize>,
@@ -77,19 +77,19 @@ pub struct Place {
 }
 
 impl Count {
-    /// So many places, all free.
+    /// `most` places, all free.
     #[must_use]
     pub fn new(most: usize) -> Count {
         Count { taken: Arc::default(), most }
     }
 
-    /// One of them, if one is free.
+    /// Takes a place, if one is free.
     #[must_use]
     pub fn take(&self) -> Option<Place> {
         self.take_some(1)
     }
 
-    /// So many of them, or all where there are not so many; `None` when they are not free.
+    /// Takes this many places, or all if there are fewer; returns `None` when they are not free.
     #[must_use]
     pub fn take_some(&self, places: usize) -> Option<Place> {
         let places = places.min(self.most);
@@ -125,7 +125,7 @@ mod tests {
         assert!(pool.give(job(&wait)).is_err(), "both are at work");
         release.send(()).unwrap();
         let first = told.recv().unwrap();
-        // The thread that is done waits for the next job a moment later.
+        // A thread that has finished waits for the next job a moment later.
         let mut third = Some(job(&wait));
         while let Some(job) = third.take() {
             third = pool.give(job).err();

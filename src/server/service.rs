@@ -1,4 +1,4 @@
-//! What stands between the core and the endpoints: what an endpoint is asked, and what it returns.
+//! The interface between the core and the endpoints: requests and replies.
 //!
 //! Never here: a path, or a right.
 
@@ -11,20 +11,20 @@ use super::connection::{Body, Sink, Upgraded};
 use super::http::answer::Answer;
 use super::http::request::Request;
 
-/// What answers the requests of a port.
+/// Answers the requests of a port.
 pub trait Service: Send + Sync {
-    /// Answers one request, on a thread of the pool. It may wait, but not without an end.
+    /// Answers one request, on a thread of the pool. It may wait for a bounded time.
     fn answer(&self, asked: &mut Asked<'_>) -> Reply;
 }
 
-/// One request, and what is known of the client.
+/// One request, with facts about the client.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub request: &'a Request,
-    /// Where the connection comes from.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// What the client showed in the TLS handshake, its own certificate first. The handshake has proven that it has the
-    /// key; who signed the certificate has not been looked at.
+    /// Certificates from the TLS handshake, the client's own first. The handshake has proven that the client has the
+    /// key; the signer is not verified yet.
     pub certificates: &'a [CertificateDer<'static>],
     pub body: Body<'a>,
 }
@@ -34,13 +34,13 @@ pub type Pour = Box<dyn FnOnce(&mut Sink<'_>) -> io::Result<()> + Send>;
 /// Speaks another protocol on the connection.
 pub type Speak = Box<dyn FnOnce(Upgraded) + Send>;
 
-/// What becomes of a request.
+/// The reply to a request.
 pub enum Reply {
-    /// This answer.
+    /// A complete answer.
     Whole(Answer),
-    /// An answer whose body comes as it is made. It may take long: few can be under way at a time.
+    /// An answer whose body is made while it is sent. It may take long: few can be under way at a time.
     Stream(Answer, Pour),
-    /// Status 101, and another protocol from then on. It may take long, as above.
+    /// Status 101, and another protocol after it. It may take long, too.
     Upgrade(Answer, Speak),
 }
 

@@ -1,4 +1,4 @@
-//! The core of the servers over real sockets: what clients get, good and bad ones.
+//! Tests of the servers' core over real sockets: answers to good and bad clients.
 
 mod secured;
 
@@ -13,9 +13,9 @@ use super::http::answer::{Answer, TEXT};
 use super::service::{Asked, Reply, Service};
 use super::*;
 
-/// Answers by the path.
+/// A service that answers by the path.
 struct Echo {
-    /// What `/wait` waits for.
+    /// Ends the wait of `/wait`.
     release: Mutex<Receiver<()>>,
 }
 
@@ -97,7 +97,7 @@ fn rig_of(
     Rig { address, release, servers: servers_of(patience, ports) }
 }
 
-/// The system's choice; it is free again for the servers.
+/// A port that the system chose; it is free again for the servers.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -129,7 +129,7 @@ impl Rig {
     }
 }
 
-/// Reads one answer with `Content-Length`, and leaves what follows it.
+/// Reads one answer with `Content-Length`, and nothing after it.
 fn one_answer(stream: &mut impl Read) -> String {
     let mut text = Vec::new();
     let mut byte = [0u8];
@@ -277,7 +277,7 @@ fn strangers_of_one_address_have_a_part_of_the_threads() {
         refused = rig.exchange(&format!("GET /a HTTP/1.1\r\n{CLOSE}"));
     }
     assert!(refused.contains("Retry-After: 1\r\n"));
-    // One that came after a probe was refused in its place.
+    // A request that came after a probe was refused in its place.
     let release = rig.release.clone();
     thread::spawn(move || while release.send_timeout((), Duration::from_secs(5)).is_ok() {});
     let all: Vec<String> = waiting.iter_mut().map(one_answer).collect();

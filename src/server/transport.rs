@@ -1,7 +1,7 @@
-//! The bytes of one connection: TCP, or TLS over it. Nothing here waits; `connection` and the streams do.
+//! The bytes of one connection: TCP, or TLS over it. No call here waits; `connection` and the streams do.
 //!
-//! What must not happen here: a loop that goes on for as long as the client sends. One thread has all connections that
-//! no request is under way on.
+//! Never here: a loop that lasts as long as the client sends. One thread holds all connections without a request under
+//! way.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -15,74 +15,74 @@ use rustls::{ServerConfig, ServerConnection};
 use super::census::Seat;
 use crate::base::limits;
 
-/// See the head of this file. Dropping it closes the socket.
+/// One connection. Dropping it closes the socket.
 #[derive(Debug)]
 pub struct Transport {
     socket: TcpStream,
     session: Option<Box<ServerConnection>>,
-    /// It counts among the connections as long as it is there.
+    /// Counts the connection as long as it exists.
     _seat: Seat,
 }
 
-/// What reading gave.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Got {
-    /// So many bytes, at least one.
+    /// Number of bytes, at least one.
     Bytes(usize),
-    /// Nothing for now.
+    /// No bytes are available now.
     Nothing,
     /// The client sends no more.
     End,
 }
 
 impl Transport {
-    /// A connection that was accepted; with `tls` its handshake comes first.
+    /// An accepted connection; with `tls` its handshake comes first.
     ///
     /// # Errors
-    /// The socket refuses its settings, or the library the configuration.
+    /// The socket refuses its settings, or the library refuses the configuration.
     pub fn new(socket: TcpStream, tls: Option<Arc<ServerConfig>>, seat: Seat) -> io::Result<Transport> {
         socket.set_nonblocking(true)?;
-        // An answer is one write, and a stream's bytes should go out at once. Without it they are only slower.
+        // An answer is one write, and a stream's bytes should be sent at once. A failure only makes them slower.
         let _ = socket.set_nodelay(true);
-        // A client whose machine has lost its power is found out.
+        // Keep-alives detect a client whose machine has lost its power.
         let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
         let _ = rustix::net::sockopt::set_tcp_keepidle(&socket, std::time::Duration::from_secs(60));
         let session = tls.map(ServerConnection::new).transpose().map_err(io::Error::other)?;
         Ok(Transport { socket, session: session.map(Box::new), _seat: seat })
     }
 
-    /// What to poll.
+    /// The descriptor to poll.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// What to poll for, by one that wants to read.
+    /// The flags to poll for, in order to read.
     #[must_use]
     pub fn wants(&self) -> PollFlags {
         if self.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Bytes wait in here for room in the socket: [`Transport::flush`].
+    /// Whether bytes wait for room in the socket: see [`Transport::flush`].
     #[must_use]
     pub fn wants_write(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.wants_write())
     }
 
-    /// The handshake is under way.
+    /// Whether the handshake is under way.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.is_handshaking())
     }
 
-    /// What the client showed, its own certificate first; not verified.
+    /// The client's certificates, its own first; not verified.
     #[must_use]
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         self.session.as_ref().and_then(|session| session.peer_certificates()).unwrap_or_default()
     }
 
-    /// Appends what is there, at most `most` bytes. Whoever polls has read until [`Got::Nothing`] before, for bytes may
-    /// wait in here.
+    /// Appends available bytes, at most `most`. Read until [`Got::Nothing`] before polling, because bytes may be
+    /// buffered here.
     ///
     /// # Errors
     /// The connection is broken, or its bytes are not TLS.
@@ -108,7 +108,7 @@ impl Transport {
             match session.reader().read(buffer) {
                 Ok(0) => return Ok(Got::End),
                 Ok(length) => return Ok(Got::Bytes(length)),
-                // An end without close_notify: HTTP and the streams know their own ends.
+                // TLS ended without close_notify: HTTP and the streams recognise their own ends.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Got::End),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -120,14 +120,14 @@ impl Transport {
                 Err(error) => return Err(error),
             }
             let processed = session.process_new_packets();
-            // Answers of the handshake, and the alert that says why it fails.
+            // Sends answers of the handshake, or the alert with the reason of its failure.
             flush(session, &self.socket)?;
             processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         }
         Ok(Got::Nothing)
     }
 
-    /// Takes as many of these bytes as there is room for, and sends what goes.
+    /// Takes as many of these bytes as there is room for, and sends as much as possible.
     ///
     /// # Errors
     /// The connection is broken.
@@ -147,7 +147,7 @@ impl Transport {
         Ok(taken)
     }
 
-    /// Sends what waits in here; `true` when nothing is left.
+    /// Sends buffered bytes; returns `true` when none are left.
     ///
     /// # Errors
     /// The connection is broken.
@@ -158,18 +158,18 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more is sent, as far as that goes without waiting.
+    /// Ends our side of the connection, as far as that is possible without waiting.
     pub fn close_write(&mut self) {
         if let Some(session) = &mut self.session {
             session.send_close_notify();
             let _ = flush(session, &self.socket);
         }
-        // The client may have gone before.
+        // The client may be gone already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 
-/// Whether a call would have had to wait, or is to be made again.
+/// Whether a call would have had to wait, or has to be repeated.
 fn waits(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
@@ -186,7 +186,7 @@ fn flush(session: &mut ServerConnection, mut socket: &TcpStream) -> io::Result<b
     }
     Ok(true)
 }
-/// Why the certificate that a client showed cannot be used; `None` for another error.
+/// The reason why the client's certificate cannot be used; `None` for another error.
 pub fn bad_certificate(error: &io::Error) -> Option<String> {
     match error.get_ref()?.downcast_ref::<rustls::Error>()? {
         rustls::Error::InvalidCertificate(rustls::CertificateError::Other(why))

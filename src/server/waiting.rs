@@ -1,4 +1,4 @@
-//! A connection on which no request is under way: what its bytes are so far, and how long it may take.
+//! A connection without a request under way: the bytes read so far, and its time limit.
 //!
 //! Never here: a wait.
 
@@ -9,13 +9,13 @@ use super::http::request::{self, Refused, Request};
 use super::transport::{self, Got};
 use crate::base::limits;
 
-/// A connection on which no request is under way.
+/// A connection without a request under way.
 pub struct Waiting {
     pub connection: Connection,
     /// Its place in the list of ports.
     pub port: usize,
     phase: Phase,
-    /// When it began to wait, and when that ends.
+    /// When the wait began, and when it ends.
     pub since: Instant,
     pub until: Instant,
 }
@@ -23,24 +23,24 @@ pub struct Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Handshake,
-    /// So many bytes of the head were searched for its end.
+    /// Number of bytes of the head that were searched for its end.
     Head(usize),
     Idle,
 }
 
-/// What becomes of a connection that waits.
+/// The next step of a waiting connection.
 pub enum Next {
     Stays,
     Gone,
-    /// Its TLS handshake has failed, for its certificate; why.
+    /// The TLS handshake has failed because of the client's certificate; the reason.
     BadCertificate(String),
-    /// A request has come.
+    /// A request has arrived.
     Asks(Box<Request>),
     Refused(Refused),
 }
 
 impl Waiting {
-    /// It has so much time from now on.
+    /// A connection with this much time from now on.
     pub fn new(connection: Connection, port: usize, phase: Phase, time: Duration) -> Waiting {
         let since = Instant::now();
         Waiting { connection, port, phase, since, until: since.checked_add(time).unwrap_or(since) }
@@ -52,7 +52,7 @@ impl Waiting {
         self.until = now.checked_add(time).unwrap_or(now);
     }
 
-    /// Reads what is there.
+    /// Reads available bytes.
     pub fn advance(&mut self, head: Duration) -> Next {
         loop {
             if let Some(next) = self.head(head) {
@@ -78,7 +78,7 @@ impl Waiting {
         }
     }
 
-    /// What the bytes read so far are; `None` when more are needed.
+    /// The next step by the bytes read so far; `None` when more are needed.
     fn head(&mut self, patience: Duration) -> Option<Next> {
         if self.connection.buffer.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! Whether bytes from a source are accepted, and what they mean: the one door for files, answers and what
-//! was remembered of either. Pure. What is not accepted here reaches nobody.
+//! Decides whether bytes from a source are accepted, and what they mean: the one door for files, answers, and stored
+//! contents of either. Pure. Content that is refused here goes no further.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;
 /// The rules of one source.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
-    /// Whose bytes.
+    /// The source of the bytes.
     pub source: Source,
     /// Lower-case node name.
     pub node_name: String,
     /// Most bytes of one file or body.
     pub max_bytes: usize,
-    /// Whose signatures are asked for; `None` for nobody's.
+    /// Checks signatures; `None` when none are required.
     pub verifier: Option<Arc<Verifier>>,
-    /// What pods may do here.
+    /// Rules for pods.
     pub policy: Arc<Policies>,
-    /// How bytes are read.
+    /// The function that reads bytes.
     pub decode: Decode,
 }
 
 impl Acceptor {
-    /// The rules for a source of this node.
+    /// The rules for a source of this node, without a check of signatures.
     #[must_use]
     pub fn new(source: Source, node_name: String) -> Acceptor {
         Acceptor {
@@ -47,15 +47,14 @@ impl Acceptor {
         }
     }
 
-    /// Content without a good signature is refused.
+    /// Whether content needs a valid signature.
     #[must_use]
     pub fn wants_signature(&self) -> bool {
         self.verifier.is_some()
     }
 
-    /// Judges the content of `path` (a file's path or a URL). `signature` is the detached signature that
-    /// came with it, and is not looked at where none is asked for. `seen` is what signed content must not be
-    /// older than.
+    /// Judges the content of `path` (a file's path or a URL). `signature` is the detached signature that came with it;
+    /// it is ignored where no signature is required. Signed content must not be older than `seen` says.
     #[must_use]
     pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>, seen: &Known) -> Decoded {
         let judged = self.open(bytes, signature).and_then(|edition| {
@@ -74,7 +73,7 @@ impl Acceptor {
         })
     }
 
-    /// Whether the bytes are to be looked at, and how new they are where signatures are asked for.
+    /// Whether the bytes are decoded, and their edition where signatures are required.
     fn open(&self, bytes: &[u8], signature: Option<&[u8]>) -> Result<Option<Edition>, String> {
         if bytes.len() > self.max_bytes {
             return Err(format!("is larger than the {} bytes a manifest may have: not read", self.max_bytes));
@@ -82,7 +81,7 @@ impl Acceptor {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Err("is empty".to_owned());
         }
-        // Before anything else looks at the bytes.
+        // The signature is checked before the bytes are parsed.
         let verified = self.verifier.as_ref().map(|v| v.verify(bytes, signature));
         verified.transpose().map_err(|refusal| refusal.to_string())
     }
@@ -90,13 +89,13 @@ impl Acceptor {
     fn claim(&self, path: &str, bytes: &[u8], edition: Edition, decoded: &Decoded) -> Claim {
         let mut names = names_of(&decoded.pods, &decoded.refused, &decoded.objects);
         if self.source == Source::Http {
-            // What is not in it is gone.
+            // Objects that the content lacks are removed.
             names.insert(name_of_url(path));
         }
         Claim { edition, digest: hmac_sha256::Hash::hash(bytes), names }
     }
 
-    /// Sets apart the pods that the policy refuses: they stop neither the others nor what runs.
+    /// Separates the pods that the policy refuses: they stop neither other pods nor running ones.
     fn judge(&self, mut decoded: Decoded) -> Decoded {
         let policy = self.policy.of(self.source);
         let check = |pod: &DesiredPod| policy.check(&pod.metadata, &pod.spec).err();

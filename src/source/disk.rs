@@ -1,7 +1,7 @@
-//! The file system as the scanner sees it: four questions, so that tests can answer them with faults.
+//! The file system as the scanner sees it: a few questions, so that tests can answer with faults.
 //!
-//! Never here: what a file means. Nothing is opened before it is known to be a regular file: opening a
-//! fifo may wait for ever, and opening a device may do something.
+//! Never here: the meaning of a file. A file is opened only after it is known to be regular: opening a fifo may
+//! wait for ever, and opening a device may have effects.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -14,21 +14,21 @@ use crate::base::concealed::Concealed;
 use crate::base::limits;
 use crate::base::regular;
 
-/// What identifies one state of a file without reading it. Times are nanoseconds since 1970.
+/// Identifies one state of a file without reading it. Times are nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Device and inode number.
     pub file: (u64, u64),
     /// Bytes.
     pub size: u64,
-    /// Content changed last (may be set by anyone).
+    /// Last change of the content (any user may set it).
     pub modified: i128,
-    /// Inode changed last (set by the kernel alone).
+    /// Last change of the inode (the kernel alone sets it).
     pub changed: i128,
 }
 
 impl Stamp {
-    /// Nobody wrote the file for [`limits::SCAN_QUIET`]. A file from the future is never quiet.
+    /// Whether the file was not written for [`limits::SCAN_QUIET`]. A file from the future is never quiet.
     #[must_use]
     pub fn is_quiet(&self, now: Now) -> bool {
         let limit = i128::try_from(limits::SCAN_QUIET.as_nanos()).unwrap_or(i128::MAX);
@@ -36,28 +36,28 @@ impl Stamp {
     }
 }
 
-/// State of a manifest and of the signature beside it.
+/// State of a manifest and of its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamps {
     pub manifest: Stamp,
-    /// Of its signature, where one is asked for and there.
+    /// State of the signature, if one is required and exists.
     pub signature: Option<Stamp>,
 }
 
 impl Stamps {
-    /// Nobody wrote either of late; see [`Stamp::is_quiet`].
+    /// Whether neither was written recently; see [`Stamp::is_quiet`].
     #[must_use]
     pub fn is_quiet(&self, now: Now) -> bool {
         self.manifest.is_quiet(now) && self.signature.is_none_or(|s| s.is_quiet(now))
     }
 }
 
-/// What stands at a path, links followed.
+/// The kind of a path's target, links followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// A regular file.
     File(Stamp),
-    /// A directory, and the number of the device it is on.
+    /// A directory, and the number of its device.
     Directory(u64),
     /// A socket, a fifo, a device.
     Special,
@@ -72,18 +72,18 @@ pub struct Reading {
     pub stamp: Option<Stamp>,
 }
 
-/// The questions.
+/// Questions to the file system.
 pub trait Disk: Send {
-    /// What stands at a path. Follows links.
+    /// The kind of a path's target. Follows links.
     fn find(&self, path: &Path) -> io::Result<Found>;
-    /// The path itself is a symbolic link, wherever that leads.
+    /// Whether the path itself is a symbolic link, even to nothing.
     fn is_link(&self, path: &Path) -> bool;
-    /// The kernel tells of every change below this path: its file system is not changed by another machine or by a
-    /// program behind the kernel's back.
+    /// Whether the kernel reports every change below this path: neither another machine nor a program behind the
+    /// kernel's back changes its file system.
     fn is_own(&self, _path: &Path) -> bool {
         false
     }
-    /// The names in a directory, in any order. An error half-way is an error.
+    /// Calls back with the names in a directory, in any order. An error half-way is an error.
     fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()>;
     /// Reads a regular file, at most `limit + 1` bytes.
     fn read(&self, path: &Path, limit: usize) -> io::Result<Reading>;
@@ -109,7 +109,7 @@ const OWN: [u64; 15] = [
     0x794c_7630,
 ];
 
-/// The machine's own.
+/// The machine's own disk.
 #[derive(Debug, Clone, Copy)]
 pub struct RealDisk;
 

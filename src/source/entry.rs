@@ -1,12 +1,12 @@
 //! One manifest file over time: when new content is believed, and what stays when it is bad. Pure.
 //!
-//! A writer may be at work at any moment (kontena/pharos-cluster#252). New content is believed when its
-//! writer was seen to finish (and it decodes), when two equal looks lie [`limits::SCAN_SETTLE`] apart, or
-//! at the daemon's first scan when nobody wrote the file for [`limits::SCAN_QUIET`]. Content that does not
-//! decode never replaces what did.
+//! A writer may be at work at any moment (kontena/pharos-cluster#252). New content is believed when its writer was seen
+//! to finish (and it decodes), when two equal looks are [`limits::SCAN_SETTLE`] apart, or at the daemon's first scan
+//! when the file was not written for [`limits::SCAN_QUIET`]. Content that does not decode never replaces content that
+//! did.
 //!
-//! A manifest and its signature are two files, written one after the other in any order: together they are
-//! one content here. A signature that fits proves that both are whole.
+//! A manifest and its signature are two files, written one after the other in any order. They count as one content
+//! here. A valid signature proves that both are complete.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
@@ -22,42 +22,42 @@ use crate::source::disk::Stamps;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
 
-/// Why content might be believed at once.
+/// The reason to believe content at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// The writer was seen to close it, or it was moved here whole.
+    /// The writer was seen to close the file, or the file was moved here complete.
     Finished,
-    /// The daemon's first look: what nobody wrote of late is whole.
+    /// The daemon's first look: a file that was not written recently is complete.
     FirstLook,
     /// Found by a scan that came for another reason.
     Found,
-    /// Signatures are asked for: one that fits proves that its manifest is whole, whoever wrote it.
+    /// Signatures are required: a valid one proves that its manifest is complete.
     Proof,
 }
 
-/// What was read of one file.
+/// One reading of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     /// The manifest.
     pub content: Concealed<Vec<u8>>,
-    /// Its signature, where one is asked for and there.
+    /// Its signature, if one is required and exists.
     pub signature: Option<Vec<u8>>,
     /// State of both; `None` when one changed while it was read.
     pub stamps: Option<Stamps>,
 }
 
-/// Content that was accepted just now.
+/// Content that was just accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// Its number.
     pub version: Version,
-    /// Versions that make what is in force, oldest first, this one last.
+    /// Versions that make the state in force, oldest first, this one last.
     pub needed: Vec<Version>,
-    /// What its signer says.
+    /// The signer's claim.
     pub signed: Option<Box<Claim>>,
 }
 
-/// Length and hash of what was read: never decoded twice.
+/// Length and hash of a content, so that it is decoded once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Content {
     length: usize,
@@ -84,29 +84,29 @@ struct Pending {
     bad: Option<Decoded>,
 }
 
-/// One file. Starts as "nothing known", which counts as broken.
+/// One file. It starts with nothing known, which counts as broken.
 #[derive(Debug, Default)]
 pub struct Entry {
     taken: Option<Taken>,
     pending: Option<Pending>,
     /// The file cannot be read now.
     trouble: Option<Problem>,
-    /// Known to be whole: it was good when everything was forgotten.
+    /// Content that was good when everything was forgotten, and so is known to be complete.
     whole: Option<Content>,
-    /// State in which the file was last read, if it cannot change without leaving that state.
+    /// State in which the file was last read, unless it can change without leaving that state.
     skip: Option<Stamps>,
-    /// Of the last good content.
+    /// The pods and objects of the last good content.
     in_force: InForce,
     /// Number of the scan that saw the file last.
     pub round: u64,
-    /// Its deletion was seen to happen.
+    /// Its deletion was seen.
     pub deletion_seen: bool,
     /// Since when it is not there.
     pub missing: Option<Mono>,
 }
 
 impl Entry {
-    /// A file that has not been seen yet, with what was remembered of it.
+    /// A file that has not been seen yet, with its stored contents.
     #[must_use]
     pub fn remembered(of: Replayed) -> Entry {
         let taken = of.newest.map(|newest| Taken {
@@ -117,47 +117,47 @@ impl Entry {
         Entry { taken, in_force: of.in_force, ..Entry::default() }
     }
 
-    /// Forgets what was accepted. Content that is good now is believed at once when it is read again.
+    /// Forgets accepted content. Content that is good now is believed at once when it is read again.
     pub fn forget(&mut self) {
         let good = self.taken.take().filter(|t| t.good && self.trouble.is_none());
         *self = Entry { whole: good.map(|t| t.content), round: self.round, ..Entry::default() };
     }
 
-    /// What the last good content means.
+    /// The pods and objects of the last good content.
     pub fn in_force(&self) -> &InForce {
         &self.in_force
     }
 
-    /// What the user should know about the file now.
+    /// Current problems of the file, for the user.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let of_content = self.taken.iter().filter(|_| self.trouble.is_none()).flat_map(|t| &t.problems);
         self.trouble.iter().chain(of_content)
     }
 
-    /// The file's content is not usable now: unreadable, bad, or not believed yet and never good.
+    /// Whether the file's content is not usable now: unreadable, bad, or not believed yet and never good.
     pub fn is_broken(&self) -> bool {
         self.trouble.is_some() || !self.taken.as_ref().is_some_and(|t| t.good)
     }
 
-    /// When the file must be looked at again even if nothing points to it.
+    /// When the file must be looked at again, even without a hint.
     pub fn due(&self) -> Option<Mono> {
         self.pending.as_ref().map(|p| p.since.after(p.wait))
     }
 
-    /// In this state the file holds for sure what was read last.
+    /// Whether a file in this state certainly holds the content that was read last.
     pub fn is_known(&self, stamps: &Stamps) -> bool {
         self.skip == Some(*stamps) && self.pending.is_none() && self.trouble.is_none()
     }
 
-    /// The file cannot be read; whatever it held stays. What was being waited for is read anew when it can be
-    /// read again: until then nothing is due.
+    /// Notes that the file cannot be read; its last good content stays. Pending content is read anew when the file can
+    /// be read again: until then nothing is due.
     pub fn fail(&mut self, path: &str, message: String) {
         self.pending = None;
         self.trouble = Some(whole_file(Severity::Error, path, message));
     }
 
-    /// Takes notice of what was read; answers when it is accepted and new. `settle` is
-    /// [`limits::SCAN_SETTLE`], or [`limits::SIGNATURE_SETTLE`] where signatures are asked for, but in tests.
+    /// Takes a reading; returns the content if it is accepted and new. `settle` is [`limits::SCAN_SETTLE`], or
+    /// [`limits::SIGNATURE_SETTLE`] where signatures are required, except in tests.
     pub fn read(
         &mut self,
         look: &Look,
@@ -188,7 +188,7 @@ impl Entry {
             if believed || decoded.is_good() {
                 return self.take(content, decoded);
             }
-            // Perhaps the next write is about to come: it is reported only when it stays like this.
+            // The next write may be about to come: the problem is reported only if the content stays.
             pending.bad = Some(decoded);
         }
         self.pending = Some(pending);

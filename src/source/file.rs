@@ -1,8 +1,7 @@
-//! The file source's thread: waits for a hint or the clock, looks, and sends what changed.
+//! The file source's thread: waits for a hint or the clock, scans, and sends changes.
 //!
-//! The handle is public, the actor private. The thread holds no state of its own but times: what is
-//! believed is `scan`'s, what is heard is `watch`'s. Nothing wakes it but a hint, [`FileSource::rescan`]
-//! or a due time.
+//! The handle is public, the actor private. The thread keeps only times: `scan` has the believed contents, `watch` the
+//! events. Only a hint, [`FileSource::rescan`] or a due time wakes it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,13 +29,13 @@ use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
 use crate::status::task::{Pulses, Task};
 
-/// Takes what the source says; `false` when nobody listens any more, and then the thread ends. It may
-/// wait while the receiver is busy, but must return once the receiver is gone.
+/// Receives the updates of a source; returns `false` when the receiver is gone, and then the thread ends. It may wait
+/// while the receiver is busy, but must return once the receiver is gone.
 pub type Sink = Box<dyn Fn(FromSource) -> bool + Send>;
 
-/// A running file source. Dropping it ends the thread, and waits a moment for that
-/// ([`limits::SOURCE_END`]): a thread that hangs in a dead file system is left to itself. Whoever receives
-/// from the sink must be gone, or still receiving, when it is dropped.
+/// A running file source. Dropping it ends the thread, and waits up to [`limits::SOURCE_END`] for that: a thread that
+/// hangs in a dead file system is left alone. The receiver of the sink must be gone, or still receiving, when it is
+/// dropped.
 #[derive(Debug)]
 pub struct FileSource {
     /// A byte in it means "look"; its end means "stop".
@@ -45,12 +44,12 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Starts watching `path`, a directory of manifests or one manifest file, absolute. It is looked at at
-    /// once, then on each change, and every `frequency` (`--file-check-frequency`; at least
-    /// [`limits::SCAN_SETTLE`]). It begins with what `store` remembers, and remembers there.
+    /// Starts watching `path`, a directory of manifests or one manifest file, absolute. It scans at once, then after
+    /// each change, and every `frequency` (`--file-check-frequency`; at least [`limits::SCAN_SETTLE`]). It starts from
+    /// the contents in `store`, and stores new ones there.
     ///
     /// # Errors
-    /// When the thread or its pipe cannot be made.
+    /// The thread or its pipe cannot be made.
     pub fn start(
         path: PathBuf,
         frequency: Duration,
@@ -82,10 +81,10 @@ impl FileSource {
         Ok(FileSource { wake: Some(wake), thread })
     }
 
-    /// Asks for a look now (SIGHUP). Never blocks.
+    /// Requests a scan (SIGHUP). Never blocks.
     pub fn rescan(&self) {
         if let Some(wake) = &self.wake {
-            // A full pipe holds enough bytes that say the same.
+            // A full pipe holds the same request already.
             let _full = rustix::io::write(wake, b"!");
         }
     }
@@ -108,11 +107,11 @@ struct Actor {
     clock: System,
 }
 
-/// Why the thread woke.
+/// The reason why the thread woke.
 enum Woken {
     /// The handle is gone.
     Stop,
-    /// By a request for a look, by events, or by the clock.
+    /// A request for a scan, events, or the clock.
     Go {
         /// [`FileSource::rescan`].
         asked: bool,
@@ -120,7 +119,7 @@ enum Woken {
 }
 
 impl Actor {
-    /// Begins with what is remembered.
+    /// Starts from the stored contents.
     fn restore(&mut self) {
         let Some(store) = self.store.here() else { return };
         let remembered = store.load();
@@ -135,7 +134,7 @@ impl Actor {
     fn run(mut self) {
         self.restore();
         let mut hints = Hints::default();
-        // When to look without a hint, and before when not to look even with one.
+        // The time of the next scan without a hint, and the time before which hints wait.
         let (mut next, mut calm) = (Mono::default(), Mono::default());
         let mut retry = limits::SCAN_RETRY_MIN.min(self.frequency);
         let mut pace = Pace::new(self.frequency);
@@ -145,7 +144,7 @@ impl Actor {
             let early = now.mono < at;
             let until = self.store.due(now.mono).map_or(at, |due| at.min(due));
             let time = if early { until.since(now.mono) } else { Duration::ZERO };
-            // Listened to in every round: whatever is due, nothing makes this thread deaf.
+            // Each round sleeps, so that the thread always notices its end and its requests.
             match self.sleep(time) {
                 Woken::Stop => return,
                 Woken::Go { asked } => {
@@ -163,7 +162,7 @@ impl Actor {
                 }
             }
             if early {
-                // What was said is remembered in the time that is left.
+                // Accepted contents are stored in the time that is left.
                 self.store.save(now.mono);
             }
             if let Some(update) = self.store.take_news()
@@ -194,7 +193,7 @@ impl Actor {
                 self.store.retain(|path| self.scanner.holds(path));
             }
             let end = self.clock.now().mono;
-            // A burst of hints becomes few looks, and looking takes at most half of the time.
+            // A burst of hints becomes few scans, and scanning takes at most half of the time.
             calm = end.after(limits::SCAN_COALESCE.max(end.since(now.mono)));
             let unhurried = pace.next(outcome.quiet && self.watch.is_placed());
             let period = if outcome.failed { retry } else { unhurried };
@@ -202,7 +201,7 @@ impl Actor {
                 true => retry.saturating_mul(2).min(self.frequency),
                 false => limits::SCAN_RETRY_MIN.min(self.frequency),
             };
-            // Never before the calm is over: what is due at once is due once in a while.
+            // Never before the calm is over: even urgent scans are spaced.
             next = outcome.settle.into_iter().chain([end.after(period)]).min().unwrap_or(end).max(calm);
         }
     }
@@ -212,7 +211,7 @@ impl Actor {
         let mut fds = vec![PollFd::new(&self.wait, PollFlags::IN)];
         fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         if let Err(e) = wait::until(fds, Instant::now().checked_add(time)) {
-            // Out of kernel memory: the clock alone has to do for a while.
+            // Out of kernel memory: only the clock works for a while.
             log::error!("waiting for file changes failed: {e}; looking again in a moment");
             thread::sleep(time.min(limits::SCAN_RETRY_MIN));
         }

@@ -1,41 +1,41 @@
-//! What was heard of files between two scans, and which file names count at all. Pure.
+//! Hints about files between two scans, and the names of files that count. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::base::limits;
 
-/// What was heard since the last look.
+/// Events since the last scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
     /// Something may be different.
     pub look: bool,
-    /// File names whose writer finished, or that were moved here whole.
+    /// Names of files whose writer finished, or that were moved here complete.
     pub written: BTreeSet<String>,
-    /// File names that were seen to be deleted or moved away.
+    /// Names of files that were seen to be deleted or moved away.
     pub deleted: BTreeSet<String>,
 }
 
 impl Hints {
-    /// There is a reason to look.
+    /// Whether there is a reason to scan.
     #[must_use]
     pub fn any(&self) -> bool {
         self.look || !self.written.is_empty() || !self.deleted.is_empty()
     }
 
-    /// A file is whole.
+    /// Notes that a file is complete.
     pub fn finished(&mut self, name: &str) {
         self.deleted.remove(name);
         remember(&mut self.written, name, &mut self.look);
     }
 
-    /// A file is gone.
+    /// Notes that a file is gone.
     pub fn gone(&mut self, name: &str) {
         self.written.remove(name);
         remember(&mut self.deleted, name, &mut self.look);
     }
 }
 
-/// Past the bound names are forgotten: then it is a hint like any other.
+/// Past the bound names are dropped: then it is a hint without a name.
 fn remember(names: &mut BTreeSet<String>, name: &str, look: &mut bool) {
     if names.len() < limits::MANIFEST_FILES {
         names.insert(name.to_owned());
@@ -44,8 +44,8 @@ fn remember(names: &mut BTreeSet<String>, name: &str, look: &mut bool) {
     }
 }
 
-/// The file name counts as a manifest: an allow list, so that backups, swap files and editors' temporary
-/// files are nobody's pods (kubernetes/kubernetes#136962). Case counts.
+/// Whether a file of this name is a manifest. It is an allow list, so that backups, swap files and editors' temporary
+/// files are not pods (kubernetes/kubernetes#136962). Case counts.
 #[must_use]
 pub fn is_manifest_name(name: &str) -> bool {
     let suffix = [".yaml", ".yml", ".json"].iter().any(|s| name.ends_with(s));

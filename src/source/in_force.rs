@@ -1,8 +1,8 @@
-//! What is in force of one path (a file, or a URL): the newest content that was accepted, and older
+//! The pods and objects in force of one path (a file, or a URL): those of the newest accepted content, and older
 //! versions of pods whose newest version the policy refuses. Pure.
 //!
-//! The state is a fold over accepted contents, so that replaying the remembered ones in order after a
-//! restart ends with the same pods (invariant 5).
+//! The state is a fold over accepted contents, so that replaying the stored ones in order after a restart yields the
+//! same pods (invariant 5).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::pod::object::LocalObject;
 use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, PodKey};
 
-/// Number of an accepted content of one path; only grows.
+/// Number of an accepted content of one path; it only grows.
 pub type Version = u64;
 
 #[derive(Debug, Clone, Default)]
@@ -31,13 +31,13 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// Takes content that was accepted (no problem of it is an error). Answers with the contents that
-    /// the state is made of now, oldest first, the new one last: others need not be remembered.
+    /// Applies accepted content (no problem of it is an error). Returns the versions of the contents that make the
+    /// state now, oldest first, the new one last: others need not be stored.
     pub fn apply(&mut self, decoded: Decoded) -> Vec<Version> {
         self.replay(self.last.saturating_add(1), decoded)
     }
 
-    /// As [`InForce::apply`], for content that was remembered under this number; larger than all before.
+    /// Like [`InForce::apply`], for content that was stored under this number, larger than all before.
     pub fn replay(&mut self, version: Version, decoded: Decoded) -> Vec<Version> {
         let before = self.newest;
         self.newest = version;
@@ -60,7 +60,7 @@ impl InForce {
         made_of.into_iter().collect()
     }
 
-    /// Gives no number up to this one to a content: what was remembered under it is not accepted now.
+    /// Reserves the numbers up to this one: the content that was stored under it is not accepted now.
     pub fn reserve(&mut self, version: Version) {
         self.last = self.last.max(version);
     }
@@ -83,7 +83,7 @@ impl InForce {
         &self.refused
     }
 
-    /// What it is about, as the record of signed versions calls it.
+    /// Names of its pods and objects, in the form of the record of signed versions.
     #[must_use]
     pub fn names(&self) -> BTreeSet<String> {
         names_of(&self.pods, &self.refused, &self.objects)
@@ -95,13 +95,13 @@ impl InForce {
         self.newest
     }
 
-    /// It asks for nothing.
+    /// Whether neither pods nor objects are in force.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.objects.is_empty() && self.refused.is_empty()
     }
 
-    /// Nothing was ever accepted.
+    /// Whether no content was ever accepted.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.newest == 0

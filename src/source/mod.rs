@@ -1,5 +1,5 @@
-//! Where pods come from. Each source is a thread that sends [`SourceUpdate`]s; it never decides what a
-//! set means. "I could not read" is `Failed`, never an empty set (invariant 2).
+//! The sources of pods. Each source is a thread that sends [`SourceUpdate`]s; it never decides what a set means. A
+//! failure to read is `Failed`, never an empty set (invariant 2).
 
 pub mod accept;
 pub mod api;
@@ -25,31 +25,31 @@ use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::{Problem, Refused};
 use crate::pod::{DesiredPod, Source};
 
-/// What a source says: the whole set it wants, or that it could not find out.
+/// A source's report: the whole set it wants, or that it could not read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceUpdate {
-    /// Everything the source wants, complete.
+    /// The complete set that the source wants.
     Full(PodSet),
-    /// Read well, and it holds what the last `Full` said.
+    /// The source was read, and its content equals the last `Full`.
     Same,
-    /// What was last accepted, from the store, because the source itself has not answered (yet). Marks
-    /// nothing ready.
+    /// The last accepted content, from the store, because the source itself has not answered (yet). It makes nothing
+    /// ready.
     Restored(PodSet),
-    /// The operator had everything forgotten that was accepted, and the source says nothing good: until it does,
-    /// it asks for nothing. What else it says comes after this.
+    /// The operator had everything forgotten that was accepted, and the source has nothing good: until it does, it asks
+    /// for nothing. Its other updates come after this one.
     Forgotten,
-    /// Nothing is known; what runs stays. The text is for the operator.
+    /// The source could not be read; running pods stay. The text is for the operator.
     Failed(String),
-    /// The source answered, and its content as a whole is not accepted: what runs stays, and is older
-    /// than what the source holds.
+    /// The source answered, and its content as a whole is not accepted: running pods stay, and are older than the
+    /// source's content.
     Refused {
         /// For the operator.
         why: String,
-        /// What is wrong with the content, with places.
+        /// Problems of the content, with places.
         problems: Vec<Problem>,
     },
-    /// Of the store of last good versions: why not everything is remembered, or that it is again. Says
-    /// nothing of the source itself.
+    /// A report of the store of last good contents: the reason why not everything is stored, or `None` when it is
+    /// again. It says nothing about the source itself.
     Store(Option<String>),
 }
 
@@ -60,23 +60,23 @@ pub struct PodSet {
     pub pods: Vec<Arc<DesiredPod>>,
     /// Local objects, in the order of origin. Several may share one key: merge resolves that.
     pub objects: Vec<Arc<LocalObject>>,
-    /// Pods that policy refuses. Where an older version of one is still in force, `pods` holds that one.
+    /// Pods that policy refuses. When an older version of such a pod is still in force, `pods` has it.
     pub refused: Vec<Refused>,
-    /// Paths whose content is not usable now. Pods that were made from them and run are left alone,
-    /// also after a restart of the daemon, until the path reads well again or is gone. A path that ends in a slash stands
-    /// for all that is below it: something there cannot be read, and its name is not known.
+    /// Paths whose content is not usable now. Running pods that were made from them are left alone, also after a
+    /// restart of the daemon, until the path is readable again or gone. A path that ends in a slash stands for
+    /// everything below it: a file there cannot be read, and its name is not known.
     pub broken: Vec<String>,
-    /// What the operator should know, errors and warnings.
+    /// Errors and warnings for the operator.
     pub problems: Vec<Problem>,
-    /// The node as this source's server has it.
+    /// The node at this source's server.
     pub node: Option<NodeAtServer>,
 }
 
 /// An update with its sender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FromSource {
-    /// Who says it.
+    /// The sender.
     pub source: Source,
-    /// What.
+    /// The update.
     pub update: SourceUpdate,
 }

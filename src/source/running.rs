@@ -1,5 +1,5 @@
-//! The thread of a source, and the wait for its end: bounded, for it may hang in a dead file system or in a
-//! slow disk. What it would still do, nobody needs.
+//! The thread of a source, and the wait for its end. The wait is bounded: the thread may hang in a dead file system or
+//! on a slow disk, and its remaining work is not needed.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
-/// A thread that was told, or will be told, to end.
+/// A thread that ends on request.
 #[derive(Debug)]
 pub struct Running {
     /// Closed when the thread has ended.
@@ -16,10 +16,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system cannot make a thread.
     pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<Running> {
         let (alive, ended) = bounded(0);
         let thread = thread.spawn(move || {
@@ -29,7 +29,7 @@ impl Running {
         Ok(Running { ended, thread: Some(thread) })
     }
 
-    /// Waits at most this long; answers whether the thread has ended. One that has not is left to itself.
+    /// Waits up to `patience`; returns whether the thread has ended. A thread that has not is left alone.
     pub fn await_end(&mut self, patience: Duration) -> bool {
         let ended = self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);
         if ended && let Some(thread) = self.thread.take() {

@@ -1,8 +1,8 @@
-//! The manifest directory (or file) as a set of pods: one look at everything, by content ([`files`]), and what
-//! follows from it.
+//! The manifest directory (or file) as a set of pods: one scan of all files by content ([`files`]), and the resulting
+//! set.
 //!
-//! Hints say where a writer is known to have finished; everything else is found by looking. A look that
-//! fails says so and changes nothing (invariant 2). It does not wait, watch or send: that is `file`'s.
+//! Hints say where a writer is known to have finished; everything else is found by scanning. A scan that fails reports
+//! so and changes nothing (invariant 2). Waiting, watching and sending are in `file`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -30,34 +30,34 @@ mod files;
 
 use files::{Candidate, Presence};
 
-/// What one look found.
+/// The result of one scan.
 #[derive(Debug, Default)]
 pub struct ScanOutcome {
-    /// To be sent first: what was remembered, when the source cannot be read at start.
+    /// To be sent first: the stored set, when the source cannot be read at the start.
     pub before: Option<SourceUpdate>,
-    /// To be sent; `None` when nothing changed since the last one.
+    /// To be sent; `None` when nothing has changed since the last one.
     pub update: Option<SourceUpdate>,
-    /// Something is not certain yet: look again at this time.
+    /// Something is not certain yet: scan again at this time.
     pub settle: Option<Mono>,
     /// The source as a whole could not be read.
     pub failed: bool,
-    /// It changed nothing, and a watch tells of all that could change: files of this machine, no links.
+    /// The scan changed nothing, and a watch reports all changes: the files are this machine's, without links.
     pub quiet: bool,
-    /// What was accepted in this look, to be remembered, each with the versions of its path that are
-    /// needed.
+    /// Contents that were accepted in this scan, to be stored, each with the needed versions of its path.
     pub accepted: Vec<(Remembered, Vec<Version>)>,
-    /// What the signers of those say, each with what the content before it was about and nothing is about now.
+    /// The signers' claims of these contents, each with the names of the content before it that nothing in force has
+    /// now.
     pub signed: Vec<(Claim, BTreeSet<String>)>,
 }
 
-/// All pods were gone without anyone being seen to delete them.
+/// All pods were gone, but no deletion was seen.
 #[derive(Debug, Clone, Copy)]
 struct Emptying {
     looks: u32,
     last: Mono,
 }
 
-/// Whether everything that was accepted was forgotten, and nothing was read well since.
+/// Whether all accepted content was forgotten, and nothing was read successfully since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forgotten {
     No,
@@ -66,7 +66,7 @@ enum Forgotten {
     Told,
 }
 
-/// The state between looks.
+/// The state between scans.
 pub struct Scanner {
     path: PathBuf,
     /// The path as users see it, without a slash at the end.
@@ -77,35 +77,35 @@ pub struct Scanner {
     /// By path as users see it.
     entries: BTreeMap<String, Entry>,
     round: u64,
-    /// A look has succeeded.
+    /// A scan has succeeded.
     primed: bool,
     emptying: Option<Emptying>,
-    /// Hash of the paths that are there, and since when it is the same.
+    /// Hash of the existing paths, and since when it is the same.
     listing: (u64, Mono),
-    /// Device of the directory at the last look, and when its pods were last believed.
+    /// Device of the directory at the last scan, and when its pods were last believed.
     device: Option<u64>,
     home: Option<u64>,
-    /// The directory is a mount point, and it was one when what is remembered was read from it.
+    /// The directory is a mount point; it was one when the stored contents were read from it.
     mounted: bool,
     was_mounted: bool,
-    /// The last look found nothing that could change unseen by a watch.
+    /// The last scan found nothing that could change without the watch noticing.
     own: bool,
     sent: Option<SourceUpdate>,
     forgotten: Forgotten,
     accepted: Vec<(Remembered, Vec<Version>)>,
     signed: Vec<(Claim, BTreeSet<String>)>,
-    /// The highest that was seen of what is signed, the contents of this look included.
+    /// The highest signed versions that were seen, the contents of this scan included.
     pub(super) seen: Known,
 }
 
 impl Scanner {
-    /// A scanner that has not looked yet.
+    /// A scanner that has not scanned yet.
     #[must_use]
     pub fn new(path: PathBuf, acceptor: Acceptor) -> Scanner {
         Scanner::on(Box::new(RealDisk), path, acceptor)
     }
 
-    /// As [`Scanner::new`], of this disk.
+    /// Like [`Scanner::new`], on this disk.
     #[must_use]
     pub fn on(disk: Box<dyn Disk>, path: PathBuf, acceptor: Acceptor) -> Scanner {
         let text = path.to_string_lossy().trim_end_matches('/').to_owned();
@@ -133,7 +133,7 @@ impl Scanner {
         }
     }
 
-    /// Begins with what is remembered; to be called before the first look.
+    /// Starts from stored contents; called before the first scan.
     pub fn restore(&mut self, remembered: Vec<Replayed>) {
         for mut of in remembered {
             if !self.is_ours(&of.path) {
@@ -149,8 +149,7 @@ impl Scanner {
         }
     }
 
-    /// Forgets all that was ever accepted: the next look says what is there, and a source that cannot be
-    /// read then has nothing.
+    /// Forgets all accepted content: the next scan decides, and a source that cannot be read then has no pods.
     pub fn forget(&mut self) {
         self.entries.values_mut().for_each(Entry::forget);
         self.primed = false;
@@ -160,18 +159,18 @@ impl Scanner {
         self.forgotten = Forgotten::Untold;
     }
 
-    /// Whether what was made from this path is still known, or the path is there.
+    /// Whether the content of this path is still known, or the path exists.
     #[must_use]
     pub fn holds(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
-    /// What everything that is in force is about.
+    /// Names of everything in force.
     pub(super) fn names(&self) -> BTreeSet<String> {
         order::set(self.entries.values().flat_map(|entry| entry.in_force().names()))
     }
 
-    /// The path is this directory's or file's: another one may have been configured before.
+    /// Whether the path belongs to this directory or file: another one may have been configured before.
     fn is_ours(&self, path: &str) -> bool {
         path == self.text
             || path
@@ -180,7 +179,7 @@ impl Scanner {
                 .is_some_and(is_manifest_name)
     }
 
-    /// Looks at everything.
+    /// Scans everything.
     pub fn scan(&mut self, now: Now, hints: &Hints) -> ScanOutcome {
         let mut outcome = match self.look(now, hints) {
             Ok(notes) => self.conclude(now, hints, notes),
@@ -197,7 +196,7 @@ impl Scanner {
         outcome
     }
 
-    /// The source as a whole says nothing; told once for each text.
+    /// The result when the source as a whole cannot be read; each text is reported once.
     fn fail(&mut self, why: &str) -> ScanOutcome {
         let update = SourceUpdate::Failed(format!("{}: {why}", self.path.display()));
         let new = self.sent.as_ref() != Some(&update);
@@ -214,7 +213,7 @@ impl Scanner {
         ScanOutcome { before, update: new.then_some(update), failed: true, ..ScanOutcome::default() }
     }
 
-    /// Brings every entry up to date; answers with problems that belong to no entry.
+    /// Brings every entry up to date; returns problems that belong to no entry.
     fn look(&mut self, now: Now, hints: &Hints) -> Result<Vec<Problem>, String> {
         let mut notes = Vec::new();
         let found = self.disk.find(&self.path).map_err(|e| wording(&e))?;
@@ -253,7 +252,7 @@ impl Scanner {
         Ok(notes)
     }
 
-    /// Makes the set of what is known now, unless everything seems to have vanished.
+    /// Makes the set of everything known now, unless everything seems to have vanished.
     fn conclude(&mut self, now: Now, hints: &Hints, notes: Vec<Problem>) -> ScanOutcome {
         let round = self.round;
         let (mut some_files, mut some_left, mut vanished) = (false, false, false);
@@ -286,7 +285,7 @@ impl Scanner {
             && !some_left
             && let Some(due) = self.doubt(now.mono)
         {
-            // A volume that is being changed looks like this: it is believed only when it stays.
+            // A volume that is being replaced looks like this: it is believed only when it stays so.
             return ScanOutcome { settle: settle.into_iter().chain([due]).min(), ..ScanOutcome::default() };
         }
         self.emptying = None;
@@ -302,7 +301,7 @@ impl Scanner {
         ScanOutcome { update, settle, ..ScanOutcome::default() }
     }
 
-    /// Notes since when the same paths are there.
+    /// Notes since when the existing paths are the same.
     fn note_listing(&mut self, now: Mono) {
         let mut hasher = DefaultHasher::new();
         for (text, _) in self.entries.iter().filter(|(_, entry)| entry.round == self.round) {
@@ -314,11 +313,11 @@ impl Scanner {
         }
     }
 
-    /// Gives up the paths that are gone, and answers when to look at those again that still count.
+    /// Gives up the paths that are gone; returns when to look again at those that still count.
     ///
-    /// While files come and go nobody knows what it will end as: `rm -r` of the whole directory takes the
-    /// files first, and must not stop their pods. So what was made from a path stays until the directory
-    /// has rested. Not at the daemon's first look (`first`), and not where all of it is found elsewhere.
+    /// While files come and go, the end is not known: `rm -r` of the whole directory removes the files first, and must
+    /// not stop their pods. So the pods of a path stay until the directory has been stable for a while. That does not
+    /// hold for the daemon's first scan (`first`), and for a path whose pods and objects all exist in other files.
     fn let_go(&mut self, now: Mono, first: bool) -> Option<Mono> {
         let round = self.round;
         if self.entries.values().all(|entry| entry.round == round) {
@@ -344,8 +343,7 @@ impl Scanner {
         due
     }
 
-    /// Counts one more look that found nothing; answers when the next one is due, `None` when there were
-    /// enough.
+    /// Counts one more scan that found nothing; returns when the next one is due, `None` when there were enough.
     fn doubt(&mut self, now: Mono) -> Option<Mono> {
         let emptying = self.emptying.get_or_insert(Emptying { looks: 1, last: now });
         if now.since(emptying.last) >= self.settle {
@@ -367,7 +365,7 @@ impl Scanner {
             }
             set.problems.extend(entry.problems().cloned());
         }
-        // Stable: problems of one file stay in order of place.
+        // The sort is stable: problems of one file stay in the order of their places.
         order::sort_by(&mut set.problems, |a, b| a.path.cmp(&b.path));
         let hidden = set.problems.len().saturating_sub(limits::PROBLEMS_PER_SOURCE);
         if hidden > 0 {
@@ -379,7 +377,7 @@ impl Scanner {
     }
 }
 
-/// The two would mean the same to everyone. Decoded pods are kept, so the same pod is the same object.
+/// Whether two sets are equivalent. Decoded pods are kept, so the same pod is the same object.
 fn same(a: &PodSet, b: &PodSet) -> bool {
     a.pods.len() == b.pods.len()
         && a.pods.iter().zip(&b.pods).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -390,7 +388,7 @@ fn same(a: &PodSet, b: &PodSet) -> bool {
         && a.problems == b.problems
 }
 
-/// The operating system's words, with the most common ones made plain.
+/// The operating system's message, with the most common ones in plain words.
 fn wording(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),

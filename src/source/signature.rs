@@ -1,11 +1,11 @@
-//! Detached signatures of manifests, in minisign's format: who may say what runs here.
+//! Detached signatures of manifests, in minisign's format: they decide whose manifests run on this node.
 //!
-//! A signature is bound to content, to the nodes that its trusted comment names with `node:` or `group:`, if it
-//! names any, and to the version or time that it names: `edition` says what becomes of those that are older than
-//! what was seen. It does not say for which path the content is meant: a file name in the comment is not compared,
-//! because what a pod is called is in the signed content itself, and builds sign under other names than nodes use.
+//! A signature is bound to content, to the nodes that its trusted comment names with `node:` or `group:`, if it names
+//! any, and to the version or time that it names: `edition` handles contents that are older than what was seen. It is
+//! not bound to a path: a file name in the comment is not compared, because the signed content itself names the pod,
+//! and builds sign under other names than nodes use.
 //!
-//! Never here: looking at content that is not verified.
+//! Never here: parsing content that is not verified.
 
 mod slip;
 
@@ -21,24 +21,24 @@ use crate::base::regular;
 use crate::manifest::base64;
 use crate::manifest::edition::Edition;
 
-/// Ending of a signature's file name or URL, behind a dot.
+/// Extension of a signature's file name or URL, without the dot.
 pub const SUFFIX: &str = "minisig";
 /// Label of the node with the name of the group that it belongs to.
 pub const GROUP: &str = "podkeeper.dev/group";
-/// What a comment begins with, in files of keys.
+/// Prefix of a comment in key files.
 const COMMENT: &str = "untrusted comment:";
 
-/// The keys that are trusted. Never without one.
+/// The trusted keys; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verifier {
     keys: Vec<(PublicKey, String)>,
-    /// Who this is; nobody in particular takes only what is for everybody.
+    /// The node's name and group; without them only content for all nodes is accepted.
     node: Bound,
     /// `--manifest-min-version`.
     least: Edition,
 }
 
-/// What a signature may be bound to.
+/// The node's properties that a signature may be bound to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Bound {
     /// Lower-case node name.
@@ -47,22 +47,22 @@ struct Bound {
     group: Option<String>,
 }
 
-/// Why content is refused.
+/// The reason why content is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no signature.
     Missing,
-    /// There is something else.
+    /// The signature is malformed.
     Malformed(&'static str),
-    /// Signed with a key that is not trusted; its id, and those that are.
+    /// Another key signed: its id, and the ids of the trusted keys.
     OtherKey(String, String),
-    /// Signed by this key, but not this content.
+    /// The key of this id signed another content.
     Mismatch(String),
-    /// The trusted comment has a word that means nothing and looks like one that does, which comes second.
+    /// The trusted comment has a word without a meaning that looks like a known word; both words.
     Misspelt(String, &'static str),
-    /// Signed for others; whom the trusted comment names, and who this node is.
+    /// The content is signed for other nodes: those that the trusted comment names, and this node.
     OtherNode(String, String),
-    /// Of an edition below the least that is taken here, which comes second.
+    /// The edition of the content, and the lowest that is accepted.
     Old(Edition, Edition),
 }
 
@@ -93,10 +93,10 @@ impl fmt::Display for Refusal {
 }
 
 impl Verifier {
-    /// From the text of a key file: minisign's, or several of them one after the other.
+    /// Reads the text of a key file: minisign's, or several of them one after the other.
     ///
     /// # Errors
-    /// The first line that is no key; no key at all.
+    /// The first line that is no key, or that there is no key at all.
     pub fn parse(text: &str) -> Result<Verifier, String> {
         let mut keys = Vec::new();
         for (number, line) in text.lines().enumerate().map(|(n, l)| (n.saturating_add(1), l.trim())) {
@@ -114,19 +114,19 @@ impl Verifier {
         }
     }
 
-    /// The verifier of this node: lower-case name, and group.
+    /// The verifier for a node with this lower-case name and group.
     #[must_use]
     pub fn of_node(self, name: &str, group: Option<&str>) -> Verifier {
         Verifier { node: Bound { node: Some(name.to_owned()), group: group.map(str::to_owned) }, ..self }
     }
 
-    /// The verifier that takes nothing below this edition.
+    /// The verifier that accepts no edition below this one.
     #[must_use]
     pub fn at_least(self, least: Edition) -> Verifier {
         Verifier { least, ..self }
     }
 
-    /// Reads key files: all of their keys are trusted.
+    /// Reads key files: all their keys are trusted.
     ///
     /// # Errors
     /// The first file that cannot be used, with its name.
@@ -142,11 +142,11 @@ impl Verifier {
         if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys, node, least }) }
     }
 
-    /// Whether one of the keys signed exactly this content, for this node. Both of minisign's forms are taken,
-    /// and the trusted comment must be signed, too. Answers with how new the content is.
+    /// Checks that one of the keys signed exactly this content, for this node. Both of minisign's forms are accepted,
+    /// and the trusted comment must be signed, too. Returns the edition of the content.
     ///
     /// # Errors
-    /// Why the content is refused.
+    /// The reason why the content is refused.
     pub fn verify(&self, content: &[u8], signature: Option<&[u8]>) -> Result<Edition, Refusal> {
         let signature = signature.ok_or(Refusal::Missing)?;
         if signature.len() > limits::SIGNATURE_BYTES {
@@ -170,7 +170,7 @@ impl Verifier {
         Err(Refusal::OtherKey(id, trusted.join(", ")))
     }
 
-    /// What a signed comment says suits this node.
+    /// Checks a signed comment against this node and the lowest edition.
     fn admits(&self, comment: &str) -> Result<Edition, Refusal> {
         if let Some((word, meant)) = slip::find(comment) {
             return Err(Refusal::Misspelt(word.to_owned(), meant));
@@ -182,8 +182,8 @@ impl Verifier {
 }
 
 impl Bound {
-    /// A signed comment that names nodes or groups names this one. Words are `node:a,b` and `group:x,y`, between
-    /// spaces or tabs; others mean nothing here, but for those that look like them ([`slip`]).
+    /// Checks that a signed comment that names nodes or groups names this one. Words are `node:a,b` and `group:x,y`,
+    /// separated by spaces or tabs; others have no meaning, but those that look like these are refused ([`slip`]).
     fn admits(&self, comment: &str) -> Result<(), Refusal> {
         let mut named = Vec::new();
         for word in comment.split_whitespace() {
@@ -198,7 +198,7 @@ impl Bound {
         if named.is_empty() { Ok(()) } else { Err(Refusal::OtherNode(named.join(", "), self.to_string())) }
     }
 
-    /// Names of nodes have no case, values of labels have.
+    /// Compares names of nodes without case, and values of labels with case.
     fn is_named(&self, kind: &str, name: &str) -> bool {
         match kind {
             "node" => self.node.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name)),
@@ -227,7 +227,7 @@ fn reason(error: &Error) -> &'static str {
     }
 }
 
-/// Where the signature of a manifest is.
+/// The path of a manifest's signature.
 #[must_use]
 pub fn beside(manifest: &Path) -> PathBuf {
     let mut path = OsString::from(manifest);

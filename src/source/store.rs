@@ -1,10 +1,10 @@
-//! The durable store of what is written over this node's own API: one sealed file for each object, written whole or not at
-//! all before the client is answered.
+//! The durable store of objects that are written over this node's own API: one sealed file for each object, written
+//! completely or not at all before the client gets its answer.
 //!
-//! Sealed as what is remembered of the other sources is, with the same key: see [`last_good::sealed`](super::last_good).
-//! A file that is damaged is set aside and told; the others count. A file that cannot be read now is no damaged one: the whole
-//! store is read again, so often. Where a key that was named fits no file, it is the key that is wrong: nothing is touched.
-//! What must not happen here: that a missing object looks as if it were not wanted.
+//! Files are sealed like the contents of the other sources, with the same key: see
+//! [`last_good::sealed`](super::last_good). A damaged file is set aside and reported; the others count. A file that
+//! cannot be read now is not damaged: the whole store is read again, a few times. When a key that was named fits no
+//! file, the key is wrong: nothing is changed. Never here: treating a missing object as one that is not wanted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::source::last_good::{DAMAGED, KeyFile, LastGood, for_sealing, key_file
 /// The store's directory below the root directory.
 const DIRECTORY: &str = "api";
 
-/// See the head of this file.
+/// The files of the store, and their key.
 #[derive(Debug)]
 pub struct Store {
     root_dir: PathBuf,
@@ -28,23 +28,23 @@ pub struct Store {
     given: Option<PathBuf>,
     key_file: KeyFile,
     key: Option<Key>,
-    /// What is written next has a proof of its key beside it.
+    /// The directory has a proof of the key.
     is_proven: bool,
-    /// Files that are there and yield nothing, by what their names begin with.
+    /// Files that exist and could not be used, by the stem of their names.
     unread: BTreeSet<String>,
 }
 
-/// Why a file yields nothing.
+/// The reason why a file is not used.
 enum Unread {
     /// Its content is not what was written.
     Damaged(String),
-    /// Another time it may be read.
+    /// It may be readable another time.
     Trouble(String),
-    /// It is not there any more.
+    /// The file does not exist any more.
     Gone,
 }
 
-/// What the names of a file and of what became of it have in common.
+/// The common prefix of the names of a file and its damaged form.
 fn stem(name: &str) -> String {
     name.split('.').next().unwrap_or_default().to_owned()
 }
@@ -56,7 +56,7 @@ pub fn directory(root_dir: &Path) -> PathBuf {
 }
 
 impl Store {
-    /// The store below this root directory; nothing is touched yet. `key_file`: `--last-good-key-file`.
+    /// The store below this root directory; it does not touch the disk yet. `given`: `--last-good-key-file`.
     #[must_use]
     pub fn new(root_dir: &Path, given: Option<&Path>) -> Store {
         Store {
@@ -70,11 +70,11 @@ impl Store {
         }
     }
 
-    /// Everything that is stored, by path. `patient`: files that cannot be read now are an error; else the others count
+    /// All stored objects, by path. `patient`: files that cannot be read now are an error; otherwise the others count
     /// without them.
     ///
     /// # Errors
-    /// It cannot be read now, for the operator. Another time it may.
+    /// The store cannot be read now, for the operator. It may be readable another time.
     pub fn load(&mut self, patient: bool) -> Result<Vec<(String, Vec<u8>)>, String> {
         let names = self.names()?;
         if names.is_empty() {
@@ -104,7 +104,7 @@ impl Store {
         Ok(all)
     }
 
-    /// How many files are there of which nobody knows what they held.
+    /// Number of files whose content is not known.
     #[must_use]
     pub fn unread(&self) -> usize {
         self.unread.len()
@@ -154,7 +154,7 @@ impl Store {
         }
     }
 
-    /// What a damaged file held is known again, or wanted no more.
+    /// Notes that the content of a damaged file is known again, or not wanted any more.
     fn settle(&mut self, name: &str) {
         if self.unread.remove(&stem(name)) {
             let _harmless = durable::remove(&self.dir.join(name).with_extension(DAMAGED));
@@ -164,7 +164,7 @@ impl Store {
     /// Writes one object.
     ///
     /// # Errors
-    /// It is as it was before, for the client.
+    /// The object is unchanged; for the client.
     pub fn save(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), String> {
         let cannot = |error: &dyn std::fmt::Display| format!("{path} cannot be stored: {error}");
         if !self.dir.exists() {
@@ -190,7 +190,7 @@ impl Store {
     /// Removes one object.
     ///
     /// # Errors
-    /// It may be there again after the next start, for the client.
+    /// The object may be there again after the next start; for the client.
     pub fn remove(&mut self, path: &str) -> Result<(), String> {
         let cannot = |error: &dyn std::fmt::Display| format!("{path} cannot be removed: {error}");
         let (key, _) = for_sealing(&mut self.key, &self.key_file).map_err(|error| cannot(&error))?;
@@ -240,7 +240,7 @@ mod tests {
         fs::write(&first, bytes).unwrap();
         assert_eq!(Store::new(&dir, None).load(true).unwrap().len(), 1);
         assert!(first.with_extension(DAMAGED).exists());
-        // Its pod may run: it is missed after the next start too, until the object is written again.
+        // Its pod may run: it counts as missing after the next start too, until the object is written again.
         let mut store = Store::new(&dir, None);
         assert_eq!((store.load(true).unwrap().len(), store.unread()), (1, 1));
         store.save("pods/default/a", b"a".to_vec()).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// Everything that was written over the API was set aside where the key was another one once.
+    /// All objects that were written over the API were set aside at a start with another key.
     #[test]
     fn with_a_wrong_key_nothing_is_touched() {
         let dir = scratch("api-store-key");
@@ -268,7 +268,7 @@ mod tests {
         }
         fs::write(&key, [5; 32]).unwrap();
         assert_eq!(new().load(true).unwrap().len(), 1);
-        // With the right key it is the only file that is damaged.
+        // With the right key only this file is damaged.
         let mut bytes = fs::read(&file).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         fs::write(&file, bytes).unwrap();
@@ -277,7 +277,7 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// One error of the disk threw a whole file away, and its pod was stopped.
+    /// One error of the disk lost a whole file, and its pod was stopped.
     #[test]
     fn a_file_that_cannot_be_read_now_is_no_damaged_one() {
         let dir = scratch("api-store-trouble");
@@ -287,7 +287,7 @@ mod tests {
         let first = fs::read_dir(dir.join(DIRECTORY)).unwrap().next().unwrap().unwrap().path();
         let aside = first.with_extension("aside");
         fs::rename(&first, &aside).unwrap();
-        // The kernel follows no ring of links.
+        // The kernel refuses a ring of links.
         std::os::unix::fs::symlink(&first, &first).unwrap();
         let mut store = Store::new(&dir, None);
         assert!(store.load(true).unwrap_err().contains("cannot be read"));

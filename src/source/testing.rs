@@ -26,12 +26,12 @@ use crate::source::{PodSet, SourceUpdate};
 pub use signer::{Signer, base64};
 
 thread_local! {
-    /// How often [`decode`] was called by this thread.
+    /// Number of calls of [`decode`] in this thread.
     pub static DECODED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// `pod NAME` is a pod, `warn` a warning, anything else an error. Every prefix of a line that still names
-/// a pod is valid, as it is with YAML.
+/// `pod NAME` is a pod, `warn` a warning, anything else an error. Every prefix of a line that still names a pod is
+/// valid, as in YAML.
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
     DECODED.set(DECODED.get() + 1);
     let mut decoded = Decoded::default();
@@ -86,7 +86,7 @@ pub fn names(set: &PodSet) -> Vec<&str> {
     set.pods.iter().map(|p| p.key.name.as_str()).collect()
 }
 
-/// What stands at a path of a [`FakeDisk`].
+/// The entry at a path of a [`FakeDisk`].
 #[derive(Debug, Clone)]
 pub enum Node {
     /// A file: content, and seconds of wall time when it was written.
@@ -100,7 +100,7 @@ pub enum Node {
     Special,
     /// A link to nothing.
     Dangling,
-    /// Nothing but this error, from every call.
+    /// Every call fails with this error.
     Fault(io::ErrorKind),
     /// A directory that cannot be listed to its end.
     Unlistable(io::ErrorKind),
@@ -184,7 +184,7 @@ impl Disk for FakeDisk {
     }
 }
 
-/// A directory that is gone at the end of the test.
+/// A directory that is removed at the end of the test.
 pub struct TempDir(PathBuf);
 
 impl TempDir {
@@ -199,7 +199,7 @@ impl TempDir {
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-    /// A directory inside.
+    /// Makes a directory inside.
     pub fn directory(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(&path).unwrap();
@@ -213,7 +213,7 @@ impl Drop for TempDir {
     }
 }
 
-/// Puts a file there whole: written beside the directory, then moved in.
+/// Puts a complete file there: written beside the directory, then moved in.
 pub fn place(temp: &TempDir, path: &Path, content: &str) {
     let beside = temp.path("beside");
     fs::write(&beside, content).unwrap();

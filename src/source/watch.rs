@@ -1,10 +1,10 @@
-//! inotify, reduced to "look" and "this file is whole" (kubernetes/kubernetes#40123): it never says what
-//! is there, only that a scan is worth while.
+//! inotify, reduced to "scan" and "this file is complete" (kubernetes/kubernetes#40123): it never says what exists,
+//! only that a scan is worth it.
 //!
-//! At most one inotify instance (kubermatic/kubermatic#7490) with one watch: on the directory, or, while
-//! the path is a file or missing, on its parent. A path that is a symbolic link, or leads over several, has
-//! one more for each, so that a link that is put elsewhere is seen at once. Whatever goes wrong here only makes the daemon slower:
-//! the scan by time goes on.
+//! There is at most one inotify instance (kubermatic/kubermatic#7490) with one watch: on the directory, or, while the
+//! path is a file or missing, on its parent. A path that is a symbolic link, or leads through several, has one more
+//! watch for each, so that a changed link is noticed at once. Every failure here only makes the daemon slower: the scan
+//! by time goes on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -29,7 +29,7 @@ struct Place {
     view: View,
 }
 
-/// What is watched now.
+/// A watched directory.
 #[derive(Debug)]
 struct Target {
     descriptor: WatchDescriptor,
@@ -38,12 +38,12 @@ struct Target {
     place: Place,
 }
 
-/// Which names matter.
+/// The names in a directory that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum View {
     /// The directory itself: every manifest.
     Directory,
-    /// The parent of the path, or of a link that the path leads over: this name alone.
+    /// The parent of the path, or of a link on the way: this name alone.
     Parent(OsString),
 }
 
@@ -53,7 +53,7 @@ pub struct Watch {
     open: Opener,
     inotify: Option<Inotify>,
     targets: Vec<Target>,
-    /// The operator was told that there is no watch.
+    /// The operator knows that there is no watch.
     grumbled: bool,
 }
 
@@ -64,20 +64,20 @@ impl Watch {
         Watch { path, open, inotify: None, targets: Vec::new(), grumbled: false }
     }
 
-    /// Something to wait on, if there is inotify.
+    /// The descriptor to wait on, if inotify works.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether changes are told: there is a watch, and nothing is wrong with it.
+    /// Whether changes are reported: there is a watch without problems.
     #[must_use]
     pub fn is_placed(&self) -> bool {
         !self.grumbled && !self.targets.is_empty()
     }
 
-    /// Puts the watch where the path leads now: places it, or moves it when the directory was replaced.
-    /// To be called before each scan, so that nothing between watch and scan is missed.
+    /// Places the watch at the current target of the path, or moves it when the directory was replaced. Called before
+    /// each scan, so that no change between watch and scan is missed.
     pub fn follow(&mut self) {
         match self.place() {
             Ok(()) if self.grumbled && !self.targets.is_empty() => {
@@ -99,7 +99,7 @@ impl Watch {
         }
     }
 
-    /// Where something can change what the path means: wherever it leads over links, and where it ends.
+    /// The directories where a change can affect the path: those of links on the way, and the last one.
     fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
         let mut path = self.path.clone();
@@ -118,7 +118,7 @@ impl Watch {
     fn place(&mut self) -> io::Result<()> {
         let mut old = std::mem::take(&mut self.targets);
         for place in self.places() {
-            // Not there: nothing to watch, and nothing wrong with inotify.
+            // It does not exist: there is nothing to watch, and inotify works.
             let Some(id) = identity(&place.directory) else { continue };
             if let Some(at) = old.iter().position(|t| t.id == id && t.place == place) {
                 self.targets.push(old.swap_remove(at));
@@ -134,7 +134,7 @@ impl Watch {
                 }
                 other => other?,
             };
-            // Replaced in between: then the next scan moves the watch.
+            // It was replaced in between: the next scan moves the watch.
             let id = if identity(&place.directory) == Some(id) { id } else { (0, 0) };
             self.targets.push(Target { descriptor, id, place });
         }
@@ -142,14 +142,14 @@ impl Watch {
             if let Some(inotify) = &self.inotify
                 && !self.targets.iter().any(|t| t.descriptor == descriptor)
             {
-                // It may have gone with its directory.
+                // The watch may have ended with its directory.
                 let _gone = inotify.watches().remove(descriptor);
             }
         }
         Ok(())
     }
 
-    /// Takes all events that wait and adds what they mean to the hints. Never blocks.
+    /// Reads all waiting events and adds them to the hints. Never blocks.
     pub fn read(&mut self, hints: &mut Hints) {
         let mut buffer = [0_u8; limits::INOTIFY_BUFFER];
         for _ in 0..limits::INOTIFY_READS {
@@ -174,7 +174,7 @@ impl Watch {
             hints.look = true;
             return;
         }
-        // What is left over from a watch before is no news.
+        // Events of a removed watch do not count.
         if !self.targets.iter().any(|t| t.descriptor == event.wd) {
             return;
         }
@@ -199,12 +199,11 @@ impl Watch {
         };
         let signed = name.strip_suffix(SUFFIX).and_then(|n| n.strip_suffix('.'));
         if !is_ours(name) {
-            // `..data` and its like: links to it lead elsewhere now. A signature is judged with its
-            // manifest.
+            // `..data` and its like: links through it lead elsewhere now. A signature is judged with its manifest.
             hints.look |= name.starts_with("..") || signed.is_some_and(is_ours);
             return;
         }
-        // By the name that the scan knows, wherever the path leads to.
+        // Under the name that the scan knows, wherever the path leads.
         let known = match &place.view {
             View::Directory => name,
             View::Parent(_) => self.path.file_name().and_then(OsStr::to_str).unwrap_or(name),
@@ -220,15 +219,15 @@ impl Watch {
 }
 
 impl Place {
-    /// The directory above a path, for the sake of its last name.
+    /// The directory above a path, with the path's last name.
     fn above(path: &Path) -> Option<Place> {
         let (directory, name) = (path.parent()?.to_owned(), path.file_name()?.to_owned());
         Some(Place { directory, view: View::Parent(name) })
     }
 }
 
-/// No writer will close it: a new name for something that is already there, or no file at all. A file that is just
-/// being written is not worth a look yet.
+/// Whether no writer will close it: it is a new name of an existing file, or no file at all. A file that is just being
+/// written is not worth a scan yet.
 fn is_there_at_once(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|m| !m.is_file() || m.nlink() > 1)
 }

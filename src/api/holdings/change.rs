@@ -1,4 +1,4 @@
-//! One change of what was written over the API: on the disk first, then told.
+//! One change of the written objects: on the disk first, then published.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -13,7 +13,7 @@ use crate::manifest::Decoded;
 use crate::node::sys;
 use crate::pod::DesiredPod;
 
-/// A change that is under way.
+/// A change under way.
 pub struct Change<'a> {
     pub(super) holdings: &'a Holdings,
     pub(super) inner: MutexGuard<'a, Inner>,
@@ -32,20 +32,20 @@ impl Change<'_> {
         self.inner.entries.keys().filter(|(_, key)| key.0 == namespace).cloned().collect()
     }
 
-    /// Stores an object, and has the node act on it. `decoded` is what it reads in it.
+    /// Stores an object, and passes it to the node. `decoded` is its content for the node.
     ///
     /// # Errors
-    /// There is no room, or the disk fails: nothing has changed.
+    /// There is no room, or the disk failed: nothing has changed.
     pub fn put(&mut self, id: &Id, value: Value, decoded: Decoded) -> Result<(), Failure> {
         self.store(id, value, decoded)?;
         self.holdings.publish(&self.inner, &[]);
         Ok(())
     }
 
-    /// Stores a pod that waits for its finalizers, and has the node stop it with this grace period.
+    /// Stores a pod that waits for its finalizers, and lets the node stop it with this grace period.
     ///
     /// # Errors
-    /// As [`Change::put`].
+    /// Those of [`Change::put`].
     pub fn put_leaving(
         &mut self,
         id: &Id,
@@ -61,7 +61,7 @@ impl Change<'_> {
     }
 
     fn store(&mut self, id: &Id, value: Value, decoded: Decoded) -> Result<(), Failure> {
-        // What could not be read again is not taken.
+        // An object that could not be read again is refused.
         if is_deeper(&value, limits::API_DEPTH) {
             return Err(Failure::new(422, format!("the object is deeper than {} fields", limits::API_DEPTH)));
         }
@@ -83,7 +83,8 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// What is stored is what the node takes as one source: more would push others out.
+    /// Checks that there is room: all stored objects must fit into the node's limits of one source, or new ones would
+    /// push others out.
     fn room(&self, id: &Id, new: &Entry) -> Result<(), Failure> {
         let old = self.inner.entries.get(id);
         if old.is_some_and(|old| new.size <= old.size && new.local <= old.local) {
@@ -124,7 +125,7 @@ impl Change<'_> {
     /// Removes an object.
     ///
     /// # Errors
-    /// The disk fails: nothing has changed.
+    /// The disk failed: nothing has changed.
     pub fn remove(&mut self, id: &Id) -> Result<(), Failure> {
         self.inner.store.remove(&path(id)).map_err(|why| Failure::new(500, why))?;
         self.inner.entries.remove(id);
@@ -132,10 +133,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Removes a pod and has the node stop it with the grace period that `leaving` has; it is shown until it has ended.
+    /// Removes a pod and lets the node stop it with the grace period of `leaving`; it is shown until it has ended.
     ///
     /// # Errors
-    /// As [`Change::remove`].
+    /// Those of [`Change::remove`].
     pub fn remove_pod(&mut self, id: &Id, leaving: Value, grace: i64) -> Result<(), Failure> {
         let pods = self.inner.entries.get(id).map(|entry| entry.decoded.pods.clone()).unwrap_or_default();
         let latest = self.holdings.0.told.get();
@@ -145,7 +146,7 @@ impl Change<'_> {
         };
         self.inner.leaving.retain(|_, one| is_there(&one.value));
         self.inner.store.remove(&path(id)).map_err(|why| Failure::new(500, why))?;
-        // First the word that it goes, with its grace period, then the set without it.
+        // The deletion with its grace period is sent first, then the set without the pod.
         let going = going(&pods, grace);
         self.inner.leaving.insert(id.1.clone(), Leaving { value: Arc::new(leaving), pods });
         self.inner.entries.remove(id);
@@ -154,7 +155,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Has the node stop a removed pod sooner than it was told, also one that was removed under an earlier daemon.
+    /// Shortens the grace period of a removed pod, also of one that was removed under an earlier daemon.
     pub fn hurry(&mut self, id: &Id, leaving: Value, grace: i64) {
         let uid = leaving.pointer("/metadata/uid").cloned();
         if !self.inner.leaving.contains_key(&id.1)
@@ -178,7 +179,7 @@ fn going(pods: &[Arc<DesiredPod>], grace: i64) -> Vec<Arc<DesiredPod>> {
     pods.iter().map(|pod| Arc::new(deleted(pod, grace))).collect()
 }
 
-/// The pod as its source deletes it.
+/// The pod with the deletion by its source.
 fn deleted(pod: &DesiredPod, grace: i64) -> DesiredPod {
     use crate::base::clock::{Clock as _, System};
     let mut pod = pod.clone();

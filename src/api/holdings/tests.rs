@@ -1,4 +1,5 @@
-//! What was written is there again after a restart, and what is not taken is refused before it is stored.
+//! Tests that written objects are there again after a restart, and that unacceptable ones are refused before they are
+//! stored.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use super::*;
 use crate::base::testing::scratch;
 use crate::source::accept::Acceptor;
 
-/// What the main loop gets.
+/// Updates for the main loop.
 type Sent = Receiver<FromSource>;
 
 fn open(dir: &Path) -> (Holdings, Sent, Reading) {
@@ -48,7 +49,7 @@ fn map(name: &str, bytes: usize) -> Value {
            "data": {"a": "x".repeat(bytes)}})
 }
 
-/// They were listed, and neither found nor deleted.
+/// They were listed, but could neither be read nor deleted.
 #[test]
 fn namespaces_are_found_after_a_restart() {
     let dir = scratch("api-holdings-namespaces");
@@ -57,7 +58,7 @@ fn namespaces_are_found_after_a_restart() {
     let namespace = id(Resource::Namespaces, "", "empty");
     let value = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "empty"}});
     put(&holdings, &namespace, value.clone()).unwrap();
-    // What an older version took.
+    // Names that an older version accepted.
     holdings.inner().store.save("namespaces/-/a/b", b"{}".to_vec()).unwrap();
     holdings.inner().store.save("namespaces/-/A", b"{}".to_vec()).unwrap();
     drop((holdings, sent, reading));
@@ -74,7 +75,7 @@ fn namespaces_are_found_after_a_restart() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// A write that was acknowledged was gone after a restart, with its pod.
+/// An acknowledged write was lost after a restart, with its pod.
 #[test]
 fn what_cannot_be_read_again_is_not_stored() {
     let dir = scratch("api-holdings-bounds");
@@ -108,10 +109,10 @@ fn a_pod_of_a_file_that_is_not_understood_goes_on() {
     let (again, sent, _reading) = open(&dir);
     let place = dir.join("api/pods/default/a").display().to_string();
     assert_eq!(set(&sent).broken, [place]);
-    // Written again it is known.
+    // It is written again, and known.
     put(&again, &id(Resource::Pods, "default", "a"), pod("a")).unwrap();
     assert_eq!(set(&sent).broken, [""; 0]);
-    // One that is damaged may have held any pod.
+    // A damaged file may have been any pod's.
     for file in fs::read_dir(dir.join("api")).unwrap() {
         fs::write(file.unwrap().path(), b"x").unwrap();
     }
@@ -125,7 +126,7 @@ fn a_pod_of_a_file_that_is_not_understood_goes_on() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// A pod of 20,000 containers was taken without its defaults, and was too large with them after a restart.
+/// A pod of 20,000 containers was accepted without its defaults, and was too large with them after a restart.
 #[test]
 fn a_pod_whose_defaults_make_it_too_large_is_refused_and_one_that_is_stored_goes_on() {
     let dir = scratch("api-holdings-defaults");
@@ -144,7 +145,7 @@ fn a_pod_whose_defaults_make_it_too_large_is_refused_and_one_that_is_stored_goes
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// 33 ConfigMaps of 1 MB were stored, of which the node takes 16; a new one pushed out one that pods use.
+/// 33 ConfigMaps of 1 MB were stored, of which the node accepts 16; a new one pushed out one that pods use.
 #[test]
 fn what_the_node_does_not_take_is_refused() {
     let dir = scratch("api-holdings-quota");
@@ -159,7 +160,7 @@ fn what_the_node_does_not_take_is_refused() {
     let full = put(&holdings, &id(Resource::ConfigMaps, "default", "a00"), map("a00", size)).unwrap_err();
     assert_eq!((full.code, full.reason), (403, "Forbidden"));
     assert!(full.message.contains("16777216 bytes of ConfigMaps and Secrets"), "{}", full.message);
-    // One that is there may become smaller, and pods are counted apart.
+    // An existing one may become smaller, and pods count separately.
     put(&holdings, &at(0), map("c00", 10)).unwrap();
     put(&holdings, &id(Resource::Pods, "default", "a"), pod("a")).unwrap();
     let last = sent.try_iter().last().unwrap();
@@ -168,7 +169,7 @@ fn what_the_node_does_not_take_is_refused() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// `--force` did nothing, and a finalizer lost the grace period.
+/// `--force` had no effect, and with a finalizer the grace period was lost.
 #[test]
 fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
     let dir = scratch("api-holdings-grace");
@@ -186,7 +187,7 @@ fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
     holdings.begin().unwrap().remove_pod(&at("a"), pod("a"), 3600).unwrap();
     holdings.begin().unwrap().hurry(&at("a"), pod("a"), 0);
     assert_eq!(graces(&sent), [vec![None], vec![Some(3600)], vec![], vec![Some(0)], vec![]]);
-    // Another pod of that name is not meant.
+    // Another pod of that name is not affected.
     let mut other = pod("a");
     other["metadata"]["uid"] = "other".into();
     holdings.begin().unwrap().hurry(&at("a"), other, 0);
@@ -200,7 +201,7 @@ fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// The end of a pod that a killed daemon had begun could not be hurried.
+/// The deletion of a pod under a killed daemon could not be shortened.
 #[test]
 fn a_deletion_that_an_earlier_daemon_began_may_be_shortened() {
     use crate::base::clock::Timestamp;
@@ -210,7 +211,7 @@ fn a_deletion_that_an_earlier_daemon_began_may_be_shortened() {
     let (holdings, sent, _reading) = open(&dir);
     set(&sent);
     let at = id(Resource::Pods, "default", "a");
-    // As the node shows what it finds without a manifest.
+    // The form of a pod that the node finds without a manifest.
     let found = Arc::clone(&holdings.decode(&at, &pod("a")).pods[0]);
     let told = |source: Source, leaving: Option<Timestamp>| {
         let view = PodView {

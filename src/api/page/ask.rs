@@ -1,5 +1,5 @@
-//! How `podkeeper page` has the daemon make a link: over the API itself, with a certificate that it signs for that one
-//! request. Only root can read the authority's key, and nothing of it is written anywhere.
+//! Asks the daemon for a link, for `podkeeper page`: over the API itself, with a certificate that is signed for that
+//! one request. Only root can read the authority's key. The certificate is written nowhere.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -19,21 +19,21 @@ use crate::base::dial::Socket;
 use crate::base::limits;
 use crate::base::wait::later;
 
-/// A link that was made.
+/// A link.
 #[derive(Clone)]
 pub struct Made {
-    /// Path and query, to be put behind the address.
+    /// Path and query, behind the address.
     pub path: String,
-    /// How long it can be opened.
+    /// The time in which it can be opened.
     pub time: Duration,
-    /// SHA-256 of the certificate that the daemon showed, as browsers write it.
+    /// SHA-256 of the daemon's certificate, in the format of browsers.
     pub fingerprint: String,
 }
 
-/// Has the daemon of this root directory, whose API listens there, make a link.
+/// Asks the daemon of this root directory, whose API listens at this address, for a link.
 ///
 /// # Errors
-/// In a sentence.
+/// A sentence for the user.
 pub fn link(root_dir: &Path, listens: SocketAddr) -> Result<Made, String> {
     if !pki::certificate_file(root_dir).exists() {
         return Err(format!("no daemon has had an API with the root directory {}", root_dir.display()));
@@ -68,7 +68,7 @@ fn reached(listens: IpAddr) -> IpAddr {
     }
 }
 
-/// Sends the request; the whole answer.
+/// Sends the request; returns the whole answer.
 fn exchange(stream: &mut StreamOwned<ClientConnection, Socket>, to: SocketAddr) -> std::io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     let mut piece = [0_u8; 4096];
@@ -86,10 +86,10 @@ fn exchange(stream: &mut StreamOwned<ClientConnection, Socket>, to: SocketAddr) 
     }
 }
 
-/// The link of an answer, and for how many seconds it can be opened.
+/// The link in an answer, and the number of seconds in which it can be opened.
 ///
 /// # Errors
-/// What the daemon says instead.
+/// The daemon's message instead of a link.
 fn read(answer: &[u8]) -> Result<(String, u64), String> {
     let mut headers = [httparse::EMPTY_HEADER; limits::SERVER_HEADERS];
     let mut head = httparse::Response::new(&mut headers);

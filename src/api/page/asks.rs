@@ -1,10 +1,10 @@
-//! What a browser says about a request: its cookie, and whether it was another site that made it ask. Pure.
+//! A browser's headers about a request: its cookie, and whether another site made it. Pure.
 
 use std::net::IpAddr;
 
 use crate::server::http::request::Request;
 
-/// The value of a cookie. Only one that stands there once counts: which of two is ours nobody could tell.
+/// The value of a cookie. A cookie that occurs twice does not count, because either could be ours.
 #[must_use]
 pub fn cookie<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
     let pairs = request.headers("cookie").flat_map(|header| header.split(';'));
@@ -12,28 +12,28 @@ pub fn cookie<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
     values.next().filter(|_| values.next().is_none()).map(|(_, value)| value)
 }
 
-/// Whether the page's own site asks, as far as the browser says so. `names` are the node's.
+/// Checks that the page's own site makes the request, as far as the browser says. `names` are the node's.
 ///
 /// # Errors
-/// Why it does not.
+/// The reason why it does not.
 pub fn own_site(request: &Request, names: &[String]) -> Result<(), &'static str> {
     let host = own_host(request, names)?;
     if request.header("origin").is_some_and(|origin| !origin.eq_ignore_ascii_case(&format!("https://{host}")))
     {
         return Err("another site asks");
     }
-    // `none` is an address that was typed, or a bookmark.
+    // `none` means a typed address or a bookmark.
     match request.header("sec-fetch-site") {
         None | Some("same-origin" | "none") => Ok(()),
         Some(_) => Err("another site asks"),
     }
 }
 
-/// The host that the browser means, when it is this node. A name that another site has pointed here is not: it would make
-/// a page of that site ours. An address is nobody's name.
+/// The host of the request, if it is this node. Another site's name that points here is refused: a page of that site
+/// would count as ours. An IP address is no site's name.
 ///
 /// # Errors
-/// It is not.
+/// It is not this node.
 pub fn own_host<'r>(request: &'r Request, names: &[String]) -> Result<&'r str, &'static str> {
     let host = request.header("host").unwrap_or_default();
     let name = match host.strip_prefix('[') {
@@ -44,7 +44,7 @@ pub fn own_host<'r>(request: &'r Request, names: &[String]) -> Result<&'r str, &
     if is_ours { Ok(host) } else { Err("the Host header names another machine") }
 }
 
-/// Whether somebody follows a link, and no program looks at it before: what a link opens it opens once.
+/// Whether a person follows a link. Programs that preview links must not use it up: it works once.
 #[must_use]
 pub fn is_followed(request: &Request) -> bool {
     let is_early = ["sec-purpose", "purpose", "x-moz", "x-purpose"]
@@ -55,7 +55,7 @@ pub fn is_followed(request: &Request) -> bool {
     !is_early && is_page("sec-fetch-mode", "navigate") && is_page("sec-fetch-dest", "document")
 }
 
-/// Whether a person's browser asks for a page, and no program.
+/// Whether a person's browser asks for a page.
 #[must_use]
 pub fn wants_html(request: &Request) -> bool {
     request.words("accept").any(|word| word.starts_with("text/html"))

@@ -1,5 +1,5 @@
-//! What the node and its pods used in the last minutes, taken while a page is open. While none is, nothing is measured.
-//! What was measured before stays, for a page that is loaded again.
+//! Use of the node and its pods in the last minutes, measured only while a page is open. Earlier figures stay, for a
+//! page that is loaded again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::base::limits;
 use crate::server::kubelet::Node;
 use crate::stats::summary::Used;
 
-/// See the head of this file.
+/// The figures of the last minutes.
 #[derive(Debug, Default)]
 pub struct Figures(Mutex<Ring>);
 
@@ -20,7 +20,7 @@ type Point = (u32, u32);
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// When each was taken, and its number; the numbers follow one another.
+    /// Number and time of each measurement, in order without gaps.
     times: VecDeque<(u64, Instant)>,
     node: VecDeque<(u64, Point)>,
     /// By UID.
@@ -28,8 +28,8 @@ struct Ring {
 }
 
 impl Figures {
-    /// Takes figures, when the last ones are old enough; the number of the last ones. Those who ask at once wait for the
-    /// one that takes them.
+    /// Measures, if the last figures are old enough; returns the number of the last ones. Simultaneous requests wait
+    /// for the first one's measurement.
     pub fn take(&self, node: &Node) -> u64 {
         let mut ring = self.ring();
         let is_due = ring.times.back().is_none_or(|(_, at)| at.elapsed() >= limits::PAGE_STEP * 9 / 10);
@@ -41,7 +41,7 @@ impl Figures {
         ring.newest()
     }
 
-    /// Those after a number, and the number of the last one.
+    /// The figures after a number, and the number of the last ones.
     #[must_use]
     pub fn since(&self, known: u64) -> (u64, Value) {
         let ring = self.ring();
@@ -49,7 +49,7 @@ impl Figures {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // What is there is whole after each push.
+        // The ring is consistent after each push.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +59,7 @@ impl Ring {
         self.times.back().map_or(0, |(number, _)| *number)
     }
 
-    /// What the node uses, and each pod that runs.
+    /// Adds the use of the node, and of each running pod.
     fn push(&mut self, node: Option<Point>, pods: &[(&str, Option<Point>)], now: Instant) {
         let number = self.newest().saturating_add(1);
         self.times.push_back((number, now));
@@ -133,7 +133,7 @@ mod tests {
         }
         assert!(ring.times.len() <= limits::PAGE_FIGURES && ring.node.len() <= limits::PAGE_FIGURES);
         assert!(ring.pods.values().all(|points| points.len() <= limits::PAGE_FIGURES));
-        // Nobody has looked for long: what is old goes with the next ones.
+        // No page was open for long: old figures are dropped with the next ones.
         ring.push(Some((1, 1)), &[("b", Some((1, 1)))], at(10_000));
         assert_eq!(ring.since(0, at(10_000)), json!({"node": [[0, 1, 1]], "pods": {"b": [[0, 1, 1]]}}));
     }

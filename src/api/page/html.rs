@@ -1,5 +1,5 @@
-//! The page itself, and what a browser is told instead of it. Everything is in one answer: nothing is fetched from
-//! elsewhere, and the browser is told to run and to fetch nothing else.
+//! The page itself, and the pages in its place. Each is one answer: nothing is fetched from elsewhere, and the browser
+//! is told to run and fetch nothing else.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use ring::digest::{SHA256, digest};
 use crate::manifest::base64;
 use crate::server::http::answer::Answer;
 
-/// As a macro, for `concat` takes no constants.
+/// A macro, because `concat` takes no constants.
 macro_rules! script {
     () => {
         concat!(
@@ -33,7 +33,7 @@ const PAGE: &str = concat!(
     "</script>\n",
 );
 
-/// What somebody reads who has no session.
+/// The page without a session.
 const CLOSED: &str = concat!(
     include_str!("head.html"),
     "<style>",
@@ -42,8 +42,8 @@ const CLOSED: &str = concat!(
     include_str!("closed.html"),
 );
 
-/// What a link answers: a browser sends the cookie that it has just got with the next request that comes from this page,
-/// wherever the link was.
+/// The answer to a link: a browser sends its new cookie with the next request that comes from this page, wherever the
+/// link was.
 const OPENED: &str = "<!doctype html>\n<meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\">\
                       <title>podkeeper</title><p><a href=\"/\">Open the page</a>\n";
 
@@ -53,13 +53,13 @@ pub fn page() -> Answer {
     secure(Answer::new(200, HTML, PAGE))
 }
 
-/// Nobody is known.
+/// The answer without a session.
 #[must_use]
 pub fn closed() -> Answer {
     secure(Answer::new(401, HTML, CLOSED))
 }
 
-/// A link was used; `cookie` is the header's value.
+/// The answer when a link was used; `cookie` is the header's value.
 #[must_use]
 pub fn opened(cookie: String) -> Answer {
     secure(Answer::new(200, HTML, OPENED)).with("Set-Cookie", cookie)
@@ -67,7 +67,7 @@ pub fn opened(cookie: String) -> Answer {
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// With the headers that every answer of the page has.
+/// Adds the headers of every answer of the page.
 #[must_use]
 pub fn secure(answer: Answer) -> Answer {
     static POLICY: OnceLock<String> = OnceLock::new();
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_page_is_small_and_whole() {
         assert!(PAGE.len() < 60 * 1024, "{} bytes", PAGE.len());
-        // Nothing of it comes from elsewhere, and nothing runs but its one script.
+        // No part of it is fetched from elsewhere, and only its one script runs.
         for word in ["http://", "https://", "src=", "@import", "url(", " on", "innerHTML", "eval(", "style="]
         {
             let is_known = |at: usize| {
@@ -114,7 +114,7 @@ mod tests {
         }
         assert_eq!(PAGE.matches("<script").count(), 1);
         assert!(!CLOSED.contains("<script"));
-        // What would end the script or the style early.
+        // Text that would end the script or the style early.
         assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && !STYLE.contains("</"));
     }
 }

@@ -1,7 +1,7 @@
-//! The news of the page, as server-sent events: first everything, then what changes, as it happens.
+//! The page's updates as server-sent events: first everything, then changes as they happen.
 //!
-//! Never here: a wait for a browser that takes nothing ([`limits::SERVER_WRITE`]), or memory for what it has not taken:
-//! one that falls behind of the world's history is told everything again.
+//! Never here: a wait for a browser that takes nothing ([`limits::SERVER_WRITE`]), or memory for bytes that it has not
+//! taken: a page that falls behind the world's history gets everything again.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::server::connection::Sink;
 use crate::server::kubelet::Node;
 use crate::status::snapshot::Snapshot;
 
-/// One page that is open.
+/// One open page.
 pub struct Live {
     pub node: Arc<Node>,
     pub world: Arc<World>,
@@ -30,7 +30,7 @@ pub struct Live {
     pub waker: Waker,
 }
 
-/// What a page knows.
+/// The last state that the page has.
 struct Known {
     version: u64,
     figures: u64,
@@ -38,10 +38,10 @@ struct Known {
 }
 
 impl Live {
-    /// Tells news until the browser has gone or the time is up.
+    /// Sends updates until the browser is gone or the time is over.
     ///
     /// # Errors
-    /// The browser has gone.
+    /// The browser is gone.
     pub fn pour(self, sink: &mut Sink<'_>) -> io::Result<()> {
         let end = later(limits::PAGE_STREAM);
         let mut known = self.begin(sink)?;
@@ -58,7 +58,7 @@ impl Live {
             }
             let woken = self.wait(sink, end.min(due).min(alive))?;
             if woken {
-                // What happens together is told together, and a pod that changes all the time costs little.
+                // Changes that happen together are sent together, and a pod that changes all the time costs little.
                 wait_for(sink, later(limits::PAGE_GATHER), None)?;
             }
             let now = Instant::now();
@@ -72,7 +72,7 @@ impl Live {
         }
     }
 
-    /// Whether there may be news.
+    /// Waits; returns whether there may be updates.
     fn wait(&self, sink: &mut Sink<'_>, until: Instant) -> io::Result<bool> {
         wait_for(sink, until, Some(&self.waker))
     }
@@ -83,7 +83,7 @@ impl Live {
         self.tell_all(sink)
     }
 
-    /// Everything: what the page shows and is not in it any more, is gone.
+    /// Sends everything: objects that the page shows and that are missing in it are gone.
     fn tell_all(&self, sink: &mut Sink<'_>) -> io::Result<Known> {
         let now = now();
         let node = view::node(&self.snapshot());
@@ -107,7 +107,7 @@ impl Live {
         Ok(Known { version, figures, node })
     }
 
-    /// Tells what is new; whether anything was.
+    /// Sends changes; returns whether there were any.
     fn news(&self, sink: &mut Sink<'_>, known: &mut Known) -> io::Result<bool> {
         let changes = {
             let state = self.world.now();
@@ -155,7 +155,7 @@ impl Live {
     }
 }
 
-/// Of several changes of an object the last one, in the order in which they came.
+/// The last change of each object, in the order in which they came.
 fn last_of_each(changes: Vec<Change>) -> Vec<Change> {
     let mut last: Vec<Change> = Vec::new();
     for change in changes {
@@ -175,15 +175,15 @@ fn latest_events(state: &State) -> Vec<Arc<Object>> {
     all.into_iter().skip(spare).map(|(_, object)| object).collect()
 }
 
-/// One event of the stream. JSON in one line has no line ends.
+/// Sends one event of the stream. JSON has no line breaks here.
 fn send(sink: &mut Sink<'_>, name: &str, data: &Value) -> io::Result<()> {
     sink.write(format!("event: {name}\ndata: {data}\n\n").as_bytes())
 }
 
-/// Waits until then, or until the waker; `true` for the waker.
+/// Waits until this time, or until the waker; returns `true` for the waker.
 ///
 /// # Errors
-/// The browser has gone.
+/// The browser is gone.
 fn wait_for(sink: &mut Sink<'_>, until: Instant, waker: Option<&Waker>) -> io::Result<bool> {
     let mut set = vec![PollFd::from_borrowed_fd(sink.fd(), PollFlags::IN)];
     set.extend(waker.map(|waker| PollFd::from_borrowed_fd(waker.fd(), PollFlags::IN)));

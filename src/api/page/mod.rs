@@ -1,12 +1,11 @@
-//! The page for people: what a browser gets at `/` of the API, live. It only shows.
+//! The page for people: live, at `/` of the API, for browsers. It changes nothing.
 //!
-//! It opens by a link that works once: `podkeeper page` has it made ([`ask`]), by a certificate that only root can have,
-//! and a browser that follows it gets a cookie ([`sessions`]). Who has the cookie gets the paths of this file and nothing
-//! else of the API. [`asks`] tells whether another site has made the browser ask. [`live`] has the news, [`view`] says
-//! what is shown, [`figures`] has the last minutes.
+//! A link opens it once. `podkeeper page` asks for the link ([`ask`]), with a certificate that only root can have; a
+//! browser that follows it gets a cookie ([`sessions`]). With the cookie it gets the paths of this file and nothing
+//! else of the API. [`asks`] finds out whether another site has made a request. [`live`] sends updates, [`view`] has
+//! what is shown, [`figures`] the last minutes.
 //!
-//! What must not happen here: anything that changes something, and anything that is measured or made while no page is
-//! open.
+//! Never here: anything that changes something, or work while no page is open.
 
 pub mod ask;
 mod asks;
@@ -37,7 +36,7 @@ use figures::Figures;
 use live::Live;
 use sessions::Sessions;
 
-/// The group of those who may have a link made, and nothing else. `kubeconfig` makes nobody of it.
+/// The group that may only ask for a link. `kubeconfig` makes no user of it.
 const GROUP: &str = "podkeeper:page";
 /// Paths. The first one is also the page's.
 const OPEN: &str = "/page/open";
@@ -49,18 +48,18 @@ const LOG: &str = "/page/log";
 #[derive(Debug)]
 pub struct Page {
     clock: System,
-    /// `None` where the system has no random numbers: then nobody sees the page.
+    /// `None` if the system has no random numbers: then the page is closed to everyone.
     sessions: Option<Mutex<Sessions>>,
     figures: Arc<Figures>,
-    /// Pages that are open, and logs that are shown.
+    /// Number of open pages and logs.
     streams: Arc<AtomicUsize>,
-    /// Names of the node, one of which a browser must mean.
+    /// Names of the node: a browser's request must be for one of them.
     names: Vec<String>,
-    /// Browsers do not tell ports of a machine apart, so the cookie's name does.
+    /// Name of the cookie, which contains the port: browsers share cookies between ports of a machine.
     cookie: String,
 }
 
-/// Whether a request is about the page.
+/// Whether a request is for the page.
 #[must_use]
 pub fn is_asked(request: &Request) -> bool {
     match request.path.as_str() {
@@ -70,7 +69,7 @@ pub fn is_asked(request: &Request) -> bool {
 }
 
 impl Page {
-    /// The page of a node of these names, at this port.
+    /// The page of a node with these names, at this port.
     #[must_use]
     pub fn new(names: Vec<String>, port: u16) -> Page {
         let sessions = Sessions::new().map_err(|why| log::error!("nobody can open the page: {why}"));
@@ -84,7 +83,7 @@ impl Page {
         }
     }
 
-    /// Answers a request about the page.
+    /// Answers a request for the page.
     #[must_use]
     pub fn answer(&self, api: &Api, asked: &mut Asked<'_>) -> Reply {
         let request = asked.request;
@@ -123,7 +122,7 @@ impl Page {
         }
     }
 
-    /// Follows a link.
+    /// Opens a session by a link.
     fn open(&self, asked: &mut Asked<'_>) -> Reply {
         let request = asked.request;
         if let Err(why) = asks::own_host(request, &self.names) {
@@ -142,7 +141,7 @@ impl Page {
             Some(Ok(Some(session))) => {
                 log::info!("a browser at {} has opened the page", asked.peer.ip());
                 let cookie = &self.cookie;
-                // Without an end: the browser forgets it with its own.
+                // Without an end: the browser forgets it when it ends.
                 html::opened(format!("{cookie}={session}; Path=/; Secure; HttpOnly; SameSite=Strict")).into()
             }
             Some(Ok(None)) => {
@@ -154,7 +153,7 @@ impl Page {
         }
     }
 
-    /// Makes a link; tells its token.
+    /// Makes a link; answers with its token.
     fn link(&self) -> Reply {
         match self.with(|sessions, now| sessions.link(now)) {
             Some(Ok(token)) => {
@@ -182,7 +181,7 @@ impl Page {
         Reply::Stream(html::secure(Answer::new(200, "text/event-stream", "")), Box::new(pour))
     }
 
-    /// The end of a log, and what follows.
+    /// The end of a log, and its continuation.
     fn log(&self, api: &Api, request: &Request) -> Reply {
         let text = |name: &str| request.query.get(name).unwrap_or_default();
         let is_name = |name: &str| !text(name).is_empty() && !text(name).contains('/');
@@ -214,7 +213,7 @@ impl Page {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Sessions, Mono) -> T) -> Option<T> {
-        // What is there is whole after every change.
+        // The sessions are consistent after every change.
         let mut sessions = self.sessions.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         Some(act(&mut sessions, self.clock.now().mono))
     }
@@ -226,13 +225,13 @@ impl Page {
     }
 }
 
-/// Whether a user with a certificate may see the page: who may see pods and their logs.
+/// Whether a user with a certificate may see the page: one who may view pods and their logs.
 fn sees(rules: &Rules, user: &User) -> bool {
     let get = |part| Act { verb: "get", group: "", resource: "pods", part, namespace: "" };
     ["", "log"].iter().all(|part| rights::allows(rules, user, get(part), None).unwrap_or(false))
 }
 
-/// Whether a user may have a link made.
+/// Whether a user may ask for a link.
 fn links(rules: &Rules, user: &User) -> bool {
     let everything = Act { verb: "*", group: "*", resource: "*", part: "", namespace: "" };
     user.groups.contains(GROUP) || rights::allows(rules, user, everything, None).unwrap_or(false)
@@ -242,7 +241,7 @@ fn too_many(request: &Request) -> Reply {
     refused(request, 429, "too many pages and logs of this node are open")
 }
 
-/// A refusal: a person reads a page, a program a status.
+/// A refusal: a page for a person, a status for a program.
 fn refused(request: &Request, code: u16, why: &str) -> Reply {
     if code == 401 && asks::wants_html(request) {
         return html::closed().into();

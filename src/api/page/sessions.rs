@@ -1,8 +1,8 @@
-//! Who may see the page: links that are used once, and the sessions that they open. Pure but for the system's random
+//! Access to the page: links that are used once, and the sessions that they open. Pure but for the system's random
 //! numbers.
 //!
-//! Never here: a token itself. What is kept is its authentication code under a key that is made at each start, so what
-//! a client sends is compared in constant time, and no memory, log or disk has what opens the page.
+//! Never here: a token itself. Only its authentication code is kept, under a key that is made at each start: so a
+//! client's token is compared in constant time, and no memory, log or disk contains what opens the page.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::manifest::base64;
 /// Bytes of a token.
 const TOKEN: usize = 32;
 
-/// See the head of this file.
+/// Links and sessions.
 pub struct Sessions {
     key: hmac::Key,
     random: SystemRandom,
@@ -26,7 +26,7 @@ pub struct Sessions {
     sessions: VecDeque<Held>,
 }
 
-/// A token that somebody else has.
+/// A token of a client.
 struct Held {
     code: hmac::Tag,
     begun: Mono,
@@ -40,7 +40,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Nobody.
+    /// No links and no sessions.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -50,7 +50,7 @@ impl Sessions {
         Ok(Sessions { key, random, links: VecDeque::new(), sessions: VecDeque::new() })
     }
 
-    /// The token of a new link. The oldest link goes when there are [`limits::PAGE_LINKS`].
+    /// The token of a new link. The oldest link is dropped when there are [`limits::PAGE_LINKS`].
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -64,8 +64,8 @@ impl Sessions {
         Ok(token)
     }
 
-    /// Uses a link up. `Some` has the token of the session that it opens; the session that was used longest ago goes when
-    /// there are [`limits::PAGE_SESSIONS`].
+    /// Uses a link up. Returns `Some` token of the session that it opens. The session that was used longest ago is
+    /// dropped when there are [`limits::PAGE_SESSIONS`].
     ///
     /// # Errors
     /// The system has no random numbers; the link can be used again.
@@ -83,7 +83,7 @@ impl Sessions {
         Ok(Some(token))
     }
 
-    /// Whether this is a session, which then counts as used.
+    /// Whether this is a session, which counts as used now.
     pub fn knows(&mut self, session: &str, now: Mono) -> bool {
         self.expire(now);
         let found = find(&self.key, &self.sessions, session).and_then(|at| self.sessions.get_mut(at));
@@ -93,7 +93,7 @@ impl Sessions {
     fn make(&self, now: Mono) -> Result<(String, Held), String> {
         let mut bytes = [0_u8; TOKEN];
         self.random.fill(&mut bytes).map_err(|_| no_random())?;
-        // As it may stand in a URL and in a cookie.
+        // Base64 in a form for URLs and cookies.
         let token = base64::encode(&bytes).replace('+', "-").replace('/', "_").replace('=', "");
         let code = hmac::sign(&self.key, token.as_bytes());
         Ok((token, Held { code, begun: now, used: now }))
@@ -109,7 +109,7 @@ impl Sessions {
     }
 }
 
-/// Where it is. All are compared, each in constant time.
+/// The index of a token. All are compared, each in constant time.
 fn find(key: &hmac::Key, all: &VecDeque<Held>, token: &str) -> Option<usize> {
     let is_it = |held: &Held| hmac::verify(key, token.as_bytes(), held.code.as_ref()).is_ok();
     let compare = |found: Option<usize>, (at, held)| if is_it(held) { Some(at) } else { found };
@@ -175,7 +175,7 @@ mod tests {
         };
         let second = |n: usize| START.after(Duration::from_secs(n as u64));
         let all: Vec<String> = (0..limits::PAGE_SESSIONS).map(|n| open(second(n))).collect();
-        // The first one is in use, so the second one goes.
+        // The first one is in use, so the second one is dropped.
         assert!(sessions.knows(all.first().unwrap(), second(100)));
         let link = sessions.link(second(101)).unwrap();
         sessions.open(&link, second(101)).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What the page shows of pods, events and the node: the few fields that it draws. Pure.
+//! Pods, events and the node as the page shows them: the few fields that it draws. Pure.
 //!
 //! Never here: a Secret's value, a variable or an argument of a container.
 
@@ -15,7 +15,7 @@ use crate::pod::{ContainerKind, init_kind};
 use crate::status::columns::Row;
 use crate::status::snapshot::Snapshot;
 
-/// How a pod is, for those who see colours and for those who do not.
+/// A pod's state as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
     Good,
@@ -35,10 +35,10 @@ impl Tone {
     }
 }
 
-/// Reasons of a container that is on its way.
+/// Reasons of a container that is about to start.
 const ON_ITS_WAY: [&str; 3] = ["", Reason::ContainerCreating.as_str(), Reason::PodInitializing.as_str()];
 
-/// A pod; `None` for what is none.
+/// A pod; `None` when the object is no pod.
 #[must_use]
 pub fn pod(object: &Value, now: Timestamp) -> Option<Value> {
     let pod = json::read::<Pod>(object).ok()?;
@@ -103,7 +103,7 @@ fn limit(spec: &PodSpec, name: &str, read: impl Fn(&str) -> Option<i64>) -> Opti
     Some(sum).filter(|sum| *sum > 0)
 }
 
-/// Why it is not as it should be: who, what, and the sentence that goes with it.
+/// The problems of a pod: where, what, and a sentence.
 fn why(status: &PodStatus, tone: Tone) -> Vec<Value> {
     let line = |who: &str, what: &str, text: &str| json!([who, what, short(text)]);
     let mut lines = Vec::new();
@@ -143,7 +143,7 @@ fn why(status: &PodStatus, tone: Tone) -> Vec<Value> {
             Some(line("", one.reason.as_deref().unwrap_or(&one.type_), one.message.as_deref()?))
         })
         .collect();
-    // The same sentence stands in several conditions.
+    // The same sentence is in several conditions.
     for one in told {
         if !lines.iter().any(|known| known.get(2) == one.get(2)) {
             lines.push(one);
@@ -213,7 +213,7 @@ pub fn event(object: &Value) -> Value {
     })
 }
 
-/// The node, what hinders it, and what of manifests is not run.
+/// The node, its problems, and the problems of manifests.
 #[must_use]
 pub fn node(snapshot: &Snapshot) -> Value {
     let capacity = |name: &str| snapshot.info.capacity.get(name);
@@ -250,7 +250,7 @@ fn seconds(time: Option<&Time>) -> Option<i64> {
     time.map(|time| time.0.as_second())
 }
 
-/// At most so many characters as the page shows.
+/// The text, cut to the length that the page shows.
 fn short(text: &str) -> String {
     let mut characters = text.chars();
     let mut short: String = characters.by_ref().take(limits::PAGE_TEXT).collect();

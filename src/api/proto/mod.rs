@@ -1,8 +1,8 @@
 //! Bodies of requests: JSON, YAML, or protobuf, which typed clients send since kubectl 1.32
 //! (`apimachinery/pkg/runtime/serializer/protobuf`). Pure: the bytes are a client's.
 //!
-//! Of protobuf only the kinds are read that kubectl creates by typed clients; field numbers are those of the
-//! `generated.proto` of each group. Those of a pod are in [`pod`].
+//! In protobuf only the kinds are read that kubectl creates by typed clients. Field numbers are those of each group's
+//! `generated.proto`; those of a pod are in [`pod`].
 
 use serde_json::{Map, Value, json};
 
@@ -15,12 +15,12 @@ use crate::api::failure::Failure;
 use crate::base::clock::Timestamp;
 use crate::manifest::base64;
 
-/// What an envelope begins with.
+/// The first bytes of an envelope.
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages within messages.
+/// Depth of messages within messages.
 const DEPTH: usize = 16;
 
-/// What a field holds.
+/// The type of a field.
 enum Holds {
     Text,
     Number,
@@ -33,7 +33,7 @@ enum Holds {
     Many(&'static Message),
 }
 
-/// The fields of a message that are read: number, name in JSON, content.
+/// The known fields of a message: number, name in JSON, type.
 type Message = [(u64, &'static str, Holds)];
 
 use Holds::{BytesMap, Many, Number, One, Switch, Text, TextMap, Texts, Time};
@@ -125,7 +125,7 @@ fn message(kind: &str) -> Option<&'static Message> {
 /// The object of a body; null for an empty one.
 ///
 /// # Errors
-/// It cannot be read, has more values than that, or is of a type that is not known.
+/// The body cannot be read, has more than `values` values, or is of an unknown type.
 pub fn object(content_type: Option<&str>, bytes: &[u8], values: usize) -> Result<Value, Failure> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -192,7 +192,7 @@ fn decode(bytes: &[u8], fields: &'static Message, left: &Left, depth: usize) -> 
         match (holds, wire) {
             (Number, Wire::Number(value)) => _ = object.insert(name, value.cast_signed().into()),
             (Switch, Wire::Number(value)) => _ = object.insert(name, (value != 0).into()),
-            // Go writes texts that are empty.
+            // Go writes empty texts.
             (Text, Wire::Bytes([])) => {}
             (Text, Wire::Bytes(text)) => _ = object.insert(name, utf8(text)?),
             (Time, Wire::Bytes(inner)) => object.extend(time(inner, left)?.map(|time| (name, time))),
@@ -238,7 +238,7 @@ fn entry(bytes: &[u8], is_bytes: bool, left: &Left) -> Option<(String, Value)> {
     Some((key, value))
 }
 
-/// A time; none at all for the zero of Go.
+/// A time; an inner `None` for Go's zero time.
 fn time(bytes: &[u8], left: &Left) -> Option<Option<Value>> {
     let mut seconds = None;
     for field in left.fields(bytes) {

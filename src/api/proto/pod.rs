@@ -11,11 +11,11 @@ use super::{DEPTH, time, utf8};
 use crate::base::order;
 use crate::manifest::fields;
 
-/// Each line a message: its name, then number and name of each field. A name with `+` before it is a message whose fields
-/// stand in JSON among those of the message around it.
+/// Each line is a message: its name, then number and name of each field. The fields of a message with `+` before its
+/// name stand in JSON among those of the message around it.
 const NUMBERS: &str = include_str!("pod.txt");
 
-/// Reads a pod without its status; `None` if it is none.
+/// Decodes a pod without its status; `None` when the bytes are no pod.
 pub fn decode(bytes: &[u8], left: &Left) -> Option<Map<String, Value>> {
     let mut pod = Map::new();
     message(bytes, ("Pod", "Pod"), &mut pod, left, DEPTH)?;
@@ -27,7 +27,7 @@ type Numbers = BTreeMap<u64, &'static str>;
 
 /// The fields of a message by number.
 fn numbers(of: &str) -> Option<&'static Numbers> {
-    // Read once: a body may have a hundred thousand messages.
+    // Parsed once: a body may have a hundred thousand messages.
     static TABLE: OnceLock<BTreeMap<&'static str, Numbers>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let lines = NUMBERS.lines().filter_map(|line| line.split_once(' '));
@@ -56,7 +56,7 @@ fn fields_of(line: &'static str) -> Numbers {
     all
 }
 
-/// Reads a message into an object. `kind` is the type whose fields they are in JSON.
+/// Reads a message into an object. `kind` is its type in JSON.
 fn message(
     bytes: &[u8],
     (of, kind): (&str, &str),
@@ -65,7 +65,7 @@ fn message(
     depth: usize,
 ) -> Option<()> {
     let depth = depth.checked_sub(1)?;
-    // What this node knows no fields of is shown to be there, and so is refused.
+    // A message without known fields becomes an empty object, and is refused later.
     let Some(known) = numbers(of) else { return Some(()) };
     for field in left.fields(bytes) {
         let (number, wire) = field?;
@@ -109,7 +109,7 @@ fn put(
         return Some(());
     }
     if let Some(value) = value(kind, wire, left, depth)? {
-        // Go writes texts that are empty.
+        // Go writes empty texts.
         if value != "" {
             object.insert(name.to_owned(), value);
         }
@@ -117,7 +117,7 @@ fn put(
     Some(())
 }
 
-/// A value; an inner `None` for one that says nothing.
+/// A value; an inner `None` for a value that is left out.
 fn value(kind: &str, wire: Wire<'_>, left: &Left, depth: usize) -> Option<Option<Value>> {
     Some(Some(match (kind, wire) {
         ("integer", Wire::Number(number)) => Value::Number(Number::from(number.cast_signed())),

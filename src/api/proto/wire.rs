@@ -1,36 +1,36 @@
-//! The fields of a message of protobuf, as they stand on the wire. Pure, and each field is a client's.
+//! The fields of a protobuf message, as encoded. Pure, and each field is a client's.
 
 use std::cell::Cell;
 
-/// What a field holds on the wire.
+/// The encoded value of a field.
 pub enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     Other,
 }
 
-/// How many more fields may be read, and one. A field of two bytes becomes a value of hundreds.
+/// Number of fields that may still be read, plus one. A field of two bytes becomes a value of hundreds.
 #[derive(Debug)]
 pub struct Left(Cell<usize>);
 
 impl Left {
-    /// So many.
+    /// This many fields may be read.
     pub fn new(fields: usize) -> Left {
         Left(Cell::new(fields.saturating_add(1)))
     }
 
-    /// There were more.
+    /// Whether there were more.
     pub fn is_used_up(&self) -> bool {
         self.0.get() == 0
     }
 
-    /// The fields of a message that is read.
+    /// The fields of a message, counted.
     pub fn fields<'a>(&'a self, message: &'a [u8]) -> Fields<'a> {
         Fields { bytes: message, left: self }
     }
 }
 
-/// The fields of a message; `None` for bytes that are none or too many fields, after which nothing comes.
+/// The fields of a message; `None` for invalid bytes or too many fields, which end the iteration.
 pub struct Fields<'a> {
     bytes: &'a [u8],
     left: &'a Left,

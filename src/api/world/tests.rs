@@ -1,4 +1,4 @@
-//! Versions grow, and changes are told once.
+//! Tests that versions grow, and that changes are reported once.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ fn history_is_bounded_and_says_so() {
     assert_eq!(told(&state, state.version() - 1).len(), 1);
 }
 
-/// A thousand updates of one ConfigMap of 900 KB kept 1 GiB.
+/// A thousand updates of one ConfigMap of 900 KB took 1 GiB.
 #[test]
 fn history_is_bounded_by_bytes_too() {
     let mut state = State::default();
@@ -61,7 +61,7 @@ fn history_is_bounded_by_bytes_too() {
     let first = state.history.front().unwrap().0.version;
     assert_eq!(state.since(Resource::ConfigMaps, first - 2).unwrap_err(), TooOld);
     assert_eq!(told(&state, first - 1).len(), state.history.len());
-    // One that is larger than all may be is told to those who watch, once.
+    // An object larger than the whole history is sent to watches once.
     world(&mut state, &[("a", json!("x".repeat(limits::API_HISTORY_BYTES)))]);
     assert_eq!(told(&state, state.version() - 1).len(), 1);
 }

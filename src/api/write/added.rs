@@ -1,8 +1,8 @@
-//! `pods/ephemeralcontainers`: containers that are added to a pod that runs, as `kubectl debug` does
+//! `pods/ephemeralcontainers`: containers that are added to a running pod, as `kubectl debug` does
 //! (`pkg/registry/core/pod/strategy.go`, `podEphemeralContainersStrategy`).
 //!
-//! What may be added is decided at once; a thread `pk-added` then makes the container, for its image may have to be
-//! pulled. What was asked for is remembered as long as the daemon runs; after that the pod's status tells of it.
+//! Whether a container may be added is decided at once; a thread `pk-added` then makes it, because its image may have
+//! to be pulled. Requests are remembered as long as the daemon runs; after that the pod's status shows the containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::status::snapshot::Snapshot;
 use crate::worker::added::{self, Wanted};
 use crate::worker::pulls::{PullPolicy, Pulls};
 
-/// Fields of an added container that are carried out.
+/// Supported fields of an added container.
 const CARRIED_OUT: &[&str] = &[
     "name",
     "image",
@@ -59,7 +59,7 @@ fn name(container: &Value) -> &str {
     container.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Adds to a pod what is known of its added containers: those that were asked for, and those that the status tells of.
+/// Adds the added containers to a shown pod: those that were requested, and those of the status.
 pub fn show(pod: &mut Value, asked: &[Added]) {
     let statuses = part(pod, "/status/ephemeralContainerStatuses").as_array().cloned().unwrap_or_default();
     let mut spec: Vec<Value> = asked.iter().map(|one| Value::clone(&one.container)).collect();
@@ -72,7 +72,8 @@ pub fn show(pod: &mut Value, asked: &[Added]) {
     for Added { container, failure, was_there } in asked {
         if !statuses.iter().any(|status| name(status) == name(container)) {
             let state = match failure {
-                // The kubelet's words for what it had started and finds no more (`pkg/kubelet/kubelet_pods.go`).
+                // The kubelet's words for a container that it started and does not find any more
+                // (`pkg/kubelet/kubelet_pods.go`).
                 _ if *was_there => json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown",
                     "message": "The container could not be located when the pod was terminated"}}),
                 None => json!({"waiting": {"reason": Reason::ContainerCreating.as_str()}}),
@@ -90,10 +91,10 @@ pub fn show(pod: &mut Value, asked: &[Added]) {
     }
 }
 
-/// What is new among the added containers of a pod.
+/// The new ones among the added containers of a pod.
 ///
 /// # Errors
-/// One may not be there, or one that was there is missing or has changed.
+/// A new container is not allowed, or an existing one is missing or has changed.
 pub fn news(live: &Value, wanted: &Value) -> Result<Vec<EphemeralContainer>, Failure> {
     let (before, after) = (list(live), list(wanted));
     let pod = name(part(live, "/metadata"));
@@ -179,7 +180,7 @@ fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails for what a container of a manifest may not have either.
+/// Fails for fields that a manifest's container may not have either.
 fn as_one_of_a_manifest(at: &str, one: &Value) -> Result<(), String> {
     let mut container = one.clone();
     if let Value::Object(fields) = &mut container {
@@ -196,7 +197,7 @@ fn as_one_of_a_manifest(at: &str, one: &Value) -> Result<(), String> {
     }
 }
 
-/// What makes them.
+/// Makes added containers.
 #[derive(Debug, Clone)]
 pub struct Maker {
     pub docker: Docker,
@@ -204,11 +205,11 @@ pub struct Maker {
     /// `--root-dir`.
     pub root_dir: std::path::PathBuf,
     pub pulls: Pulls,
-    /// Requests that are being carried out.
+    /// Limit of simultaneous requests.
     pub at_once: Count,
 }
 
-/// A pod that gets containers.
+/// A pod with its new containers.
 #[derive(Debug, Clone)]
 struct Job {
     pod: Arc<Pod>,
@@ -219,7 +220,7 @@ struct Job {
 }
 
 impl Maker {
-    /// Adds containers to a pod as it is shown, and has them made.
+    /// Adds containers to a shown pod, and starts a thread that makes them.
     ///
     /// # Errors
     /// The pod does not run or may not have them, or too many are being made.
@@ -283,7 +284,7 @@ impl Maker {
             jobs.iter().for_each(|job| this.make(job));
         });
         made.map(drop).map_err(|why| {
-            // Nothing was asked for, then: their names are free.
+            // The thread did not start, so nothing was requested: the names are free.
             self.told.tell_added(|all| {
                 if let Some(of_pod) = all.get_mut(&uid) {
                     of_pod.retain(|one| !new.iter().any(|it| it.name == name(&one.container)));
@@ -325,7 +326,7 @@ impl Maker {
     }
 }
 
-/// Docker's id of a container that runs.
+/// Docker's id of a running container.
 fn running(live: &Value, wanted: &str) -> Result<String, Failure> {
     let statuses = part(live, "/status/containerStatuses").as_array().into_iter().flatten();
     let mut found = statuses.into_iter().filter(|status| name(status) == wanted);

@@ -1,4 +1,4 @@
-//! Server-side apply as a write: who owns what is decided in [`managed`].
+//! Server-side apply as a write; [`managed`] decides about owners.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::base::clock::{Clock as _, System};
 use crate::server::http::query::Query;
 
 impl Writes {
-    /// Applies an object: makes it, or changes what the manager owns.
+    /// Applies an object: makes it, or changes the fields of the manager.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn apply(&self, target: Target<'_>, name: &str, query: &Query, body: Value) -> Result<Done, Failure> {
         let kind = target.kind;
         let manager = query.get("fieldManager").filter(|manager| !manager.is_empty());

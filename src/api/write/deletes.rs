@@ -1,4 +1,4 @@
-//! Deletes: with a grace period, finalizers and preconditions, and of namespaces with all that is in them.
+//! Deletes: with a grace period, finalizers and preconditions, and of namespaces with all their objects.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Writes {
     /// Deletes an object. `options` are `DeleteOptions`, or null.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn delete(
         &self,
         target: Target<'_>,
@@ -60,11 +60,11 @@ impl Writes {
         Ok(done)
     }
 
-    /// Deletes the objects of a collection that are asked for, all or none, and returns them as they were: what comes from
-    /// a file or the URL is not deleted, and then nothing is.
+    /// Deletes the requested objects of a collection, all or none, and returns them as they were: if one comes from a
+    /// file or the URL, none is deleted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn delete_all(
         &self,
         target: Target<'_>,
@@ -97,7 +97,7 @@ impl Writes {
         Ok(found.into_iter().map(|(_, object)| object).collect())
     }
 
-    /// It was deleted over the API, under this daemon or an earlier one, and is shown until it has ended.
+    /// Whether it was deleted over the API, under this daemon or an earlier one, and is shown until it has ended.
     fn is_ours_and_leaving(&self, id: &Id, value: &Value) -> bool {
         value.pointer("/metadata/deletionTimestamp").is_some()
             && (value.pointer(SOURCE).is_none() || self.holdings.orphan(id, value).is_some())
@@ -113,7 +113,7 @@ impl Writes {
         how: How,
     ) -> Result<Done, Failure> {
         let name = &id.1.1;
-        // Whatever is shown in its place.
+        // The stored object counts, even if another one is shown in its place.
         let live = &change.get(id).map_or_else(|| Arc::clone(live), |stored| own(&stored, live));
         let own = live.value.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
         let left = grace_left(&live.value);
@@ -121,7 +121,7 @@ impl Writes {
         let grace = if kind.resource == Resource::Pods { grace.min(u32::MAX.into()) } else { 0 };
         let done = |value: Value| Ok(Done { code: 200, value, warnings: Vec::new() });
         if left.is_some_and(|left| left <= grace) {
-            // It waits for its finalizers already, and not longer than is asked now.
+            // It waits for its finalizers already, with a grace period that is not longer.
             return done(live.value.clone());
         }
         let leaving = leaving(&live.value, grace);
@@ -196,13 +196,13 @@ impl Writes {
     }
 }
 
-/// The grace period that is asked for.
+/// The requested grace period.
 fn grace(query: &Query, options: &Value) -> Option<i64> {
     let given = options.get("gracePeriodSeconds").and_then(Value::as_i64);
     given.or_else(|| query.get("gracePeriodSeconds")?.parse().ok()).filter(|grace| *grace >= 0)
 }
 
-/// A pod that is on its way out already may have less time than it was given.
+/// Shortens the grace period of a pod that is being deleted.
 fn hurry(change: &mut Change<'_>, id: &Id, live: &Object, grace: Option<i64>, how: How) -> Done {
     let done = |value: Value| Done { code: 200, value, warnings: Vec::new() };
     let left = grace_left(&live.value);

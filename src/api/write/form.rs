@@ -1,4 +1,4 @@
-//! Objects as clients send them: unknown fields, types, defaults. Pure.
+//! The form of clients' objects: unknown fields, types, defaults. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,7 +12,7 @@ use crate::base::json;
 use crate::base::limits;
 use crate::manifest::base64;
 
-/// What becomes of fields that the API does not have: `fieldValidation`.
+/// The treatment of fields that the API does not have: `fieldValidation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validation {
     Strict,
@@ -21,7 +21,7 @@ pub enum Validation {
 }
 
 impl Validation {
-    /// Reads the parameter.
+    /// Parses the parameter.
     ///
     /// # Errors
     /// It is another word.
@@ -42,7 +42,7 @@ impl Validation {
     /// Warnings for these fields.
     ///
     /// # Errors
-    /// Strict, and there are any. `is_patch`: the patch brought them.
+    /// Validation is strict, and there are any. `is_patch`: the patch brought them.
     pub fn judge(self, kind: &Kind, unknown: &[String], is_patch: bool) -> Result<Vec<String>, Failure> {
         let words: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
         match self {
@@ -69,7 +69,7 @@ impl Validation {
     }
 }
 
-/// The object with the fields that the API knows alone, and the paths of the others.
+/// The object with only the fields that the API has, and the paths of the others.
 ///
 /// # Errors
 /// A value is of the wrong type.
@@ -105,7 +105,7 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
     Ok((typed, unknown))
 }
 
-/// What of a Secret becomes something else before the manifest's rules see it has the right types.
+/// Checks the types of a Secret's fields that are converted before the manifest's rules see them.
 fn texts_of_secret(fields: &Map<String, Value>) -> Result<(), String> {
     let is_text = |value: &Value| value.is_string() || value.is_null();
     if fields.get("type").is_some_and(|value| !is_text(value)) {
@@ -130,7 +130,7 @@ fn known(resource: Resource) -> &'static [&'static str] {
     }
 }
 
-/// Notes the fields that `typed` has lost.
+/// Notes the fields that are missing in `typed`.
 fn compare(written: &Value, typed: &Value, path: &str, unknown: &mut Vec<String>) {
     if unknown.len() >= limits::PROBLEMS_PER_FILE {
         return;
@@ -155,10 +155,10 @@ fn compare(written: &Value, typed: &Value, path: &str, unknown: &mut Vec<String>
     }
 }
 
-/// Refuses an object that is deeper than what reads it again takes; nothing that goes down in it comes before.
+/// Refuses an object that is deeper than its later reader accepts; called before anything that recurses into it.
 ///
 /// # Errors
-/// It is.
+/// The object is too deep.
 pub fn check_depth(object: &Value) -> Result<(), Failure> {
     match is_deeper(object, limits::API_DEPTH) {
         true => Err(Failure::new(422, format!("the object is deeper than {} fields", limits::API_DEPTH))),
@@ -166,7 +166,7 @@ pub fn check_depth(object: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Field and message of what is wrong with the parts of metadata that no manifest has.
+/// Field and message of errors in the parts of metadata that no manifest has.
 #[must_use]
 pub fn metadata_errors(kind: &Kind, value: &Value) -> Vec<(String, String)> {
     let metadata = json::read::<ObjectMeta>(part(value, "/metadata")).unwrap_or_default();
@@ -178,7 +178,7 @@ pub fn metadata_errors(kind: &Kind, value: &Value) -> Vec<(String, String)> {
     errors
 }
 
-/// Fills in what an object always has once it is stored. The defaults of a pod's spec are the manifest's.
+/// Fills in the fields that every stored object has. The defaults of a pod's spec are the manifest's.
 pub fn complete(kind: &Kind, value: &mut Value) {
     match kind.resource {
         Resource::Secrets => {
@@ -218,10 +218,11 @@ pub fn complete(kind: &Kind, value: &mut Value) {
     }
 }
 
-/// The parts of a pod that may change once it is there (`pkg/apis/core/validation/validation.go`, `ValidatePodUpdate`).
+/// Checks that only those parts of a pod change that may (`pkg/apis/core/validation/validation.go`,
+/// `ValidatePodUpdate`).
 ///
 /// # Errors
-/// Another one has.
+/// Another part has changed.
 pub fn check_update(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result<(), Failure> {
     let invalid =
         |why: &str| Failure::of(422, kind, name, format!("{} {name:?} is invalid: {why}", kind.kind));
@@ -250,7 +251,7 @@ pub fn check_update(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result
     }
 }
 
-/// What of a pod's spec may change.
+/// The message about fields of a pod's spec that must not change.
 pub const ONLY: &str = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,\
                         `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
                         to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
@@ -344,7 +345,7 @@ mod tests {
     }
 
     /// Two patches of owners made a file that was too large to be read again, and owners of a depth of 150 one that was
-    /// too deep: both were gone after a restart.
+    /// too deep: both objects were lost at a restart.
     #[test]
     fn owners_are_neither_deeper_nor_larger_than_what_is_read_again() {
         let deep = (0..150).fold(json!({}), |inner, _| json!({"f:a": inner}));
@@ -360,7 +361,7 @@ mod tests {
         assert_eq!(metadata_errors(kind, &map(json!({"f:a": {}}))), []);
     }
 
-    /// They were stored as empty values, and a type that is no text as `Opaque`.
+    /// Wrong values were stored as empty ones, and a wrong type as `Opaque`.
     #[test]
     fn texts_of_a_secret_are_texts() {
         let kind = of(Resource::Secrets).unwrap();

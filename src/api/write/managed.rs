@@ -1,8 +1,8 @@
-//! Who owns which field: server-side apply (`apimachinery/pkg/util/managedfields`,
-//! `sigs.k8s.io/structured-merge-diff`), kept simple. Pure.
+//! The owners of fields: server-side apply (`apimachinery/pkg/util/managedfields`,
+//! `sigs.k8s.io/structured-merge-diff`), simplified. Pure.
 //!
-//! Owners are noted from the first apply on: an object that nobody has applied has none, and then `before-first-apply`
-//! owns all of it. Other writes own what they change.
+//! Owners are noted from the first apply on: an object that was never applied has none, and then `before-first-apply`
+//! owns all of it. Other writes own the fields that they change.
 
 mod index;
 mod set;
@@ -19,7 +19,7 @@ use crate::base::limits;
 use index::{Cuts, Tree};
 use set::{Path, Set};
 
-/// Owner of what was there before the first apply.
+/// Owner of the fields that existed before the first apply.
 const BEFORE: &str = "before-first-apply";
 
 /// Objects that are owned as a whole (`+structType=atomic`).
@@ -37,7 +37,7 @@ const ATOMIC: &[&str] = &[
     "dataSource",
 ];
 
-/// Fields of metadata that nobody owns.
+/// Fields of metadata without owners.
 const SYSTEM: &[&str] = &[
     "name",
     "namespace",
@@ -62,7 +62,7 @@ struct Entry {
     set: Set,
 }
 
-/// Who writes, and when.
+/// The writing manager, and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct By<'a> {
     pub manager: &'a str,
@@ -75,7 +75,7 @@ fn names(path: &[String]) -> Vec<&str> {
     path.iter().filter_map(|part| part.strip_prefix("f:")).collect()
 }
 
-/// The element of a list as `fieldsV1` names it.
+/// The element of a list, in the form of `fieldsV1`.
 fn element(value: &Value, list: List) -> Option<String> {
     match list {
         List::Atomic => None,
@@ -137,12 +137,12 @@ fn gather(kind: &str, value: &Value, path: &mut Path, set: &mut Set) {
     }
 }
 
-/// It ends in a field, not in an element of a list.
+/// Whether a path ends in a field, not in an element of a list.
 fn is_field(path: &&Path) -> bool {
     path.last().is_some_and(|last| last.starts_with("f:"))
 }
 
-/// What is applied over what is there.
+/// Merges the applied object into the live one.
 fn merged(kind: &str, live: &Value, body: &Value, path: &mut Vec<String>) -> Value {
     let is_atomic = path.last().is_some_and(|name| ATOMIC.contains(&name.as_str()));
     match (live, body) {
@@ -164,7 +164,7 @@ fn merged(kind: &str, live: &Value, body: &Value, path: &mut Vec<String>) -> Val
                 return body.clone().into();
             }
             let mut items = live.clone();
-            // Of two that are called the same the first one counts.
+            // The first one of two with the same name counts.
             let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
             for (place, item) in items.iter().enumerate() {
                 places.entry(element(item, list)).or_insert(place);
@@ -206,7 +206,7 @@ fn note(value: &mut Value, entries: &[Entry]) {
     *place(value, &["metadata", "managedFields"]) = all.map(write).collect();
 }
 
-/// The elements of all lists in it.
+/// Number of elements of all lists in a value.
 fn elements(value: &Value) -> usize {
     match value {
         Value::Array(list) => list.iter().map(elements).fold(list.len(), usize::saturating_add),
@@ -218,10 +218,10 @@ fn elements(value: &Value) -> usize {
 /// The object after an apply. `live` is null when there is none yet.
 ///
 /// # Errors
-/// Somebody else owns what would change (409), and it is not forced.
+/// Another manager owns a field that would change (409), and the apply is not forced.
 pub fn apply(kind: &Kind, live: &Value, body: &Value, by: By<'_>, force: bool) -> Result<Value, Failure> {
     let name = kind.kind;
-    // The sets of more would be longer than an object can hold, and take hundreds of MiB until that is seen.
+    // Sets of more elements would exceed the size of an object, and take hundreds of MiB until that is noticed.
     if [live, body].into_iter().any(|object| elements(object) > limits::API_LIST) {
         let message =
             format!("the lists of an object that is applied may have {} elements at most", limits::API_LIST);
@@ -285,7 +285,7 @@ pub fn apply(kind: &Kind, live: &Value, body: &Value, by: By<'_>, force: bool) -
     Ok(result)
 }
 
-/// Notes who changed what by another write, on an object that has owners.
+/// Notes the changes of another write in the owners of an object.
 pub fn updated(kind: &Kind, live: &Value, new: &mut Value, by: By<'_>) {
     let mut all = entries(new);
     if all.is_empty() {
@@ -324,12 +324,12 @@ pub fn updated(kind: &Kind, live: &Value, new: &mut Value, by: By<'_>) {
     let before = part(new, "/metadata/managedFields").clone();
     note(new, &all);
     if is_too_large(part(new, "/metadata/managedFields")) {
-        // The write counts more than the note of whose it is.
+        // The write matters more than the note of its owner.
         *place(new, &["metadata", "managedFields"]) = before;
     }
 }
 
-/// Owners may take so much room and no more.
+/// Whether the owners exceed their bound.
 #[must_use]
 pub fn is_too_large(owners: &Value) -> bool {
     !owners.is_null() && owners.to_string().len() > limits::API_OWNERS

@@ -1,7 +1,7 @@
-//! Writes: what a client sends becomes what is stored, by the rules of an API server.
+//! Writes: a client's object becomes a stored one, by the rules of an API server.
 //!
-//! [`writes`], [`applies`] and [`deletes`] are the verbs; [`form`], [`managed`], [`patch`] and [`resize`] are pure. [`added`]
-//! are the containers that `kubectl debug` adds.
+//! [`writes`], [`applies`] and [`deletes`] are the verbs; [`form`], [`managed`], [`patch`] and [`resize`] are pure.
+//! [`added`] makes the containers of `kubectl debug`.
 
 pub mod added;
 mod applies;

@@ -1,4 +1,4 @@
-//! Parts of a pod that are written alone: its sizes, and the containers that are added to it.
+//! Writes of parts of a pod: its resources, and the containers that are added to it.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::api::value::part;
 use crate::api::world::Object;
 use crate::server::http::query::Query;
 
-/// What is sent for a part of an object.
+/// The body of a write of a part.
 #[derive(Debug, Clone, Copy)]
 pub enum Sent<'a> {
     Whole(&'a Value),
@@ -21,10 +21,10 @@ pub enum Sent<'a> {
 }
 
 impl Writes {
-    /// Changes a part of a pod: its sizes, or the containers that are added to it.
+    /// Changes a part of a pod: its resources, or the containers that are added to it.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn change_part(
         &self,
         target: Target<'_>,

@@ -1,4 +1,4 @@
-//! `pods/resize`: other sizes for the containers of a pod that runs (`pkg/registry/core/pod/strategy.go`,
+//! `pods/resize`: other resources for the containers of a running pod (`pkg/registry/core/pod/strategy.go`,
 //! `podResizeStrategy`; `pkg/apis/core/validation/validation.go`, `ValidatePodResize`). Pure.
 
 use k8s_openapi::api::core::v1::PodSpec;
@@ -8,13 +8,13 @@ use crate::api::value::{part, place};
 use crate::base::json;
 use crate::pod::qos;
 
-/// What a resize may change of a container.
+/// Fields of a container that a resize may change.
 const FIELDS: [&str; 2] = ["resources", "resizePolicy"];
 
-/// The pod with the sizes that are wished for; all else of the wish is dropped, as upstream.
+/// The pod with the wanted resources; the rest of `wanted` is dropped, as upstream.
 ///
 /// # Errors
-/// The sizes cannot be had by a resize.
+/// A resize cannot make this change.
 pub fn resized(live: &Value, wanted: &Value) -> Result<Value, String> {
     let mut new = live.clone();
     if let Some(version) = wanted.pointer("/metadata/resourceVersion") {
@@ -55,7 +55,7 @@ pub fn resized(live: &Value, wanted: &Value) -> Result<Value, String> {
     }
 }
 
-/// Sizes of cpu and memory may change; they cannot be removed, and others stay.
+/// Checks that only cpu and memory change, and that none is removed.
 fn check(at: &str, old: &Value, new: &Value) -> Result<(), String> {
     for part_of in ["limits", "requests"] {
         let of = |value: &Value| part(value, &format!("/{part_of}")).as_object().cloned().unwrap_or_default();

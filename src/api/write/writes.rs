@@ -1,5 +1,6 @@
-//! Writes: create, replace, patch and delete, with the rules of an API server (`apiserver/pkg/registry/generic/registry`).
-//! What comes from files or the URL is not written: the client is told where it comes from.
+//! Writes: create, replace, patch and delete, with the rules of an API server
+//! (`apiserver/pkg/registry/generic/registry`). Objects of files or the URL are not written: the client is told where
+//! they come from.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::base::clock::{Clock as _, System};
 use crate::manifest::Decoded;
 use crate::server::http::query::Query;
 
-/// Writes of the API.
+/// The writes of the API.
 pub struct Writes {
     pub holdings: Holdings,
     pub world: Arc<World>,
@@ -28,7 +29,7 @@ pub struct Writes {
     pub maker: Maker,
 }
 
-/// What a client is told of a write.
+/// The result of a write, for the client.
 #[derive(Debug)]
 pub struct Done {
     pub code: u16,
@@ -36,7 +37,7 @@ pub struct Done {
     pub warnings: Vec<String>,
 }
 
-/// How a write is meant.
+/// Options of a write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     pub(super) dry: bool,
@@ -59,19 +60,19 @@ impl How {
     }
 }
 
-/// What brought a new version of an object.
+/// The origin of a new version of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin<'a> {
-    /// The client sent it, or a patch; by this manager.
+    /// The client sent it, or a patch; with the manager.
     Replace(&'a str),
     Patch(&'a str),
-    /// As a patch, of sizes of containers alone.
+    /// A patch of containers' resources alone.
     Resize(&'a str),
-    /// Server-side apply, which has noted already who owns what.
+    /// Server-side apply, which has already noted the owners.
     Apply,
 }
 
-/// Where the containers are that were added to a pod.
+/// The place of the containers that were added to a pod.
 const ADDED: &str = "/spec/ephemeralContainers";
 
 /// An object that may be stored.
@@ -85,17 +86,17 @@ impl Writes {
     /// Makes an object.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn create(&self, target: Target<'_>, query: &Query, body: Value) -> Result<Done, Failure> {
         let mut body = self.meant(target, body)?;
         remove(place(&mut body, &["metadata"]), "managedFields");
         self.make(&mut self.holdings.begin()?, target, query, body)
     }
 
-    /// Makes an object that is not there.
+    /// Makes an object that does not exist.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub(super) fn make(
         &self,
         change: &mut Change<'_>,
@@ -146,7 +147,7 @@ impl Writes {
     /// Replaces an object.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn replace(
         &self,
         target: Target<'_>,
@@ -164,7 +165,7 @@ impl Writes {
     /// Patches an object. `content` is the type of the body.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn patch(
         &self,
         target: Target<'_>,
@@ -184,7 +185,7 @@ impl Writes {
         self.update(&mut change, target.kind, name, &live, patched, query, Origin::Patch(manager))
     }
 
-    /// What was sent, if it is of the kind and in the namespace that the path names.
+    /// The body, if it has the kind and the namespace of the path.
     pub(super) fn meant(&self, target: Target<'_>, mut body: Value) -> Result<Value, Failure> {
         let kind = target.kind;
         let text = |path: &str| body.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -226,7 +227,7 @@ impl Writes {
         crate::api::reads::get(&self.world.now(), target.kind, target.namespace, name)
     }
 
-    /// The object as it is, if it may be written.
+    /// The live object, if it may be written.
     pub(super) fn live(
         &self,
         change: &Change<'_>,
@@ -339,7 +340,7 @@ impl Writes {
         if !matches!(by, Origin::Resize(_)) {
             form::check_update(kind, name, &before, &checked.value)?;
         }
-        // What was told of the version before is no news; a default that was filled in is nobody's wish.
+        // Warnings about the previous version are not repeated; filled-in defaults are not the client's.
         let known = problems(&self.holdings.decode(&id, &before)).1;
         checked.warnings.retain(|warning| !known.contains(warning));
         if before == checked.value {
@@ -357,7 +358,7 @@ impl Writes {
         self.put(change, &id, checked, how, Some(live), 200)
     }
 
-    /// Stores an object, unless nothing is to be stored, and tells how it is.
+    /// Stores an object, unless nothing is to be stored, and returns the result.
     fn put(
         &self,
         change: &mut Change<'_>,
@@ -387,7 +388,7 @@ impl Writes {
     }
 }
 
-/// Its last finalizer is gone, and so is it.
+/// Removes an object whose last finalizer is gone.
 fn let_go(change: &mut Change<'_>, id: &Id, checked: Checked) -> Result<Done, Failure> {
     let Checked { value, warnings, .. } = checked;
     match id.0 {
@@ -397,7 +398,7 @@ fn let_go(change: &mut Change<'_>, id: &Id, checked: Checked) -> Result<Done, Fa
     Ok(Done { code: 200, value, warnings })
 }
 
-/// What of an object no update changes: its name is refused to change, the rest stays as it is.
+/// Keeps the parts of an object that no update changes: a new name is refused, the rest stays.
 fn fixed(kind: &Kind, name: &str, live: &Value, new: &mut Value) -> Result<(), Failure> {
     let invalid =
         |why: &str| Failure::of(422, kind, name, format!("{} {name:?} is invalid: {why}", kind.kind));

@@ -1,4 +1,4 @@
-//! Parts of writes: what is said of objects that are elsewhere, what is stored, and what is made up.
+//! Helpers of writes: errors about objects of other sources, the stored form, and generated names.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::base::clock::{Clock as _, SignedDuration, System};
 use crate::base::hex;
 use crate::status::local_objects::ORIGIN;
 
-/// Letters of names that are made up.
+/// Letters of generated names.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Where an object of a file says so.
+/// The annotation with the source of an object of a file.
 pub const SOURCE: &str = "/metadata/annotations/kubernetes.io~1config.source";
 
-/// It comes from a file or the URL.
+/// The error for an object that comes from a file or the URL.
 #[must_use]
 pub fn elsewhere(kind: &Kind, name: &str, value: &Value, world: &World) -> Failure {
     let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -36,13 +36,13 @@ pub fn elsewhere(kind: &Kind, name: &str, value: &Value, world: &World) -> Failu
     Failure::of(409, kind, name, why)
 }
 
-/// What is shown in the place of a stored object is another one of its name, of a file or the URL.
+/// Whether another object of its name, of a file or the URL, is shown in place of the stored one.
 #[must_use]
 pub fn is_shadowed(stored: &Value, live: &Value) -> bool {
     stored.pointer("/metadata/uid") != live.pointer("/metadata/uid")
 }
 
-/// The stored object, as it is shown unless another one is in its place.
+/// The stored object in the shown form, also when another one is shown in its place.
 #[must_use]
 pub fn own(stored: &Value, live: &Arc<Object>) -> Arc<Object> {
     if !is_shadowed(stored, &live.value) {
@@ -61,10 +61,10 @@ pub fn grace_left(live: &Value) -> Option<i64> {
     metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64)
 }
 
-/// What `DeleteOptions` ask of the object holds.
+/// Checks the preconditions of `DeleteOptions`.
 ///
 /// # Errors
-/// It does not.
+/// One is not met.
 pub fn preconditions(kind: &Kind, name: &str, options: &Value, live: &Value) -> Result<(), Failure> {
     for (field, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let wanted = options.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str);
@@ -93,11 +93,11 @@ pub fn leaving(live: &Value, grace: i64) -> Value {
     value
 }
 
-/// Takes out what is not stored.
+/// Removes the parts that are not stored.
 pub fn without_live(value: &mut Value) {
     remove(value, "status");
     if let Some(spec) = value.get_mut("spec") {
-        // They are no part of what runs again after a restart.
+        // They do not run again after a restart.
         remove(spec, "ephemeralContainers");
     }
     if let Some(metadata) = value.get_mut("metadata") {
@@ -105,7 +105,7 @@ pub fn without_live(value: &mut Value) {
     }
 }
 
-/// Takes out a field.
+/// Removes a field.
 pub fn remove(value: &mut Value, field: &str) {
     if let Value::Object(fields) = value {
         fields.remove(field);
@@ -114,7 +114,7 @@ pub fn remove(value: &mut Value, field: &str) {
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without random numbers names clash, and the client is told.
+    // Without random numbers names clash, and the client gets an error.
     let _ = SystemRandom::new().fill(&mut bytes);
     bytes
 }
@@ -130,7 +130,7 @@ pub fn uid() -> String {
     format!("{}-{}-{}-{}-{}", piece(0, 8), piece(8, 12), piece(12, 16), piece(16, 20), piece(20, 32))
 }
 
-/// A name that begins so (`apimachinery/pkg/util/rand`).
+/// A generated name with this prefix (`apimachinery/pkg/util/rand`).
 #[must_use]
 pub fn made_up(beginning: &str) -> String {
     let letters = random::<5>().map(|byte| {
@@ -144,7 +144,7 @@ pub fn made_up(beginning: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A label on a Secret that a file shadows stored the file's values; a deletion took the file's pod for its own.
+    /// A label on a Secret that a file shadows stored the file's values; a deletion affected the file's pod.
     #[test]
     fn an_object_in_the_place_of_a_stored_one_is_not_written() {
         use serde_json::json;

@@ -1,5 +1,5 @@
-//! What the daemon's main loop says of sets of pods: the loop itself is asked, on a Docker that holds
-//! nothing, so that nothing is decided here a second time. Pure.
+//! Asks the daemon's own main loop about sets of pods, on a Docker without containers: the rules are written
+//! once. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::source::http::url::ManifestUrl;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::REJECTED;
 
-/// Names that are taken, pods that the node refuses, and those that are held for good. Names of pods are as
-/// the loop has them.
+/// Problems of names that are taken, of pods that the node refuses, and of pods that are held for good. Pods have the
+/// names that the loop knows.
 pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<Problem> {
     let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
     let mut turn = Turn::new(Arc::new(only(config, sets)));
@@ -35,7 +35,7 @@ pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<
         problem.message = bare(&problem.message).to_owned();
     }
     for (pod, Rejection { reason, message, field }) in turn.rejections() {
-        // That its UID is another one's is told by this alone.
+        // The rejection itself says that another pod has the UID: the warning about it is redundant.
         let uid = format!("metadata.uid {} is ", pod.uid);
         let path = &pod.origin.path;
         problems.retain(|p| p.severity == Severity::Error || p.path != *path || !p.message.starts_with(&uid));
@@ -51,7 +51,7 @@ pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<
     problems
 }
 
-/// Containers whose image has a name that is none, and what becomes of them. The API takes such a pod.
+/// Containers whose image name is invalid, as field and message. The API takes such a pod.
 pub(super) fn no_images(pod: &DesiredPod) -> Vec<(String, String)> {
     let all = pod.placed().filter_map(|(field, _, container)| {
         let image = container.image.as_deref()?;
@@ -65,15 +65,15 @@ pub(super) fn no_images(pod: &DesiredPod) -> Vec<(String, String)> {
     all.collect()
 }
 
-/// `check` rejects nothing, so the words that say so go.
+/// The message without the words that announce a rejection: `check` rejects nothing.
 fn bare(message: &str) -> &str {
     message.strip_prefix(REJECTED).unwrap_or(message)
 }
 
-/// The same node with these sources alone: the loop waits for all that it has.
+/// The configuration with these sources alone: the loop waits for all configured sources.
 fn only(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Config {
     let mut config = config.clone();
-    // Only that there is one counts.
+    // Any URL will do: only its presence counts.
     let url = || ManifestUrl::parse("https://localhost/").ok().map(Settings::new);
     config.sources.manifest_path = Some("/".into()).filter(|_| sets.contains_key(&Source::File));
     config.sources.manifest_url =

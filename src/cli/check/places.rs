@@ -1,4 +1,4 @@
-//! Where in a manifest the field stands that a problem is about.
+//! The place in a manifest of the field that a problem is about.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::pod::problem::Problem;
 pub(super) struct Places(BTreeMap<(String, String), Node>);
 
 impl Places {
-    /// Remembers a pod's text. The first one of a name counts.
+    /// Remembers a pod's text. The first text of a name counts.
     pub(super) fn add(&mut self, path: &str, pod: &str, text: Node) {
         self.0.entry((path.to_owned(), pod.to_owned())).or_insert(text);
     }
@@ -19,13 +19,13 @@ impl Places {
         self.0.get(&(path.to_owned(), pod.to_owned()))
     }
 
-    /// Of a problem that has no place yet: of its field, or of its pod.
+    /// The place of a problem that has none yet: that of its field, or of its pod.
     pub(super) fn of(&self, problem: &Problem) -> Option<Place> {
         let field = problem.field.as_deref().unwrap_or("spec");
         self.of_field(&problem.path, problem.pod.as_deref()?, field)
     }
 
-    /// The nearest that is written of a field.
+    /// The place of the field, or of the nearest field above it that is written.
     pub(super) fn of_field(&self, path: &str, pod: &str, field: &str) -> Option<Place> {
         let text = self.text(path, pod)?;
         let (mut node, mut place) = (text, text.at);
@@ -42,7 +42,7 @@ impl Places {
     }
 }
 
-/// `spec.containers[0].image`, `metadata.annotations[podkeeper.dev/after]`: its steps.
+/// The steps of a path such as `spec.containers[0].image` or `metadata.annotations[podkeeper.dev/after]`.
 fn steps(field: &str) -> Vec<&str> {
     let mut steps = Vec::new();
     let mut rest = field;

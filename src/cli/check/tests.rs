@@ -1,4 +1,4 @@
-//! What `check` says, by whole reports.
+//! Tests of whole reports of `check`.
 
 mod admission;
 
@@ -127,7 +127,7 @@ fn signatures_are_checked_as_the_daemon_does() {
     assert_eq!(lines[0], "DIR/stripped.yaml: error: is not signed: there is no .minisig beside it");
     assert!(lines[1].starts_with("DIR/swapped.yaml: error: its signature with key "), "{lines:?}");
     assert_eq!(found.summary(), "3 files, 1 pod: 2 errors, 0 warnings\n");
-    // The good one has a time and no version.
+    // The first manifest has a time and no version.
     let floor = |least: &str| {
         let key = golden.join("node.pub");
         let mut found = empty(&format!("--manifest-min-version {least} --verify-key {}", key.display()));
@@ -228,7 +228,7 @@ fn a_file_that_is_given_twice_is_checked_once() {
     let other = dir.join("../").join(dir.file_name().unwrap()).join("a.yaml");
     let said = report(&[&file, &file, &dir, &other]);
     assert_eq!((lines(&said), said.files), (Vec::new(), 1));
-    // As for the daemon, what a link leads to is there twice.
+    // As in the daemon, the target of a link is there twice.
     std::os::unix::fs::symlink("a.yaml", dir.join("b.yaml")).unwrap();
     let said = report(&[&dir]);
     assert_eq!(said.files, 2);
@@ -240,7 +240,7 @@ fn a_file_that_is_given_twice_is_checked_once() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// The words of the messages lead elsewhere: another port has the number, another container the name.
+/// The words of the messages point elsewhere: another port has the number, another container the name.
 #[test]
 fn a_refusal_stands_at_its_field_whatever_its_words_are() {
     let places = |flags: &str, text: &str| {

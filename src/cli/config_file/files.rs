@@ -1,9 +1,9 @@
 //! Several configuration files as one: that of `--config`, and on it those of `--config-dir` in the order of their names.
 //! Pure but for [`list`].
 //!
-//! A later file is a merge patch (RFC 7396) of what the earlier ones say, as in the kubelet
-//! (`mergeKubeletConfigurations` in `cmd/kubelet/app/server.go`): maps are merged, anything else is replaced, and null is
-//! as if no earlier file had the field. Never here: the meaning of a field.
+//! A later file is a merge patch (RFC 7396) of the earlier ones, as in the kubelet (`mergeKubeletConfigurations` in
+//! `cmd/kubelet/app/server.go`): maps are merged, other values are replaced, and null removes the field of an earlier
+//! file. Never here: the meaning of a field.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,10 +13,10 @@ use super::{File, Wrong, judge, one_document};
 use crate::base::{limits, order};
 use crate::manifest::tree::{Data, Entry, Node, Place};
 
-/// What the name of a file of `--config-dir` ends in; other files are left alone.
+/// The extension of files in `--config-dir`; other files are ignored.
 const EXTENSION: &str = "conf";
 
-/// The files of a directory that count, in the order in which they do. Directories in it are not looked into.
+/// The `*.conf` files of a directory, sorted by name. Directories in it are not searched.
 pub(in crate::cli) fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(|error| error.to_string())? {
@@ -33,12 +33,12 @@ pub(in crate::cli) fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Which file and line a line of all files is, when they are counted one after the other. Line 0 of a file is the file.
+/// Maps a line number over all files, one after the other, to its file and line. Line 0 of a file is the whole file.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Lines {
-    /// What is added to the lines of each file.
+    /// The offset of each file's lines, with its path.
     files: Vec<(u32, PathBuf)>,
-    /// What is added to those of the next one.
+    /// The offset of the next file.
     next: u32,
 }
 
@@ -62,24 +62,24 @@ impl Lines {
         format!("{}:{line}", path.display())
     }
 
-    /// A path that is written in a file is meant from where that file is.
+    /// A relative path in a file starts from the file's directory.
     pub(in crate::cli) fn beside(&self, (line, _): Place, path: &str) -> PathBuf {
         self.file(line).0.parent().unwrap_or(Path::new("")).join(path)
     }
 
-    /// The next file; what is added to its lines.
+    /// Adds the next file; returns the offset of its lines.
     fn add(&mut self, path: &Path, bytes: &[u8]) -> u32 {
         let before = self.next;
         let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
-        // The last line may have no end, and an error may stand behind it.
+        // The last line may have no line break, and an error may point behind it.
         self.next = before.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)).saturating_add(3);
         self.files.push((before, path.to_owned()));
         before
     }
 }
 
-/// What all files say together, with lines of [`Lines`]. Each must also be right alone: what a later one replaces today
-/// counts again when that one is removed.
+/// The settings of all files together, with lines of [`Lines`]. Each file must also be valid alone: a value that a
+/// later file replaces counts again when the later file is removed.
 pub(in crate::cli) fn merged(files: &[(PathBuf, Vec<u8>)]) -> (File, Lines) {
     let (mut lines, mut wrong) = (Lines::default(), Vec::new());
     let mut whole: Option<Node> = None;
@@ -114,7 +114,7 @@ pub(in crate::cli) fn merged(files: &[(PathBuf, Vec<u8>)]) -> (File, Lines) {
     (file, lines)
 }
 
-/// A kubelet's file and one of podkeeper's have different names for the same things.
+/// An error when a kubelet's file and podkeeper's own are mixed: they name the same things differently.
 fn of_another_kind(first: &Node, other: &Node, lines: &Lines) -> Option<Wrong> {
     let kind = |node: &Node| node.get("kind").and_then(Node::as_str).unwrap_or_default().to_owned();
     let (ours, theirs) = (kind(first), kind(other));
@@ -125,7 +125,7 @@ fn of_another_kind(first: &Node, other: &Node, lines: &Lines) -> Option<Wrong> {
     })
 }
 
-/// Adds to the lines of all places.
+/// Adds an offset to the lines of all places.
 fn shift(node: &mut Node, lines: u32) {
     let moved = |(line, column): Place| (line.saturating_add(lines), column);
     node.at = moved(node.at);
@@ -141,7 +141,7 @@ fn shift(node: &mut Node, lines: u32) {
     }
 }
 
-/// A merge patch.
+/// Applies a merge patch.
 fn patch(onto: &mut Node, with: Node) {
     let Data::Map(changes) = with.data else {
         *onto = with;
@@ -169,7 +169,7 @@ fn patch(onto: &mut Node, with: Node) {
     }
 }
 
-/// A patch as a file of its own: what it only removes from a map is not in it.
+/// A patch as a file of its own: without the entries that only remove something from a map.
 fn without_removals(mut document: Node) -> Node {
     if let Data::Map(entries) = &mut document.data {
         for entry in entries {

@@ -1,8 +1,8 @@
-//! A `KubeletConfiguration` as the configuration file: every field of it is known, and is a flag, or has no effect for a
-//! reason that is told, or is refused because something else would happen than it says. Pure.
+//! A `KubeletConfiguration` as the configuration file. Each field of it is known: it is a flag; or it has no effect,
+//! for a reason that is reported; or it is refused, because podkeeper would do something else. Pure.
 //!
-//! Upstream: `staging/src/k8s.io/kubelet/config/v1beta1/types.go`. Never here: the kubelet's defaults. What the file does
-//! not say is podkeeper's default, above all that nothing listens.
+//! Upstream: `staging/src/k8s.io/kubelet/config/v1beta1/types.go`. Never here: the kubelet's defaults. A field that the
+//! file leaves out has podkeeper's default; above all, nothing listens.
 
 use super::{File, setting, unknown_among};
 use crate::cli::flags;
@@ -13,7 +13,7 @@ pub(super) const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 /// `kind` of the file.
 pub(super) const KIND: &str = "KubeletConfiguration";
 
-/// What a value must be where it has no effect.
+/// The type that the value of a field without effect must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Bool,
@@ -25,16 +25,16 @@ pub(crate) enum Shape {
     Time,
 }
 
-/// What becomes of a field.
+/// The meaning of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Means {
-    /// It is this flag; 0 and an empty text are as if it were not there, as in the kubelet.
+    /// This flag; 0 and an empty text mean that the field is not set, as in the kubelet.
     Flag(&'static str),
-    /// It is this flag, and 0 and an empty text are values.
+    /// This flag; 0 and an empty text are values.
     Pointer(&'static str),
-    /// No effect, because.
+    /// No effect: the type of the value, and the reason.
     Without(Shape, &'static str),
-    /// Only this value is taken, because.
+    /// Only this value is accepted, for this reason.
     Only(&'static str, &'static str),
 }
 
@@ -50,7 +50,7 @@ const NO_PROFILE: &str = "there is no such handler";
 const MEASURED: &str = "it is measured when it is needed";
 const NO_CHAINS: &str = "podkeeper makes no rules of iptables";
 
-/// Every field, with the names above it.
+/// Every field, as a path, with its meaning.
 pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("enableServer", Only("true", "nothing listens unless port or readOnlyPort is given; leave them out")),
     ("staticPodPath", Flag("pod-manifest-path")),
@@ -204,12 +204,12 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
     ("userNamespaces.idsPerPod", Without(Number, DOCKER)),
 ];
 
-/// Reads all but the head of a document.
+/// Reads a document, without `apiVersion` and `kind`.
 pub(super) fn read(document: &Node, file: &mut File) {
     fields("", document, file);
 }
 
-/// The fields of a map whose own name is `above`, with a full stop behind it.
+/// Reads the fields of a map; `above` is the path of the map, with a full stop at its end.
 fn fields(above: &str, map: &Node, file: &mut File) {
     let head = |entry: &&Entry| above.is_empty() && matches!(entry.key.as_str(), "apiVersion" | "kind");
     for entry in map.entries().iter().filter(|entry| !head(entry)) {
@@ -224,7 +224,7 @@ fn fields(above: &str, map: &Node, file: &mut File) {
     }
 }
 
-/// A map of fields, or nothing that is known.
+/// Reads a map of fields, or reports that the field is unknown.
 fn below(name: &str, entry: &Entry, file: &mut File) {
     let above = format!("{name}.");
     if !FIELDS.iter().any(|(field, _)| field.starts_with(&above)) {
@@ -263,7 +263,7 @@ fn field(name: &str, means: Means, entry: &Entry, file: &mut File) {
     }
 }
 
-/// What a field that is no pointer has where the kubelet takes its default.
+/// Whether it is the zero value of a field that is no pointer: the kubelet takes its default there.
 fn is_zero(data: &Data) -> bool {
     match data {
         Data::Number(number) => number.as_f64() == Some(0.0),

@@ -1,4 +1,4 @@
-//! What a configuration file means, beside flags and without them.
+//! Tests of a configuration file, beside flags and without them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

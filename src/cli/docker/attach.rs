@@ -1,4 +1,4 @@
-//! `attach`: the streams of a container that runs, as its process has them. What it wrote before is in `logs`.
+//! `attach`: joins the streams of a running container's process. Earlier output is in `logs`.
 
 use std::io;
 
@@ -39,17 +39,17 @@ pub fn run(options: &Options, pod: &str) -> Outcome {
     })
 }
 
-/// How the streams of a container are joined.
+/// Options of joining the streams of a container.
 pub(super) struct Streams {
     /// Standard input is passed on.
     pub stdin: bool,
     /// The container has a terminal: its output is one stream.
     pub has_tty: bool,
-    /// Our terminal is raw meanwhile, and the container's follows its size.
+    /// Our terminal is raw while joined, and the container's terminal follows its size.
     pub tty: bool,
 }
 
-/// Joins the streams until the container ends. `begin` is called when nothing that it says can be missed.
+/// Joins the streams until the container ends. `begin` is called as soon as no output can be missed.
 pub(super) fn join(
     docker: &Docker,
     id: &str,
@@ -64,7 +64,7 @@ pub(super) fn join(
     };
     begin()?;
     if let Some((rows, columns)) = terminal::size().filter(|_| streams.tty) {
-        // A size that does not arrive spoils a picture, no more.
+        // A resize that fails only spoils the picture.
         _ = docker.call(&Call::Resize { id: id.to_owned(), rows, columns });
     }
     if streams.stdin {
@@ -73,7 +73,7 @@ pub(super) fn join(
     engine::copy(&mut output, &mut io::stdout(), &mut io::stderr())
 }
 
-/// Raw mode; the container's terminal follows the size of ours.
+/// Sets raw mode; the container's terminal follows the size of ours.
 fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {
     let (docker, id) = (docker.clone(), id.to_owned());
     terminal::Raw::enter(move |rows, columns| {

@@ -1,11 +1,11 @@
-//! `cp`: files and directories between this machine and a container that runs.
+//! `cp`: files and directories between this machine and a running container.
 //!
-//! They are read and written through the root directory of the container's first process (`/proc/PID/root`). So no
-//! program is needed in the image, and volumes are there, also those in memory. Docker's own archive calls are not
-//! used: while one is under way Docker answers neither an inspect nor an exec of that container, so that a long copy
-//! makes its probes fail (seen with Docker 20.10).
+//! It reads and writes them through the root directory of the container's first process (`/proc/PID/root`). So the
+//! image needs no program, and all volumes are there, also those in memory. It avoids Docker's own archive calls: while
+//! one is under way, Docker answers neither an inspect nor an exec of that container, so that a long copy makes its
+//! probes fail (seen with Docker 20.10).
 //!
-//! Never here: a path of the container that is followed by the system, which would follow its links on this machine.
+//! Never here: a container's path that the system resolves, because it would follow the path's links on this machine.
 
 mod root;
 mod tree;
@@ -29,7 +29,7 @@ use crate::cli::{Outcome, fail, pods, say};
 use root::Inside;
 use tree::{Copying, Rules};
 
-/// Copies.
+/// Copies what the arguments say.
 pub fn run(options: &Options, copied: &Copied) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     let target = target::for_copy(&status.file, options, &copied.pod)?;
@@ -49,11 +49,11 @@ pub fn run(options: &Options, copied: &Copied) -> Outcome {
     }
 }
 
-/// From the container: a directory's content becomes that of `to`, as kubectl has it; a file becomes `to`, or stands in it.
+/// Copies from the container: a directory's content into `to`, as kubectl does; a file to `to`, or into it.
 fn out_of(inside: &Inside, from: &str, to: &Path) -> Result<Copying, String> {
     let source = inside.find(from).map_err(|why| format!("{}: {why}", one_line(from)))?;
     let shown = |why: &dyn std::fmt::Display| format!("{}: {why}", to.display());
-    // What a container has set on its files is not this user's wish: neither owners nor set-user-ID.
+    // The user did not ask for owners and set-user-ID bits that the container has set: they are dropped.
     let mut copying = Copying::new(Rules::Local { mask: tree::mask() });
     if is_directory(&source).map_err(|why| shown(&why))? {
         fs::create_dir_all(to).map_err(|why| shown(&why))?;
@@ -73,11 +73,11 @@ fn out_of(inside: &Inside, from: &str, to: &Path) -> Result<Copying, String> {
     Ok(copying)
 }
 
-/// To the container: into `to`, where that is a directory, else by that name.
+/// Copies to the container: into `to` when it is a directory, else to that name.
 fn into(inside: &Inside, from: &Path, to: &str, preserves: bool) -> Result<Copying, String> {
     let shown = |why: &dyn std::fmt::Display| format!("{}: {why}", from.display());
     let there = |why: &dyn std::fmt::Display| format!("{}: {why}", one_line(to));
-    // The links of the path itself are the user's.
+    // Links in the path itself are the user's.
     let source = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(|why| shown(&std::io::Error::from(why)))?;
     let whole = is_directory(&source).map_err(|why| shown(&why))?;
@@ -88,7 +88,7 @@ fn into(inside: &Inside, from: &Path, to: &str, preserves: bool) -> Result<Copyi
             let last = from.components().next_back().filter(|_| !is_content);
             match last {
                 Some(Component::Normal(name)) => (found, name.to_owned()),
-                // The root, and what ends with a dot or a way up.
+                // The root, and paths that end with a dot or a way up.
                 _ if whole => {
                     copying.content(&source, &found, from);
                     return Ok(copying);
@@ -126,7 +126,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A directory of this machine, whose path's links are the user's own.
+/// A directory of this machine. Links in its path are the user's and are followed.
 fn local_directory(path: &Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?)
 }

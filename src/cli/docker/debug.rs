@@ -1,5 +1,5 @@
-//! `debug`: a container that is added to a running pod, to look into it with tools that its own images lack.
-//! It is made here, as [`added`] says.
+//! `debug`: adds a container to a running pod, to look into the pod with tools that its own images lack. The command
+//! makes the container as [`added`] says.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -16,7 +16,7 @@ use crate::runtime::Call;
 use crate::runtime::docker::Docker;
 use crate::worker::added::{self, NotAdded, Wanted};
 
-/// Letters of a name that is made up: none that could spell a word.
+/// Letters and digits of a generated name: without vowels, so that they spell no word.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Adds a container to a pod and, with `-i`, attaches to it.
@@ -39,7 +39,7 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         policies: &status.file.policies,
         asked_by: None,
     };
-    // The daemon's own keys, wherever it keeps them.
+    // The daemon's own credentials, in the root directory that it uses.
     let root_dir = pods::root_dir(&status.file);
     let mut bring = |image: &str, is_here: bool| match is_here {
         true => Ok(()),
@@ -71,7 +71,7 @@ fn container(options: &Options, name: String, command: &[String], tty: bool) -> 
     }
 }
 
-/// Starts it. With standard input, its streams are ours until its end.
+/// Starts the container. With standard input, joins its streams until it ends.
 fn begin(docker: &Docker, id: &str, stdin: bool, tty: bool) -> Result<(), Broken> {
     let start = Call::Start { id: id.to_owned() };
     if !stdin {
@@ -82,7 +82,7 @@ fn begin(docker: &Docker, id: &str, stdin: bool, tty: bool) -> Result<(), Broken
     attach::join(docker, id, &streams, || docker.call(&start).map(drop).map_err(Broken::from))
 }
 
-/// The name that is given, if the pod has none like it, or one that is made up.
+/// The given name, unless the pod has a container of that name, or a generated name.
 fn container_name(options: &Options, pod: &Pod) -> Result<String, String> {
     let full = pod.metadata.name.as_deref().unwrap_or_default();
     match &options.command.container {
@@ -101,7 +101,7 @@ fn container_name(options: &Options, pod: &Pod) -> Result<String, String> {
     }
 }
 
-/// `debugger-` and five letters.
+/// `debugger-` and five random letters.
 fn made_up(mut random: u64) -> String {
     let count = u64::try_from(LETTERS.len()).unwrap_or(1);
     let mut name = "debugger-".to_owned();

@@ -1,4 +1,4 @@
-//! What `logs` and `exec` need of Docker, so that they can be tested without one.
+//! The calls of Docker that `logs` and `exec` make, as a trait, so that tests need no Docker.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -18,29 +18,29 @@ use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
 use crate::runtime::{Call, DockerError, ExecBody};
 
-/// What of a container's log is wanted.
+/// The part of a container's log that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogsRequest {
-    /// Go on with what comes.
+    /// Wait for new output at the end.
     pub follow: bool,
-    /// Last lines only; `None` for all.
+    /// Number of last lines; `None` for all.
     pub tail: Option<u64>,
-    /// Only what is newer than this.
+    /// Start of the wanted part.
     pub since: Since,
-    /// Time before each line.
+    /// Put the time before each line.
     pub timestamps: bool,
-    /// The log is not framed; `None` when only Docker knows.
+    /// True when the container has a terminal and its log is not framed; `None` when only Docker knows.
     pub tty: Option<bool>,
 }
 
-/// From when on a log is wanted.
+/// The time from which on a log is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// All of it.
+    /// The beginning.
     Ever,
-    /// What is not older than this.
+    /// This long ago.
     Ago(Duration),
-    /// What was written after this.
+    /// After this time.
     Time(Timestamp),
 }
 
@@ -52,8 +52,8 @@ pub trait Engine: Send + Sync {
     /// Docker's, or [`Broken::Output`] when the reader is gone.
     fn logs(&self, id: &str, request: &LogsRequest, out: &mut dyn Write) -> Result<(), Broken>;
 
-    /// Runs a command in a container until it ends, and tells its exit code. With `attach_stdin`, the
-    /// process's standard input is passed on. `started` is called with the exec's id once it runs.
+    /// Runs a command in a container until it ends, and returns its exit code. With `attach_stdin` it passes the
+    /// process's standard input on. It calls `started` with the exec's id once the command runs.
     ///
     /// # Errors
     /// Docker's, or [`Broken::Output`] when the reader is gone.
@@ -66,7 +66,7 @@ pub trait Engine: Send + Sync {
         err: &mut dyn Write,
     ) -> Result<i64, Broken>;
 
-    /// Tells the exec's terminal its size.
+    /// Sets the size of the exec's terminal.
     ///
     /// # Errors
     /// Docker's.
@@ -118,24 +118,24 @@ pub fn docker(endpoint: &Endpoint) -> Result<Docker, String> {
     }
 }
 
-/// Whether the Docker of this endpoint takes a connection and says nothing for so long. One that cannot be asked
-/// from here (not ours to ask, or refusing) is not silent.
+/// Whether Docker at this endpoint takes a connection and does not answer within `patience`. A Docker that this user
+/// may not ask, or that refuses the connection, is not silent.
 pub fn is_silent(text: &str, patience: Duration) -> bool {
     let Ok(Endpoint::Unix(socket)) = endpoint(text) else { return false };
     let (answer, answered) = bounded(1);
     let ask = move || _ = answer.send(Client::new(&socket).ping().is_ok());
-    // Left to itself when it hangs: this process ends soon.
+    // The thread is not joined when it hangs: this process ends soon.
     let asks = thread::Builder::new().name("pk-ping".into()).spawn(ask);
     asks.is_ok() && answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Tells a user who waits that nothing comes, until it is dropped: after `first`, and then ever more rarely.
+/// Reports regularly that a wait goes on, until it is dropped: after `first`, and then at ever longer intervals.
 pub(super) struct Waiting {
     _end: Sender<()>,
 }
 
 impl Waiting {
-    /// `tell` is given how long it has been. Without a thread it is not called.
+    /// `tell` gets the time waited so far. It is not called when no thread can be made.
     pub(super) fn begin(first: Duration, tell: impl Fn(Duration) + Send + 'static) -> Waiting {
         let (end, ended) = bounded::<()>(0);
         let watch = move || {
@@ -190,7 +190,7 @@ impl Engine for Docker {
     }
 }
 
-/// The wall time as Docker reads it; `None` for all times.
+/// The wall time in Docker's format; `None` for all times.
 fn since(since: Since, now: Timestamp) -> Option<String> {
     let nanos = match since {
         Since::Ever => return None,
@@ -218,7 +218,7 @@ pub(super) fn copy(
     })
 }
 
-/// Hands each piece on until the end, at once: a user may be watching.
+/// Calls back with each piece at once, until the end: a user may be watching.
 fn each_piece(
     output: &mut OutputStream,
     mut put: impl FnMut(StreamKind, &[u8]) -> io::Result<()>,
@@ -232,7 +232,7 @@ fn each_piece(
     }
 }
 
-/// Passes standard input on, in a thread of its own, which ends with the process: nothing can interrupt its read.
+/// Passes standard input on, in a thread that ends with the process: its read cannot be interrupted.
 pub(super) fn pass_stdin(to: InputStream) -> Result<(), Broken> {
     let pump = move || pump(&mut io::stdin().lock(), to);
     thread::Builder::new().name("pk-stdin".into()).spawn(pump).map(drop).map_err(Broken::Output)
@@ -284,7 +284,7 @@ pub(crate) mod tests {
         assert!(told.iter().count() < 64, "it ends");
     }
 
-    /// Writes a line to each stream, then answers as told.
+    /// An engine that writes a line to each stream and then gives a fixed answer.
     pub(crate) struct Scripted {
         asked: Mutex<Option<LogsRequest>>,
         logs: Mutex<Option<Result<(), Broken>>>,

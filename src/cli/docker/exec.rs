@@ -1,5 +1,5 @@
-//! `exec`: a command in a container, with our standard streams and, with `-t`, our terminal. Its exit
-//! code becomes ours.
+//! `exec`: runs a command in a container, with our standard streams and, with `-t`, our terminal. Its exit code becomes
+//! ours.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::cli::flags::Options;
 use crate::cli::{Outcome, pods, say};
 use crate::runtime::{DockerError, ExecBody, RefusalKind};
 
-/// Exit codes of a command that could not be started: not executable, not there (POSIX shells').
+/// Exit code of a command that is not executable (POSIX shells').
 const NOT_EXECUTABLE: u8 = 126;
-/// See [`NOT_EXECUTABLE`].
+/// Exit code of a command that does not exist (POSIX shells').
 const NOT_FOUND: u8 = 127;
 
 /// Runs a command in a container.
@@ -45,7 +45,7 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Outcome {
                 raw = terminal_for(&engine, id);
             }
         };
-        // The locks are taken when the command runs: until then the user may be told of the wait.
+        // The locks are taken when the command runs: until then the user can be told of the wait.
         let (mut out, mut err) = (io::stdout(), io::stderr());
         stream(&*engine, &target.id, &body, &mut started, &mut out, &mut err)
     };
@@ -53,11 +53,11 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Outcome {
     result.map(finish)
 }
 
-/// Raw mode for a command that runs with a terminal, whose size is passed on from now on. Not before: until then
-/// Ctrl-C is for us.
+/// Sets raw mode when a command with a terminal has started, and passes the terminal's size on from then on. Until then
+/// Ctrl-C ends this process.
 fn terminal_for(engine: &Arc<dyn Engine>, exec: &str) -> Option<terminal::Raw> {
     let (of_resized, id) = (Arc::clone(engine), exec.to_owned());
-    // A size that does not arrive spoils a picture, not a command.
+    // A resize that fails only spoils the picture.
     let resized = move |rows, columns| _ = of_resized.resize(&id, rows, columns);
     let raw =
         terminal::Raw::enter(resized).map_err(|error| say(&format!("cannot use the terminal: {error}"))).ok();
@@ -77,14 +77,14 @@ fn stream(
     err: &mut dyn Write,
 ) -> Result<u8, String> {
     match engine.exec(id, body, started, out, err) {
-        // Docker passes on what `wait` gave: 0 to 255. Anything else is no exit code.
+        // Docker passes the code of `wait` on, 0 to 255. Any other number is no exit code.
         Ok(code) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(Broken::Docker(error)) => refused(&error, err),
         Err(broken) => Err(broken.to_string()),
     }
 }
 
-/// A command that cannot be started ends as in a shell; everything else is a failure of ours.
+/// A command that cannot be started ends with the exit code of shells; other refusals are errors.
 fn refused(error: &DockerError, err: &mut dyn Write) -> Result<u8, String> {
     let DockerError::Refused(refusal) = error else { return Err(error.to_string()) };
     if refusal.kind != RefusalKind::CannotRun {
@@ -94,7 +94,7 @@ fn refused(error: &DockerError, err: &mut dyn Write) -> Result<u8, String> {
     Ok(if refusal.names_no_command() { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 
-/// After the terminal is itself again: what is left to say, and the exit code.
+/// Reports what is left to say, after the terminal is restored, and returns the exit code.
 fn finish(code: u8) -> Exit {
     if code == 0 {
         return Exit::Ok;

@@ -1,7 +1,7 @@
-//! What `images` and `prune` share: what the collector of the daemon sees, and at once what it would do. While no daemon runs,
-//! what manifests want is taken from what it wrote last, and nothing is removed.
+//! Shared by `images` and `prune`: the data that the daemon's collector uses, and its decisions for this moment. While
+//! no daemon runs, the images that manifests need are read from the last status file, and nothing is removed.
 //!
-//! Never here: an opinion of its own about what may go.
+//! Never here: a rule of its own about what may be removed.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::runtime::docker::Docker;
 use crate::runtime::{ContainerSummary, ImageSummary, sandbox_image};
 use crate::status::file;
 
-/// What is known of a node's garbage without its Docker.
+/// The facts about a node's garbage that do not come from Docker.
 pub(super) struct Known {
     pub docker: Docker,
     pub root_dir: PathBuf,
@@ -35,10 +35,10 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Reads what the daemon wrote.
+    /// Reads the daemon's files.
     ///
     /// # Errors
-    /// A message for the user: something is missing that says what must stay.
+    /// A message for the user: a file that says what must stay cannot be read.
     pub fn read(options: &Options) -> Result<Known, String> {
         let run_dir = options.directories.run.clone();
         let status = pods::load(&run_dir)?.file;
@@ -64,14 +64,14 @@ impl Known {
         Ok(Known { docker, root_dir, run_dir, daemon, wants, records, fixed, policy, now })
     }
 
-    /// The user decides, so that no image is too young.
+    /// Judges all images, for removal by the user: no image is too young.
     pub fn judge(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
         let Known { policy, fixed, wants, records, .. } = self;
         Judge { policy, fixed, wants, records, now: None }.all(images, containers)
     }
 }
 
-/// What the manifests want by now, for the daemon may have been told of another pod meanwhile.
+/// The images and pods that manifests need now: the daemon may have heard of another pod since the first read.
 pub(super) fn wants_now(run_dir: &Path) -> Option<Wants> {
     Some(Wants::of_file(&file::read(run_dir).ok()?.file))
 }

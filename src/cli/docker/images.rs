@@ -1,4 +1,4 @@
-//! `images`: all images of Docker, since when nothing uses each, and why it is kept.
+//! `images`: lists all images of Docker, with the time since when each is unused and the reason why it is kept.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> Outcome {
 
 const NONE: &str = "<none>";
 
-/// What goes to standard output.
+/// The text for standard output.
 fn render(options: &Options, judged: &[Judged], now: Timestamp) -> String {
     match options.command.output {
         Output::Table | Output::Wide => {
@@ -50,7 +50,7 @@ fn headings(wide: bool) -> Vec<String> {
     narrow.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
-/// A row for each of its names, as Docker's own list has it.
+/// A row for each name of an image, as in Docker's own list.
 fn rows(judged: &Judged, wide: bool, now: Timestamp) -> Vec<Vec<String>> {
     let image = &judged.image;
     let ago = |then: i64| format!("{} ago", human::duration(now.as_second().saturating_sub(then)));
@@ -85,7 +85,7 @@ fn rows(judged: &Judged, wide: bool, now: Timestamp) -> Vec<Vec<String>> {
     image.tags.iter().map(split).collect()
 }
 
-/// Wall time, in seconds; `None` while it is used, and when it is not known.
+/// Seconds of wall time; `None` while the image is used, and when the time is not known.
 fn unused_since(judged: &Judged) -> Option<i64> {
     let used = matches!(judged.kept, Some(Kept::Used(_)));
     judged.record.filter(|record| !used && !record.in_use).map(|record| record.unused_wall)

@@ -1,4 +1,4 @@
-//! `load`: image archives for Docker by hand, with the unpacking of the daemon, which need not run.
+//! `load`: loads image archives into Docker, unpacked as the daemon does it. The daemon need not run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::runtime::DockerError;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 
-/// Loads these archives, one after the other; one that fails does not stop the next one.
+/// Loads these archives, one after the other; a failure does not stop the next one.
 pub fn run(options: &Options, files: &[PathBuf]) -> Outcome {
     let docker = engine::docker(&options.docker.endpoint)?;
     let mut exit = Exit::Ok;

@@ -1,4 +1,4 @@
-//! `logs`: what containers wrote, from Docker, on our own standard output: both of their streams, as kubectl does it.
+//! `logs`: prints the output of containers from Docker, both streams to standard output, as kubectl does.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -15,10 +15,10 @@ use crate::cli::parse::LogsOf;
 use crate::cli::{Outcome, fail, pods, say};
 use crate::runtime::{DockerError, RefusalKind};
 
-/// How many lines of each are printed when a selector chooses the pods, as kubectl has it.
+/// Number of last lines of each container when a selector chooses the pods, as in kubectl.
 const TAIL_OF_MANY: u64 = 10;
 
-/// Prints the log of a pod's container, or of all that flags choose.
+/// Prints the log of a pod's container, or of all containers that flags choose.
 pub fn run(options: &Options, of: &LogsOf) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     let Logs { targets, without } = match of {
@@ -59,7 +59,7 @@ pub fn run(options: &Options, of: &LogsOf) -> Outcome {
     Ok(exit)
 }
 
-/// Follows several at once, each in a thread of its own, until the last ends or the reader is gone.
+/// Follows several logs at once, each in a thread of its own, until the last one ends or the reader is gone.
 fn together(
     engine: &Arc<dyn Engine>,
     options: &Options,
@@ -85,7 +85,7 @@ fn together(
     for done in told {
         match done {
             Ok(End::Whole) => {}
-            // The others end with the process.
+            // The other threads end with the process.
             Ok(End::NoReader) => return result,
             Err(why) => {
                 say(&format!("error: {why}"));
@@ -115,7 +115,7 @@ struct Shared(Arc<Mutex<io::Stdout>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A piece is whole lines: no other thread writes in between.
+        // Each piece consists of whole lines: no other thread writes in between.
         self.write_all(bytes).map(|()| bytes.len())
     }
 
@@ -129,16 +129,16 @@ impl Write for Shared {
     }
 }
 
-/// Passes a log on: with a prefix before each line when that is wanted, at most so many bytes, and in whole lines where
+/// Passes a log on: with a prefix before each line when wanted, up to a number of bytes, and in whole lines where
 /// several logs share the output.
 struct Lines<W> {
     to: W,
     prefix: Vec<u8>,
-    /// Without a prefix and without others each byte goes out as it comes.
+    /// Pieces are cut into lines; otherwise each byte is written at once.
     whole: bool,
     /// A line that has not ended.
     held: Vec<u8>,
-    /// Bytes that may still come.
+    /// Bytes that may still be written.
     left: u64,
 }
 
@@ -169,7 +169,7 @@ impl<W: Write> Lines<W> {
         if out.is_empty() { Ok(()) } else { self.to.write_all(&out) }
     }
 
-    /// What is left of a last line without an end.
+    /// Writes the rest: a last line without an end.
     fn end(&mut self) {
         if !self.held.is_empty() {
             self.held.push(b'\n');
@@ -195,7 +195,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// `--limit-bytes` is reached.
+/// The error that ends a log at `--limit-bytes`.
 #[derive(Debug)]
 struct Enough;
 
@@ -207,12 +207,12 @@ impl std::fmt::Display for Enough {
 
 impl std::error::Error for Enough {}
 
-/// How printing ended well.
+/// How printing ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// All that was wanted.
+    /// The whole log was printed.
     Whole,
-    /// A reader that went away (`| head`) is no failure.
+    /// The reader went away (`| head`), which is no failure.
     NoReader,
 }
 
@@ -231,7 +231,7 @@ fn print(
     }
 }
 
-/// Docker's word, and what it means here.
+/// Docker's error, with its meaning for `logs`.
 fn explain(error: &DockerError, what: &str) -> String {
     match error.refusal() {
         Some(RefusalKind::NoSuchContainer) => format!("{error}: it was removed since, its log with it"),
@@ -263,7 +263,7 @@ mod tests {
         engine.asked()
     }
 
-    /// What comes out of a log that comes in these pieces.
+    /// The output for a log that comes in these pieces.
     fn lines(line: &str, pieces: &[&str]) -> String {
         let (options, names) = pods::tests::options(line);
         let logs = target::for_logs(&pods::tests::node().file, &options, &names[0]).unwrap();

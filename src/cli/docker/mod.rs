@@ -1,5 +1,5 @@
-//! The commands that speak to Docker: `logs`, `attach`, `exec`, `cp`, `debug`, `port-forward`, `pull`, `load`, `images` and
-//! `prune`; `stats`, which asks the kernel more than Docker.
+//! The commands that speak to Docker: `logs`, `attach`, `exec`, `cp`, `debug`, `port-forward`, `pull`, `load`, `images`
+//! and `prune`; and `stats`, which asks the kernel more than Docker.
 //!
 //! Never here: a container that the daemon does not take over.
 

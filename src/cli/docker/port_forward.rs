@@ -1,7 +1,7 @@
-//! `port-forward`: connections to ports of this machine reach ports of a pod, in the pod's own network.
+//! `port-forward`: connects ports of this machine to ports of a pod, in the pod's own network.
 //!
-//! Each connection asks anew where the pod runs, so a pod that was restarted meanwhile is reached again. Never here: a
-//! port of the daemon; the connections are this command's, and end with it.
+//! Each connection looks up the pod anew, so it also reaches a pod that was restarted meanwhile. Never here: a port of
+//! the daemon; connections belong to this command and end with it.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,16 +21,16 @@ use crate::network::netns::Netns;
 use crate::runtime::docker::Docker;
 use crate::status::file;
 
-/// A port here, and the port of the pod behind it.
+/// A local port, and the pod's port that it leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pair {
-    /// 0: any free one.
+    /// 0 means any free port.
     local: u16,
     remote: u16,
 }
 
 impl Pair {
-    /// `8080:80`, `80`, `:80`, `8080:http`.
+    /// Parses `8080:80`, `80`, `:80`, or `8080:http`.
     fn parse(text: &str, pod: &Pod) -> Result<Pair, String> {
         let number = |text: &str| text.parse::<u16>().ok();
         let remote = |text: &str| number(text).filter(|port| *port > 0).or_else(|| named(pod, text));
@@ -65,7 +65,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     let found = target::pod(&status.file, options, pod)?;
     let pairs = ports.iter().map(|text| Pair::parse(text, found)).collect::<Result<Vec<_>, _>>()?;
-    // That it runs is worth knowing before the first connection.
+    // The user learns at once that the pod does not run.
     target::for_exec(&status.file, options, pod)?;
     let docker = engine::docker(&endpoint(&status.file.docker.endpoint)?)?;
     let way = Arc::new(Way { options: options.clone(), pod: pod.to_owned(), docker });
@@ -78,7 +78,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
         for address in &options.command.carry.listen {
             match TcpListener::bind((*address, local)) {
                 Ok(listener) => {
-                    // Of any free port, the one that the first address got.
+                    // All addresses use the free port that the first one got.
                     local = listener.local_addr().map_or(local, |at| at.port());
                     print(&format!(
                         "Forwarding from {} -> {}\n",
@@ -90,7 +90,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
                 Err(error) => refused.push((*address, error)),
             }
         }
-        // A machine without IPv6 is no reason to stop.
+        // A machine without IPv6 still listens on IPv4.
         if listening.len() == before {
             let why: Vec<String> = refused.iter().map(|(at, error)| format!("{at}: {error}")).collect();
             return Err(format!("unable to listen on port {}: {}", pair.local, why.join("; ")));
@@ -109,7 +109,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
     Ok(Exit::Failure)
 }
 
-/// Takes connections for ever. As many places as `place` holds are carried at once; others wait.
+/// Accepts connections without end. `place` holds as many tokens as connections may run at once; others wait.
 fn accept(way: &Arc<Way>, listener: &TcpListener, remote: u16, place: &Sender<()>, places: &Receiver<()>) {
     let port = listener.local_addr().map_or(remote, |at| at.port());
     for client in listener.incoming() {
@@ -141,7 +141,7 @@ fn accept(way: &Arc<Way>, listener: &TcpListener, remote: u16, place: &Sender<()
     }
 }
 
-/// How the pod is reached.
+/// The way to the pod.
 struct Way {
     options: Options,
     pod: String,
@@ -149,14 +149,14 @@ struct Way {
 }
 
 impl Way {
-    /// A connection to the pod's 127.0.0.1, else to its ::1, as the kubelet's runtimes do it.
+    /// Connects to the pod's 127.0.0.1, else to its ::1, as the kubelet's runtimes do.
     fn dial(&self, port: u16) -> Result<TcpStream, String> {
         let status = file::read(&self.options.directories.run).map_err(|error| error.to_string())?;
         let target = target::for_exec(&status.file, &self.options, &self.pod)?;
         let netns = Netns::of_container(&self.docker, &target.id)?;
         let attempt = |family, address: IpAddr| -> io::Result<TcpStream> {
             let socket = TcpStream::from(netns.socket(family)?);
-            // Within one machine a connection stands at once, or is refused.
+            // Within one machine a connect succeeds or fails at once.
             socket.set_nonblocking(false)?;
             connect(&socket, &SocketAddr::new(address, port))?;
             Ok(socket)
@@ -167,9 +167,9 @@ impl Way {
     }
 }
 
-/// Copies both ways until both sides have ended, each half by itself.
+/// Copies in both directions until both sides have ended.
 fn carry(client: &TcpStream, of_pod: &TcpStream) -> Result<(), String> {
-    // The other side may have closed what it no longer reads.
+    // The other side may already have closed its reading half.
     let way = |mut from: &TcpStream, mut to: &TcpStream| {
         _ = io::copy(&mut from, &mut to);
         _ = to.shutdown(Shutdown::Write);

@@ -1,27 +1,27 @@
-//! `--profile`: what an added container may do, as kubectl's debugging profiles have it for ephemeral
+//! `--profile`: the security context of an added container, as kubectl's debugging profiles set it for ephemeral
 //! containers (`kubectl/pkg/cmd/debug/profiles.go`). Pure.
 
 use k8s_openapi::api::core::v1::{Capabilities, SeccompProfile, SecurityContext};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Nothing is asked for; kubectl has it for compatibility.
+    /// No security context; kubectl has it for compatibility.
     Legacy,
-    /// It may look into processes.
+    /// May trace processes.
     #[default]
     General,
-    /// What the baseline standard allows.
+    /// All that the baseline standard allows.
     Baseline,
-    /// What the restricted standard asks for.
+    /// The minimum that the restricted standard requires.
     Restricted,
-    /// It may administer the network.
+    /// May administer the network.
     Netadmin,
     /// Privileged.
     Sysadmin,
 }
 
 impl Profile {
-    /// The container's own security context; what it does not say is the pod's.
+    /// The container's own security context; fields that it leaves out are the pod's.
     #[must_use]
     pub fn security_context(self) -> Option<SecurityContext> {
         let adding = |capabilities: &[&str]| {

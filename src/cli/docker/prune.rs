@@ -1,5 +1,5 @@
 //! `prune`: removes dead containers that nothing needs and then every unused image, as the collector does when the node
-//! is short of disk; tells what went, what stays and why, and what of Docker's it did not touch.
+//! is short of disk. It reports what it removes, what stays and why, and which of Docker's other data it leaves alone.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, DockerError, Reply};
 
-/// Removes what nothing needs; with `--dry-run` only tells it.
+/// Removes what nothing needs; with `--dry-run` only reports it.
 pub fn run(options: &Options) -> Outcome {
     let known = Known::read(options).map_err(|why| format!("{why}; nothing is removed"))?;
     let dry = options.command.prune.dry_run;
@@ -31,8 +31,8 @@ pub fn run(options: &Options) -> Outcome {
     Ok(run.exit)
 }
 
-/// Why nothing is removed, nor told. `heard`: every source has said which pods it wants. Manifests may have come since an
-/// earlier daemon wrote what it knew, and a node without a network could not get their images again.
+/// The reason why nothing is removed or reported. `heard`: every source has reported its pods. Without a daemon the
+/// stored state may be older than the manifests, and a node without a network could not pull their images again.
 fn refused(dry: bool, daemon: Daemon, heard: bool) -> Option<&'static str> {
     match daemon {
         Daemon::Gone if !dry => Some(
@@ -106,7 +106,7 @@ impl Prune {
         Ok(())
     }
 
-    /// False when it is gone already, or wanted by now.
+    /// Returns false when the image is gone already, or needed by now.
     fn remove(&self, judged: &Judged) -> Result<bool, DockerError> {
         let image = &judged.image;
         let wanted = || match wants_now(&self.known.run_dir) {
@@ -120,7 +120,7 @@ impl Prune {
         }
     }
 
-    /// An engine that does not know its build cache has none that could be told.
+    /// Removes or reports the build cache. An engine that does not report one is left alone.
     fn build_cache(&mut self, prune: bool) {
         if !prune || self.dry {
             return match told(&self.known.docker, &Call::DiskUsage) {
@@ -143,12 +143,12 @@ impl Prune {
     }
 }
 
-/// Docker counts for long.
+/// Docker needs long to count disk usage.
 fn told(docker: &Docker, call: &Call) -> Result<Reply, DockerError> {
     docker.begin(call).within(limits::DISK_USAGE).wait()
 }
 
-/// What stays and why, and the sums. Layers are shared: less may be free afterwards than the sizes say.
+/// Images that stay, with the reasons, and the sums. Images share layers: fewer bytes than the sizes may become free.
 fn summary(judged: &[Judged], count: usize, freed: u64, done: &str) -> String {
     let mut text = String::new();
     for (it, kept) in judged.iter().filter_map(|it| Some((it, it.kept.as_ref()?))) {

@@ -1,5 +1,5 @@
-//! `pull`: images for Docker by hand, with the credentials of the daemon, which need not run. On a terminal a pull shows
-//! a bar, otherwise a line now and then.
+//! `pull`: pulls images with the credentials of the daemon, which need not run. It shows a progress bar on a terminal,
+//! otherwise a line now and then.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -29,8 +29,8 @@ pub fn run(options: &Options, images: &[String]) -> Outcome {
     Ok(all(&docker, &options.directories.root, options.docker.pull_progress_deadline, images))
 }
 
-/// Pulls these images, one after the other; one that fails does not stop the next one. The credentials are those of
-/// this root directory, and a pull without progress for longer than `deadline` is given up.
+/// Pulls these images, one after the other; a failure does not stop the next one. The credentials are those of this
+/// root directory. A pull without progress for longer than `deadline` is given up.
 pub fn all(docker: &Docker, root_dir: &Path, deadline: Duration, images: &[String]) -> Exit {
     crate::base::logging::init(0);
     let keys = NodeKeys::of_process(root_dir);
@@ -69,23 +69,23 @@ fn identity(docker: &Docker, image: &str) -> String {
     }
 }
 
-/// Shows a part of the picture.
+/// Writes a part of the picture.
 fn show(text: &str) {
-    // A pull without a reader goes on.
+    // A pull goes on without a reader.
     _ = crate::cli::write(text);
 }
 
-/// A pull on the screen. Without a reader the pull goes on all the same.
+/// The progress of a pull on the screen. The pull goes on without a reader.
 struct Show<'a> {
     image: &'a str,
-    /// Columns of the terminal; `None` when there is none.
+    /// Columns of the terminal; `None` when output is no terminal.
     columns: Option<usize>,
     shown: Instant,
 }
 
-/// Between two pictures of the bar.
+/// Time between two pictures of the bar.
 const FRAME: Duration = Duration::from_millis(100);
-/// Columns when the terminal does not know.
+/// Columns of a terminal that does not report its size.
 const COLUMNS: usize = 80;
 
 impl Show<'_> {
@@ -116,7 +116,7 @@ impl Show<'_> {
         }
     }
 
-    /// The last line.
+    /// Writes the last line.
     fn end(self, line: &str) {
         let clear = if self.columns.is_some() { "\r\x1b[K" } else { "" };
         let end = if line.is_empty() { "" } else { "\n" };
@@ -124,7 +124,7 @@ impl Show<'_> {
     }
 }
 
-/// `busybox [=====>     ]  45% 1.0 MiB of 2.2 MiB, 1 of 3 layers ready`, as wide as the terminal at most.
+/// `busybox [=====>  ]  45% 1.0 MiB of 2.2 MiB, 1 of 3 layers ready`, at most as wide as the terminal.
 fn bar(image: &str, moment: &Moment, columns: usize) -> String {
     const WIDTH: usize = 20;
     let permille = moment.permille();
@@ -134,7 +134,7 @@ fn bar(image: &str, moment: &Moment, columns: usize) -> String {
     let done = format!("{}{tip}", "=".repeat(filled));
     let percent = permille.map_or(String::new(), |p| format!("{}%", p / 10));
     let line = format!("{image} [{done:<WIDTH$}] {percent:>4} {}", moment.words());
-    // A line that wraps could not be drawn over.
+    // A line that wraps cannot be overwritten.
     let line: String = line.chars().take(columns.saturating_sub(1)).collect();
     format!("{}\x1b[K", line.trim_end())
 }

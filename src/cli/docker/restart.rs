@@ -1,8 +1,8 @@
-//! `restart`: a pod from the beginning, without a change of its manifest. Its sandbox gets a name that says so, and the
-//! daemon does the rest: it stops the containers with their hooks and grace while their network is there, then the
-//! sandbox, and makes another one.
+//! `restart`: restarts a pod from the beginning, without a change of its manifest. The command renames the sandbox to
+//! ask for a restart. The daemon does the rest: it stops the containers with their hooks and grace while their network
+//! is there, then the sandbox, and makes another one.
 //!
-//! Never here: ending anything. To kill the sandbox would take the network away under hooks that still need it.
+//! Never here: killing a process. A killed sandbox would take the network away from hooks that still need it.
 
 use super::{engine, target};
 use crate::cli::exit::Exit;
@@ -11,7 +11,7 @@ use crate::cli::{Outcome, pods, print};
 use crate::runtime::{Call, names};
 use crate::worker::added;
 
-/// Asks the daemon for another sandbox of a pod whose containers are started again.
+/// Asks the daemon for another sandbox; the pod's containers are started again.
 pub fn run(options: &Options, name: &str) -> Outcome {
     let status = pods::load(&options.directories.run)?;
     let pod = target::pod(&status.file, options, name)?;
@@ -46,14 +46,14 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// What the name of a sandbox says beside whose it is.
+/// The request in the name of a sandbox.
 #[derive(Debug, PartialEq, Eq)]
 enum Mark {
-    /// That another one is wanted.
+    /// A restart is asked for already.
     There,
-    /// That its pod's deadline has passed.
+    /// The pod's deadline has passed.
     Over,
-    /// Neither; its number.
+    /// No request; the attempt of the sandbox.
     Missing(u32),
 }
 

@@ -1,5 +1,5 @@
-//! `stats`: all figures of the node at once, in the shape of the kubelet's `/stats/summary`. The kernel is asked, and
-//! Docker only where it keeps containers; the daemon need not run.
+//! `stats`: prints all figures of the node, in the shape of the kubelet's `/stats/summary`. It asks the kernel, and
+//! Docker only for the places of containers; the daemon need not run.
 
 use std::path::PathBuf;
 use std::thread;
@@ -43,7 +43,7 @@ fn render(options: &Options, summary: &Summary) -> Result<String, String> {
     })
 }
 
-/// What the daemon wrote.
+/// The question for the figures, made of the status file.
 fn asked(file: &StatusFile, is_alive: bool) -> Asked {
     let root_dir = pods::root_dir(file);
     Asked {

@@ -1,5 +1,4 @@
-//! Which container `logs` and `exec` mean, from the status file. The messages are kubectl's and the
-//! kubelet's. Pure.
+//! The container that `logs` and `exec` mean, from the status file. Messages are kubectl's and the kubelet's. Pure.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
@@ -10,7 +9,7 @@ use crate::runtime::names;
 use crate::status::container_log;
 use crate::status::snapshot::StatusFile;
 
-/// Annotation with the container to take when none is named.
+/// Annotation that names the default container.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
 /// A container that Docker knows.
@@ -18,21 +17,20 @@ const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 pub struct Target {
     /// Docker's id.
     pub id: String,
-    /// The container has a terminal of its own: its log is not framed.
-    /// `None` when only Docker knows.
+    /// True when the container has a terminal and its log is not framed; `None` when only Docker knows.
     pub tty: Option<bool>,
     /// `container "app" in pod "web-n1"`.
     pub what: String,
     /// `pod/web-n1/app`.
     pub path: String,
-    /// Something to tell the user first: `Defaulted container …`.
+    /// A note for the user before the output: `Defaulted container …`.
     pub note: Option<String>,
 }
 
-/// The container of this pod whose output `logs` prints; with `--all-containers` all of them.
+/// The containers of this pod whose output `logs` prints: one, or with `--all-containers` all of them.
 ///
 /// # Errors
-/// A message for the user; of all containers, one for each that has no log.
+/// A message for the user; with all containers, a message for each that has no log.
 pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Logs, String> {
     if options.logs.all_containers {
         return Ok(all_logs(pod(file, options, name)?, options));
@@ -47,14 +45,14 @@ pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Logs
 pub struct Logs {
     /// In the order of the spec.
     pub targets: Vec<Target>,
-    /// Why others have none.
+    /// Messages about containers without a log.
     pub without: Vec<String>,
 }
 
-/// Those of pods that the selector chooses: all containers, or of each pod its default one.
+/// The containers of pods that the selector chooses: all of each pod, or its default container.
 ///
 /// # Errors
-/// No pod is chosen; a message for the user.
+/// A message for the user: the selector chooses no pod.
 pub fn selected_logs(file: &StatusFile, options: &Options) -> Result<Logs, String> {
     let (found, _) = pods::select(file, options, &[]);
     if found.is_empty() {
@@ -78,7 +76,7 @@ pub fn selected_logs(file: &StatusFile, options: &Options) -> Result<Logs, Strin
     Ok(all)
 }
 
-/// Init containers first, then regular ones, then those that were added.
+/// Init containers first, then regular ones, then ephemeral ones.
 fn all_logs(pod: &Pod, options: &Options) -> Logs {
     let of_spec = init(pod).chain(regular(pod)).map(Chosen::of);
     let added = ephemeral(pod).map(|status| Chosen { name: &status.name, tty: None });
@@ -120,7 +118,7 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     Ok(Target { note, ..of_running(pod, &container, "exec into")? })
 }
 
-/// The container from or to which `cp` copies.
+/// The container that `cp` copies from or to.
 ///
 /// # Errors
 /// A message for the user.
@@ -132,7 +130,7 @@ pub fn for_copy(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
 /// The container whose streams `attach` joins.
 ///
 /// # Errors
-/// A message for the user; also when standard input is wanted, and its manifest gives the container none.
+/// A message for the user; also when standard input is wanted and the manifest gives the container none.
 pub fn for_attach(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
     let (pod, container, note) = choose(file, options, name)?;
     let target = of_running(pod, &container, "attach to")?;
@@ -146,7 +144,7 @@ pub fn for_attach(file: &StatusFile, options: &Options, name: &str) -> Result<Ta
     Ok(Target { note, ..target })
 }
 
-/// A container that runs; `what` is what is to be done with it, for the user.
+/// A container that must run; `what` names the operation in the message for the user.
 fn of_running(pod: &Pod, container: &Chosen<'_>, what: &str) -> Result<Target, String> {
     let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default();
     if is_final(Some(phase)) {
@@ -165,7 +163,7 @@ fn described(container: &str, pod: &str) -> String {
     format!("container \"{container}\" in pod \"{pod}\"")
 }
 
-/// A container that is meant.
+/// The chosen container.
 struct Chosen<'a> {
     name: &'a str,
     /// As [`Target::tty`].
@@ -188,7 +186,7 @@ pub fn pod<'a>(file: &'a StatusFile, options: &Options, name: &str) -> Result<&'
     pod.ok_or_else(|| pods::not_found(file, &options.command.namespace, name))
 }
 
-/// Docker's id of a running container that `debug` is to look into.
+/// Docker's id of the running container that `debug` looks into.
 ///
 /// # Errors
 /// A message for the user.
@@ -204,13 +202,13 @@ pub fn running(pod: &Pod, wanted: &str) -> Result<String, String> {
     }
 }
 
-/// A container of the pod has this name already.
+/// Whether the pod has a container of this name.
 #[must_use]
 pub fn is_taken(pod: &Pod, name: &str) -> bool {
     every(pod).any(|c| c.name == name) || ephemeral(pod).any(|s| s.name == name)
 }
 
-/// The pod of this name, and the container that is meant.
+/// The pod of this name, with the chosen container.
 fn choose<'a>(
     file: &'a StatusFile,
     options: &Options,
@@ -221,7 +219,7 @@ fn choose<'a>(
     Ok((pod, container, note))
 }
 
-/// The container that is named, or the default one with a note when there was a choice.
+/// The named container, or the default one, with a note when the pod has several.
 fn chosen<'a>(pod: &'a Pod, options: &Options) -> Result<(Chosen<'a>, Option<String>), String> {
     let full = pod.metadata.name.as_deref().unwrap_or_default();
     if let Some(wanted) = &options.command.container {
@@ -264,12 +262,12 @@ fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     all.chain(ephemeral(pod)).find(|s| s.name == name)
 }
 
-/// Statuses of the containers that were added to the running pod.
+/// Statuses of the ephemeral containers.
 fn ephemeral(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     pod.status.iter().flat_map(|s| s.ephemeral_container_statuses.iter().flatten())
 }
 
-/// `docker://ID` -> `ID`.
+/// Strips the prefix: `docker://ID` -> `ID`.
 fn docker_id(id: &str) -> Result<String, String> {
     let ours = names::docker_id(id).ok_or_else(|| format!("container id {id:?} is not Docker's"))?;
     Ok(ours.to_owned())

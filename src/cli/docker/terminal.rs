@@ -1,5 +1,5 @@
-//! The user's terminal while a command in a container has it: raw, its size passed on, and put back on
-//! every way out, also when a signal ends us.
+//! The user's terminal while a command in a container uses it: it is raw, its size is passed on, and its settings are
+//! restored on every way out, also when a signal ends the process.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use signal_hook::iterator::Signals;
 
 use crate::cli::say;
 
-/// How the terminal was before; `None` when it is not ours.
+/// The original settings of the terminal; `None` while it is not raw.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Whether standard input is a terminal. If not, the user, who asked for one, is told.
+/// Whether standard input is a terminal. If not, the user, who asked for one, gets a message.
 #[must_use]
 pub fn is_usable() -> bool {
     let usable = io::stdin().is_terminal();
@@ -30,16 +30,16 @@ pub fn size() -> Option<(u16, u16)> {
     (size.ws_row > 0 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
-/// Raw mode, until it is dropped.
+/// Raw mode, until dropped.
 #[derive(Debug)]
 pub struct Raw(());
 
 impl Raw {
-    /// Passes each key on as it is, without echo. From here on `resized` is called, on a thread of its
-    /// own, whenever the size changes; a signal that ends the process puts the terminal back first.
+    /// Sets raw mode: each key is passed on as it is, without echo. From then on a thread calls `resized` whenever the
+    /// size changes. A signal that ends the process restores the terminal first.
     ///
     /// # Errors
-    /// Standard input is no terminal, or no thread can be had.
+    /// Standard input is no terminal, or the thread cannot be made.
     pub fn enter(resized: impl Fn(u16, u16) + Send + 'static) -> io::Result<Raw> {
         let before = tcgetattr(io::stdin())?;
         let mut signals = Signals::new([SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT])?;
@@ -56,7 +56,7 @@ impl Raw {
             for signal in signals.forever() {
                 if signal != SIGWINCH {
                     restore();
-                    // Ends the process as the signal would have, so that our parent sees it.
+                    // Ends the process as the signal would have, so that the parent sees it.
                     let _ = signal_hook::low_level::emulate_default_handler(signal);
                 } else if let Some((rows, columns)) = size() {
                     resized(rows, columns);
@@ -75,7 +75,7 @@ impl Drop for Raw {
     }
 }
 
-/// Puts the terminal back as it was; a second call does nothing.
+/// Restores the settings of the terminal; a second call does nothing.
 fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);

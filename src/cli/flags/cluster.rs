@@ -1,4 +1,4 @@
-//! Flags: what an API server is told of this node.
+//! Flags: the node as an API server sees it.
 
 use std::path::{Path as StdPath, PathBuf};
 use std::time;
@@ -16,7 +16,7 @@ pub struct Values {
     pub report: time::Duration,
     /// Seconds.
     pub lease: u32,
-    /// Negative: all.
+    /// Number of images; negative for all.
     pub images: i64,
     pub bootstrap: Option<PathBuf>,
     pub renews_client: bool,
@@ -24,7 +24,7 @@ pub struct Values {
 }
 
 impl Options {
-    /// What the API server is told of the node of this name, whose kubelet's server listens on this port.
+    /// Settings of the Node object for the API server; `port` is that of the kubelet's server.
     pub fn cluster_node(&self, name: &str, port: Option<u16>) -> Settings {
         let Values { register_node, taints, update, report, lease, images, .. } = &self.cluster;
         Settings {
@@ -39,8 +39,8 @@ impl Options {
         }
     }
 
-    /// Which certificates the API server signs for the node of this name; `directory` is `--cert-dir`. `full` makes a
-    /// path absolute.
+    /// Settings of the certificates that the API server signs for the node of this name; `directory` is `--cert-dir`.
+    /// `full` makes a path absolute.
     ///
     /// # Errors
     /// A path cannot be made absolute.
@@ -69,7 +69,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "bootstrap-kubeconfig",
             takes: Path("FILE", |o, path| o.cluster.bootstrap = Some(path)),
-            help: "Credentials that ask for the node's own, while the file of --kubeconfig has none that hold",
+            help: "Credentials for requesting the node's own, while the file of --kubeconfig has no valid ones",
             verbs: &[Verb::Run, Verb::Join],
             ..RUN
         },
@@ -77,13 +77,13 @@ pub static SECTION: Section = Section {
             name: "rotate-certificates",
             takes: Switch(|o, on| o.cluster.renews_client = on),
             default: "true",
-            help: "Renew the client certificate that the API server has signed before it ends",
+            help: "Renew the client certificate that the API server has signed before it expires",
             ..RUN
         },
         Flag {
             name: "rotate-server-certificates",
             takes: Switch(|o, on| o.cluster.asks_serving = on),
-            help: "Have the API server sign the certificate of the kubelet's server, and renew it in time",
+            help: "Let the API server sign the certificate of the kubelet's server, and renew it in time",
             field: "serverTLSBootstrap",
             ..RUN
         },
@@ -97,7 +97,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "register-with-taints",
             takes: Taints(|o, taints| o.cluster.taints = taints),
-            help: "Taints of a node object that is made; one that is there keeps its own",
+            help: "Taints of a new node object; an existing one keeps its own",
             ..RUN
         },
         Flag {
@@ -120,7 +120,7 @@ pub static SECTION: Section = Section {
             name: "node-lease-duration-seconds",
             takes: Seconds(|o, seconds| o.cluster.lease = seconds),
             default: "40",
-            help: "How long the node's lease holds; it is renewed four times in that time",
+            help: "Duration of the node's lease; it is renewed four times in that time",
             rule: |o| (o.cluster.lease < 4).then(|| format!("{} must be at least 4", o.cluster.lease)),
             ..RUN
         },

@@ -11,7 +11,7 @@ use crate::cli::show::template::Template;
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
 use crate::pod::fields;
 
-/// How `get` prints.
+/// The output format of `get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
     #[default]
@@ -20,12 +20,12 @@ pub enum Output {
     Wide,
     Json,
     Yaml,
-    /// `pod/NAME`.
+    /// Lines such as `pod/NAME`.
     Name,
 }
 
 impl Output {
-    /// What `-o` calls it; nothing for a table.
+    /// The word for `-o`; empty for a table.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Output {
     }
 }
 
-/// Whether `-o` takes a template, beside formats.
+/// Whether `-o` takes templates beside formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Templates {
     /// `jsonpath=` and `custom-columns=`.
@@ -47,7 +47,7 @@ pub enum Templates {
     Refused,
 }
 
-/// By which figure `top` sorts.
+/// The figure that `top` sorts by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortBy {
     Cpu,
@@ -61,7 +61,7 @@ pub struct Values {
     pub selector: LabelSelector,
     pub field_selector: FieldSelector,
     pub output: Output,
-    /// How JSON is shown, of `-o jsonpath=` and `-o custom-columns=`.
+    /// Template of `-o jsonpath=` or `-o custom-columns=`.
     pub template: Option<Template>,
     pub watch: bool,
     /// Name of a pod.
@@ -159,14 +159,14 @@ pub static SECTION: Section = Section {
         Flag {
             name: "unsafe-skip-ca-verification",
             takes: Switch(|o, on| o.command.join.skip_ca_check = on),
-            help: "Believe whatever is signed with the token: other nodes know it too",
+            help: "Trust everything that is signed with the token, which other nodes know, too",
             ..JOIN
         },
         Flag {
             name: "user",
             takes: Text("NAME", |o, text| put(&mut o.command.kubeconfig.user, user(text))),
             default: "admin",
-            help: "Whom the API calls the user",
+            help: "Name of the user at the API",
             ..KUBECONFIG
         },
         Flag {
@@ -179,13 +179,13 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "admin",
-            help: "What the user may do: view (everything but Secrets is seen) or admin (everything)",
+            help: "Rights of the user: view (read everything but Secrets) or admin (everything)",
             ..KUBECONFIG
         },
         Flag {
             name: "server",
             takes: Name("URL", |o, url| o.command.server = url),
-            help: "How clients reach the API, where that is not where it listens",
+            help: "URL of the API for clients, if it differs from the address where it listens",
             ..of_verbs(&[Verb::Kubeconfig, Verb::Page])
         },
         Flag {
@@ -246,14 +246,14 @@ pub static SECTION: Section = Section {
             name: "output",
             short: Some('o'),
             takes: Format(&[Output::Wide, Output::Json, Output::Yaml, Output::Name], Templates::Taken),
-            help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; else a table",
+            help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; a table when not given",
             ..of_verbs(&[Verb::Get, Verb::Images])
         },
         Flag {
             name: "output",
             short: Some('o'),
             takes: Format(&[Output::Json], Templates::Refused),
-            help: "json; else a line for each problem",
+            help: "json; a line for each problem when not given",
             ..of_verbs(&[Verb::Check])
         },
         Flag {
@@ -277,7 +277,7 @@ pub static SECTION: Section = Section {
                 o.command.for_pod = Some(name.ok_or("not pod/NAME")?.to_owned());
                 Ok(())
             }),
-            help: "Of the events, those of this pod",
+            help: "Only the events of this pod",
             ..GET
         },
         Flag {
@@ -289,7 +289,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "dry-run",
             takes: Switch(|o, on| o.command.prune.dry_run = on),
-            help: "Remove nothing, and tell what would be removed",
+            help: "Remove nothing, and print what would be removed",
             ..PRUNE
         },
         Flag {
@@ -353,7 +353,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "image",
             takes: Name("IMAGE", |o, image| o.command.debug.image = image),
-            help: "Image of the container that is added",
+            help: "Image of the added container",
             ..DEBUG
         },
         Flag {
@@ -376,7 +376,7 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "general",
-            help: "What it may do: legacy, general, baseline, restricted, netadmin or sysadmin",
+            help: "Rights of the container: legacy, general, baseline, restricted, netadmin or sysadmin",
             ..DEBUG
         },
         Flag {
@@ -393,10 +393,10 @@ fn user(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err("must be a name of 1 to 64 bytes".to_owned()) }
 }
 
-/// Reads what `-o` says.
+/// Sets the format that `-o` names.
 ///
 /// # Errors
-/// It is no format that the command has.
+/// The command has no such format.
 pub(super) fn set_format(
     o: &mut Options,
     formats: &[Output],

@@ -1,4 +1,4 @@
-//! Flags: where things are kept.
+//! Flags: directories and configuration files.
 
 use std::path::{Component, Path as StdPath, PathBuf};
 
@@ -7,7 +7,7 @@ use super::{Flag, RUN, Section, Verb, of_verbs};
 
 /// The flag that names the configuration file.
 pub const CONFIG: &str = "config";
-/// The flag that names the directory of further ones.
+/// The flag that names the directory of further configuration files.
 pub const CONFIG_DIR: &str = "config-dir";
 /// Default of `--root-dir`.
 pub const ROOT_DIR: &str = "/var/lib/podkeeper";
@@ -22,14 +22,14 @@ pub struct Values {
 }
 
 impl Values {
-    /// A configuration is read, wherever its files are.
+    /// Whether any configuration file is read.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.config.is_some() || self.config_dir.is_some()
     }
 }
 
-/// Those that know a flag which is a field of the file.
+/// Flags of the commands that know a flag with a field in the file.
 const CONFIGURED: Flag = of_verbs(&[
     Verb::Run,
     Verb::Check,
@@ -83,27 +83,27 @@ pub static SECTION: Section = Section {
         Flag {
             name: CONFIG,
             takes: Path("FILE", |o, path| o.directories.config = Some(path)),
-            help: "Settings of run that no flag gives, as YAML or JSON",
+            help: "File of the settings of run, YAML or JSON; flags take precedence",
             ..CONFIGURED
         },
         Flag {
             name: CONFIG_DIR,
             takes: PathOrNone("DIR", |o, path| o.directories.config_dir = path),
-            help: "Further such files, *.conf by name; each changes what earlier ones say",
+            help: "Further such files, *.conf by name; each overrides earlier ones",
             ..CONFIGURED
         },
         Flag {
             name: "root-dir",
             takes: Path("DIR", |o, path| o.directories.root = path),
             default: ROOT_DIR,
-            help: "What outlives a boot, and the lock; also marks our containers",
+            help: "State that survives a boot, and the lock; also marks podkeeper's containers",
             ..REMEMBERING
         },
         Flag {
             name: "run-dir",
             takes: Path("DIR", |o, path| o.directories.run = path),
             default: "/run/podkeeper",
-            help: "Where the daemon keeps its status file, on tmpfs",
+            help: "Directory of the daemon's status file, on tmpfs",
             ..BESIDE_A_DAEMON
         },
         Flag {
@@ -120,7 +120,7 @@ pub static SECTION: Section = Section {
     ],
 };
 
-/// What the kubelet's validation says of a directory for pod logs.
+/// The error of the kubelet's validation of a directory for pod logs.
 fn wrong_log_dir(dir: &StdPath) -> Option<&'static str> {
     let text = dir.to_string_lossy();
     let normal: PathBuf = dir.components().collect();

@@ -17,14 +17,14 @@ pub struct Values {
     pub network: Option<String>,
     pub network_cidrs: Vec<String>,
     pub pull_progress_deadline: time::Duration,
-    /// `None` when it is not said.
+    /// `None` when not given.
     pub serialize_image_pulls: Option<bool>,
     /// `None` for no limit.
     pub max_parallel_image_pulls: Option<usize>,
     /// 0 for no limit.
     pub registry_qps: u32,
     pub registry_burst: u32,
-    /// `None` for none.
+    /// `None` for no directory.
     pub image_preload_dir: Option<PathBuf>,
     pub dead_min_age: time::Duration,
     /// Negative for no bound.
@@ -32,13 +32,13 @@ pub struct Values {
     /// Negative for no bound.
     pub dead_in_all: i64,
     pub log_driver: LogDriver,
-    /// Bytes; negative for never.
+    /// Bytes; negative for no rotation.
     pub log_max_size: i64,
     pub log_max_files: i64,
 }
 
 impl Values {
-    /// How the logs of containers rotate: the most bytes, and the most files.
+    /// Limits of the rotation of container logs: bytes of a file, and number of files.
     fn rotation(&self) -> (i64, i64) {
         (self.log_max_size, self.log_max_files)
     }
@@ -84,7 +84,7 @@ pub static SECTION: Section = Section {
             name: "image-pull-progress-deadline",
             takes: Duration(|o, time| o.docker.pull_progress_deadline = time),
             default: "1m",
-            help: "A pull without progress for so long is given up",
+            help: "A pull without progress for this time is given up",
             rule: |o| value::too_short(o.docker.pull_progress_deadline),
             ..IMAGES
         },
@@ -101,7 +101,7 @@ pub static SECTION: Section = Section {
                 o.docker.max_parallel_image_pulls = Some(most.ok_or("must be a positive number")?);
                 Ok(())
             }),
-            help: "Most pulls at once when they are not serialized; at most 16",
+            help: "Maximum number of parallel pulls when they are not serialized; at most 16",
             rule: |o| {
                 let most = o.docker.max_parallel_image_pulls.filter(|most| *most > 1)?;
                 (o.docker.serialize_image_pulls == Some(true)).then(|| {
@@ -118,14 +118,14 @@ pub static SECTION: Section = Section {
             field: "registryPullQPS",
             takes: Count("N", |o, rate| o.docker.registry_qps = rate),
             default: "5",
-            help: "Pulls that may begin in a second; one more fails and is backed off; 0 for no limit",
+            help: "Pulls that may start in a second; a further one fails and is tried later; 0 for no limit",
             ..RUN
         },
         Flag {
             name: "registry-burst",
             takes: Count("N", |o, burst| o.docker.registry_burst = burst),
             default: "10",
-            help: "Pulls that may begin at once, if --registry-qps is not 0",
+            help: "Pulls that may start at once, if --registry-qps is not 0",
             rule: |o| {
                 let none = o.docker.registry_qps > 0 && o.docker.registry_burst == 0;
                 none.then(|| "0 would let no pull begin: give at least 1".to_owned())
@@ -136,28 +136,28 @@ pub static SECTION: Section = Section {
             name: "image-preload-dir",
             takes: PathOrNone("DIR", |o, path| o.docker.image_preload_dir = path),
             default: "/var/lib/podkeeper/images",
-            help: "Image archives (.tar, .tar.gz, .tgz, .tar.zst) that Docker is given; empty for none",
+            help: "Image archives (.tar, .tar.gz, .tgz, .tar.zst) to load; empty for none",
             ..RUN
         },
         Flag {
             name: "minimum-container-ttl-duration",
             takes: Duration(|o, time| o.docker.dead_min_age = time),
             default: "0s",
-            help: "Dead containers that are younger are kept, beyond the number that is",
+            help: "Dead containers that are younger are kept in any number",
             ..RUN
         },
         Flag {
             name: "maximum-dead-containers-per-container",
             takes: Number("N", |o, most| put(&mut o.docker.dead_per_container, Ok(most))),
             default: "1",
-            help: "Dead instances that are kept of each container, at least 1; negative for all",
+            help: "Dead instances to keep of each container, at least 1; negative for all",
             ..RUN
         },
         Flag {
             name: "maximum-dead-containers",
             takes: Number("N", |o, most| put(&mut o.docker.dead_in_all, Ok(most))),
             default: "-1",
-            help: "Dead containers that are kept of all pods, beside one of each container; negative for all",
+            help: "Dead containers to keep of all pods, beside one of each container; negative for all",
             live: |now, new| {
                 now.dead.in_all = new.dead.in_all;
                 true
@@ -214,7 +214,7 @@ pub static SECTION: Section = Section {
             name: "container-log-max-files",
             takes: Number("N", |o, most| put(&mut o.docker.log_max_files, Ok(most))),
             default: "5",
-            help: "Most log files of a container; at least 2",
+            help: "Maximum number of log files of a container; at least 2",
             rule: |o| {
                 let most = o.docker.log_max_files;
                 let bad = most < 2 || u32::try_from(most).is_err();
@@ -225,10 +225,10 @@ pub static SECTION: Section = Section {
     ],
 };
 
-/// Docker's place: `unix:///PATH` or `fake://`.
+/// Parses the endpoint of Docker: `unix:///PATH` or `fake://`.
 ///
 /// # Errors
-/// Anything else.
+/// The text is neither.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     match text.split_once("://") {
         Some(("fake", "")) => Ok(Endpoint::Fake),

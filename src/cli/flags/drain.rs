@@ -28,7 +28,7 @@ pub static SECTION: Section = Section {
             name: "timeout",
             takes: Duration(|o, time| o.drain.timeout = time),
             default: "5m",
-            help: "How long to wait until all are stopped",
+            help: "How long to wait until all pods have stopped",
             ..DRAIN
         },
         Flag {

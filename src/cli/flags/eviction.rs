@@ -1,4 +1,4 @@
-//! Flags: what happens when the node runs short.
+//! Flags: eviction of pods when the node runs short.
 
 use super::Repeats::Adds;
 use super::Takes::{Count, Duration, Map, Number};
@@ -17,7 +17,7 @@ pub static SECTION: Section = Section {
             }),
             in_file: InFile::Map('<'),
             repeats: Adds,
-            help: "Below these pods are evicted at once; empty for none; the kubelet's when not given",
+            help: "Thresholds for immediate eviction; empty for none; the kubelet's when not given",
             ..RUN
         },
         Flag {
@@ -25,7 +25,7 @@ pub static SECTION: Section = Section {
             takes: Map("SIGNAL<AMOUNT,...", '<', |o, text| thresholds(text, &mut o.eviction.soft)),
             in_file: InFile::Map('<'),
             repeats: Adds,
-            help: "Below these for their grace period pods are evicted, and may take their time",
+            help: "Thresholds for eviction after a grace period, with time to end",
             rule: |o| o.eviction.without_grace().map(no_grace),
             ..RUN
         },
@@ -40,28 +40,28 @@ pub static SECTION: Section = Section {
             name: "eviction-minimum-reclaim",
             takes: Map("SIGNAL=AMOUNT,...", '=', |o, text| reclaims(text, &mut o.eviction.reclaim)),
             repeats: Adds,
-            help: "How much more than its threshold must be there before a shortage is over",
+            help: "Amount above its threshold that must be free before a shortage is over",
             ..RUN
         },
         Flag {
             name: "eviction-pressure-transition-period",
             takes: Duration(|o, period| o.eviction.pressure_transition_period = period),
             default: "5m",
-            help: "How long the node counts as short of something after it was seen so",
+            help: "How long the node counts as short of a resource after the last shortage",
             ..RUN
         },
         Flag {
             name: "eviction-max-pod-grace-period",
             takes: Number("SECONDS", |o, seconds| put(&mut o.eviction.max_pod_grace, Ok(seconds))),
             default: "0",
-            help: "Most time a pod gets to end at a soft threshold; negative for its own",
+            help: "Longest grace period of a pod that is evicted at a soft threshold; negative for its own",
             ..RUN
         },
         Flag {
             name: "low-diskspace-threshold-mb",
             takes: Count("MIB", |o, size| o.eviction.low_disk_space = size),
             default: "0",
-            help: "Below so many MiB of disk new pods are refused as OutOfDisk; 0 for never",
+            help: "With less free disk than this, new pods are refused as OutOfDisk; 0 for never",
             ..RUN
         },
     ],

@@ -1,4 +1,4 @@
-//! Flags: what is removed when nothing needs it.
+//! Flags: removal of images that nothing needs.
 
 use std::time;
 
@@ -22,7 +22,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// When images are collected.
+    /// The policy of image collection.
     #[must_use]
     pub fn images(&self) -> Policy {
         let percent = |value: i64| u8::try_from(value).unwrap_or(100);
@@ -57,7 +57,7 @@ pub static SECTION: Section = Section {
             field: "imageGCLowThresholdPercent",
             takes: Number("PERCENT", |o, percent| put(&mut o.garbage.image_low, Ok(percent))),
             default: "80",
-            help: "They are removed until it is this full",
+            help: "Unused images are removed until the file system is down to this",
             rule: |o| {
                 let (low, high) = (o.garbage.image_low, o.garbage.image_high);
                 let not_below = (low >= high).then(|| {
@@ -74,7 +74,7 @@ pub static SECTION: Section = Section {
             field: "imageMinimumGCAge",
             takes: Duration(|o, age| o.garbage.image_min_age = age),
             default: "2m",
-            help: "No image is removed that came later than so long ago",
+            help: "Images that are younger are not removed",
             ..RUN
         },
         Flag {
@@ -82,7 +82,7 @@ pub static SECTION: Section = Section {
             field: "imageMaximumGCAge",
             takes: Duration(|o, age| o.garbage.image_max_age = age),
             default: "0s",
-            help: "Images are removed that were unused for longer, though there is room; 0 for never",
+            help: "Images that were unused for longer are removed even if there is room; 0 for never",
             rule: |o| {
                 let (min, max) = (o.garbage.image_min_age, o.garbage.image_max_age);
                 let bad = !max.is_zero() && max <= min;
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(Options::defaults().unwrap().garbage.images(), Policy::default());
     }
 
-    /// `TestValidateImageGCPolicy`, in the words of the configuration's validation.
+    /// `TestValidateImageGCPolicy`, with the messages of the kubelet's validation.
     #[test]
     fn thresholds_are_percentages_and_the_low_one_is_below() {
         let check = |high: i64, low: i64, expected: &[&str]| {

@@ -1,4 +1,4 @@
-//! Flags: what podkeeper does with the machine itself, beside its pods.
+//! Flags: podkeeper's effects on the machine itself, beside its pods.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub static SECTION: Section = Section {
             name: "shutdown-grace-period-critical-pods",
             takes: Duration(|o, time| o.node.gives.host.shutdown_critical = time),
             default: "0s",
-            help: "The part of it that critical pods have, at its end",
+            help: "The last part of that time, for critical pods",
             live: |now, new| {
                 Arc::make_mut(&mut now.node).host.shutdown_critical = new.node.host.shutdown_critical;
                 true
@@ -34,7 +34,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "protect-kernel-defaults",
             takes: Switch(|o, on| o.node.gives.host.protect_kernel_defaults = on),
-            help: "Do not begin where a setting of the kernel is not as expected, instead of setting it",
+            help: "Do not start if a setting of the kernel is wrong, instead of correcting it",
             ..RUN
         },
         Flag {
@@ -42,7 +42,7 @@ pub static SECTION: Section = Section {
             takes: List("WHAT,...", |o, text| {
                 put(&mut o.node.gives.host.enforce, host::parse_enforce(text).map(Some))
             }),
-            help: "What is held to its share: pods (the default), kube-reserved, system-reserved, none",
+            help: "Shares to enforce: pods (the default), kube-reserved, system-reserved, none",
             ..RUN
         },
         Flag {
@@ -64,19 +64,19 @@ pub static SECTION: Section = Section {
         Flag {
             name: "kubelet-cgroups",
             takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.kubelet_cgroups, value::cgroup(text))),
-            help: "The cgroup that podkeeper moves itself into; it stays where it is when not given",
+            help: "Cgroup that podkeeper moves itself into; it does not move when not given",
             ..RUN
         },
         Flag {
             name: "runtime-cgroups",
             takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.runtime_cgroups, value::cgroup(text))),
-            help: "The cgroup that podkeeper moves Docker into; it stays where it is when not given",
+            help: "Cgroup that podkeeper moves Docker into; it does not move when not given",
             ..RUN
         },
         Flag {
             name: "system-cgroups",
             takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.system_cgroups, value::cgroup(text))),
-            help: "The cgroup that everything in the topmost one is moved into; needs --cgroup-root",
+            help: "Cgroup for all processes of the topmost one; needs --cgroup-root",
             ..RUN
         },
     ],

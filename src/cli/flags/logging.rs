@@ -1,11 +1,11 @@
-//! Flags: log lines.
+//! Flags: logging.
 
 use super::Takes::Number;
 use super::{Flag, RUN, Section};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
-    /// 0 to 10, as the kubelet has it.
+    /// 0 to 10, as in the kubelet.
     pub verbosity: u8,
 }
 

@@ -17,9 +17,9 @@ pub struct Values {
     pub tail: Option<i64>,
     pub since: time::Duration,
     pub since_time: Option<Timestamp>,
-    /// Of each container; `None` for all.
+    /// Bytes of each container; `None` for all.
     pub limit_bytes: Option<u64>,
-    /// How many containers are followed at once.
+    /// Number of containers followed at once.
     pub max_log_requests: u32,
 }
 
@@ -31,21 +31,21 @@ pub static SECTION: Section = Section {
         Flag {
             name: "all-containers",
             takes: Switch(|o, on| o.logs.all_containers = on),
-            help: "Of all containers of the pod, one after the other; with -f together",
+            help: "All containers of the pod, one after the other; with -f together",
             ..LOGS
         },
         Flag {
             name: "follow",
             short: Some('f'),
             takes: Switch(|o, on| o.logs.follow = on),
-            help: "Go on printing what comes",
+            help: "Keep printing new output",
             ..LOGS
         },
         Flag {
             name: "previous",
             short: Some('p'),
             takes: Switch(|o, on| o.logs.previous = on),
-            help: "Of the container that ran before this one",
+            help: "The log of the container that ran before this one",
             ..LOGS
         },
         Flag {
@@ -68,7 +68,7 @@ pub static SECTION: Section = Section {
                 o.logs.tail = Some(lines.ok_or("must be greater than or equal to -1")?);
                 Ok(())
             }),
-            help: "Only the last N lines; -1 for all, which holds when not given, and 10 with -l",
+            help: "Only the last N lines; -1 for all; when not given all, and 10 with -l",
             ..LOGS
         },
         Flag {
@@ -95,7 +95,7 @@ pub static SECTION: Section = Section {
                 o.logs.limit_bytes = Some(bytes).filter(|bytes| *bytes > 0);
                 Ok(())
             }),
-            help: "At most so many bytes of each container; all when not given",
+            help: "At most this many bytes of each container; all when not given",
             ..LOGS
         },
         Flag {

@@ -1,7 +1,7 @@
-//! Every flag, written once: its entry says how it is called, what it takes and where the value goes, which commands
-//! know it, and its help. Parsing, `--help`, the fields of the configuration file and the test of the man page
-//! come from these entries. Each section of `--help` is a file here, with the values of its flags as plain data.
-//! Names are the kubelet's (`run`) and kubectl's (the rest).
+//! Every flag, written once: its entry has its name, its value and where that is stored, the commands that know it, and
+//! its help. Parsing, `--help`, the fields of the configuration file and the test of the man page use these entries.
+//! Each section of `--help` is a file here, with the values of its flags as plain data. Names are the kubelet's (`run`)
+//! and kubectl's (the rest).
 //!
 //! Never here: reading a file, or asking the machine.
 
@@ -35,44 +35,44 @@ pub use commands::{Output, SortBy, Templates};
 pub use directories::{CONFIG, CONFIG_DIR, ROOT_DIR};
 pub use docker::endpoint;
 
-/// The values of all flags; what a command does not know keeps its default.
+/// The values of all flags; a flag that the command does not know has its default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// Where pods come from.
     pub sources: sources::Values,
-    /// What the node is and gives.
+    /// The node and its resources.
     pub node: node::Values,
-    /// What an API server is told of it.
+    /// The node as an API server sees it.
     pub cluster: cluster::Values,
-    /// What happens when the node runs short.
+    /// Eviction when the node runs short.
     pub eviction: eviction::Values,
-    /// What is removed when nothing needs it.
+    /// Removal of images that nothing needs.
     pub garbage: garbage::Values,
     /// Docker and images.
     pub docker: docker::Values,
     /// Network plugins.
     pub network: network::Values,
-    /// What pods may do.
+    /// Rules for pods.
     pub policy: policy::Values,
-    /// What listens, and for whom.
+    /// Servers and their users.
     pub server: server::Values,
-    /// Where things are kept.
+    /// Directories and configuration files.
     pub directories: directories::Values,
     /// Log lines.
     pub logging: logging::Values,
-    /// Of the commands that look at pods.
+    /// Flags of the commands that look at pods.
     pub command: commands::Values,
-    /// Of `logs`.
+    /// Flags of `logs`.
     pub logs: logs::Values,
-    /// Of `drain`.
+    /// Flags of `drain`.
     pub drain: drain::Values,
 }
 
 impl Options {
-    /// What holds when nothing is given.
+    /// The defaults of all flags.
     ///
     /// # Errors
-    /// A default of an entry is not one of its flag's values; a test sees to it that all are.
+    /// The default of an entry is not a valid value; a test checks that all are.
     pub fn defaults() -> Result<Options, String> {
         let mut options = Options::default();
         for flag in all().filter(|flag| !flag.default.is_empty()) {
@@ -83,19 +83,19 @@ impl Options {
     }
 }
 
-/// A word of a closed list, and what it sets.
+/// A word of a closed list, with the function that sets it.
 type Word = (&'static str, fn(&mut Options));
 
-/// What follows a flag, as what it is read, and where it goes. The word stands for the value in help, and means nothing.
+/// The type of a flag's value, and where it is stored. The word names the value in help, and has no other meaning.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
-    /// Nothing, or `=true`, `=false`.
+    /// No value, or `=true`, `=false`.
     Switch(fn(&mut Options, bool)),
     /// A duration as Go writes it.
     Duration(fn(&mut Options, time::Duration)),
     /// A whole number that is not negative.
     Count(&'static str, fn(&mut Options, u32)),
-    /// The same, of seconds.
+    /// A whole number that is not negative, in seconds.
     Seconds(fn(&mut Options, u32)),
     /// A whole number with rules of its own.
     Number(&'static str, fn(&mut Options, i64) -> Result<(), String>),
@@ -103,7 +103,7 @@ pub enum Takes {
     Port(fn(&mut Options, u16)),
     /// One of these words, and what it sets.
     Choice(&'static str, &'static [Word]),
-    /// One of these formats of output; or, when they are said to go with it, a template.
+    /// One of the formats of output or, when [`Templates::Taken`], a template.
     Format(&'static [Output], Templates),
     /// A path that is not empty.
     Path(&'static str, fn(&mut Options, PathBuf)),
@@ -111,43 +111,43 @@ pub enum Takes {
     PathOrNone(&'static str, fn(&mut Options, Option<PathBuf>)),
     /// Any text; `None` when it is empty.
     Name(&'static str, fn(&mut Options, Option<String>)),
-    /// Words with commas between.
+    /// Words separated by commas.
     List(&'static str, fn(&mut Options, &str) -> Result<(), String>),
-    /// Keys and values with this character between, and commas between the pairs.
+    /// Pairs of keys and values, separated by commas; the character stands between key and value.
     Map(&'static str, char, fn(&mut Options, &str) -> Result<(), String>),
-    /// Taints of a node, with commas between.
+    /// Taints of a node, separated by commas.
     Taints(fn(&mut Options, Vec<Taint>)),
     /// Text with rules of its own.
     Text(&'static str, fn(&mut Options, &str) -> Result<(), String>),
-    /// The same, and it may hold a password: what is wrong with it is told without it.
+    /// Text with rules of its own that may hold a password: errors leave it out.
     Secret(&'static str, fn(&mut Options, &str) -> Result<(), String>),
 }
 
-/// How the configuration file writes what is more than one value.
+/// How the configuration file writes several values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InFile {
     /// A list as one value, with commas; a map as one value of `K=V`, with commas.
     Once,
-    /// A map as one value of its keys and values with this character between, with commas.
+    /// A map as one value of keys and values with this character between, with commas.
     Map(char),
-    /// A list, each of its items as a value.
+    /// A list; each item is a value.
     Each,
-    /// A map, each of its values behind its key and this character.
+    /// A map; each value stands behind its key and this character.
     Pairs(char),
     /// A map of settings by source, each as `SOURCE=NAME=VALUE`.
     BySource,
 }
 
-/// What a flag that is given again does.
+/// The effect of giving a flag again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
     /// The last value counts.
     Replaces,
-    /// Each value counts, beside those before it. Where values have keys, the flag decides what the same one means.
+    /// Each value counts, beside those before it. The flag decides about a second value of the same key.
     Adds,
 }
 
-/// All that is known of a flag.
+/// The entry of a flag.
 #[derive(Debug)]
 pub struct Flag {
     /// Long name with dashes, without the leading ones.
@@ -156,27 +156,27 @@ pub struct Flag {
     pub short: Option<char>,
     /// Value or switch.
     pub takes: Takes,
-    /// As one would write it; empty for none (a switch is off).
+    /// The default as a user would write it; empty for none (a switch is off).
     pub default: &'static str,
-    /// What a second one does.
+    /// The effect of giving it again.
     pub repeats: Repeats,
-    /// One line, no full stop, and not what [`Flag::repeats`] says: see [`Flag::said`].
+    /// One line without a full stop, and without the effect of [`Flag::repeats`]: see [`Flag::said`].
     pub help: &'static str,
-    /// Commands that know it.
+    /// Commands that know the flag.
     pub verbs: &'static [Verb],
-    /// What `run` says against the value, after the flag's name; that of another flag may make it wrong. Where the kubelet
-    /// has the rule, in its words (`pkg/kubelet/apis/config/validation/validation.go`).
+    /// The objection of `run` to the value, to follow the flag's name; it may depend on other flags. Where the kubelet
+    /// has the rule, its words (`pkg/kubelet/apis/config/validation/validation.go`).
     pub rule: fn(&Options) -> Option<String>,
-    /// Puts the value of newly read settings in force under a running daemon, which reads it where it is used, each time,
-    /// in the main loop alone; false when it counts for the next daemon, as most do.
+    /// Puts the value of settings that were read again in force. The main loop alone reads such a value, anew for each
+    /// use. Returns false when the value counts only for the next daemon, as most do.
     pub live: fn(&mut Config, &Config) -> bool,
-    /// Its field in the configuration file, where that is not named after the flag: as `KubeletConfiguration` has it.
+    /// Name of its field in the configuration file where that differs from the flag's: that of `KubeletConfiguration`.
     pub field: &'static str,
-    /// How that field is written.
+    /// How the field is written.
     pub in_file: InFile,
 }
 
-/// What an entry begins with, for flags of these commands.
+/// The common part of the entries of flags of these commands.
 const fn of_verbs(verbs: &'static [Verb]) -> Flag {
     Flag {
         name: "",
@@ -193,12 +193,12 @@ const fn of_verbs(verbs: &'static [Verb]) -> Flag {
     }
 }
 
-/// Puts a value where it belongs, if it is one.
+/// Stores a value if it is valid.
 fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     value.map(|value| *place = value)
 }
 
-/// What a word of a closed list sets.
+/// The function that sets a word of a closed list.
 fn choose(choices: &[Word], text: &str) -> Result<fn(&mut Options), String> {
     let found = choices.iter().find(|(word, _)| *word == text);
     found.map(|(_, set)| *set).ok_or_else(|| {
@@ -211,7 +211,7 @@ const RUN: Flag = of_verbs(&[Verb::Run]);
 const RUN_CHECK: Flag = of_verbs(&[Verb::Run, Verb::Check]);
 const CHECK: Flag = of_verbs(&[Verb::Check]);
 
-/// Two are the same when they are one entry.
+/// Two flags are equal when they are the same entry.
 impl PartialEq for Flag {
     fn eq(&self, other: &Flag) -> bool {
         std::ptr::eq(self, other)
@@ -221,7 +221,7 @@ impl PartialEq for Flag {
 impl Eq for Flag {}
 
 impl Flag {
-    /// The word for its value in help; `None` for a switch.
+    /// The word for the value in help; `None` for a switch.
     #[must_use]
     pub fn word(&self) -> Option<&'static str> {
         match self.takes {
@@ -244,7 +244,7 @@ impl Flag {
         }
     }
 
-    /// What help says of it.
+    /// The help text, with the effect of giving the flag again.
     #[must_use]
     pub fn said(&self) -> String {
         match self.repeats {
@@ -253,7 +253,7 @@ impl Flag {
         }
     }
 
-    /// The words that its value may be, where they are a closed list, or nearly.
+    /// The words of a closed list of values, or of an almost closed one.
     #[must_use]
     pub fn choices(&self) -> Vec<&'static str> {
         match self.takes {
@@ -263,22 +263,22 @@ impl Flag {
         }
     }
 
-    /// Its value is a path of a file or a directory.
+    /// Whether the value is a path of a file or a directory.
     #[must_use]
     pub fn is_path(&self) -> bool {
         matches!(self.takes, Takes::Path(..) | Takes::PathOrNone(..))
     }
 
-    /// Its value may hold a password.
+    /// Whether the value may hold a password.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         matches!(self.takes, Takes::Secret(..))
     }
 
-    /// Reads the value and puts it where it belongs.
+    /// Parses the value and stores it.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// A description of the invalid value.
     pub fn set(&self, options: &mut Options, raw: &OsStr) -> Result<(), String> {
         let text = || raw.to_str().ok_or("not UTF-8".to_owned());
         match self.takes {
@@ -302,7 +302,7 @@ impl Flag {
         Ok(())
     }
 
-    /// Its field in the configuration file: of `run` alone, and not those of the files themselves.
+    /// Name of the field in the configuration file. Only flags of `run` have one, except those that name the files.
     #[must_use]
     pub fn field(&self) -> Option<String> {
         const INITIALS: &[&str] = &["url", "ca", "ip", "dns", "cidr", "qos"];

@@ -7,7 +7,7 @@ use super::{Flag, RUN, Section, put, value};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
-    /// Pods are attached by plugins.
+    /// CNI plugins attach pods.
     pub is_cni: bool,
     pub cni_conf_dir: PathBuf,
     pub cni_bin_dirs: Vec<PathBuf>,
@@ -34,14 +34,14 @@ pub static SECTION: Section = Section {
             name: "cni-bin-dir",
             takes: List("DIR,...", |o, text| put(&mut o.network.cni_bin_dirs, directories(text))),
             default: "/opt/cni/bin",
-            help: "Where the programs of network plugins are",
+            help: "Directories of the programs of network plugins",
             ..RUN
         },
         Flag {
             name: "cni-cache-dir",
             takes: Path("DIR", |o, path| o.network.cni_cache_dir = path),
             default: "/var/lib/cni/cache",
-            help: "What plugins gave to pods: needed to take it back, so it must outlive a boot",
+            help: "Results of plugins, needed to detach pods; the directory must survive a boot",
             ..RUN
         },
     ],

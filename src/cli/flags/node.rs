@@ -1,4 +1,4 @@
-//! Flags: what the node is called, and what it gives to pods.
+//! Flags: the name of the node, and the resources that it gives to pods.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub struct Values {
     pub cluster_domain: String,
     /// `None` for a resolver on the node itself.
     pub resolv_conf: Option<PathBuf>,
-    /// What it gives; the unsafe sysctls stand among the flags of the policy.
+    /// Resources for pods; the unsafe sysctls are among the flags of the policy.
     pub gives: node::Options,
 }
 
@@ -44,7 +44,7 @@ pub static SECTION: Section = Section {
             repeats: Adds,
             help: "Labels of this node, for the nodeSelector of pods",
             live: |now, new| {
-                // Who may sign for this node was read at the start.
+                // The sources of signing keys are read at the start alone.
                 let signs = now.sources.verifier.is_some()
                     && now.node_labels.get(GROUP) != new.node_labels.get(GROUP);
                 if !signs {
@@ -103,7 +103,7 @@ pub static SECTION: Section = Section {
             name: "max-pods",
             takes: Count("N", |o, most| o.node.gives.max_pods = most.into()),
             default: "110",
-            help: "Most pods on this node",
+            help: "Maximum number of pods on this node",
             live: |now, new| {
                 Arc::make_mut(&mut now.node).max_pods = new.node.max_pods;
                 true
@@ -115,7 +115,7 @@ pub static SECTION: Section = Section {
             field: "podPidsLimit",
             takes: Number("N", |o, most| put(&mut o.node.gives.pod_max_pids, Ok(most))),
             default: "-1",
-            help: "Most processes of a pod; -1 for no limit",
+            help: "Maximum number of processes of a pod; -1 for no limit",
             ..RUN
         },
         Flag {
@@ -128,7 +128,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "cgroup-root",
             takes: Text("PATH", |o, text| put(&mut o.node.gives.cgroup_root, value::cgroup(text))),
-            help: "Cgroup in which those of the pods are made, below kubepods; the topmost when not given",
+            help: "Cgroup for kubepods, the cgroup of all pods; the topmost when not given",
             ..RUN
         },
         Flag {

@@ -1,4 +1,4 @@
-//! Flags: what pods may do.
+//! Flags: rules for pods.
 
 use super::Repeats::Adds;
 use super::Takes::{List, Switch, Text};
@@ -12,7 +12,7 @@ use crate::policy::{self, Exceptions, LevelVersion, Policies, SourcePolicy};
 pub struct Values {
     pub host_network_sources: Vec<Source>,
     pub pod_security: Table<Source, LevelVersion>,
-    /// Of all sources, but for its level and the host's network.
+    /// Policy of all sources, without the level and the host's network.
     pub all: SourcePolicy,
     pub exceptions: Exceptions,
 }
@@ -30,7 +30,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "allow-privileged",
             takes: Switch(|o, on| o.policy.all.allow_privileged = on),
-            help: "Let containers ask for privileged mode",
+            help: "Allow privileged containers",
             ..RUN_CHECK
         },
         Flag {
@@ -44,7 +44,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "allowed-devices",
             takes: List("PATH,...", |o, text| {
-                // Given again, it takes the place of what was given before.
+                // A second value replaces the first.
                 o.policy.all.allowed_devices.clear();
                 o.policy.all.set("allowed-devices", text)
             }),
@@ -63,14 +63,14 @@ pub static SECTION: Section = Section {
             name: "allowed-host-paths",
             takes: List("LIST", |o, text| o.policy.all.set("allowed-host-paths", text)),
             repeats: Adds,
-            help: "Paths that hostPath volumes may be at or below, with :ro read-only; all when not given",
+            help: "Allowed paths of hostPath volumes, at or below; with :ro read-only; all when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "allowed-images",
             takes: List("LIST", |o, text| o.policy.all.set("allowed-images", text)),
             repeats: Adds,
-            help: "Images, or beginnings of images that end with a slash; all when not given",
+            help: "Allowed images, or prefixes of images that end with a slash; all when not given",
             ..RUN_CHECK
         },
         Flag {
@@ -84,17 +84,17 @@ pub static SECTION: Section = Section {
             takes: Text("SOURCE=NAME=VALUE[;...]", |o, text| o.policy.exceptions.add(text)),
             in_file: InFile::BySource,
             repeats: Adds,
-            help: "Other than for all: what pods of file, http or api may do and see",
+            help: "Rules for the pods of file, http or api, in place of those for all",
             ..RUN_CHECK
         },
     ],
 };
 
 impl Values {
-    /// What pods of each source may do: flags for all sources, and over them what is said of single ones.
+    /// The policies of all sources: flags for all, then those for single sources.
     ///
     /// # Errors
-    /// None that was not told when the flags were read.
+    /// None that reading the flags has not reported.
     pub fn policies(&self) -> Result<Policies, String> {
         let mut policies = Policies::all(self.all.clone());
         for source in Source::ALL {

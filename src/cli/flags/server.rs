@@ -1,4 +1,4 @@
-//! Flags: the HTTP servers, and who may use them. Nothing listens unless a port is given.
+//! Flags: the HTTP servers and their users. No server listens unless its port is given.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,19 +15,19 @@ use crate::server::auth::{self, Authorization, webhook};
 use crate::server::kubelet::Switches;
 use crate::server::tls;
 
-/// Who decides what users may do.
+/// The way to decide what users may do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The flags that name groups.
+    /// The flags that name groups decide.
     #[default]
     Groups,
-    /// No rule: every known user may do everything.
+    /// Every known user may do everything.
     AlwaysAllow,
-    /// The API server.
+    /// The API server decides.
     Webhook,
 }
 
-/// A port of 0 is none.
+/// A port of 0 means that there is no such server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
     pub api_address: Option<SocketAddr>,
@@ -58,13 +58,13 @@ pub struct Listen {
 }
 
 impl Default for Listen {
-    /// What the entries say, too.
+    /// The same as the defaults of the entries.
     fn default() -> Listen {
         Listen { address: Ipv4Addr::UNSPECIFIED.into(), healthz: Ipv4Addr::LOCALHOST.into() }
     }
 }
 
-/// How long answers of the API server hold.
+/// How long answers of the API server are cached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hold {
     pub token: time::Duration,
@@ -78,7 +78,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "api-address",
             takes: Text("IP:PORT", |o, text| put(&mut o.server.api_address, api_address(text).map(Some))),
-            help: "Where kubectl finds the API of this node; nowhere when not given",
+            help: "Address of the API of this node, for kubectl; no API when not given",
             verbs: &[Verb::Run, Verb::Kubeconfig, Verb::Page],
             ..RUN
         },
@@ -93,21 +93,21 @@ pub static SECTION: Section = Section {
             name: "address",
             takes: Text("IP", |o, text| put(&mut o.server.listen.address, value::address(text))),
             default: "0.0.0.0",
-            help: "Where the kubelet's server and the read-only one listen",
+            help: "Address of the kubelet's server and the read-only one",
             ..RUN
         },
         Flag {
             name: "read-only-port",
             takes: Port(|o, port| o.server.read_only_port = port),
             default: "0",
-            help: "HTTP port that shows pods and figures to whoever asks; 0 for none",
+            help: "HTTP port that shows pods and figures to every client; 0 for none",
             ..RUN
         },
         Flag {
             name: "cadvisor-port",
             takes: Port(|o, port| o.server.cadvisor_port = port),
             default: "0",
-            help: "HTTP port that shows figures as cAdvisor does, 4194 for old kubelets; 0 for none",
+            help: "HTTP port that shows figures like cAdvisor, 4194 for old kubelets; 0 for none",
             ..RUN
         },
         Flag {
@@ -121,7 +121,7 @@ pub static SECTION: Section = Section {
             name: "healthz-bind-address",
             takes: Text("IP", |o, text| put(&mut o.server.listen.healthz, value::address(text))),
             default: "127.0.0.1",
-            help: "Where the health checks listen",
+            help: "Address of the health checks",
             ..RUN
         },
         Flag {
@@ -139,20 +139,20 @@ pub static SECTION: Section = Section {
         Flag {
             name: "cert-dir",
             takes: PathOrNone("DIR", |o, path| o.server.cert_dir = path),
-            help: "Where a certificate that is made is kept; pki below the root directory when not given",
+            help: "Directory of the certificate that is made; pki below the root directory when not given",
             ..RUN
         },
         Flag {
             name: "client-ca-file",
             takes: PathOrNone("FILE", |o, path| o.server.client_ca_file = path),
-            help: "Authorities whose client certificates are known, PEM",
+            help: "Authorities of client certificates, PEM",
             field: "clientCAFile",
             ..RUN
         },
         Flag {
             name: "anonymous-auth",
             takes: Switch(|o, on| o.server.anonymous_auth = on),
-            help: "Take who shows no certificate for system:anonymous, instead of turning them away",
+            help: "Treat clients without a certificate as system:anonymous, instead of refusing them",
             ..RUN
         },
         Flag {
@@ -166,34 +166,34 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "Groups",
-            help: "Groups: as flags say; Webhook: as the API server says; AlwaysAllow: whoever is known",
+            help: "Groups: by flags; Webhook: the API server decides; AlwaysAllow: every known user may",
             ..RUN
         },
         Flag {
             name: "authentication-token-webhook",
             takes: Switch(|o, on| o.server.token_webhook = on),
-            help: "Ask the API server whose a bearer token is",
+            help: "Ask the API server for the user of a bearer token",
             ..RUN
         },
         Flag {
             name: "authentication-token-webhook-cache-ttl",
             takes: Duration(|o, time| o.server.hold.token = time),
             default: "2m",
-            help: "How long its answer holds",
+            help: "How long its answer is valid",
             ..RUN
         },
         Flag {
             name: "authorization-webhook-cache-authorized-ttl",
             takes: Duration(|o, time| o.server.hold.allowed = time),
             default: "5m",
-            help: "How long it holds that the API server has allowed something, in mode Webhook",
+            help: "How long a permission of the API server is valid, in mode Webhook",
             ..RUN
         },
         Flag {
             name: "authorization-webhook-cache-unauthorized-ttl",
             takes: Duration(|o, time| o.server.hold.denied = time),
             default: "30s",
-            help: "How long it holds that it has not",
+            help: "How long a denial is valid",
             ..RUN
         },
         Flag {
@@ -207,7 +207,7 @@ pub static SECTION: Section = Section {
             name: "authorization-view-groups",
             takes: List("LIST", |o, text| put(&mut o.server.view_groups, Ok(groups(text)))),
             default: "podkeeper:view",
-            help: "Groups whose users may look at pods, figures and logs of containers",
+            help: "Groups whose users may read pods, figures and logs of containers",
             ..RUN
         },
         Flag {
@@ -235,25 +235,25 @@ fn groups(text: &str) -> BTreeSet<String> {
     order::set(value::words(text).map(str::to_owned))
 }
 
-/// What the servers are told of the node, beside their flags.
+/// Facts about the node for the servers, beside their flags.
 #[derive(Debug)]
 pub struct OfNode<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its addresses, when they are given.
+    /// Addresses of the node, when they are given.
     pub ips: &'a [IpAddr],
     /// Absolute.
     pub root_dir: &'a Path,
-    /// There is an API server that can be asked.
+    /// There is an API server to ask.
     pub has_api_server: bool,
-    /// Where a certificate is that the API server has signed.
+    /// Path of a certificate that the API server has signed.
     pub signed: Option<PathBuf>,
-    /// What `/configz` answers, JSON.
+    /// The JSON answer to `/configz`.
     pub configz: Arc<str>,
 }
 
 impl Values {
-    /// What the servers are started with. Where there is no API server, none is asked. `full` makes a path absolute.
+    /// The settings of the servers. Without an API server they ask none. `full` makes a path absolute.
     ///
     /// # Errors
     /// A path cannot be made absolute.
@@ -324,8 +324,8 @@ impl Values {
         }
     }
 
-    /// What the API of the node of this name is started with, if it is. Groups decide about who has a certificate of the
-    /// node's own authority, also without the API server.
+    /// The settings of this node's API, when it has an address. Groups decide about users with a certificate of the
+    /// node's own authority, also without an API server.
     #[must_use]
     pub fn api(&self, node: &str, has_api_server: bool) -> Option<api::Settings> {
         let auth = auth::Settings {

@@ -54,7 +54,7 @@ pub static SECTION: Section = Section {
             name: "file-check-frequency",
             takes: Duration(|o, time| o.sources.file_check_frequency = time),
             default: "20s",
-            help: "Time between two looks at the manifests, longer at rest; changes are seen at once anyway",
+            help: "Time between two readings of the manifests, longer at rest; changes are noticed at once",
             rule: |o| value::too_short(o.sources.file_check_frequency),
             ..RUN
         },
@@ -63,7 +63,7 @@ pub static SECTION: Section = Section {
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
             in_file: InFile::Each,
             repeats: Adds,
-            help: "Take only manifests signed with a minisign key of this file",
+            help: "Accept only manifests signed with a minisign key of this file",
             ..RUN_CHECK
         },
         Flag {
@@ -82,13 +82,13 @@ pub static SECTION: Section = Section {
         Flag {
             name: "strict",
             takes: Switch(|o, on| o.sources.strict = on),
-            help: "Warnings are errors",
+            help: "Treat warnings as errors",
             ..CHECK
         },
         Flag {
             name: "last-good-key-file",
             takes: Path("FILE", |o, path| o.sources.last_good_key_file = Some(path)),
-            help: "32 random bytes that seal what is remembered; made below the root directory when not given",
+            help: "32 random bytes that seal stored content; made below the root directory when not given",
             ..RUN
         },
         Flag {
@@ -102,7 +102,7 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             repeats: Adds,
-            help: "Source of the manifests: file or http; with a path, that of those there",
+            help: "Source of the manifests: file or http; with a path, the source of the manifests there",
             ..CHECK
         },
         Flag {
@@ -114,7 +114,7 @@ pub static SECTION: Section = Section {
                     ("http", |o| o.sources.source = Some(Source::Http)),
                 ],
             ),
-            help: "The source that is meant: file or http",
+            help: "The source to forget: file or http",
             ..of_verbs(&[Verb::Forget])
         },
         Flag {
@@ -176,7 +176,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "manifest-url-allow-insecure",
             takes: Switch(|o, on| o.sources.url_allow_insecure = on),
-            help: "Allow http to other machines: whoever can change the answer is root on this node",
+            help: "Allow http to other machines: an attacker who can change the answer is root on this node",
             ..RUN
         },
         Flag {
@@ -195,14 +195,14 @@ pub static SECTION: Section = Section {
         Flag {
             name: "kubeconfig",
             takes: Path("FILE", |o, path| o.sources.kubeconfig = Some(path)),
-            help: "The API server whose pods with this node's name are run, and who this node is to it",
+            help: "Kubeconfig of the API server whose pods for this node are run, with the node's credentials",
             ..RUN
         },
         Flag {
             name: "api-last-good",
             takes: Switch(|o, on| o.sources.api_last_good = on),
             default: "true",
-            help: "Remember the pods of the API server, sealed, for a start without it",
+            help: "Store the pods of the API server, sealed, for a start without it",
             ..RUN
         },
         Flag {
@@ -217,7 +217,7 @@ pub static SECTION: Section = Section {
             name: "runonce",
             field: "runOnce",
             takes: Switch(|o, on| o.sources.runs_once = on),
-            help: "Run the pods of files and URL, report, and end; they go on running",
+            help: "Run the pods of files and URL, report, and end; the pods keep running",
             ..RUN
         },
     ],

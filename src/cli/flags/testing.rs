@@ -1,13 +1,13 @@
-//! Shared by the tests of all sections.
+//! Helpers for the tests of all sections.
 
 use std::ffi::OsStr;
 
 use super::{Flag, Options, Repeats, Section, Takes};
 
-/// A flag's name, a text that it is given, and whether the values are those that it then wants.
+/// A flag's name, a text for it, and a check of the values that result.
 pub(super) type Case = (&'static str, &'static str, fn(&Options) -> bool);
 
-/// Every flag of the section has a case, and does what its case says.
+/// Checks that every flag of the section has a case, and does what its case says.
 pub(super) fn sets(section: &Section, cases: &[Case]) {
     let names: Vec<&str> = section.flags.iter().map(|flag| flag.name).collect();
     assert_eq!(names, cases.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
@@ -19,13 +19,13 @@ pub(super) fn sets(section: &Section, cases: &[Case]) {
     }
 }
 
-/// Two texts of which the second says something else, and texts that are refused.
+/// Two different valid texts, and texts that are refused.
 type Texts = ([&'static str; 2], &'static [&'static str]);
 
-/// A flag's name, and the same of it.
+/// A flag's name, with its texts.
 pub(super) type Rule = (&'static str, [&'static str; 2], &'static [&'static str]);
 
-/// Those of a flag whose type alone says what it takes.
+/// The texts of a flag whose type alone decides what is valid.
 fn texts_of_type(flag: &Flag) -> Option<Texts> {
     match flag.takes {
         Takes::Switch(_) => Some((["true", "false"], &["maybe"])),
@@ -44,8 +44,8 @@ fn texts_of_type(flag: &Flag) -> Option<Texts> {
     }
 }
 
-/// Every flag of the section refuses what is no value of it, and a second value does what its entry says. Flags with
-/// rules of their own have a case, in their order.
+/// Checks that every flag of the section refuses invalid values, and that a second value has the effect of its entry.
+/// Flags with rules of their own have a case, in their order.
 pub(super) fn repeats_and_refuses(section: &Section, cases: &[Rule]) {
     let mut cases = cases.iter();
     for flag in section.flags {

@@ -1,4 +1,4 @@
-//! Sets what configuration files say and no flag does. The caller reads the files: [`Files`].
+//! Sets the values of configuration files that no flag sets. The caller reads the files: [`Files`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use super::{UsageError, usage};
 /// Reads a configuration file.
 pub type Reader<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
 
-/// How configuration files are found and read.
+/// The functions that find and read configuration files.
 #[derive(Clone, Copy)]
 pub struct Files<'a> {
-    /// Reads one.
+    /// Reads a file.
     pub read: Reader<'a>,
-    /// Those of a directory that count, in the order in which they do.
+    /// Lists the files of a directory that count, in order.
     pub list: &'a dyn Fn(&Path) -> Result<Vec<PathBuf>, String>,
 }
 
 impl Files<'_> {
-    /// The file, and those of the directory, with their content. They may lie on a disk that is mounted later: that is
-    /// worth another try.
+    /// The file and those of the directory, with their content. A file that is missing may be on a disk that is mounted
+    /// later: another try is worth it.
     fn all(
         self,
         verb: Verb,
@@ -47,7 +47,7 @@ impl Files<'_> {
     }
 }
 
-/// Sets what the files of `--config` and `--config-dir` say, where no flag does.
+/// Sets the values of the files of `--config` and `--config-dir` that no flag sets.
 pub(super) fn apply_files(
     parsed: &mut Parsed,
     verb: Verb,
@@ -61,7 +61,7 @@ pub(super) fn apply_files(
     parsed.notes = file.notes.iter().map(|(at, note)| format!("{}: {note}", lines.place(*at))).collect();
     for setting in file.settings {
         let flag = setting.flag;
-        // What is checked offline is what `run` would say.
+        // `check` judges as `run` would with this file.
         let ours = verb == Verb::Check || flags::knows(verb, flag);
         if !ours || given.iter().any(|(other, _)| other.name == flag.name) {
             continue;

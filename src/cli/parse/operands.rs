@@ -1,4 +1,4 @@
-//! What the words after a verb mean: pods, nodes, files, commands. Flags are understood before, and checked elsewhere.
+//! The meaning of the words after a verb: pods, nodes, files, commands. Flags are parsed before, and checked elsewhere.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use crate::cli::value;
 use crate::cli::verbs::Operands;
 use crate::pod::object::ObjectKind;
 
-/// What kubectl calls the sources of pods, or would.
+/// Words for the sources of pods, in the style of kubectl.
 const SOURCES: &[&str] = &["sources", "source"];
-/// What kubectl calls events.
+/// kubectl's words for events.
 const EVENTS: &[&str] = &["events", "event", "ev"];
-/// What kubectl calls nodes.
+/// kubectl's words for nodes.
 const NODES: &[&str] = &["node", "nodes", "no"];
-/// What kubectl calls ConfigMaps and Secrets.
+/// kubectl's words for ConfigMaps and Secrets.
 const OBJECTS: &[(ObjectKind, &[&str])] = &[
     (ObjectKind::ConfigMap, &["configmaps", "configmap", "cm"]),
     (ObjectKind::Secret, &["secrets", "secret"]),
 ];
-/// Docker's images, which kubectl does not know.
+/// Words for Docker's images, which kubectl does not have.
 const IMAGES: &[&str] = &["images", "image"];
-/// What is said where `top` is not told of what.
+/// The message when `top` has no operand.
 const TOP_KINDS: &str = "say of what: top node, or top pods";
 
 pub(super) fn none_left(verb: Verb, words: &[OsString]) -> Result<(), UsageError> {
@@ -93,7 +93,7 @@ pub(super) fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command
     pod_names(Verb::Get, &options, words).map(|names| Command::Get(options, names))
 }
 
-/// `configmaps a b`, `cm/a`: the kind and the names, none for all. `None`: the words are about something else.
+/// `configmaps a b`, `cm/a`: the kind and the names, none for all. Returns `None` when the words name another kind.
 fn objects(words: &[OsString]) -> Result<Option<(ObjectKind, Vec<String>)>, UsageError> {
     let words = texts(Verb::Get, words.to_vec())?;
     let kind_of = |word: &str| OBJECTS.iter().find(|(_, all)| all.contains(&word)).map(|(kind, _)| *kind);
@@ -132,7 +132,7 @@ pub(super) fn describe(options: Box<Options>, words: Vec<OsString>) -> Result<Co
     pod_names(Verb::Describe, &options, words).map(|names| Command::Describe(options, names))
 }
 
-/// `node a`, `node/a`: the names, none for this node. `None`: the words are about something else.
+/// `node a`, `node/a`: the names, none for this node. Returns `None` when the words name another kind.
 fn node_names(words: &[OsString]) -> Option<Vec<String>> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (first, more) = words.split_first()?;
@@ -202,7 +202,7 @@ pub(super) fn logs(mut options: Box<Options>, words: Vec<OsString>) -> Result<Co
     }
 }
 
-/// `cp FROM TO`, of which one is in a container.
+/// `cp FROM TO`: one of the two is in a container.
 pub(super) fn cp(mut options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
     let [from, to] = words else {
         return usage(Verb::Cp, "say what to copy, and where to: web:/etc/hosts ./hosts");
@@ -230,7 +230,7 @@ pub(super) fn cp(mut options: Box<Options>, words: &[OsString]) -> Result<Comman
 
 /// `POD:PATH` or `NAMESPACE/POD:PATH`, as kubectl reads them; `None` for a path of this machine.
 fn in_container(word: &OsString) -> Result<Option<(String, String)>, UsageError> {
-    // A pod's name begins with neither; a path that does may have a colon.
+    // A pod's name begins with neither `/` nor `.`; such a path may have a colon.
     let bytes = word.as_encoded_bytes();
     if !bytes.contains(&b':') || bytes.starts_with(b"/") || bytes.starts_with(b".") {
         return Ok(None);
@@ -329,7 +329,7 @@ pub(super) fn pod_names(
     Ok(names)
 }
 
-/// Names go neither with all namespaces nor with a selector.
+/// Checks that names stand neither with all namespaces nor with a selector.
 fn names_alone(verb: Verb, options: &Options, names: &[String]) -> Result<(), UsageError> {
     let command = &options.command;
     if command.all_namespaces && !names.is_empty() {

@@ -273,7 +273,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("exec -- ls", "no pod given");
 }
 
-/// What would be in force is only told of settings that `run` takes, and in the name of the command that was typed.
+/// `config` takes only settings that `run` takes, and names itself in the error.
 #[test]
 fn config_refuses_what_run_refuses() {
     for flags in [
@@ -342,7 +342,7 @@ fn help_is_generated_from_the_entries() {
 
 #[test]
 fn the_entries_hold_together() {
-    // Of several of one name none is of `run`: fields of settings are found by it.
+    // `run` knows at most one flag of each name: fields of settings are found by it.
     for flag in flags::of(Verb::Run) {
         assert_eq!(flags::all().filter(|other| other.name == flag.name).count(), 1, "{}", flag.name);
     }

@@ -1,4 +1,4 @@
-//! What is said of a pod that is not there.
+//! Messages about a pod that does not exist.
 
 use super::{is_called, names, namespace};
 use crate::base::count::many;
@@ -7,7 +7,7 @@ use crate::cli::flags::Options;
 use crate::pod::problem::{Problem, Severity};
 use crate::status::snapshot::StatusFile;
 
-/// That there is nothing to list.
+/// The message when there is nothing to list.
 #[must_use]
 pub fn none_found(options: &Options) -> String {
     match options.command.all_namespaces {
@@ -16,7 +16,7 @@ pub fn none_found(options: &Options) -> String {
     }
 }
 
-/// What a name that is not there deserves: `pods "x" not found`, and where it is instead.
+/// The message for a name that does not exist: `pods "x" not found`, and where such a pod is instead.
 #[must_use]
 pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
     let elsewhere = file.pods.iter().find(|p| namespace(p) != wanted && names(name, p, &file.node));
@@ -31,7 +31,7 @@ pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
     }
 }
 
-/// Why a pod is not there that a manifest has: the first error about it.
+/// The reason why a pod of a manifest does not exist: the first error about it.
 fn refused(file: &StatusFile, wanted: &str, name: &str) -> Option<String> {
     let is_its = |problem: &&Problem| {
         let of = problem.pod.as_deref().and_then(|pod| pod.split_once('/'));
@@ -43,7 +43,7 @@ fn refused(file: &StatusFile, wanted: &str, name: &str) -> Option<String> {
     file.problems.iter().find(is_its).map(|problem| one_line(&problem.to_string()))
 }
 
-/// Where a pod may be that never ran, because its manifest is not good.
+/// A hint that the pod may be in a manifest with errors.
 fn in_manifests(file: &StatusFile) -> String {
     match file.problems.iter().filter(|p| p.severity == Severity::Error).count() {
         0 => match file.sources.iter().find_map(|source| Some((&source.name, source.problem.as_ref()?))) {
@@ -58,7 +58,7 @@ fn in_manifests(file: &StatusFile) -> String {
 mod tests {
     use super::*;
 
-    /// `describe` said "not found" of a pod whose manifest had an error, and left the reader to look for it.
+    /// `describe` said "not found" of a pod whose manifest had an error, and did not mention the error.
     #[test]
     fn it_is_said_why_a_pod_is_not_there() {
         let mut file = crate::cli::pods::tests::node().file;

@@ -1,4 +1,4 @@
-//! What a status file is worth: who keeps it up to date, and what the user is told of that before anything is shown of it.
+//! Whether a status file is current, and the warnings for the user before its content is shown.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -24,13 +24,13 @@ use crate::status::snapshot::{DockerView, StatusFile};
 pub(in crate::cli) enum Daemon {
     /// It has ended.
     Gone,
-    /// It does not answer, and wrote then.
+    /// It does not answer, and wrote the file at this time.
     Silent(Timestamp),
     Answers,
 }
 
 impl Daemon {
-    /// Asks it, which may take a moment.
+    /// Asks the daemon, which may take a moment.
     pub(in crate::cli) fn of(run_dir: &Path, file: &StatusFile) -> Daemon {
         if !locks::is_alive(run_dir) {
             return Daemon::Gone;
@@ -39,14 +39,14 @@ impl Daemon {
     }
 }
 
-/// Reads the status file; tells when no daemon keeps it up to date.
+/// Reads the status file; warns when no daemon keeps it up to date.
 ///
 /// # Errors
 /// A message for the user.
 pub fn load(run_dir: &Path) -> Result<Status, String> {
     let mut status = file::read(run_dir).map_err(|error| error.to_string())?;
     let daemon = Daemon::of(run_dir, &status.file);
-    // The daemon finds out with its next call that Docker is silent; this command does not wait for that.
+    // The daemon notices only with its next call that Docker is silent; this command does not wait for that.
     let is_silent = || engine::is_silent(&status.file.docker.endpoint, limits::DOCKER_SLOW);
     if let Some(warning) = warning(daemon, &status.file, is_silent) {
         say(&format!("warning: {warning}"));
@@ -60,7 +60,8 @@ pub fn load(run_dir: &Path) -> Result<Status, String> {
     Ok(status)
 }
 
-/// Why what the file says may be old. `is_silent`: whether Docker does not answer; asked where the file does not tell.
+/// The reason why the file may be outdated. `is_silent` asks whether Docker does not answer, when the file does not
+/// say.
 fn warning(daemon: Daemon, file: &StatusFile, is_silent: impl FnOnce() -> bool) -> Option<String> {
     let pid = file.pid;
     match daemon {
@@ -80,10 +81,10 @@ fn warning(daemon: Daemon, file: &StatusFile, is_silent: impl FnOnce() -> bool) 
     }
 }
 
-/// Fails where no daemon would do what is asked for.
+/// Fails when no daemon could carry a command out.
 ///
 /// # Errors
-/// No daemon runs, or it does not answer; for a user.
+/// A message for the user: no daemon runs, or it does not answer.
 pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
     match Daemon::of(run_dir, file) {
         Daemon::Answers => Ok(()),
@@ -94,8 +95,8 @@ pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
     }
 }
 
-/// That the node is drained. Without a daemon its last word may be old: `drain` and `resume` work on the marker, and
-/// that is what the next one reads.
+/// A note that the node is drained. Without a daemon the file may be outdated: `drain` and `resume` work on the marker,
+/// which the next daemon reads.
 fn drained(file: &StatusFile, alive: bool) -> Option<String> {
     let root_dir = Path::new(&file.root_dir);
     let is_known = !file.root_dir.is_empty()
@@ -117,7 +118,7 @@ fn drained(file: &StatusFile, alive: bool) -> Option<String> {
     Some(format!("this node is drained since {}{left}: podkeeper resume starts its pods", drain.since))
 }
 
-/// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
+/// A message that Docker is not reachable, and why, without saying so twice: most errors begin with these words.
 pub(in crate::cli) fn docker_is_away(problem: Option<&str>) -> String {
     const WORDS: &str = "Docker is not reachable";
     let why = one_line(problem.unwrap_or("no answer yet"));
@@ -125,12 +126,12 @@ pub(in crate::cli) fn docker_is_away(problem: Option<&str>) -> String {
     format!("{WORDS} ({cause})")
 }
 
-/// That Docker is not reachable, and what is known of containers then; `None` while it is.
+/// A message that Docker is not reachable, with the state that is shown meanwhile; `None` while it is reachable.
 pub(in crate::cli) fn without_docker(docker: &DockerView) -> Option<String> {
     if docker.reachable {
         return None;
     }
-    // The version comes with the first answer.
+    // The version comes with Docker's first answer.
     let known = match docker.version {
         Some(_) => "what is shown of containers is what was seen last",
         None => "it has not answered since podkeeper began, so that nothing is known of containers",
@@ -138,7 +139,7 @@ pub(in crate::cli) fn without_docker(docker: &DockerView) -> Option<String> {
     Some(format!("{}: {known}", docker_is_away(docker.problem.as_deref())))
 }
 
-/// What the control plane says of a node whose kubelet is gone (`pkg/controller/nodelifecycle`).
+/// Sets the conditions as the control plane does for a node whose kubelet is gone (`pkg/controller/nodelifecycle`).
 fn nobody_posts(file: &mut StatusFile) {
     for condition in &mut file.conditions {
         condition.is_true = false;
@@ -147,9 +148,9 @@ fn nobody_posts(file: &mut StatusFile) {
     }
 }
 
-/// Asks the daemon whether it still works: on a signal that comes from here alone, its main thread gives the
-/// status file a new time. Answers with the old one when it does not. One that cannot be asked counts as
-/// working: of another version, in another namespace of processes, or not ours to signal.
+/// Asks the daemon whether it still works: on a signal that only this command sends, its main thread gives the status
+/// file a new time. Returns the old time when it does not. A daemon that cannot be asked counts as working: one of
+/// another version, in another PID namespace, or of another user.
 pub(in crate::cli) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
     let path = run_dir.join(file::NAME);
     let time = || {
@@ -217,7 +218,7 @@ mod tests {
         let next = format!("{says}: the next podkeeper starts nothing until podkeeper resume");
         assert_eq!(drained(&is, false).as_ref(), Some(&next));
         assert_eq!(drained(&was, false).as_ref(), Some(&next), "drained since");
-        // An earlier version does not say where.
+        // The file of an earlier version does not say where the root directory is.
         let mute = StatusFile { root_dir: String::new(), ..is };
         assert_eq!(drained(&mute, false), Some(lives));
         std::fs::remove_dir_all(&root).unwrap();

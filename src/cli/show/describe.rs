@@ -1,6 +1,6 @@
-//! `describe pod`: one pod in full, in the layout of kubectl's describer
-//! (`kubectl/pkg/describe/describe.go`), then what is wrong with it and what happened to it. Why a
-//! container waits stands under the container too: events are forgotten.
+//! `describe pod`: one pod in full, in the layout of kubectl's describer (`kubectl/pkg/describe/describe.go`), then its
+//! problems and its events. The reason why a container waits is also printed below the container, because events are
+//! forgotten.
 
 mod containers;
 mod probes;
@@ -31,7 +31,7 @@ use crate::status::task::Task;
 /// Prints each pod, with two empty lines between, as kubectl does.
 pub fn run(options: &Options, names: &[String]) -> Outcome {
     let status = pods::load(&options.directories.run)?;
-    // A page without them is better than none.
+    // A page without events is better than none.
     let happened = object::read(&options.directories.run).unwrap_or_else(|error| {
         say(&format!("warning: {error}"));
         Events::default()
@@ -50,7 +50,7 @@ pub fn run(options: &Options, names: &[String]) -> Outcome {
     Ok(exit)
 }
 
-/// Longest annotation that stands behind its key (kubectl's `maxAnnotationLen`).
+/// Length of the longest annotation that is printed behind its key (kubectl's `maxAnnotationLen`).
 const ANNOTATION: usize = 140;
 
 /// A page whose lines are aligned at the end.
@@ -58,21 +58,21 @@ const ANNOTATION: usize = 140;
 pub(super) struct Page(pub(super) String);
 
 impl Page {
-    /// A line by itself; two spaces per level.
+    /// Adds a line; two spaces per level.
     pub(super) fn line(&mut self, level: usize, text: &str) {
         let _ = writeln!(self.0, "{:1$}{2}", "", level * 2, one_line(text));
     }
-    /// `Name:  value`.
+    /// Adds `Name:  value`.
     pub(super) fn field(&mut self, level: usize, name: &str, value: &str) {
         let _ = writeln!(self.0, "{:1$}{2}:\t{3}", "", level * 2, one_line(name), one_line(value));
     }
-    /// A field if there is something in it.
+    /// Adds a field unless it is empty.
     pub(super) fn optional(&mut self, level: usize, name: &str, value: Option<&String>) {
         if let Some(value) = value.filter(|v| !v.is_empty()) {
             self.field(level, name, value);
         }
     }
-    /// A field of many lines; `<none>` when there are none.
+    /// Adds a field of many lines; `<none>` when there are none.
     pub(super) fn list(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
         let mut title = format!("{name}:");
         for value in values {
@@ -204,11 +204,11 @@ fn toleration(t: &Toleration) -> String {
     text
 }
 
-/// What the sources say about this pod: errors first.
+/// Adds the problems of this pod: errors first.
 fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
     let mut list: Vec<&Problem> = file.problems.iter().filter(|p| is_about(p, file, pod)).collect();
     order::sort_by_key(&mut list, |p| p.severity);
-    // The reader must learn that its source says nothing now, or that it is not remembered.
+    // The reader must learn that the pod's source fails, or that its content is not stored.
     let annotations = pod.metadata.annotations.as_ref();
     let source = annotations.and_then(|a| a.get(CONFIG_SOURCE));
     let source = file.sources.iter().find(|known| Some(&known.name) == source);
@@ -226,7 +226,7 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
     if annotations.is_some_and(|all| all.contains_key(STALE)) {
         told.push("what runs is an older version of the pod than its source holds now".to_owned());
     }
-    // Otherwise a pod of which nothing is known looks like one that waits.
+    // Otherwise a pod whose containers are not known looks like one that waits.
     let away = pods::without_docker(&file.docker);
     if list.is_empty() && failing.is_none() && told.is_empty() && away.is_none() {
         return page.field(0, "Problems", "<none>");
@@ -246,13 +246,13 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
             Severity::Error => "Error",
             Severity::Warning => "Warning",
         };
-        // The page is about this pod: its name need not be said again.
+        // The page is about this pod: its name is left out.
         let text = Problem { pod: None, ..problem.clone() };
         let _ = writeln!(page.0, "  {word}\t{}", one_line(&text.to_string()));
     }
 }
 
-/// What its status says that is wrong, but for what `list` says already.
+/// Problems that the pod's status shows, without those that `list` has already.
 fn of_status(pod: &Pod, list: &[&Problem], happened: &Events) -> Vec<String> {
     let Some(status) = &pod.status else { return Vec::new() };
     let mut told = Vec::new();
@@ -272,7 +272,7 @@ fn of_status(pod: &Pod, list: &[&Problem], happened: &Events) -> Vec<String> {
         let waiting = state.and_then(|state| state.waiting.as_ref());
         if let Some((reason, message)) = waiting.and_then(|w| Some((w.reason.as_deref()?, &w.message))) {
             let message = message.as_deref().unwrap_or_default();
-            // Each container waits at first.
+            // At first each container waits for one of these reasons.
             let starts = [Reason::ContainerCreating, Reason::PodInitializing].map(Reason::as_str);
             if !message.is_empty() || !starts.contains(&reason) {
                 let last = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
@@ -304,8 +304,8 @@ fn joined(parts: &[&str]) -> String {
     parts.join(": ")
 }
 
-/// Problems name a pod as written: without the node's suffix. One that names none is about all that is
-/// written in its file or answer.
+/// Whether a problem is about this pod. Problems name a pod as written: without the node's suffix. A problem without a
+/// name is about its whole file or answer.
 fn is_about(problem: &Problem, file: &StatusFile, pod: &Pod) -> bool {
     let full = pod.metadata.name.as_deref().unwrap_or_default();
     let Some(about) = problem.pod.as_deref() else {

@@ -1,5 +1,4 @@
-//! `get events`: what happened to the pods of this node, as kubectl lists it; and the table at the end of
-//! `describe pod`.
+//! `get events`: the events of this node, as kubectl lists them; and the table at the end of `describe pod`.
 
 use std::fmt::Write;
 
@@ -17,9 +16,9 @@ use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, print, say, write};
 use crate::recorder::object::{self, EventObject, Events, Involved};
 
-/// Lists, and with `--watch` goes on.
+/// Lists events; with `--watch` goes on.
 pub fn run(options: &Options) -> Outcome {
-    // Watching begins before the first reading, so that no change falls between.
+    // Watching begins before the first read, so that no change is missed.
     let run_dir = &options.directories.run;
     let watcher = options.command.watch.then(|| Watcher::new(run_dir, object::NAME)).transpose()?;
     let node = pods::load(run_dir)?.file.node;
@@ -41,7 +40,7 @@ pub fn run(options: &Options) -> Outcome {
     follow(watcher, options, &node, events, (list, heading))
 }
 
-/// Prints events that are new, or were seen again, until the daemon's directory or the reader is gone.
+/// Prints new and repeated events until the daemon's directory or the reader is gone.
 fn follow(
     mut watcher: Watcher,
     options: &Options,
@@ -64,7 +63,7 @@ fn follow(
     }
 }
 
-/// Indices of the events that the user means, as they are in the file: the latest last.
+/// Indices of the events that the user means, in the order of the file: the latest last.
 fn select(events: &Events, options: &Options, node: &str) -> Vec<usize> {
     let wanted = |event: &EventObject| {
         let of = &event.involved_object;
@@ -167,7 +166,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::cli::parse::{Command, parse};
 
-    /// What happened on the node of `tests/golden/cli/node.json`.
+    /// Events on the node of `tests/golden/cli/node.json`.
     pub(crate) fn events() -> Events {
         object::parse(include_bytes!("../../../tests/golden/cli/events.json")).unwrap()
     }

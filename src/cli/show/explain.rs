@@ -1,5 +1,5 @@
-//! `explain`: what a field of a pod means and what podkeeper does with it, offline, in kubectl's form. The
-//! meanings are those of `manifest::fields`, what is done is `manifest::support`'s. Pure but for the printing.
+//! `explain`: the meaning of a pod's field and podkeeper's support of it, offline, in kubectl's form. Meanings are from
+//! `manifest::fields`, support from `manifest::support`. Pure but for the printing.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub fn run(options: &Options, path: &str) -> Outcome {
     explain(path, options.command.recursive).map(|text| print(&text))
 }
 
-/// The page of one field: `pod.spec.containers.env`; list marks may stand or not.
+/// The page of one field: `pod.spec.containers.env`; list marks are optional.
 fn explain(path: &str, recursive: bool) -> Result<String, String> {
     let mut words = path.split('.').map(|word| word.trim_end_matches("[*]").trim_end_matches("[]"));
     match words.next() {
@@ -65,7 +65,7 @@ fn explain(path: &str, recursive: bool) -> Result<String, String> {
     Ok(out)
 }
 
-/// The keys of a map that podkeeper knows; `*`: all further ones, or all that begin so.
+/// The known keys of a map. `*` stands for all further keys, or for all that begin so.
 fn keys(out: &mut String, row: &str) {
     let mut heading = "\nKEYS:\n";
     for (key, support) in support::keys(row) {
@@ -77,7 +77,7 @@ fn keys(out: &mut String, row: &str) {
     }
 }
 
-/// A field and those below it; no path of a pod is deeper than a few.
+/// A field and those below it; the depth of a pod's fields is bounded.
 fn tree(out: &mut String, indent: usize, field: Field, row: &str, depth: usize) {
     _ = writeln!(out, "{:indent$}{}\t<{}>{}", "", field.name, field.kind, mark(row));
     if depth > 12 || !matches!(decided(row), None | Some(Support::Supported)) {
@@ -88,7 +88,7 @@ fn tree(out: &mut String, indent: usize, field: Field, row: &str, depth: usize) 
     }
 }
 
-/// The path of a field as `support` has it. Init containers share the rows of containers.
+/// The path of a field in `support`. Init containers share the rows of containers.
 fn below(row: &str, kind: &str, name: &str) -> String {
     let name = if row == "spec" && name == "initContainers" { "containers" } else { name };
     match (row, kind.starts_with("[]")) {
@@ -98,7 +98,7 @@ fn below(row: &str, kind: &str, name: &str) -> String {
     }
 }
 
-/// What is done with a field: of the first part of its path that is not carried out, or of itself.
+/// The support of a field: that of the first unsupported part of its path, or its own.
 fn decided(row: &str) -> Option<Support> {
     let ends = row.match_indices('.').map(|(at, _)| at).chain([row.len()]);
     let rows = ends.filter_map(|end| support::row(row.get(..end)?.trim_end_matches("[*]")));
@@ -120,7 +120,7 @@ fn support_of(row: &str) -> String {
     }
 }
 
-/// What stands behind a field that is not carried out.
+/// The mark behind the name of an unsupported field.
 fn mark(row: &str) -> &'static str {
     marked(decided(row))
 }
@@ -133,7 +133,7 @@ fn marked(support: Option<Support>) -> &'static str {
     }
 }
 
-/// Text in lines of at most 76 characters behind the indent.
+/// Adds text in lines of at most 76 characters behind the indent.
 fn wrapped(out: &mut String, indent: usize, text: &str) {
     let mut width = 0;
     for word in text.split(' ') {
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use crate::manifest::tests::shape;
 
-    /// Every type that is told of has exactly the API's fields, with their types; and whatever podkeeper
-    /// carries out is told of.
+    /// Every described type has exactly the API's fields, with their types; and every field that podkeeper supports is
+    /// described.
     #[test]
     fn the_meanings_are_those_of_the_api() {
         let shapes = shape::of_pod();

@@ -1,5 +1,5 @@
-//! `get pods`: the pods of this node, as kubectl lists them. One that runs from an older version than its
-//! source holds is marked `STALE`.
+//! `get pods`: the pods of this node, as kubectl lists them. A pod that runs from an older version than its source
+//! holds is marked `STALE`.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -16,9 +16,9 @@ use crate::cli::{Outcome, fail, pods, print, say};
 use crate::status::columns::{Row, headings};
 use crate::status::file::{self, Status};
 
-/// Lists, and with `--watch` goes on.
+/// Lists pods; with `--watch` goes on.
 pub fn run(options: &Options, names: &[String]) -> Outcome {
-    // Watching begins before the first reading, so that no change falls between.
+    // Watching begins before the first read, so that no change is missed.
     let run_dir = &options.directories.run;
     let watcher = options.command.watch.then(|| Watcher::new(run_dir, file::NAME)).transpose()?;
     let status = pods::load(run_dir)?;
@@ -47,7 +47,7 @@ pub fn run(options: &Options, names: &[String]) -> Outcome {
     }
 }
 
-/// What goes to standard output.
+/// The text for standard output.
 fn render(
     options: &Options,
     names: &[String],
@@ -74,7 +74,7 @@ fn render(
     }
 }
 
-/// One pod when one was asked for by name, else a list.
+/// One pod when one name was given, else a list.
 fn object(names: &[String], status: &Status, found: &[usize]) -> Value {
     let mut pods: Vec<Value> = found.iter().filter_map(|i| status.pods.get(*i)).cloned().collect();
     match (names.len(), pods.len()) {

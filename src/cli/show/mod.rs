@@ -1,5 +1,5 @@
-//! The commands that show what the daemon wrote, in kubectl's words: `get` and `describe`; `top`, which asks the
-//! kernel; and `explain`.
+//! The commands that show the daemon's files, in kubectl's words: `get` and `describe`; `top`, which asks the kernel;
+//! and `explain`.
 //!
 //! Never here: a call to Docker.
 

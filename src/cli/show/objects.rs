@@ -1,7 +1,7 @@
-//! `get configmaps` and `get secrets`: the local objects in force, as kubectl lists them. Each source has its own: with
-//! `-o wide` a column says whose they are.
+//! `get configmaps` and `get secrets`: the local objects in force, as kubectl lists them. Each source has its own: `-o
+//! wide` shows the source.
 //!
-//! A Secret's values are not here: the daemon does not tell them.
+//! The values of a Secret are not here: the daemon does not publish them.
 
 use serde_json::{Map, Value, json};
 
@@ -42,8 +42,8 @@ fn at<'v>(object: &'v Value, path: &str) -> &'v str {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Those that the user means, by namespace, name and source, or as they are named; and what is said of names that are
-/// not there.
+/// The objects that the user means, sorted by namespace, name and source, or in the order of the names; and messages
+/// about names that do not exist.
 fn select<'v>(
     all: &'v [Value],
     options: &Options,
@@ -80,7 +80,7 @@ fn source(object: &Value) -> &str {
     annotations.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What goes to standard output.
+/// The text for standard output.
 fn render(options: &Options, kind: ObjectKind, found: &[&Value], names: &[String], now: Timestamp) -> String {
     match options.command.output {
         Output::Table | Output::Wide => {
@@ -128,7 +128,7 @@ fn cells(object: &Value, kind: ObjectKind, wide: bool, namespaces: bool, now: Ti
     cells
 }
 
-/// One object when one was asked for by name, else a list.
+/// One object when one name was given, else a list.
 fn object(found: &[&Value], names: &[String]) -> Value {
     match (found, names) {
         ([one], [_]) => Value::clone(one),

@@ -1,5 +1,5 @@
-//! `get sources`: where pods come from, and how that goes; and what is still remembered of sources that the daemon
-//! was started without. That is read below the root directory: `forget` may take it away at any time.
+//! `get sources`: the sources of pods and their state; and the stored state of sources that the daemon was started
+//! without. The latter is read below the root directory, because `forget` may remove it at any time.
 
 use std::path::Path;
 
@@ -34,14 +34,14 @@ pub fn run(options: &Options) -> Outcome {
     Ok(print(&render(options, &status.file, &left, System::start().now().wall)))
 }
 
-/// The state of a source that the daemon was started without, and of which something is remembered.
+/// The state of a source with stored content that the daemon was started without.
 const NOT_CONFIGURED: &str = "NotConfigured";
 
-/// The sources of which something is remembered though the daemon was started without them. What cannot be read is
-/// told and left out.
+/// The sources with stored content that the daemon was started without. A directory that cannot be read is reported and
+/// left out.
 fn unconfigured(file: &StatusFile) -> Vec<SourceView> {
     let root_dir = Path::new(&file.root_dir);
-    // An earlier version of podkeeper does not say where its root directory is.
+    // The file of an earlier version does not say where the root directory is.
     let known = !file.root_dir.is_empty();
     let absent = |source: &Source| known && !file.sources.iter().any(|view| view.name == source.as_str());
     let view = |source: Source| {
@@ -74,7 +74,7 @@ fn unconfigured(file: &StatusFile) -> Vec<SourceView> {
     Source::ALL.into_iter().filter(absent).filter_map(view).collect()
 }
 
-/// What goes to standard output.
+/// The text for standard output.
 fn render(options: &Options, file: &StatusFile, left: &[SourceView], now: Timestamp) -> String {
     let configured = file.sources.iter().map(|source| (source, state(source)));
     let all = configured.chain(left.iter().map(|source| (source, NOT_CONFIGURED)));
@@ -93,7 +93,7 @@ fn render(options: &Options, file: &StatusFile, left: &[SourceView], now: Timest
 
 fn object<'a>(file: &StatusFile, all: impl Iterator<Item = (&'a SourceView, &'static str)>) -> Value {
     let item = |(source, state): (&SourceView, &'static str)| {
-        // Plain data: nothing in it that JSON could not hold.
+        // Plain data that JSON can always hold.
         let mut item = serde_json::to_value(source).unwrap_or_default();
         if let Some(fields) = item.as_object_mut() {
             fields.insert("state".to_owned(), state.into());
@@ -110,7 +110,7 @@ fn headings(wide: bool) -> Vec<String> {
     narrow.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
-/// How a source is doing, in one word.
+/// The state of a source, in one word.
 fn state(source: &SourceView) -> &'static str {
     match (&source.problem, source.ready, source.restored) {
         (Some(_), ..) => "Failing",

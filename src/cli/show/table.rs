@@ -1,22 +1,23 @@
-//! Columns out of tab-separated cells, as Go's text/tabwriter makes them (kubectl's tables). Pure.
+//! Columns made of tab-separated cells, as Go's text/tabwriter does it (kubectl's tables). Pure.
 
 use crate::base::logging::one_line;
 
-/// Width of kubectl's narrowest column in a list, and the space after a column.
+/// Width of kubectl's narrowest column in a list, and the padding after a column.
 const LIST_MINIMUM: usize = 6;
 const LIST_PADDING: usize = 3;
-/// Space after a column of `describe`.
+/// Padding after a column of `describe`.
 const DESCRIBE_PADDING: usize = 2;
 
-/// A list whose columns keep the widths they once had, so that rows which come later stand under the
-/// first ones. What is harmful to a terminal is escaped.
+/// A list whose columns never become narrower, so that later rows align with the first ones. Characters that control a
+/// terminal are escaped.
 #[derive(Debug, Default)]
 pub struct List {
     widths: Vec<usize>,
 }
 
 impl List {
-    /// These rows, one per line; the last cell of a row is not padded. The headings go with the first row.
+    /// Formats these rows, one per line; the last cell of a row is not padded. The headings are printed with the first
+    /// row.
     pub fn render(&mut self, headings: Option<Vec<String>>, rows: Vec<Vec<String>>) -> String {
         let headings = headings.filter(|_| !rows.is_empty());
         let shown = |row: Vec<String>| row.iter().map(|cell| one_line(cell)).collect();
@@ -44,8 +45,8 @@ impl List {
     }
 }
 
-/// Aligns lines: cells end with a tab, a column reaches over all lines that follow each other and have a
-/// cell there, and its width is that of its widest cell plus padding.
+/// Aligns lines. Cells end with a tab; a column spans all consecutive lines that have a cell there, and is as wide as
+/// its widest cell plus padding.
 #[must_use]
 pub fn align(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();

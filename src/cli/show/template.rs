@@ -1,4 +1,4 @@
-//! `-o jsonpath=…` and `-o custom-columns=…`: what of objects a user wants to see.
+//! `-o jsonpath=…` and `-o custom-columns=…`: the parts of objects that a user wants to see.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::base::jsonpath::Template as JsonPath;
 use crate::base::jsonpath::columns::Columns;
 use crate::base::logging::one_line;
 
-/// One of them, understood.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Template {
     JsonPath(JsonPath),
@@ -15,10 +15,10 @@ pub enum Template {
 }
 
 impl Template {
-    /// Understands the text of `-o`; `None` for another format.
+    /// Parses the text of `-o`; `None` for another format.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the error in the template.
     pub fn parse(format: &str) -> Result<Option<Template>, String> {
         let (name, text) = format.split_once('=').unwrap_or((format, ""));
         match name {
@@ -36,10 +36,10 @@ impl Template {
         }
     }
 
-    /// What it shows of an object, or of the items of a list.
+    /// The output for an object, or for the items of a list.
     ///
     /// # Errors
-    /// As of [`JsonPath::render`].
+    /// Those of [`JsonPath::render`].
     pub fn print(&self, object: &Value, no_headers: bool) -> Result<String, String> {
         let columns = match self {
             Template::JsonPath(path) => {
@@ -58,7 +58,7 @@ impl Template {
         }
         let headings = (!no_headers).then(|| columns.headings());
         match (rows.is_empty(), headings) {
-            // As kubectl, which prints the headings of nothing, too.
+            // kubectl prints the headings of an empty list, too.
             (true, Some(headings)) => Ok(List::default().render(None, vec![headings])),
             (_, headings) => Ok(List::default().render(headings, rows)),
         }

@@ -1,5 +1,5 @@
-//! `top`: what the node, its pods and their containers use now, in kubectl's columns. The kernel is asked, twice, and
-//! neither the daemon nor Docker.
+//! `top`: the current use of the node, its pods and their containers, in kubectl's columns. It asks the kernel twice,
+//! and neither the daemon nor Docker.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::stats::summary::asked::running;
 use crate::stats::{node, places, rate};
 use crate::status::snapshot::StatusFile;
 
-/// What something used in the time between two readings.
+/// Use between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Used {
     /// Billionths of a core.
@@ -54,7 +54,7 @@ impl Used {
     }
 }
 
-/// A pod with those of its containers that have figures.
+/// A pod with its containers that have figures.
 #[derive(Debug, PartialEq)]
 struct PodUse<'a> {
     namespace: &'a str,
@@ -83,8 +83,8 @@ pub fn node(options: &Options, names: &[String]) -> Outcome {
     Ok(print(&text))
 }
 
-/// Thousandths of a CPU and bytes of memory that the node gives to pods, of which kubectl counts percentages; those of
-/// the machine where an earlier daemon does not say.
+/// CPU in thousandths and memory in bytes that the node gives to pods, the base of kubectl's percentages; the machine's
+/// total when the file of an earlier daemon does not say.
 fn allocatable(file: &StatusFile) -> (i64, i64) {
     let told = |resource: &str| file.info.allocatable.get(resource);
     let cpu = told("cpu").and_then(|text| quantity::milli(text).ok());
@@ -149,7 +149,7 @@ fn full_name(pod: &Pod) -> String {
     format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// What each running container of these pods uses, by id. Waits for [`limits::TOP_WINDOW`] when there is one.
+/// Use of each running container of these pods, by id. Waits for [`limits::TOP_WINDOW`] if any runs.
 fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
     let mut cgroups = places::containers(hierarchies);
     let wanted = order::set(pods.iter().flat_map(|pod| running(pod)).map(|(_, id, _)| id));
@@ -175,7 +175,7 @@ fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
 }
 
 impl<'a> PodUse<'a> {
-    /// `None` for a pod without figures.
+    /// Returns `None` for a pod without figures.
     fn of(pod: &'a Pod, used: &BTreeMap<String, Used>) -> Option<PodUse<'a>> {
         let containers = running(pod).filter_map(|(name, id, _)| Some((name, *used.get(id)?)));
         let containers: Vec<(&str, Used)> = containers.collect();
@@ -187,7 +187,7 @@ impl<'a> PodUse<'a> {
     }
 }
 
-/// As kubectl does it: the largest first, pods and the containers in each.
+/// Sorts as kubectl does: the largest first, both pods and the containers in each.
 fn sort(pods: &mut [PodUse<'_>], by: Option<SortBy>) {
     let Some(by) = by else { return };
     let key = |used: Used| {
@@ -321,7 +321,7 @@ mod tests {
         let with: Vec<PodUse<'_>> = all.iter().filter_map(|pod| PodUse::of(pod, &figures)).collect();
         assert_eq!(with.iter().map(|pod| pod.containers.len()).sum::<usize>(), ids.len());
         assert!(with.len() < all.len(), "some pods do not run");
-        // Without cgroups nobody waits.
+        // Without cgroups the measurement does not wait.
         let begun = Instant::now();
         assert!(measure(&all, &Hierarchies::open(PathBuf::from("/nonexistent"))).is_empty());
         assert!(begun.elapsed() < limits::TOP_WINDOW);

@@ -1,6 +1,5 @@
-//! `get -w`: waits for the daemon to replace a file of its run directory; for pods, prints the rows that
-//! changed.
-//! Sleeps in the kernel in between; nothing is polled.
+//! `get -w`: waits for the daemon to replace a file of its run directory; for pods, prints the rows that changed.
+//! It sleeps in the kernel in between and does not poll.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +46,7 @@ impl Watcher {
             self.wait()?;
             let status = match file::read(&options.directories.run) {
                 Ok(status) => status,
-                // Replaced again, or removed: the next event tells.
+                // The file is replaced again, or removed: the next event tells.
                 Err(ReadError::Missing(_)) => continue,
                 Err(error) => return Err(error.to_string()),
             };
@@ -91,7 +90,7 @@ fn rows(status: &Status, options: &Options, names: &[String]) -> Vec<Row> {
     pods.into_iter().map(Row::of).collect()
 }
 
-/// Rows that are new or different, and those that are no more, as they last were.
+/// Rows that are new or different, and the last form of rows that are gone.
 fn changes(known: &[Row], now: &[Row]) -> Vec<Row> {
     let gone = known.iter().filter(|old| !now.iter().any(|new| new.is_same_pod(old)));
     now.iter().filter(|new| !known.contains(new)).chain(gone).cloned().collect()

@@ -1,5 +1,5 @@
-//! JSON values as YAML in kubectl's style: sorted keys, lists not indented, quotes only where a reader
-//! could take a string for something else. Pure. What it writes reads back as the same value.
+//! JSON values as YAML in kubectl's style: sorted keys, lists not indented, quotes only where a reader could take a
+//! string for another type. Pure. The output reads back as the same value.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ pub fn emit(value: &Value) -> String {
     out
 }
 
-/// `continued`: the first key stands behind a `- `.
+/// `continued`: the first key follows a `- ` on its line.
 fn mapping(out: &mut String, map: &Map<String, Value>, indent: usize, continued: bool) {
     let mut entries: Vec<_> = map.iter().collect();
     order::sort_by_key(&mut entries, |(key, _)| *key);
@@ -84,7 +84,7 @@ fn spaces(out: &mut String, number: usize) {
     out.extend(std::iter::repeat_n(' ', number));
 }
 
-/// `block`: the indent of a block scalar; a key cannot be one.
+/// `block`: the indent of a block scalar; `None` for a key, which cannot be one.
 fn string(out: &mut String, text: &str, block: Option<usize>) {
     match (style(text), block) {
         (Style::Plain, _) => out.push_str(text),
@@ -98,7 +98,7 @@ fn string(out: &mut String, text: &str, block: Option<usize>) {
     }
 }
 
-/// `|` with what tells how many line breaks end the text.
+/// A literal block: `|` with the indicator of the line breaks at the end of the text.
 fn literal(out: &mut String, text: &str, indent: usize) {
     let body = text.strip_suffix('\n');
     out.push_str(match body {
@@ -165,7 +165,7 @@ fn style(text: &str) -> Style {
     if inner_is_special || (first_is_special && !dash_is_plain) { Style::Single } else { Style::Plain }
 }
 
-/// Could be read as null, a boolean, a number or a date by some YAML reader (1.1 or 1.2).
+/// Whether some YAML reader (1.1 or 1.2) could take it for null, a boolean, a number or a date.
 fn is_other_type(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf",
@@ -173,7 +173,7 @@ fn is_other_type(text: &str) -> bool {
     ];
     let lower = text.to_ascii_lowercase();
     let unsigned = lower.trim_start_matches(['+', '-']);
-    // Decimal, exponent, octal, base 60, date; an IPv4 address is none of them to any reader in use.
+    // Decimal, exponent, octal, base 60, date; no reader in use takes an IPv4 address for one of them.
     let decimal = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
         && unsigned.chars().all(|c| c.is_ascii_digit() || "+-._:eotz ".contains(c))
         && text.parse::<std::net::Ipv4Addr>().is_err();

@@ -1,4 +1,4 @@
-//! Tests that the man pages say what the program's own tables say: flags, exit codes, fields of settings and manifests.
+//! Tests that the man pages match the program's tables: flags, exit codes, fields of settings and manifests.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::cli::flags::{self, Flag};
 use crate::cli::verbs::Verb;
 use crate::manifest::support::{Row, Support, table};
 
-/// The daemon and its flags, and then the commands with theirs.
+/// The pages of the daemon's flags and of the commands' flags.
 const PAGES: [&str; 2] = ["man/podkeeper.8", "man/podkeeper.1"];
 const SETTINGS: &str = "man/podkeeper.conf.5";
 const MANIFESTS: &str = "man/podkeeper-manifest.5";
@@ -66,8 +66,8 @@ fn every_flag_is_in_the_man_page_with_its_default() {
     }
 }
 
-/// Those of `run` alone need not say so, nor what `check` takes of them, which its own entry says; and what all
-/// commands know that look at pods says nothing.
+/// An entry does not name `run`, nor `check` when `run` knows the flag too (the entry of `check` says so), and names no
+/// command when all commands that look at pods know the flag.
 #[test]
 fn every_flag_names_the_commands_that_know_it() {
     let page = commands_and_daemon();
@@ -191,7 +191,7 @@ fn kubelet_fields() -> String {
     out
 }
 
-/// The fields of podkeeper's own file, with what the help says of their flags.
+/// The fields of podkeeper's own file, with the help of their flags.
 fn own_fields() -> String {
     let mut out = String::from(".Bl -tag -width Ds -compact -offset indent\n");
     for (flag, field) in flags::all().filter_map(|flag| flag.field().map(|field| (flag, field))) {
@@ -206,7 +206,7 @@ fn own_fields() -> String {
     out
 }
 
-/// Compares a part of the settings' page, or writes it anew.
+/// Compares a part of the settings' page, or rewrites it.
 fn has_part((begin, end): (&str, &str), expected: &str) {
     let mut page = page(SETTINGS);
     let (from, to) = (page.find(begin).unwrap() + begin.len(), page.find(end).unwrap());
@@ -218,7 +218,7 @@ fn has_part((begin, end): (&str, &str), expected: &str) {
     }
 }
 
-/// One test for both, for they rewrite one page.
+/// One test for both lists, because they rewrite one page.
 #[test]
 fn the_fields_of_settings_are_those_of_the_program() {
     has_part(OWN, &own_fields());

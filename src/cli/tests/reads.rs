@@ -1,12 +1,12 @@
-//! Tests that no command reads the value of a flag that it does not know: such a value is always the default, whatever
-//! the user says, and nothing else would tell. And that a flag is known by its name in its entry alone.
+//! Tests that no command reads a flag that it does not know: the value would always be the default, whatever the user
+//! gives, without any error. And tests that a flag's name is in its entry alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::cli::flags::{self, CONFIG, CONFIG_DIR, Verb};
 
-/// Those that look at pods.
+/// The commands that look at pods.
 const PODS: &[Verb] = &[
     Verb::Get,
     Verb::Describe,
@@ -20,7 +20,8 @@ const PODS: &[Verb] = &[
     Verb::Debug,
 ];
 
-/// Whose code stands in a file that reads values of flags. A file that serves several reads what any of them knows.
+/// The commands that use each file which reads values of flags. A file of several commands may read a flag of any of
+/// them.
 const FILES: &[(&str, &[Verb])] = &[
     ("check.rs", &[Verb::Check]),
     ("docker/attach.rs", &[Verb::Attach]),
@@ -56,7 +57,7 @@ const FILES: &[(&str, &[Verb])] = &[
     ("show/watch.rs", &[Verb::Get]),
 ];
 
-/// What makes or compares the values of all flags, and the daemon.
+/// Files that make or compare the values of all flags, and the daemon's.
 const OF_ALL: &[&str] =
     &["flags/", "parse", "tests", "rules.rs", "run.rs", "config", "reload.rs", "given.rs"];
 
@@ -64,7 +65,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'
 }
 
-/// `a.b.c` of each `WORD.a.b.c` in a text, without the method at its end; of two names at least.
+/// `a.b.c` of each `WORD.a.b.c` in a text, without the method at its end; at least two names.
 fn paths_behind(word: &str, text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in text.match_indices(&format!("{word}.")) {
@@ -85,10 +86,10 @@ fn paths_behind(word: &str, text: &str) -> BTreeSet<String> {
     found
 }
 
-/// What a file reads: `options.a.b`, also by another name for `options.a`.
+/// The values that a file reads: `options.a.b`, also through another name for `options.a`.
 fn reads(text: &str) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    // A path may go on in the next line.
+    // A path may continue on the next line.
     let code: String = code.lines().map(str::trim).collect::<Vec<_>>().join("\n").replace("\n.", ".");
     let mut found = paths_behind("options", &code);
     for line in code.lines() {
@@ -109,7 +110,7 @@ fn reads(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Where each flag puts its value, by its name.
+/// The place of each flag's value, by the flag's name.
 fn places(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in std::fs::read_dir(folder).unwrap() {
@@ -191,7 +192,7 @@ fn a_command_reads_only_flags_that_it_knows() {
     assert_eq!(seen.len(), FILES.len(), "files that are gone: {seen:?}");
 }
 
-/// What is particular to a flag stands in its entry: a name elsewhere is a second list, which nothing compares.
+/// A rule about one flag is in its entry: a name elsewhere would be a second list that no test compares.
 #[test]
 fn the_daemon_knows_no_flag_by_its_name() {
     let mut files = Vec::new();

@@ -1,10 +1,10 @@
-//! A usage line is written by hand, for its order and its brackets are. It says the words that the entries have.
+//! Tests that usage lines, which are written by hand for their order and brackets, use the words of the entries.
 
 use crate::cli::completion::Shell;
 use crate::cli::flags::{self, Verb};
 use crate::cli::verbs::Operands;
 
-/// What is wrong with this usage line of a command.
+/// Errors in this usage line of a command.
 fn wrong(verb: Verb, synopsis: &str) -> Vec<String> {
     let words: Vec<&str> =
         synopsis.split_whitespace().map(|word| word.trim_matches(['[', ']'])).skip(1).collect();

@@ -1,5 +1,5 @@
-//! How a machine finds out what is there: one list when it knows nothing, single inspects after hints. A look never
-//! runs beside a call that changes the same thing. What a look brings is put into what is known by `merge`.
+//! How a machine finds out what exists: one list when it knows nothing, single inspects after hints. An inspect never
+//! runs beside a call that changes the same container. `merge` takes the results.
 
 use crate::base::clock::{Mono, Now};
 use crate::base::table::Table;
@@ -10,35 +10,35 @@ use crate::machine::containers::{Look, Record};
 use crate::plan::{Owned, RunState};
 use crate::runtime::{Call, labels};
 
-/// What has to be looked at as a whole.
+/// State of looking at Docker as a whole.
 #[derive(Debug)]
 pub(in crate::machine) struct Looking {
     /// A list is needed before anything is decided.
     pub list_needed: bool,
-    /// The first list has been read: an end seen from now on happened while the daemon watched.
+    /// The first list has been read: ends that are seen from now on happened under this daemon.
     pub watching: bool,
-    /// Docker as a whole, or its list, gives trouble: nothing but signals is asked until then.
+    /// Failures of Docker as a whole, or of its list: until the next try only signals are sent.
     pub trouble: Retry,
-    /// Containers that a signal did not find running, by id, as long as a list has them: Docker may contradict itself,
+    /// Containers that a signal did not find running, by id, as long as lists have them: Docker may contradict itself,
     /// and the next signal waits.
     pub denied: Table<String, Retry>,
 }
 
-/// An inspection of this one is waited for. A container whose inspect fails is taken as it was last seen, by a list
-/// if that has it: it must not hold up the rest (kubernetes/kubernetes#94829).
+/// Whether an inspect of this container is worth waiting for. One whose inspect has failed counts as last seen, or as
+/// the list shows it: it must not hold up the rest (kubernetes/kubernetes#94829).
 fn counts(record: &Record) -> bool {
     !record.look_retry.has_failed()
 }
 
 impl Default for Looking {
-    /// Nothing is known yet.
+    /// State of a new machine.
     fn default() -> Looking {
         Looking { list_needed: true, watching: false, trouble: Retry::default(), denied: Table::new() }
     }
 }
 
 impl Machine {
-    /// Asks for what is missing. False: something must be known before anything is decided.
+    /// Makes the calls for missing facts. Returns false when an answer is needed before anything is decided.
     pub(in crate::machine) fn look(&mut self, now: &Now) -> bool {
         if self.looking.list_needed {
             if !self.calls.is_empty() {
@@ -65,7 +65,7 @@ impl Machine {
             if self.calls.is_busy(&id) || self.calls.is_full() {
                 continue;
             }
-            // The answer may be older than a hint that comes from now on: such a hint counts anew.
+            // The answer may be older than hints that come from now on: such a hint leads to another inspect.
             let needed = std::mem::take(&mut record.look) == Look::Needed;
             self.call(Job::Inspect { id: id.clone(), needed }, Call::Inspect { id });
         }
@@ -77,7 +77,7 @@ impl Machine {
         inside && !is_awaited
     }
 
-    /// Something is being looked at, or must be, whose answer is worth waiting for.
+    /// Whether an answer is missing, or about to be asked for, that is worth waiting for.
     pub(in crate::machine) fn is_looking(&self) -> bool {
         let asked = |c: &Owned| self.calls.any(|j| matches!(j, Job::Inspect { id, .. } if *id == c.id));
         self.looking.list_needed
@@ -88,17 +88,17 @@ impl Machine {
                 .any(|(c, record)| counts(record) && (record.look != Look::Settled || asked(c)))
     }
 
-    /// What is believed of this container is not certain.
+    /// Notes that the known state of this container is not certain.
     pub(in crate::machine) fn doubt(&mut self, id: &str) {
         self.containers.needs(id, Look::Needed);
     }
 
-    /// An inspect that gave no answer is still wanted.
+    /// Notes that an inspect had no answer and is still wanted.
     pub(in crate::machine) fn ask_again(&mut self, id: &str, needed: bool) {
         self.containers.needs(id, if needed { Look::Needed } else { Look::Wanted });
     }
 
-    /// Docker is there again, or its list differs: everything is looked at, and Docker is not waited for any more.
+    /// Looks at everything, without waiting for Docker: it is there again, or its list differs.
     pub(in crate::machine) fn look_at_all(&mut self) {
         self.looking.list_needed = true;
         self.looking.trouble = Retry::default();
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// A container that no call of this daemon made: Docker has carried out late what an earlier daemon asked for.
+    /// A container was made, but by no call of this daemon: Docker has carried out an earlier daemon's call late.
     pub(in crate::machine) fn hint_made(&mut self, id: &str) {
         let ours = self.calls.any(|j| matches!(j, Job::Create { .. } | Job::CreateSandbox { .. }));
         if self.containers.get(id).is_none() && !ours {
@@ -119,7 +119,7 @@ impl Machine {
         let known = self.containers.get(id).map(|c| c.state.is_running());
         let ours = self.calls.any(|j| match j {
             Job::Start { id: it } => it == id,
-            // Our own create, whose reply is on its way.
+            // Our own create, whose answer is on its way.
             Job::Create { .. } | Job::CreateSandbox { .. } => known.is_none(),
             _ => false,
         });
@@ -127,20 +127,20 @@ impl Machine {
             Some(true) => {}
             _ if ours => {}
             Some(false) => self.doubt(id),
-            // Started by somebody: a list shows what it is.
+            // Somebody started it: a list shows what it is.
             None => self.looking.list_needed = true,
         }
     }
 
-    /// An unknown container that ends needs no look: the safety net's list finds its remains.
+    /// A container changed. An unknown one that ends needs no look: the list of the safety net finds its remains.
     pub(in crate::machine) fn hint_changed(&mut self, id: &str) {
         if self.containers.get(id).is_some_and(|c| !c.state.is_dead()) {
             self.doubt(id);
         }
     }
 
-    /// Docker's own mark of it is not set when this comes after the death, as it does at times
-    /// (containerd/containerd#8180): it is remembered, and what ended before it is put right.
+    /// The kernel killed a process for lack of memory. When this event comes after the death, as it sometimes does,
+    /// Docker does not set its own mark (containerd/containerd#8180): it is noted, and a known end is corrected.
     pub(in crate::machine) fn hint_out_of_memory(&mut self, id: &str) {
         let Some((found, record)) = self.containers.get_mut(id) else { return };
         record.run.out_of_memory = true;

@@ -1,5 +1,5 @@
-//! What a look brings is put into what is known: a container that is new, one that changed, one that is gone. What
-//! happened meanwhile is told.
+//! Merges the results of lists and inspects into the known state: a container that is new, has changed, or is gone.
+//! Events of the meantime are emitted.
 
 use log::Level;
 
@@ -23,8 +23,8 @@ impl Machine {
             .map(|c| (c.id.clone(), c.state.is_running()))
             .collect();
         for (id, ran) in missing {
-            // Docker leaves out of its list what it found running when it began with a full disk: only an inspect says
-            // that it is gone, or its pod would run twice.
+            // When Docker starts with a full disk, its list leaves out containers that it found running: only an
+            // inspect shows that the container is gone, or its pod would run twice.
             if ran {
                 self.doubt(&id);
             } else {
@@ -37,14 +37,14 @@ impl Machine {
         self.found(found, now);
     }
 
-    /// Takes what the daemon's own list held when this machine began, in place of a list.
+    /// Takes the containers of the daemon's own list at the machine's start, in place of a list.
     pub(in crate::machine) fn begin_with(&mut self, found: Vec<Owned>, now: &Now) {
         self.looking.list_needed = false;
         self.found(found, now);
     }
 
-    /// Takes what a list holds of this identity. It may be older than what is known: each container of which it says
-    /// something new is inspected before anything is decided.
+    /// Takes the containers of a list that belong to this identity. The list may be older than the known state: each
+    /// container that differs is inspected before anything is decided.
     fn found(&mut self, found: Vec<Owned>, now: &Now) {
         for new in found {
             if new.key != self.key {
@@ -58,7 +58,7 @@ impl Machine {
             }
             let id = new.id.clone();
             self.merge(new, self.origin(), now);
-            // Also one that was only made: an inspect alone shows that its start failed.
+            // Also a container that was only made: an inspect alone shows that its start failed.
             self.doubt(&id);
         }
         if !self.looking.watching {
@@ -79,7 +79,7 @@ impl Machine {
     ) {
         match answer {
             Ok(Some(owned)) => match self.containers.record_mut(id) {
-                // It was removed between: the answer is older than that.
+                // It was removed in between: the answer is older than that.
                 None => self.looking.list_needed = true,
                 Some(record) => {
                     record.look_retry = Retry::default();
@@ -87,10 +87,10 @@ impl Machine {
                     self.merge(owned, self.origin(), now);
                 }
             },
-            // Not there any more, or no longer ours.
+            // The container does not exist any more, or is no longer ours.
             Ok(None) => self.vanished(id),
             Err(error) => {
-                // Whether it lives can be seen in a list all the same.
+                // A list still shows whether it is alive.
                 self.looking.list_needed = true;
                 self.ask_again(id, needed);
                 let retry = self.containers.record_mut(id).map(|record| &mut record.look_retry);
@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// A container is gone: its record goes with it.
+    /// Removes a container that is gone, and its record.
     pub(in crate::machine) fn vanished(&mut self, id: &str) {
         self.remove_record(id);
         self.forget_digests();
@@ -119,14 +119,14 @@ impl Machine {
         }
     }
 
-    /// Of images without a container nothing is kept.
+    /// Forgets the digests of images without a container.
     fn forget_digests(&mut self) {
         let containers = &self.containers;
         self.images.keep_digests(|image| containers.all().any(|c| c.image_id == image));
     }
 
-    /// A container has ended, as Docker's answer to a signal tells, and no inspect says how: the code is the kubelet's
-    /// for a container that it lost.
+    /// Notes the end of a container that only Docker's answer to a signal shows. The exit code is the kubelet's for a
+    /// container that it lost.
     pub(in crate::machine) fn lost(&mut self, id: &str, now: &Now) {
         let Some(mut lost) = self.containers.get(id).cloned() else { return };
         lost.state = RunState::Exited(Exit {
@@ -142,12 +142,12 @@ impl Machine {
         self.looking.list_needed = true;
     }
 
-    /// Whether a container that is new to this machine was there before it looked.
+    /// Whether a container that is new to this machine existed before the machine looked.
     pub(in crate::machine) fn origin(&self) -> Origin {
         if self.looking.watching { Origin::WhileWatching } else { Origin::BeforeUs }
     }
 
-    /// Puts a fresh look into what is known. `origin`: of a container that is new.
+    /// Merges a fresh look at a container. `origin` counts for a new one.
     pub(in crate::machine) fn merge(&mut self, mut new: Owned, origin: Origin, now: &Now) {
         self.fill_start(&mut new, origin, now);
         let is_another =
@@ -198,22 +198,22 @@ impl Machine {
         }
     }
 
-    /// Fills what a look does not tell of a container's start: that it failed, and that one may still come.
+    /// Fills in what no look shows about a container's start: that it failed, or may still come.
     fn fill_start(&self, new: &mut Owned, origin: Origin, now: &Now) {
         let known = self.containers.get(&new.id);
         let record = self.containers.record(&new.id);
         if let (RunState::Created, Some(message)) = (&new.state, record.and_then(|r| r.start_error.as_ref()))
         {
-            // Some engines leave no trace of a failed start; ours is remembered here.
+            // Some engines keep no trace of a failed start; the message is kept here.
             new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
         }
         if new.state == RunState::Removing && known.is_some_and(|c| c.start_sent) {
-            // It has not run, and will not: until it is gone it is no instance that ended.
+            // It has never run: until it is gone it does not count as an instance that ended.
             new.state = RunState::Created;
         }
-        // An earlier daemon may have started what it made. A container that appears later was made by a call whose
-        // answer was never read, so no start of it can have been sent: it is of use unless that call was an earlier
-        // daemon's, and the pod has gone on without it. Debug containers are started by the command line.
+        // An earlier daemon may have started a container that it made. A container that appears later comes from a
+        // create whose answer was never read, so no start of it was sent: it can be used, unless the create was an
+        // earlier daemon's and the pod has a newer attempt. The command line starts debug containers.
         let foreign = known.is_none() && origin == Origin::BeforeUs && !new.is_kind(ContainerKind::Ephemeral);
         let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
         let is_past =
@@ -223,8 +223,8 @@ impl Machine {
         new.start_sent &= new.state == RunState::Created;
     }
 
-    /// Fills what a look does not tell of a container's run: its log, its resources, its network, when its end was
-    /// seen, and what the kernel said of it. `again`: somebody started it again.
+    /// Fills in what no look shows about a container's run: its log, its resources, its network, the time when its end
+    /// was seen, and a kill for lack of memory. `again`: somebody has started it again.
     fn fill_run(&self, new: &mut Owned, again: bool, origin: Origin, now: &Now) {
         let known = self.containers.get(&new.id);
         let record = self.containers.record(&new.id);
@@ -234,7 +234,7 @@ impl Machine {
         if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
             new.resources = known.resources;
         }
-        // No look tells what plugins gave it.
+        // No look shows the addresses of plugins.
         if let (Role::Sandbox { ips, kept, .. }, Some(Role::Sandbox { ips: before, .. })) =
             (&mut new.role, known.map(|c| &c.role))
             && kept.cni
@@ -274,35 +274,35 @@ impl Machine {
     }
 }
 
-/// Of a container that is new to a machine: whether the call that made it can have been this daemon's.
+/// Whether the call that made a new container can have been this daemon's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::machine) enum Origin {
-    /// It was there before this daemon looked.
+    /// The container existed before this daemon looked.
     BeforeUs,
-    /// It came later.
+    /// The container appeared later.
     WhileWatching,
 }
 
-/// What a look says of a container, after what was known of it.
+/// The difference between a look at a container and its known state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// It is new, and nothing of it happened under this daemon.
+    /// It is new, and nothing happened to it under this daemon.
     Found,
-    /// It was made by a call whose answer never came.
+    /// A call whose answer never came made it.
     Made,
-    /// It was made and started by calls whose answers never came.
+    /// Calls whose answers never came made and started it.
     MadeAndBegan,
-    /// It was only made, and runs or has run.
+    /// It was only made before, and runs or has run.
     Began,
     /// Somebody started it again, and it runs.
     RunsAgain,
-    /// Its run has ended, or that of somebody who started it again.
+    /// Its run has ended, or another run after it.
     Ended,
-    /// It goes on as it was.
+    /// The container has not changed.
     Same,
 }
 
-/// `of_pod`: it is of the pod that is wanted or is being stopped.
+/// `of_pod`: it belongs to the pod that is wanted or is being stopped.
 fn first_sight(new: &RunState, origin: Origin, of_pod: bool) -> Change {
     match origin {
         Origin::WhileWatching if of_pod && has_run(new) => Change::MadeAndBegan,
@@ -311,7 +311,7 @@ fn first_sight(new: &RunState, origin: Origin, of_pod: bool) -> Change {
     }
 }
 
-/// `is_another`: Docker tells of another run than the one that was known.
+/// `is_another`: Docker shows another run than the known one.
 fn change(known: &RunState, new: &RunState, is_another: bool) -> Change {
     if is_another {
         return if new.is_dead() { Change::Ended } else { Change::RunsAgain };
@@ -325,7 +325,7 @@ fn change(known: &RunState, new: &RunState, is_another: bool) -> Change {
     }
 }
 
-/// It runs, or ran.
+/// Whether it runs, or ran.
 fn has_run(state: &RunState) -> bool {
     match state {
         RunState::Running { .. } => true,
@@ -334,9 +334,9 @@ fn has_run(state: &RunState) -> bool {
     }
 }
 
-/// What a look at a running sandbox means after what was known of its network. `ours`: this daemon started it, and
-/// no address was ever seen: then the engine reports none (Docker gives it before the start is over). What an
-/// earlier daemon started counts as lost only where the engine says in so many words that it is on no network.
+/// The network of a running sandbox after a look. `ours`: this daemon started it. When no address was ever seen, the
+/// engine does not report any (Docker reports it before the start is over). A sandbox of an earlier daemon counts as
+/// lost only if the engine says explicitly that it is on no network.
 fn link_after(before: Link, now: Link, ours: bool) -> Link {
     match (before, now) {
         (Link::Up | Link::Lost, Link::Bare | Link::Cut) => Link::Lost,
@@ -347,12 +347,12 @@ fn link_after(before: Link, now: Link, ours: bool) -> Link {
     }
 }
 
-/// The two states differ at most in details that only an inspect tells.
+/// Whether the two states differ at most in details that only an inspect shows.
 fn same_kind(a: &RunState, b: &RunState) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
 }
 
-/// A process that was not the container's first may have been the one; then the first ended otherwise.
+/// Marks an end by KILL as out of memory: after another end the killed process was not the container's first.
 pub(in crate::machine) fn mark_out_of_memory(exit: &mut Exit) {
     exit.oom_killed |= exit.code == KILLED;
 }
@@ -379,7 +379,7 @@ pub(in crate::machine) fn what(owned: &Owned) -> String {
 fn death_notice(dead: &Owned) -> String {
     let what = what(dead);
     match &dead.state {
-        // Docker says it of the sandbox too when a container reached the limit of the pod's cgroup.
+        // Docker sets it for the sandbox, too, when a container reached the limit of the pod's cgroup.
         RunState::Exited(exit) if exit.oom_killed && !dead.is_sandbox() => match exit.code {
             KILLED => format!("{what} was killed: out of memory"),
             code => {

@@ -1,9 +1,9 @@
-//! The containers of one identity that Docker is known to hold, and one record about each: what is under way, what
-//! failed, what its probes said. A record begins with its container and goes with it, so nothing about a container
-//! outlives it, and no code has to forget it.
+//! The containers of one identity that Docker is known to have, with one record about each: calls under way, failures,
+//! results of probes. A record is made and removed with its container, so nothing about a container outlives it, and no
+//! code has to forget it.
 //!
-//! The plan and the status read what Docker says of the containers as it is, so that is a row of its own ([`Observed`]).
-//! Each row and its records change here alone, so that they keep step.
+//! The plan and the status read the containers as Docker shows them, so these are a row of their own ([`Observed`]).
+//! Only this file changes a row or its records, so that they correspond.
 
 pub(super) mod look;
 pub(super) mod merge;
@@ -18,51 +18,51 @@ use crate::machine::stop::Stop;
 
 pub(super) use run::Run;
 
-/// The need of an inspection, the lesser first.
+/// The need for an inspect, in rising order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Look {
-    /// Nothing: what is known of it counts.
+    /// None: the known state counts.
     #[default]
     Settled,
-    /// It should be inspected; nothing waits for that.
+    /// An inspect is wanted; nothing waits for it.
     Wanted,
-    /// It must be inspected before anything is decided.
+    /// An inspect is needed before anything is decided.
     Needed,
 }
 
-/// Everything known of one container that Docker does not say.
+/// Everything known about a container that Docker does not show.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// What it needs of an inspection.
+    /// The need for an inspect.
     pub look: Look,
-    /// Inspections of it that failed, since one worked.
+    /// Failed inspects since the last good one.
     pub look_retry: Retry,
-    /// What is known of its run alone.
+    /// Facts about its present run.
     pub run: Run,
-    /// It is being given other sizes.
+    /// Its resources are being changed.
     pub resizing: bool,
-    /// Starts that were refused though Docker may take them: the first costs no wait.
+    /// Starts that Docker refused though it may accept them: there is no wait after the first.
     pub start_retry: Option<Retry>,
-    /// Until when a start of it may still be carried out: one without an answer, or one of a daemon that died.
+    /// Until when a start may still be carried out: one without an answer, or one of a daemon that died.
     pub late_start: Option<Mono>,
-    /// Why its start failed, though Docker may still say `created`.
+    /// The reason why its start failed; Docker may still show `created`.
     pub start_error: Option<String>,
-    /// Removals of it that failed.
+    /// Removals that failed.
     pub removal: Retry,
-    /// The sizes that Docker was asked for last.
+    /// The resources that Docker was asked for last.
     pub size: Option<Resources>,
-    /// Why other sizes were refused.
+    /// Retries and reason of a refused change of resources.
     pub size_failure: Option<Box<(Retry, String)>>,
 }
 
 impl Record {
-    /// It needs at least this of an inspection.
+    /// Raises the need for an inspect to at least this.
     pub fn needs(&mut self, look: Look) {
         self.look = self.look.max(look);
     }
 }
 
-/// Containers, and the record of each at the same place.
+/// Containers, and at the same index the record of each.
 #[derive(Debug, Default)]
 struct Row {
     seen: Observed,
@@ -82,7 +82,7 @@ impl Row {
         self.seen.all.iter_mut().zip(&mut self.records)
     }
 
-    /// Most pods have few containers: room for four of them would be mostly empty.
+    /// Grows in small steps: most pods have few containers.
     fn push(&mut self, owned: Owned, record: Record) {
         let grow = 1_usize.saturating_add(self.records.len() / 2);
         if self.seen.all.len() == self.seen.all.capacity() {
@@ -105,44 +105,44 @@ impl Row {
     }
 }
 
-/// All containers of one identity. See the module.
+/// All containers of one identity.
 #[derive(Debug, Default)]
 pub(super) struct Containers {
-    /// What lives, and the dead that count.
+    /// Live containers, and dead ones that count.
     current: Row,
-    /// The dead of an earlier life of this identity: they only wait for removal.
+    /// Dead containers of an earlier life of this identity, which wait for removal.
     earlier: Row,
-    /// How many dead instances of each name the node allows for now; `None` for as many as usual.
+    /// Number of dead instances of each name that the node allows now; `None` for the usual number.
     pub dead_allowed: Option<usize>,
 }
 
 impl Containers {
-    /// What lives, and the dead that count.
+    /// Live containers, and dead ones that count.
     pub fn current(&self) -> &Observed {
         &self.current.seen
     }
 
-    /// The dead of an earlier life: they only wait for removal.
+    /// Dead containers of an earlier life, which wait for removal.
     pub fn earlier(&self) -> &Observed {
         &self.earlier.seen
     }
 
-    /// All of both.
+    /// All containers.
     pub fn all(&self) -> impl Iterator<Item = &Owned> {
         self.current.seen.all.iter().chain(&self.earlier.seen.all)
     }
 
-    /// All of both, each with its record.
+    /// All containers with their records.
     pub fn records(&self) -> impl Iterator<Item = (&Owned, &Record)> {
         self.current.pairs().chain(self.earlier.pairs())
     }
 
-    /// The same, to be changed.
+    /// All containers with their records, mutable.
     pub fn records_mut(&mut self) -> impl Iterator<Item = (&mut Owned, &mut Record)> {
         self.current.pairs_mut().chain(self.earlier.pairs_mut())
     }
 
-    /// Ids of those of which `test` says so, in their order.
+    /// Ids of the containers that match `test`, in order.
     pub fn ids(&self, test: impl Fn(&Owned, &Record) -> bool) -> Vec<String> {
         let found = self.records().filter(|(c, record)| test(c, record));
         let mut ids: Vec<String> = found.map(|(c, _)| c.id.clone()).collect();
@@ -150,12 +150,12 @@ impl Containers {
         ids
     }
 
-    /// How many there are.
+    /// Number of containers.
     pub fn len(&self) -> usize {
         self.current.records.len() + self.earlier.records.len()
     }
 
-    /// Something runs.
+    /// Whether any container runs.
     pub fn any_runs(&self) -> bool {
         self.all().any(|c| c.state.is_running())
     }
@@ -165,12 +165,12 @@ impl Containers {
         self.all().find(|c| c.id == id)
     }
 
-    /// The container with this id and its record, to be changed.
+    /// The container with this id and its record, mutable.
     pub fn get_mut(&mut self, id: &str) -> Option<(&mut Owned, &mut Record)> {
         self.records_mut().find(|(c, _)| c.id == id)
     }
 
-    /// The same, unless it is of an earlier life.
+    /// The same, unless it belongs to an earlier life.
     pub fn current_mut(&mut self, id: &str) -> Option<(&mut Owned, &mut Record)> {
         self.current.pairs_mut().find(|(c, _)| c.id == id)
     }
@@ -180,19 +180,19 @@ impl Containers {
         self.records().find(|(c, _)| c.id == id).map(|(_, record)| record)
     }
 
-    /// The same, to be changed.
+    /// The record of the container with this id, mutable.
     pub fn record_mut(&mut self, id: &str) -> Option<&mut Record> {
         self.get_mut(id).map(|(_, record)| record)
     }
 
-    /// The container needs at least this of an inspection. One that is gone needs nothing.
+    /// Raises a container's need for an inspect; does nothing for one that is gone.
     pub fn needs(&mut self, id: &str, look: Look) {
         if let Some(record) = self.record_mut(id) {
             record.needs(look);
         }
     }
 
-    /// What is known of a container from now on. One that was not known begins its record.
+    /// Sets the known state of a container. A new one gets a record.
     pub fn put(&mut self, owned: Owned) {
         match self.get_mut(&owned.id) {
             Some((place, record)) => {
@@ -207,19 +207,19 @@ impl Containers {
         }
     }
 
-    /// A container of an earlier life, whatever it was held for.
+    /// Puts a container into an earlier life.
     pub fn put_earlier(&mut self, owned: Owned) {
         self.remove(&owned.id);
         self.earlier.push(owned, Record::default());
     }
 
-    /// The container is gone, and its record with it.
+    /// Removes a container and its record.
     pub fn remove(&mut self, id: &str) -> Option<Owned> {
         let (gone, _) = self.current.remove(id).or_else(|| self.earlier.remove(id))?;
         Some(gone)
     }
 
-    /// Everything belongs to an earlier life from now on.
+    /// Moves all containers to an earlier life.
     pub fn retire(&mut self) {
         let Row { seen, records } = std::mem::take(&mut self.current);
         for (owned, record) in seen.all.into_iter().zip(records) {
@@ -232,13 +232,13 @@ impl Containers {
         self.record(id).and_then(|record| record.run.stop.as_deref().copied())
     }
 
-    /// A start of this container may still be carried out by Docker.
+    /// Whether Docker may still carry out a start of this container.
     pub fn may_start_late(&self, id: &str, now: Mono) -> bool {
         self.record(id).and_then(|record| record.late_start).is_some_and(|until| now < until)
     }
 
-    /// A start of this container may be carried out at any time until then. It is never sent another one, so that
-    /// once it has run no start of it is left that could run it again beside its successor.
+    /// Notes that a start of this container may be carried out until then. It never gets another start: once it has
+    /// run, no start is left that could run it again beside its successor.
     pub fn start_may_come(&mut self, id: &str, until: Mono) {
         if let Some((made, record)) = self.get_mut(id) {
             record.late_start = Some(until);
@@ -263,7 +263,7 @@ mod tests {
         owned
     }
 
-    /// The records keep step with the containers.
+    /// Checks that records and containers correspond.
     fn check(all: &Containers, marked: &BTreeSet<String>) {
         for row in [&all.current, &all.earlier] {
             assert_eq!(row.seen.all.len(), row.records.len());
@@ -315,7 +315,7 @@ mod tests {
         all.needs("id1", Look::Needed);
         all.needs("id1", Look::Wanted);
         assert_eq!(all.record("id1").unwrap().look, Look::Needed);
-        // Of one that is gone nothing is kept.
+        // Nothing is kept about a container that is gone.
         all.needs("id2", Look::Needed);
         assert!(all.record("id2").is_none());
     }

@@ -1,5 +1,5 @@
-//! What belongs to one run of a container. It is replaced as a whole when the same container runs again: somebody
-//! started it by hand, and nothing that was said of the run before counts for this one.
+//! Facts about one run of a container. They are replaced as a whole when the same container runs again: somebody has
+//! started it by hand, and facts about the run before do not count for the new one.
 
 use crate::base::clock::{Mono, Timestamp};
 use crate::base::table::Table;
@@ -9,36 +9,36 @@ use crate::machine::stop::Stop;
 use crate::plan::{ProbeVerdict, RunState};
 use crate::probe::{HookKind, Kind};
 
-/// Everything known of one run that Docker does not say. Of a container that was only made: of the run to come.
+/// Everything known about one run that Docker does not show; of a container that was only made, about the run to come.
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Run {
-    /// When Docker says it began, by which two runs are told apart; `None` until that is known.
+    /// Docker's time of the start, which tells two runs apart; `None` until it is known.
     began: Option<Timestamp>,
-    /// It went on already when the daemon began.
+    /// It was running when the daemon started.
     pub adopted: bool,
-    /// The kernel killed a process of it for want of memory.
+    /// The kernel killed a process of it for lack of memory.
     pub out_of_memory: bool,
-    /// What its probes said last, in [`Kind::ALL`]'s order.
+    /// Last results of its probes, in [`Kind::ALL`]'s order.
     pub verdicts: [Option<ProbeVerdict>; 3],
-    /// When this daemon started it; before the answer, when it asked for that.
+    /// When this daemon started it: the time of the request, until the answer comes.
     pub started: Option<Mono>,
-    /// When its probes first saw it: what they say comes with that, for it may be of the run before.
+    /// When its probes first saw it. Results carry this time, because they may be of the run before.
     pub probed_since: Option<Mono>,
-    /// How far its stop got.
+    /// Progress of its stop.
     pub stop: Option<Box<Stop>>,
-    /// How far its hooks are.
+    /// Progress of its hooks.
     pub hooks: Table<HookKind, Hook>,
-    /// What is known of its termination message.
+    /// Progress of its termination message.
     pub message: Option<Message>,
 }
 
 impl Run {
-    /// What Docker says now is of another run.
+    /// Whether Docker's present state is of another run.
     pub fn is_another(&self, state: &RunState) -> bool {
         self.began.zip(began(state)).is_some_and(|(ours, now)| ours != now)
     }
 
-    /// Docker says this of the container now.
+    /// Takes Docker's present state of the container.
     pub(super) fn goes_on_as(&mut self, state: &RunState) {
         if self.is_another(state) {
             *self = Run::default();
@@ -46,7 +46,7 @@ impl Run {
         self.began = self.began.or(began(state));
     }
 
-    /// What a probe of this kind said last.
+    /// The last result of the probe of this kind.
     pub fn verdict(&mut self, kind: Kind) -> &mut Option<ProbeVerdict> {
         let [startup, readiness, liveness] = &mut self.verdicts;
         match kind {

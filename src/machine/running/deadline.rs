@@ -1,13 +1,12 @@
-//! activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`): a pod that has been active for too long
-//! is stopped with its own grace and has failed for good.
+//! activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`): a pod that has been active for too long is
+//! stopped with its own grace and has failed for good.
 //!
-//! The wall clock has no part in it. While the daemon lives it counts its own time; what a sandbox's label
-//! tells lets the next daemon go on counting, within one start of the machine. What cannot be known (how long
-//! the pod was active before the machine started anew, or under a daemon whose sandbox is gone) does not
-//! count: a pod may live longer than its deadline then, and never shorter.
+//! The wall clock is not used. While the daemon lives it counts its own time; a label of the sandbox lets the next
+//! daemon continue to count, within one boot of the machine. Unknown times (before the last boot, or under a daemon
+//! whose sandbox is gone) do not count: a pod may live longer than its deadline then, and never shorter.
 //!
-//! That the deadline has passed is written into the sandbox's name before anything is stopped, so that no
-//! daemon after this one takes the stopped containers for some that are to run again.
+//! A passed deadline is written into the sandbox's name before anything is stopped, so that no later daemon starts the
+//! stopped containers again.
 
 use std::time::Duration;
 
@@ -20,17 +19,17 @@ use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerError, names};
 
-/// What is remembered of the deadline: of the pod that was judged last.
+/// State of the deadline, of the pod that was judged last.
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Deadline(Option<Judged>);
 
 #[derive(Debug)]
 struct Judged {
     uid: String,
-    /// Since when it is active, counted from the machine's start.
+    /// Start of its activity, as time since the machine's boot.
     since: Duration,
     passed: bool,
-    /// Failed tries to write that down.
+    /// Failed attempts to rename the sandbox.
     mark: Retry,
 }
 
@@ -40,19 +39,19 @@ impl Deadline {
     }
 }
 
-/// Whether the pod may go on.
+/// Whether the pod may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::machine) enum Verdict {
-    /// Yes, for now.
+    /// It may, for now.
     Active,
-    /// No, and that is being written down.
+    /// It may not; the sandbox is being renamed.
     Marking,
-    /// No: it is to be stopped.
+    /// It may not: it has to be stopped.
     Passed,
 }
 
 impl Machine {
-    /// Judges the pod that is to run.
+    /// Judges the wanted pod.
     pub(in crate::machine) fn deadline(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
         let up = self.settings.boot.at(now.mono);
         let (since, passed) = match self.deadline.of(&pod.uid) {
@@ -79,7 +78,7 @@ impl Machine {
         self.mark(pod, now)
     }
 
-    /// True: the time is up, and the pod has not ended by itself. Else the machine is woken up when it is.
+    /// Returns true if the time is over and the pod has not ended by itself; else sets the wake-up for that time.
     fn await_deadline(&mut self, pod: &DesiredPod, active: Duration, now: &Now) -> bool {
         let Some(limit) = pod.spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()) else {
             return false;
@@ -114,7 +113,7 @@ impl Machine {
         verdict
     }
 
-    /// It is written down, or could not be.
+    /// Takes the answer to the rename.
     pub(in crate::machine) fn renamed(
         &mut self,
         id: &str,
@@ -143,7 +142,7 @@ impl Machine {
         }
     }
 
-    /// Stopping the pod does not wait for a second try. Returns whether this was the first one.
+    /// Notes a failed rename: the stop does not wait for a second try. Returns whether this was the first one.
     pub(in crate::machine) fn mark_later(&mut self, now: &Now) -> bool {
         let Some(judged) = &mut self.deadline.0 else { return false };
         let first = !judged.mark.has_failed();
@@ -151,15 +150,15 @@ impl Machine {
         first
     }
 
-    /// Its deadline has passed, and none of its containers runs any more: only then it holds nothing that
-    /// others may want.
+    /// Whether its deadline has passed, and none of its containers runs any more: only then it holds nothing that other
+    /// pods may need.
     pub(in crate::machine) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
         let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
         self.deadline.of(&pod.uid).is_some_and(|judged| judged.passed)
             && !self.containers.current().all.iter().any(runs)
     }
 
-    /// What the label of a new sandbox tells the next daemon; `None` for a pod without a deadline.
+    /// Value of the label of a new sandbox, for the next daemon; `None` for a pod without a deadline.
     pub(in crate::machine) fn active_since(&self, pod: &DesiredPod) -> Option<String> {
         pod.spec.active_deadline_seconds?;
         let boot = &self.settings.boot.id;
@@ -167,7 +166,7 @@ impl Machine {
         (!boot.is_empty()).then(|| format!("{boot}/{}", judged.since.as_millis()))
     }
 
-    /// Since when the pod is active, by its sandboxes of this start of the machine.
+    /// Start of the pod's activity, from its sandboxes of this boot.
     fn told_since(&self, uid: &str) -> Option<Duration> {
         let told = self
             .containers

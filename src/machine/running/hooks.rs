@@ -1,8 +1,8 @@
-//! Hooks of a pod's containers (upstream `pkg/kubelet/lifecycle/handlers.go`): what runs after a start, while
-//! nothing further of the pod is started; and what runs before the stop signal, within the grace.
+//! Hooks of a pod's containers (upstream `pkg/kubelet/lifecycle/handlers.go`): postStart runs after a start, while
+//! nothing else of the pod is started; preStop runs before the stop signal, within the grace.
 //!
-//! A hook is told once: that it ran is not written anywhere. So a daemon that dies in between does not run
-//! a postStart again, for the container is found running, and does run a preStop again.
+//! That a hook ran is not stored anywhere. So a daemon that starts in between does not run a postStart again, because
+//! the container is found running, but does run a preStop again.
 
 use std::time::Duration;
 
@@ -23,20 +23,20 @@ use crate::probe::spec::{Action, HookAction};
 use crate::probe::{HookKind, HookWish};
 use crate::recorder::words;
 
-/// How far a hook is.
+/// Progress of a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::machine) enum Hook {
-    /// It is being carried out.
+    /// It is being run.
     Asked(Action),
-    /// It sleeps until then.
+    /// It sleeps until this time.
     Sleeps(Mono),
-    /// Its container is being stopped, and it is not waited for any more.
+    /// Its container is being stopped, and the hook is not waited for any more.
     GivenUp,
     /// It ended.
     Over,
-    /// It ended badly; of a postStart: its container is killed.
+    /// It failed; the container of a failed postStart is killed.
     Failed,
-    /// It ended, and what follows from that has been done.
+    /// It ended, and the consequences have been drawn.
     Settled,
 }
 
@@ -47,7 +47,7 @@ impl Hook {
 }
 
 impl Machine {
-    /// A container was started: its postStart hook begins.
+    /// Starts the postStart hook of a container that was started.
     pub(in crate::machine) fn begin_post_start(&mut self, id: &str, now: &Now) {
         let Some(pod) = self.state.pod().filter(|_| matches!(self.state, State::Syncing(_))) else { return };
         let Some(owned) = self.containers.current().get(id).filter(|c| c.uid == pod.uid) else { return };
@@ -65,7 +65,7 @@ impl Machine {
         self.containers.record_mut(id)?.run.hooks.get_mut(&kind)
     }
 
-    /// A postStart is under way: as with the kubelet, nothing further of the pod is started.
+    /// Whether a postStart is under way: as in the kubelet, nothing else of the pod is started then.
     pub(in crate::machine) fn post_start_runs(&self) -> bool {
         let runs =
             |record: &Record| record.run.hooks.get(&HookKind::PostStart).is_some_and(Hook::is_under_way);
@@ -80,8 +80,9 @@ impl Machine {
         }
     }
 
-    /// The hook as its container tells it. Of one that an older podkeeper made, the image may say it: the pod's manifest is
-    /// asked then, and where that is gone, nothing but its own command is run: no request leaves the host.
+    /// The preStop action on the labels of the container. On a container of an older podkeeper the handler may be the
+    /// image's: then the pod's manifest counts, and without one only a command or a sleep is run, so that no request
+    /// leaves the host.
     fn pre_stop_action(&self, owned: &Owned) -> Option<HookAction> {
         let written = owned.pre_stop.as_deref()?;
         if written.sealed {
@@ -94,8 +95,8 @@ impl Machine {
         }
     }
 
-    /// Begins the preStop hook of a container that is to be stopped with `grace`, unless it has begun, and
-    /// takes it further. True: its stop signal has to wait.
+    /// Starts the preStop hook of a container that is to be stopped with `grace`, unless it has started, and continues
+    /// it. Returns true while the stop signal has to wait.
     pub(in crate::machine) fn advance_pre_stop(
         &mut self,
         id: &str,
@@ -110,7 +111,7 @@ impl Machine {
             else {
                 return false;
             };
-            // A postStart that has not ended by now is not waited for any more.
+            // A postStart that is still running is not waited for any more.
             if let Some(hook) = self.hook_mut(id, HookKind::PostStart).filter(|hook| hook.is_under_way()) {
                 *hook = Hook::GivenUp;
             }
@@ -136,8 +137,8 @@ impl Machine {
             Hook::Settled => return false,
             Hook::Asked(_) | Hook::Sleeps(_) | Hook::GivenUp | Hook::Over | Hook::Failed => {}
         }
-        // The time that it took is taken off, but for a little (upstream
-        // `pkg/kubelet/kuberuntime/kuberuntime_container.go`): it counts from the signal, whose turn may come
+        // The time of the hook is taken off the grace, down to a minimum (upstream
+        // `pkg/kubelet/kuberuntime/kuberuntime_container.go`): the rest counts from the signal, which may be sent
         // later.
         if let Some(stop) = stop {
             *hook = Hook::Settled;
@@ -165,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// A hook ended.
+    /// Notes the end of a hook.
     pub(in crate::machine) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
         let Some(hook) = self.hook_mut(id, kind).filter(|hook| hook.is_under_way()) else { return };
         *hook = if result.is_ok() { Hook::Over } else { Hook::Failed };
@@ -188,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// Lets hooks go on with the time: sleeps that are over, containers that do not run any more.
+    /// Continues hooks with the time: ends sleeps that are over, and hooks of containers that do not run any more.
     pub(in crate::machine) fn advance_hooks(&mut self, now: &Now) {
         for (owned, record) in self.containers.records_mut() {
             if !owned.state.is_running() {
@@ -198,7 +199,7 @@ impl Machine {
                 let Some(hook) = record.run.hooks.get_mut(&kind) else { continue };
                 match hook {
                     Hook::Sleeps(until) if now.mono >= *until => *hook = Hook::Over,
-                    // That of a stop is woken up for by the stop.
+                    // The stop sets the wake-up for a preStop.
                     Hook::Sleeps(until) if kind == HookKind::PostStart => self.out.wake_at(*until),
                     _ => {}
                 }
@@ -206,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// What is to be carried out.
+    /// The hooks to run.
     pub(in crate::machine) fn hook_wishes(&self) -> Vec<HookWish> {
         let mut wishes = Vec::new();
         for (owned, record) in self.containers.records() {
@@ -220,22 +221,22 @@ impl Machine {
     }
 }
 
-/// The container is not ready, whatever its probes say: its postStart has not ended, or has failed, and it is being
-/// killed for that.
+/// Whether the container is not ready, whatever its probes say: its postStart has not ended, or has failed, and the
+/// container is being killed for that.
 pub(in crate::machine) fn is_unready(record: &Record) -> bool {
     let post_start = record.run.hooks.get(&HookKind::PostStart);
     post_start.is_some_and(|hook| hook.is_under_way() || matches!(hook, Hook::GivenUp | Hook::Failed))
 }
 
-/// Has this container a postStart hook?
+/// Whether this container has a postStart hook.
 pub(in crate::machine) fn has_post_start(pod: &DesiredPod, at: StartRef) -> bool {
     let container = actions::container_of(pod, at);
     container.and_then(|c| c.lifecycle.as_ref()).is_some_and(|l| l.post_start.is_some())
 }
 
-/// What is written on the container, so that it holds without its manifest.
+/// Parses the handler of a container's label, which counts without a manifest, too.
 fn handler(written: &PreStop) -> Option<HookAction> {
-    // By way of a value, as everything of the API is decoded: one copy of that code is enough.
+    // Decoded through a value, like all types of the API: one copy of that code is enough.
     let value: Value = serde_json::from_str(&written.handler).ok()?;
     let handler = json::read::<LifecycleHandler>(&value).ok()?;
     let ports: Value = serde_json::from_str(&written.ports).unwrap_or_default();

@@ -1,6 +1,5 @@
-//! The termination messages of containers (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): asked for once
-//! an end has been looked at, first of the container's file and then, where its policy says so, of its log.
-//! Nothing waits for them but the status.
+//! The termination messages of containers (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): after an end
+//! was seen, the container's file is read and then, if its policy says so, its log. Only the status waits for them.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +15,26 @@ use crate::plan::{Owned, RunState};
 use crate::runtime::{Call, DockerError, RefusalKind};
 use crate::termination::{self, LogFile};
 
-/// What is known of one container's message.
+/// Progress of one container's message.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::machine) enum Message {
     /// Its file is being read.
     File,
-    /// Its file had nothing, and the log has to be asked.
+    /// Its file was empty, and the log has to be read.
     Log,
-    /// The log is being asked.
+    /// Its log is being read.
     AskedLog,
-    /// This is its message, perhaps none.
+    /// Its message, which may be empty.
     Known(String),
 }
 
 impl Machine {
-    /// Asks for what is missing.
+    /// Asks for missing messages.
     pub(in crate::machine) fn ask_messages(&mut self, now: &Now) {
         let mut ended: Vec<(String, Option<LogFile>)> = Vec::new();
         for owned in &self.containers.current().all {
             let Some(record) = self.containers.record(&owned.id) else { continue };
-            // How it ended has to be known.
+            // The way it ended has to be known.
             let known = record.look != Look::Needed && !self.calls.is_busy(&owned.id);
             let has_ended = owned.message != Way::default() && matches!(owned.state, RunState::Exited(_));
             if has_ended && known && record.run.message.is_none() {
@@ -51,7 +50,7 @@ impl Machine {
                 None => self.message_read(&id, Ok(String::new())),
             }
         }
-        // A log is Docker's, which is not asked before its time; `act` has set the wake.
+        // Docker, which has the log, is not asked during a failure; `act` has set the wake-up.
         if self.in_trouble(now) {
             return;
         }
@@ -71,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// Takes what an [`Output::ReadMessage`] brought: what the file says, or what is to be said in its place.
+    /// Takes the answer to an [`Output::ReadMessage`]: the content of the file, or the text to show in its place.
     pub(in crate::machine) fn message_read(&mut self, id: &str, read: Result<String, String>) {
         let Some(container) = self.containers.current().get(id) else { return };
         let RunState::Exited(exit) = &container.state else { return };
@@ -82,7 +81,7 @@ impl Machine {
         self.set_message(id, message);
     }
 
-    /// Takes a log's last lines.
+    /// Takes the last lines of a log.
     pub(in crate::machine) fn log_read(&mut self, id: &str, answer: Result<Vec<u8>, DockerError>) {
         let text = match answer {
             Ok(body) => termination::log_text(&body),
@@ -98,13 +97,13 @@ impl Machine {
         }
     }
 
-    /// A termination message is on its way.
+    /// Whether a termination message is being read.
     pub(in crate::machine) fn awaits_message(&self) -> bool {
         let awaits = |message: &Message| !matches!(message, Message::Known(_));
         self.containers.records().any(|(_, record)| record.run.message.as_ref().is_some_and(awaits))
     }
 
-    /// What is known, by container id.
+    /// The known messages, by container id.
     pub(in crate::machine) fn termination_messages(&self) -> BTreeMap<String, String> {
         let known = self.containers.records().filter_map(|(owned, record)| match &record.run.message {
             Some(Message::Known(text)) if !text.is_empty() => Some((owned.id.clone(), text.clone())),
@@ -113,10 +112,10 @@ impl Machine {
         order::map(known)
     }
 
-    /// A container is gone, and its file is of no more use.
+    /// Releases the file of a container that is gone.
     pub(in crate::machine) fn forget_file(&mut self, gone: &Owned) {
         let Some(file) = file_of(gone).filter(|_| gone.message.file) else { return };
-        // Only after somebody meddled with attempts.
+        // Two containers share a file only after somebody tampered with attempts.
         if !self.containers.all().any(|c| c.id != gone.id && file_of(c).as_ref() == Some(&file)) {
             self.out.push(Output::ForgetMessage(file));
         }

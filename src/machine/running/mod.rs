@@ -1,5 +1,4 @@
-//! What goes on while containers of a pod run, and when they end: probes, hooks, other sizes, the deadline, termination
-//! messages.
+//! Work on running containers and at their end: probes, hooks, resizing, the deadline, termination messages.
 
 pub(super) mod deadline;
 pub(super) mod hooks;

@@ -1,6 +1,6 @@
-//! Which probes are to be made of the pod's containers, and what their results mean (upstream
-//! `pkg/kubelet/prober/prober_manager.go`). The set is told whole and only when it changes; results come through the
-//! mailbox.
+//! The probes that run on the pod's containers, and the effects of their results (upstream
+//! `pkg/kubelet/prober/prober_manager.go`). The set is sent as a whole and only when it changes; results come through
+//! the mailbox.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ type ByName = Arc<Vec<(String, Three)>>;
 
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Watched {
-    /// What was last told.
+    /// The set that was sent last.
     told: Watch,
     /// The probes of this very pod, by container name.
     read: Option<(Arc<DesiredPod>, ByName)>,
@@ -47,7 +47,7 @@ impl Watched {
 }
 
 impl Machine {
-    /// Takes what a probe or a hook brought. What a probe says is an event of its container.
+    /// Takes the result of a probe or a hook. A failed probe becomes an event of its container.
     pub(in crate::machine) fn take_news(&mut self, news: News) {
         match news {
             News::Probed { id, kind, since, verdict } => self.probed(&id, kind, since, verdict),
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// Takes a result; of a container or a run that is over it says nothing.
+    /// Takes a result; one of a container or a run that is over does not count.
     fn probed(&mut self, id: &str, kind: Kind, since: Mono, verdict: ProbeVerdict) {
         if let Some((owned, record)) = self.containers.current_mut(id)
             && owned.state.is_running()
@@ -70,8 +70,8 @@ impl Machine {
         }
     }
 
-    /// What is known of this pod's probes. A container that ran before the daemon began has started and is
-    /// ready until a probe says otherwise. One whose postStart has not ended, or failed, is not ready.
+    /// Results of this pod's probes. A container that was running when the daemon started counts as started and ready
+    /// until a probe says otherwise. One whose postStart has not ended, or has failed, is not ready.
     pub(in crate::machine) fn probes(&self, pod: &DesiredPod) -> Probes {
         let mut probes = Probes::default();
         for (owned, record) in self.containers.records() {
@@ -98,7 +98,7 @@ impl Machine {
         probes
     }
 
-    /// Tells what is to be asked from now on, if that has changed.
+    /// Sends the set of probes and hooks, if it has changed.
     pub(in crate::machine) fn watch(&mut self, now: &Now) {
         let (targets, hooks) = (self.targets(now), self.hook_wishes());
         let is_any = !targets.is_empty() || !hooks.is_empty();
@@ -112,7 +112,7 @@ impl Machine {
 
     fn targets(&mut self, now: &Now) -> Vec<Target> {
         let Some(pod) = self.state.pod().cloned() else { return Vec::new() };
-        // A pod that is being stopped can still turn unready, and nothing else matters.
+        // A pod that is being stopped can still become unready; other probes do not matter.
         let stopping = !matches!(self.state, State::Syncing(_));
         let of = self.watched.of(&pod);
         if of.is_empty() {
@@ -135,8 +135,8 @@ impl Machine {
         targets
     }
 
-    /// Where a container's ports are. As with the kubelet, which has no address for such a pod, the host's
-    /// network is asked on its loopback.
+    /// The address of a container's ports. A pod on the host's network has no address of its own: as in the kubelet, it
+    /// is probed on the host's loopback.
     pub(in crate::machine) fn address(&self, container: &Owned) -> Option<IpAddr> {
         match &self.containers.get(container.sandbox_id()?)?.role {
             Role::Sandbox { host_network: true, .. } => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -146,14 +146,14 @@ impl Machine {
     }
 }
 
-/// The grace of a kill that has one of its own (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`):
-/// its probe's, or that of a pod which starts over.
+/// The grace of a kill that differs from the pod's (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): that
+/// of the probe, or that of a pod that starts over.
 pub(in crate::machine) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
     let (_, container) = pod.container(&kill.name)?;
     let probe = match kill.reason {
         KillReason::LivenessProbe => container.liveness_probe.as_ref(),
         KillReason::StartupProbe => container.startup_probe.as_ref(),
-        // As short as may be, and without its preStop hook.
+        // The shortest grace, without the preStop hook.
         KillReason::StartOver => return Some(0),
         KillReason::Changed | KillReason::Unknown => None,
     };

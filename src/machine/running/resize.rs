@@ -1,9 +1,9 @@
-//! Other sizes for containers that run: changed in place, or by a restart where the manifest asks for that
-//! (upstream `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, `computePodResizeAction`).
+//! New resources for running containers: changed in place, or by a restart if the manifest asks for that (upstream
+//! `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, `computePodResizeAction`).
 //!
-//! Labels cannot be changed on what runs, so what Docker tells of a container's limits is looked at here,
-//! once for each container: from then on it is what was asked that counts. What an engine leaves out, or
-//! says to be 0, is no difference: at worst one call too many is made, and never a restart for nothing.
+//! Labels of a running container cannot change, so the limits that Docker shows are read here, once for each container:
+//! after that, the last request counts. A value that an engine leaves out, or shows as 0, counts as no difference: at
+//! worst there is one call too many, and never a restart without need.
 
 use crate::base::clock::{Mono, Now};
 use crate::machine::Machine;
@@ -17,7 +17,7 @@ use crate::runtime::{Call, DockerError, Resources};
 use crate::status::{NO_RESIZE, Resize};
 use k8s_openapi::api::core::v1::Container;
 
-/// A running container that is not as it should be.
+/// A running container with other resources than wanted.
 struct Change {
     id: String,
     name: String,
@@ -26,7 +26,7 @@ struct Change {
 }
 
 impl Machine {
-    /// What is to be changed of the running containers; from now on the status tells of it.
+    /// The changes that running containers need; the status shows them from now on.
     fn changes(&mut self, pod: &DesiredPod) -> Vec<Change> {
         let mut all = Vec::new();
         for (_, record) in self.containers.records_mut() {
@@ -50,7 +50,7 @@ impl Machine {
         all
     }
 
-    /// What is being resized, for the status.
+    /// The containers that are being resized, for the status.
     pub(in crate::machine) fn resize_shown(&self) -> Resize {
         let mut shown = NO_RESIZE;
         for id in self.containers.ids(|_, record| record.resizing) {
@@ -62,13 +62,13 @@ impl Machine {
         shown
     }
 
-    /// What a container was last asked to be; `None` while that is not known.
+    /// The resources that were last requested for a container; `None` while they are not known.
     fn size_of(&self, owned: &Owned) -> Option<Resources> {
         let seen = Some(owned.resources).filter(|r| *r != Resources::default());
         self.containers.record(&owned.id).and_then(|record| record.size).or(seen)
     }
 
-    /// Brings running containers to their sizes. The pod's cgroup grows before, and shrinks when all is done.
+    /// Resizes running containers. The pod's cgroup grows before that, and shrinks when all is done.
     pub(in crate::machine) fn resize(&mut self, pod: &DesiredPod, now: &Now) {
         let changes = self.changes(pod);
         self.order_cgroup(pod, !changes.is_empty(), now);
@@ -122,7 +122,7 @@ impl Machine {
     }
 }
 
-/// Docker can be asked for something that is not so.
+/// Whether a request to Docker could change anything.
 fn differs(now: Resources, wanted: Resources) -> bool {
     cpu_differs(now, wanted) || memory_differs(now, wanted)
 }
@@ -135,12 +135,12 @@ fn memory_differs(now: Resources, wanted: Resources) -> bool {
     other(now.memory, wanted.memory)
 }
 
-/// Both are known, and not the same.
+/// Whether both are known and differ.
 fn other(now: Option<i64>, wanted: Option<i64>) -> bool {
     now.zip(wanted).is_some_and(|(now, wanted)| now != wanted)
 }
 
-/// The change cannot be made in place.
+/// Whether the change cannot be made in place.
 fn needs_restart(container: &Container, now: Resources, wanted: Resources) -> bool {
     container.resize_policy.iter().flatten().any(|policy| {
         let changes = match policy.resource_name.as_str() {

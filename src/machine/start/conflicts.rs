@@ -1,4 +1,4 @@
-//! Names that Docker says are taken: by whom, and what is made of it (kubernetes/kubernetes#40443,
+//! Names that Docker says are taken: finds the holder and decides what to do (kubernetes/kubernetes#40443,
 //! moby/moby#22312). Never here: removing what podkeeper did not make.
 
 use crate::base::clock::Now;
@@ -19,12 +19,12 @@ impl Machine {
         }
     }
 
-    /// What to look up when a name is taken.
+    /// Inspects the holder of a taken name.
     pub(in crate::machine) fn resolve_conflict(&mut self, name: String, place: Place) {
         self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
     }
 
-    /// A name was taken: the four cases of kubernetes/kubernetes#40443.
+    /// Handles a taken name: the four cases of kubernetes/kubernetes#40443.
     pub(in crate::machine) fn conflict_seen(
         &mut self,
         name: &str,
@@ -38,7 +38,7 @@ impl Machine {
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
                 let suffix = &mut self.members.part_mut(&part).suffix;
                 if suffix.replace(suffix_of(name, now)).is_some() {
-                    // With another name too: Docker calls every name taken.
+                    // Even the new name is taken: Docker calls every name taken.
                     self.retry_later(&part, now);
                 }
                 let why = format!(
@@ -53,7 +53,7 @@ impl Machine {
         };
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, self.origin(), now),
-            // It should not live; the plan stops it as a stray.
+            // It should not run; the plan stops it as a stray.
             Holder::Stale(owned) if owned.state.is_running() => {
                 self.merge(*owned, self.origin(), now);
             }
@@ -61,15 +61,15 @@ impl Machine {
                 let why =
                     format!("the name {name} is held by an older container of this pod, which is removed");
                 self.create_problem(&part, why);
-                // The first time nothing is waited for. One that comes back has been forgotten since, for
-                // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
+                // There is no wait the first time. A holder that comes back was removed before, but Docker does not
+                // list it: its name is given up (kubernetes/kubernetes#40443).
                 let member = self.members.part_mut(&part);
                 if member.create_retry.is_some() {
                     member.suffix = Some(suffix_of(name, now));
                 }
                 self.members.create_contradicted(&part, now);
-                // As one of the dead of an earlier life it is removed before anything is made; should that
-                // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
+                // It is removed like a dead container of an earlier life, before anything is made. If that fails, it
+                // counts as an attempt and the next one has another name (moby/moby#22312).
                 self.vanished(&owned.id);
                 self.containers.put_earlier(*owned);
             }
@@ -99,17 +99,17 @@ impl Machine {
     }
 }
 
-/// The holder of a name that was to be given.
+/// The holder of a name for a new container.
 enum Holder {
-    /// The very container that was to be made: a create whose reply was lost.
+    /// The very container that was to be made: the answer to its create was lost.
     Ours(Box<Owned>),
-    /// One of ours that is not needed.
+    /// A container of ours that is not needed.
     Stale(Box<Owned>),
-    /// Somebody else's.
+    /// A container that is not ours.
     Foreign,
 }
 
-/// Differs from try to try, so that a second ghost is passed too.
+/// A number that differs between tries, so that a second ghost is passed, too.
 fn suffix_of(name: &str, now: &Now) -> u32 {
     let mut hash: u32 = 0x811c_9dc5;
     for byte in name.bytes().chain(now.mono.0.as_nanos().to_le_bytes()) {

@@ -1,4 +1,4 @@
-//! Making one container of a pod: when it is time, what its create is made of, and what it waits for meanwhile.
+//! Makes one container of a pod: decides when, what its create contains, and what it waits for.
 //!
 //! Never here: which containers are wanted (`plan/`).
 
@@ -23,8 +23,8 @@ use crate::recorder::words;
 use crate::runtime::labels;
 
 impl Machine {
-    /// Takes one container a step further. False: it waits for something of its own (not for the
-    /// sandbox), and an init container behind it must not overtake it.
+    /// Takes one container a step further. Returns false if it waits for something of its own (not for the sandbox): an
+    /// init container then holds up those behind it.
     pub(super) fn start_container(
         &mut self,
         pod: &Arc<DesiredPod>,
@@ -39,8 +39,8 @@ impl Machine {
         }
         let newest = self.containers.current().newest(&pod.uid, name);
         if self.containers.current().instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
-            // It is being killed, and its end brings another decision. Not only the newest: an older one, whose start
-            // came late, may run beside one that is made already.
+            // It is being killed, and its end leads to another decision. All instances are checked: an older one, whose
+            // start came late, may run beside one that is made already.
             return true;
         }
         if let Some(made) = plan::actions::made_for(pod, self.containers.current(), sandbox.id, at) {
@@ -62,7 +62,7 @@ impl Machine {
         self.ask_image(pod, container, attempt, now) && self.make_container(pod, at, attempt, sandbox, now)
     }
 
-    /// Asks for the create of a container whose image is here. Returns as [`Machine::start_container`].
+    /// Requests the create of a container whose image is here. Returns like [`Machine::start_container`].
     fn make_container(
         &mut self,
         pod: &Arc<DesiredPod>,
@@ -77,7 +77,7 @@ impl Machine {
             Environment::Ready(expanded) => expanded,
             Environment::Later => return true,
             Environment::Wrong(why) => {
-                // Other objects bring the next turn, and other addresses of the node are looked for.
+                // New objects lead to the next try; the node's addresses are looked up again by time.
                 if env::tells_addresses(container) != (false, false) {
                     self.retry_later(&Part::container(name), now);
                 }
@@ -140,8 +140,8 @@ impl Machine {
         true
     }
 
-    /// How many attempts before the next one of this container never ran: what was only made, and could not be removed,
-    /// keeps its number, and is no restart.
+    /// Number of attempts before the next one of this container that never ran: a container that was only made, and
+    /// could not be removed, keeps its number, and is no restart.
     fn never_ran(&self, pod: &DesiredPod, name: &str) -> u32 {
         let seen = self.containers.all().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
         let newest = seen.max_by_key(|c| c.attempt);

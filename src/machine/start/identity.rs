@@ -1,6 +1,6 @@
-//! The user that a container runs as, where its image has a word in it. Docker is asked once for each attempt about
-//! what the manifest leaves open, and a user that the kubelet refuses is refused until the image is another one. Such a
-//! container is made of the image's id, for a tag may move in between.
+//! The user that a container runs as, when it depends on its image. Docker is asked once for each attempt about what
+//! the manifest leaves open. A user that the kubelet refuses is refused until the image changes. Such a container is
+//! made from the image's id, because a tag may move in between.
 
 use crate::base::clock::Now;
 use crate::machine::Machine;
@@ -14,7 +14,7 @@ use crate::recorder::words;
 use crate::runtime::{Call, DockerError, ImageDetail, RefusalKind};
 use k8s_openapi::api::core::v1::Container;
 
-/// What Docker said of a container's image.
+/// Docker's facts about a container's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::machine) struct ImageUser {
     attempt: u32,
@@ -28,12 +28,12 @@ pub(in crate::machine) struct ImageUser {
 pub(in crate::machine) struct Identity {
     /// Docker's `User`.
     pub(in crate::machine) user: Option<String>,
-    /// Id of the image that was looked at; `None`: it did not matter.
+    /// Id of the image that was inspected; `None` when it does not matter.
     pub(in crate::machine) image: Option<String>,
 }
 
 impl Machine {
-    /// For this attempt; `None`: it waits, for the image's user, or for another image or manifest.
+    /// The identity for this attempt; `None` while it waits for the image's user, or for another image or manifest.
     pub(in crate::machine) fn ask_identity(
         &mut self,
         pod: &DesiredPod,
@@ -47,8 +47,8 @@ impl Machine {
             User::Is(user) => Some(Identity { user, image: known.map(|known| known.id.clone()) }),
             User::Refused(why) => {
                 if known.is_some() {
-                    // The image may be mended under its name: it is looked at again, and pulled again where
-                    // that is the policy.
+                    // The image may be corrected under the same name: it is inspected again, and pulled again if that
+                    // is the policy.
                     let member = self.members.get_mut(name);
                     member.image_user = None;
                     member.forget_ensured();
@@ -69,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// The image's user, for this attempt of this container.
+    /// Takes the image's user, for this attempt of this container.
     pub(in crate::machine) fn image_user(
         &mut self,
         name: String,

@@ -1,5 +1,5 @@
-//! Images: which must be there before a container is made, what becomes of a pull, and images that come by
-//! another way. The pulls themselves are `pulls`'s.
+//! Images: which image must exist before a container is made, the results of pulls, and images that arrive in other
+//! ways. The pulls themselves are in `pulls`.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::recorder::words;
 use crate::status::WaitingReason;
 
 impl Machine {
-    /// Asks for the image of this attempt, where that is to be done; true: it may be used. Absence is found out by the
-    /// create itself, so that a start with the image in place costs no extra call.
+    /// Requests the image of this attempt, if necessary; returns true if it may be used. The create itself finds out
+    /// whether it is missing, so that a start with the image in place costs no extra call.
     pub(in crate::machine) fn ask_image(
         &mut self,
         pod: &Arc<DesiredPod>,
@@ -45,12 +45,12 @@ impl Machine {
         if container.image_pull_policy.as_deref() == Some("Never") {
             if anothers {
                 if self.node.grants.is_unknown(image) {
-                    // Whether it was loaded only Docker knows.
+                    // Only Docker knows whether the image was loaded.
                     self.out.push(Output::Missing(image.to_owned()));
                 }
                 self.never_there(container, now);
             }
-            // Somebody may bring the image: ask again, ever more rarely.
+            // The image may be loaded meanwhile: the create tries again, more and more rarely.
             return !anothers;
         }
         if self.await_pull_again(pod, Some(&container.name), image, now) {
@@ -75,7 +75,7 @@ impl Machine {
         false
     }
 
-    /// Says on the container how long a pull that failed is waited for. True: it is.
+    /// Shows on the container how long it waits after a failed pull. Returns true while it waits.
     pub(in crate::machine) fn await_pull_again(
         &mut self,
         pod: &Arc<DesiredPod>,
@@ -86,7 +86,7 @@ impl Machine {
         let Some(Failure { at, reason, message, until, delay }) = self.images.held_back(image, now) else {
             return false;
         };
-        // As with the kubelet, the error itself stands first, and then that it waits.
+        // As in the kubelet, the error itself is shown first, and then the back-off.
         let turn = at.after(delay / 2);
         let (reason, message, backs_off) = if now.mono < turn {
             self.out.wake_at(turn);
@@ -111,10 +111,10 @@ impl Machine {
         true
     }
 
-    /// The create of this container was refused for want of its image.
+    /// Handles a create of this container that was refused because its image is missing.
     pub(in crate::machine) fn image_missing(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
-        // The one that was looked at is gone, too.
+        // The image that was inspected is gone, too.
         let member = self.members.get_mut(&container.name);
         member.image_user = None;
         if member.forget_ensured() {
@@ -129,7 +129,7 @@ impl Machine {
         self.members.get_mut(&container.name).image = ImageState::Missing;
     }
 
-    /// The image is not here for this pod, and may not be pulled.
+    /// Handles an image that is not here for this pod and may not be pulled.
     fn never_there(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
         let message = match self.node.grants.is_unknown(image) {
@@ -145,7 +145,7 @@ impl Machine {
         self.retry_later(&Part::container(&container.name), now);
     }
 
-    /// Another pod's secret has brought this image, and the registry has not said yet that this pod may have it.
+    /// Whether another pod's secret pulled this image, and the registry has not yet allowed it to this pod.
     fn is_anothers(&self, pod: &DesiredPod, image: &str) -> bool {
         let grants = &self.node.grants;
         if !grants.needs_credentials(image) {
@@ -156,7 +156,7 @@ impl Machine {
         !grants.allows(image, &shown)
     }
 
-    /// The sandbox image is missing: have it loaded or pulled.
+    /// Loads or pulls the missing sandbox image.
     pub(in crate::machine) fn fetch_sandbox_image(&mut self, now: &Now) {
         let image = self.settings.map.infra_image.clone();
         if !self.images.is_pulling(&image) {
@@ -173,7 +173,7 @@ impl Machine {
         if let (Some(asker), Some(pod)) = (&asker, self.state.pod())
             && (pod.uid != asker.pod.uid || pod.spec.image_pull_secrets != asker.pod.spec.image_pull_secrets)
         {
-            // It was brought with the secrets of an earlier version: whether this one may have it is asked anew.
+            // It was pulled with the secrets of an earlier version: whether this one may use it is asked anew.
             return;
         }
         let container = asker.as_ref().map(|asker| asker.container.as_str());
@@ -198,7 +198,7 @@ impl Machine {
                         self.tell(None, words::sandbox_failed(&why));
                     }
                 }
-                // Without a registry somebody may load it by hand: the next create finds out.
+                // Without a registry the image may be loaded by hand: the next create finds out.
                 if let State::Syncing(pod) = &self.state {
                     let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
                     for (_, container) in users {
@@ -210,7 +210,7 @@ impl Machine {
         }
     }
 
-    /// Every container of this image may now be made, for its next attempt. It was told for one of them.
+    /// Allows every container of this image for its next attempt. The event was emitted for the container `told`.
     fn image_arrived(&mut self, image: &str, told: Option<&str>) {
         let State::Syncing(pod) = self.state.clone() else { return };
         if image == self.settings.map.infra_image {
@@ -226,8 +226,8 @@ impl Machine {
         }
     }
 
-    /// A pull is under way: the containers that wait for it say how far it is. Only those that never ran:
-    /// one that ended shows its end until it runs again.
+    /// Shows the progress of a pull on the containers that wait for it, but only on those that never ran: one that
+    /// ended shows its end until it runs again.
     pub(in crate::machine) fn pull_progress(&mut self, image: &str, words: &str) {
         let State::Syncing(pod) = self.state.clone() else { return };
         if words.is_empty() || !self.images.is_pulling(image) {
@@ -243,8 +243,8 @@ impl Machine {
         }
     }
 
-    /// These images (in full) have come without a pull of ours: what waited for them goes on at once, not
-    /// after a back-off.
+    /// Handles images (by full name) that arrived without a pull of ours: containers that waited for them continue at
+    /// once, without a back-off.
     pub(in crate::machine) fn images_came(&mut self, came: &[String]) {
         let State::Syncing(pod) = self.state.clone() else { return };
         let is_here = |image: &str| came.contains(&reference::normal(image));
@@ -259,7 +259,7 @@ impl Machine {
             self.forget_pull_failure(image);
             let member = self.members.get_mut(&container.name);
             member.image_user = None;
-            // A container that must have the registry's word waits for it, and may then use what is here.
+            // A container with policy Always still has to ask the registry, and may then use the local image.
             if container.image_pull_policy.as_deref() != Some("Always") {
                 self.images.end(image);
                 member.forget_missing();
@@ -273,7 +273,7 @@ impl Machine {
         }
     }
 
-    /// The operator asks for another try: no back-off of an image is waited for.
+    /// Ends all back-offs of images, on the operator's request.
     pub(in crate::machine) fn try_images_again(&mut self) {
         self.images.forget_failures();
         for member in self.members.values_mut() {
@@ -287,7 +287,7 @@ impl Machine {
         self.members.sandbox.create_retry = None;
     }
 
-    /// The credentials of the pod's own secrets; what is wrong with them is told with each pull.
+    /// The credentials of the pod's own secrets; errors in them are reported with each pull.
     pub(in crate::machine) fn pull_credentials(&mut self, pod: &DesiredPod) -> Vec<Arc<DockerConfig>> {
         let PullSecrets { configs, problems } = pull_secrets::of_pod(pod, &self.objects);
         for problem in problems {
@@ -296,7 +296,7 @@ impl Machine {
         configs
     }
 
-    /// Other objects are in force. With other credentials, a pull that failed is tried at once.
+    /// Takes new objects. If they change the credentials, a failed pull is retried at once.
     pub(in crate::machine) fn take_objects(&mut self, objects: Arc<Objects>) {
         let before = std::mem::replace(&mut self.objects, objects);
         let State::Syncing(pod) = &self.state else { return };
@@ -310,7 +310,7 @@ impl Machine {
         self.images.keep_failures(|other| other != image);
     }
 
-    /// Says so on the container when the image's name is not one; only an edit mends it. True: it is not.
+    /// Shows an invalid image name on the container, which only an edit corrects. Returns true if it is invalid.
     pub(in crate::machine) fn refuse_bad_image_name(&mut self, container: &str, image: &str) -> bool {
         let Err(why) = reference::Reference::parse(image) else { return false };
         let message = failure::invalid_name(image, &why);

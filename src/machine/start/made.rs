@@ -1,4 +1,4 @@
-//! What the answer to a create means: a container that is known from now on, or why there is none.
+//! The answer to a create: a new container, or the reason why there is none.
 
 use k8s_openapi::api::core::v1::Container;
 
@@ -17,7 +17,7 @@ use crate::pod::waiting::Reason;
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Resources};
 
-/// A container that was to be made.
+/// The container of a create.
 pub(in crate::machine) struct Made<'a> {
     pub(in crate::machine) name: String,
     pub(in crate::machine) container: &'a str,
@@ -48,7 +48,7 @@ impl Machine {
                 let member = self.members.get_mut(container);
                 member.forget_missing();
                 member.image_user = None;
-                // A restart counts once its container is made; a create that failed was none.
+                // A restart counts once its container is made; a failed create does not count.
                 let died =
                     self.containers.current().newest(&pod.uid, container).and_then(|c| match &c.state {
                         RunState::Exited(exit) => Some(exit.seen),
@@ -70,13 +70,13 @@ impl Machine {
                     self.resolve_conflict(name, Place { part, attempt });
                 }
                 Some(RefusalKind::NoSuchImage) => {
-                    // Not when another image is wanted by now.
+                    // Unless another image is wanted by now.
                     let wanted = pod.container(container).map(|(_, c)| c);
                     if let Some(spec) = wanted.filter(|c| backoff::crash_key(c) == crash_key) {
                         self.image_missing(spec, now);
                     }
                 }
-                // The sandbox vanished under it; unless Docker contradicts itself.
+                // The sandbox vanished in between, unless Docker contradicts itself.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
                     self.doubt(sandbox);
                     self.members.create_contradicted(&part, now);
@@ -156,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// A container of this pod was made, and its image was there.
+    /// Emits the events of a container that was made, with an image that was here.
     pub(in crate::machine) fn tell_created(&mut self, made: &Owned) {
         let Some(name) = made.container_name() else { return };
         let told = ImageState::Ensured { attempt: made.attempt, told: true };
@@ -169,7 +169,7 @@ impl Machine {
         self.tell_of(made, words::created());
     }
 
-    /// Docker made it: what held it up before counts no more.
+    /// Notes that Docker made it: earlier failures do not count any more.
     pub(in crate::machine) fn create_worked(&mut self, part: &Part, warnings: &[String]) {
         self.members.create_worked(part);
         for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
@@ -178,7 +178,7 @@ impl Machine {
     }
 }
 
-/// Its preStop hook, as the labels of a container that is being made say it.
+/// The preStop hook of a container that is being made, for its labels.
 pub(in crate::machine) fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
     let handler = json::text(spec.lifecycle.as_ref()?.pre_stop.as_ref()?);
     let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());

@@ -1,6 +1,6 @@
-//! Bringing a wanted pod up: one decision after the other (the sandbox: `sandbox`, one container: `container`, images:
-//! `images`). Which containers is `plan/`'s decision; here it is turned into calls, each as early as what it needs is
-//! there (design invariant 1: what ran before is observed dead first).
+//! Starts a wanted pod, one decision after the other (the sandbox: `sandbox`, one container: `container`, images:
+//! `images`). `plan/` decides which containers; the code here makes calls of that, each as soon as its needs are met
+//! (design invariant 1: old containers are seen dead first).
 
 pub(super) mod conflicts;
 mod container;
@@ -32,19 +32,19 @@ use crate::recorder::{self, words};
 use crate::runtime::{Call, names};
 use crate::status;
 
-/// Which way a wanted pod goes.
+/// The next goal for a wanted pod.
 #[derive(Debug, PartialEq)]
 enum Course<'a> {
-    /// It has ended for good, by its deadline or before: nothing of it runs.
+    /// The pod has ended for good, by its deadline or before: none of its containers runs.
     End,
-    /// All of it has ended by itself: the sandbox is of no more use.
+    /// All its containers have ended by themselves: the sandbox is not needed any more.
     Finish,
     /// Another sandbox is made once nothing runs.
     Replace {
-        /// Of the sandbox.
+        /// The attempt of the new sandbox.
         attempt: u32,
     },
-    /// Containers run in the sandbox that is there.
+    /// Containers run in the present sandbox.
     Keep(Sandbox<'a>),
 }
 
@@ -56,7 +56,7 @@ struct Sandbox<'a> {
     runs: bool,
 }
 
-/// `has_ended`: for good.
+/// `has_ended`: the pod has ended for good.
 fn course(has_ended: bool, planned: &SandboxAction) -> Course<'_> {
     match planned {
         _ if has_ended => Course::End,
@@ -67,7 +67,7 @@ fn course(has_ended: bool, planned: &SandboxAction) -> Course<'_> {
 }
 
 impl Machine {
-    /// One decision for a wanted pod.
+    /// Takes one decision for a wanted pod.
     pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
         if self.stop_earlier_life(pod, now) {
             return;
@@ -82,7 +82,7 @@ impl Machine {
         };
         let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, self.containers.current(), &probes);
-        // A pod that has ended stays ended, even when a container of it is started by hand.
+        // A pod that has ended stays so, even when one of its containers is started by hand.
         match course(past_deadline || self.told.has_ended(), &actions.sandbox) {
             Course::End => {
                 self.end_volumes(None, now);
@@ -113,18 +113,18 @@ impl Machine {
         }
     }
 
-    /// Brings running containers to their sizes, and asks for what others of the pod need. True: volumes and cgroup are
-    /// there.
+    /// Resizes running containers, and orders the needs of others of the pod. Returns true if volumes and cgroup are
+    /// ready.
     fn prepare(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
         self.resize(pod, now);
-        // Both are asked for at once.
+        // Both are ordered at once.
         let volumes = self.ask_volumes(pod, now);
         let ready = volumes && self.cgroup_ready(pod);
         self.end_volumes(Some(&pod.uid), now);
         ready
     }
 
-    /// Carries out what is planned for containers in a sandbox that stays. `ready`: volumes and cgroup are there.
+    /// Carries out the plan for containers in a sandbox that stays. `ready`: volumes and cgroup are ready.
     fn keep_sandbox(
         &mut self,
         pod: &Arc<DesiredPod>,
@@ -137,13 +137,13 @@ impl Machine {
         if !sandbox.runs && ready {
             self.start(sandbox.id, None, now);
         }
-        // Containers are made meanwhile, and start when plugins have attached it.
+        // Containers are made meanwhile, and start when plugins have attached the sandbox.
         let sandbox = Sandbox { runs: sandbox.runs && self.attach(pod, sandbox.id, now), ..sandbox };
         for kill in &actions.kill {
             let grace = crate::machine::running::probes::grace_of(pod, kill);
             self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
         }
-        // A stop that has begun goes on, though the edit that asked for it was taken back meanwhile.
+        // A stop that has begun is completed, even if the edit behind it was reverted meanwhile.
         let begun = self.containers.ids(|c, record| {
             let asked = record.run.stop.is_some() || record.run.hooks.get(&HookKind::PreStop).is_some();
             asked && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
@@ -158,7 +158,7 @@ impl Machine {
                 break;
             }
             let goes_on = self.start_container(pod, *at, sandbox, now);
-            // An init container is not overtaken while it waits; nor is a container whose postStart will run.
+            // Containers behind it wait while an init container waits, or a postStart will run.
             let ends = if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
             if ends {
                 break;
@@ -166,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// Starts one made container, unless that is under way; first its hosts file is brought up to date.
+    /// Starts a container that was made, unless that is under way; its hosts file is updated first.
     fn start(&mut self, id: &str, hosts: Option<HostsFile>, now: &Now) {
         let retry = self.containers.record(id).and_then(|record| record.start_retry);
         if let Some(retry) = retry.filter(|retry| now.mono < retry.until) {
@@ -186,8 +186,8 @@ impl Machine {
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
     }
 
-    /// Attempts only grow, also when all the dead were removed by hand: then what was told of them counts. While
-    /// one is there, only what ran counts: the number of one that was made and never started is free again.
+    /// The number of the next attempt: one more than the highest of existing containers, so that the number of a
+    /// removed one that was never started is free again. When all were removed by hand, the last status counts.
     pub(super) fn next_attempt(&self, pod: &DesiredPod, name: &str) -> u32 {
         let seen = self.containers.all().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
         let seen = seen.map(|c| c.attempt.saturating_add(1)).max();
@@ -195,19 +195,19 @@ impl Machine {
         seen.or_else(told).unwrap_or(0)
     }
 
-    /// A create was not sent: what it needs on disk cannot be had.
+    /// Handles a create that was not sent, because its needs on disk cannot be met.
     pub(super) fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
         let Some(Job::Create { container, .. }) = self.calls.end(token) else { return };
         self.retry_later(&Part::container(&container), now);
-        // It names the subPath, into which variables of Secrets may be expanded, and the status shows it too.
+        // It names the subPath, into which variables of Secrets may be expanded, and the status shows the text, too.
         let why = recorder::mask(why.to_owned(), &self.objects);
         self.failed(&container, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
     }
 
-    /// Something must be gone before anything is made: leftovers of an earlier life that hold names of this one
-    /// and would count as its attempts; and a container that was made and never started, and will not be (of another
-    /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
-    /// One that cannot be removed holds up nothing, unless a start of it may still come.
+    /// Whether something must be gone before anything is made. That is so for leftovers of an earlier life that hold
+    /// names of this one and would count as its attempts. It is also so for a container that was made, never started,
+    /// and is not wanted (of another life, or another spec), because a dead daemon's start of it may still be on its
+    /// way. One that cannot be removed holds up nothing, unless a start of it may still come.
     fn is_in_the_way(&self, pod: &DesiredPod, now: &Now) -> bool {
         if self.containers.earlier().all.is_empty()
             && !self.containers.current().all.iter().any(|c| c.state == RunState::Created)
@@ -226,7 +226,7 @@ impl Machine {
         old.map(|c| (c, false)).chain(made).any(|(c, late)| late || untried(c))
     }
 
-    /// An earlier failure of this very create asks to wait.
+    /// Whether an earlier failure of this create asks to wait.
     pub(super) fn await_create(&mut self, part: &Part, now: &Now) -> bool {
         let until = self.members.held_back(part, now);
         if let Some(until) = until {
@@ -235,7 +235,7 @@ impl Machine {
         until.is_some()
     }
 
-    /// The create of this does not work.
+    /// Reports that this part cannot be made.
     pub(super) fn create_problem(&mut self, part: &Part, message: String) {
         match part {
             Part::Sandbox => {
@@ -250,7 +250,7 @@ impl Machine {
         }
     }
 
-    /// Counts a failure of this one's create; for how long it waits.
+    /// Counts a failed create of this part; returns how long it waits.
     pub(super) fn retry_later(&mut self, part: &Part, now: &Now) -> Duration {
         let (until, wait) = self.members.create_failed(part, now);
         self.out.wake_at(until);

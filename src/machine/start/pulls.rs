@@ -1,5 +1,4 @@
-//! What is known of images: pulls that are under way, pulls that failed and how long they are waited for, digests.
-//! One record for each image.
+//! State of images: pulls under way, failed pulls with their back-offs, digests. One record for each image.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +17,11 @@ use crate::pod::waiting::Reason;
 pub(in crate::machine) struct Asker {
     /// Its name.
     pub container: String,
-    /// The version of the pod that it belonged to, whose secrets are shown.
+    /// The version of the pod that the container belonged to, whose secrets are used.
     pub pod: Arc<DesiredPod>,
 }
 
-/// What became of the pull of one image.
+/// State of the pull of one image.
 #[derive(Debug, Clone, PartialEq)]
 enum Pull {
     /// It is under way.
@@ -34,34 +33,34 @@ enum Pull {
     /// It failed.
     Failed {
         at: Mono,
-        /// The reason that the kubelet has for it.
+        /// The kubelet's reason for it.
         reason: Reason,
         message: String,
     },
 }
 
-/// Why a pull waits.
+/// The failure that a pull waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::machine) struct Failure {
-    /// When it failed.
+    /// Time of the failure.
     pub at: Mono,
-    /// The reason that the kubelet has for it.
+    /// The kubelet's reason for it.
     pub reason: Reason,
     pub message: String,
-    /// When the next pull may begin.
+    /// Time of the next pull.
     pub until: Mono,
     /// The whole wait.
     pub delay: Duration,
 }
 
-/// What is known of images.
+/// State of all images.
 #[derive(Debug)]
 pub(in crate::machine) struct Images {
-    /// By image, as it is written.
+    /// Pulls, by image as written.
     pulls: Table<String, Pull>,
-    /// How long pulls that failed are waited for.
+    /// Back-offs of failed pulls.
     backoff: Backoff,
-    /// By id: the digest of each image that was asked for it, once it is known.
+    /// Digests by image id; `None` while one is being asked for.
     digests: Table<String, Option<String>>,
 }
 
@@ -72,18 +71,18 @@ impl Default for Images {
 }
 
 impl Images {
-    /// A pull of it is under way.
+    /// Whether a pull of the image is under way.
     pub fn is_pulling(&self, image: &str) -> bool {
         matches!(self.pulls.get(image), Some(Pull::Asked { .. }))
     }
 
-    /// A pull begins.
+    /// Notes the start of a pull.
     pub fn begin(&mut self, image: &str, asker: Option<Asker>, now: &Now) {
         let ask = Pull::Asked { asker, since: now.mono };
         self.pulls.insert(image.to_owned(), ask);
     }
 
-    /// The pull under way is over, or nothing waits for it any more: which container asked, and when.
+    /// Ends the pull under way; returns the container that asked for it, and when.
     pub fn end(&mut self, image: &str) -> Option<(Option<Asker>, Mono)> {
         match self.pulls.get(image)? {
             Pull::Asked { asker, since } => {
@@ -95,14 +94,14 @@ impl Images {
         }
     }
 
-    /// The pull failed, and the next one waits.
+    /// Notes a failed pull, and sets the time of the next one.
     pub fn failed(&mut self, image: &str, why: &str, now: &Now) {
         self.backoff.advance(image, Some(now.mono), now.mono);
         let (reason, message) = failure::explain(image, why);
         self.pulls.insert(image.to_owned(), Pull::Failed { at: now.mono, reason, message });
     }
 
-    /// The failure of a pull that has to be waited for.
+    /// The failure, while its back-off lasts.
     pub fn held_back(&self, image: &str, now: &Now) -> Option<Failure> {
         let Some(Pull::Failed { at, reason, message }) = self.pulls.get(image).cloned() else { return None };
         match self.backoff.check_retry(image, now.mono) {
@@ -111,18 +110,18 @@ impl Images {
         }
     }
 
-    /// No pull that failed is waited for.
+    /// Forgets all failed pulls.
     pub fn forget_failures(&mut self) {
         self.keep_failures(|_| false);
     }
 
-    /// Pulls of other images than these are not waited for.
+    /// Forgets failed pulls of images that do not match.
     pub fn keep_failures(&mut self, counts: impl Fn(&str) -> bool) {
         self.pulls.retain(|image, pull| matches!(pull, Pull::Asked { .. }) || counts(image));
         self.backoff.retain(counts);
     }
 
-    /// The digest of this image has to be asked for: it was not yet.
+    /// Notes that the digest is being asked for. Returns true if it was not asked for before.
     pub fn ask_digest(&mut self, image_id: &str) -> bool {
         let new = !self.digests.contains_key(image_id);
         if new {
@@ -131,29 +130,29 @@ impl Images {
         new
     }
 
-    /// Docker told it.
+    /// Takes Docker's answer.
     pub fn digest_is(&mut self, image_id: &str, digest: Option<String>) {
         if let Some(known) = self.digests.get_mut(image_id) {
             *known = digest;
         }
     }
 
-    /// It was not told, and may be asked for again.
+    /// Notes that there was no answer, so that the digest may be asked for again.
     pub fn forget_digest(&mut self, image_id: &str) {
         self.digests.remove(image_id);
     }
 
-    /// Other images than these have no container any more.
+    /// Forgets the digests of images that do not match: they have no container any more.
     pub fn keep_digests(&mut self, counts: impl Fn(&str) -> bool) {
         self.digests.retain(|image_id, _| counts(image_id));
     }
 
-    /// Those that are known, by image id.
+    /// The known digests, by image id.
     pub fn digests(&self) -> BTreeMap<String, String> {
         order::map(self.digests.iter().filter_map(|(id, digest)| Some((id.clone(), digest.clone()?))))
     }
 
-    /// How many things it remembers.
+    /// Number of remembered items.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.pulls.len() + self.backoff.len() + self.digests.len()
@@ -176,7 +175,7 @@ mod tests {
         let asker = Asker { container: "app".to_owned(), pod: Arc::new(pod("{containers: [{name: app}]}")) };
         images.begin("a", Some(asker.clone()), &now());
         assert!(images.is_pulling("a") && images.held_back("a", &now()).is_none());
-        // A pull that is under way is none that failed.
+        // A pull under way is not a failed one.
         images.forget_failures();
         assert_eq!(images.end("a"), Some((Some(asker), Mono::default())));
         images.failed("a", "no such host", &now());

@@ -1,4 +1,4 @@
-//! The sandbox of a wanted pod: when another one is made, and what became of its create.
+//! The sandbox of a wanted pod: when another one is made, and the answer to its create.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, labels};
 
-/// What is remembered of the sandboxes of this pod.
+/// State of the sandboxes of this pod.
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Sandboxes {
-    /// The one of which it was told that another one takes its place.
+    /// The sandbox whose replacement was reported.
     told: Option<String>,
-    /// The one whose early death was counted last.
+    /// The sandbox whose early death was counted last.
     counted: Option<String>,
-    /// Early deaths.
+    /// Number of early deaths.
     deaths: Retry,
 }
 
 impl Sandboxes {
-    /// Another life begins, or another spec: early deaths before it do not count.
+    /// Forgets early deaths: another life begins, or another spec.
     pub fn forget_deaths(&mut self) {
         self.deaths = Retry::default();
     }
 }
 
 impl Machine {
-    /// Once for each sandbox that there was.
+    /// Emits the event of a changed sandbox, once for each sandbox that there was.
     pub(in crate::machine) fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
         let sandboxes = self.containers.current().all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
         let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
@@ -58,7 +58,7 @@ impl Machine {
         if self.report_long_name(pod) || !self.ask_network(pod, now) {
             return;
         }
-        // Attempts only grow, also past what an earlier life left behind.
+        // Attempts only grow, also above leftovers of an earlier life.
         let left =
             self.containers.all().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
         let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
@@ -81,8 +81,8 @@ impl Machine {
         self.create(job, Create { name, body, needs });
     }
 
-    /// Counts the early death of the newest sandbox, once: one that keeps dying young is made again more and more slowly.
-    /// Until when the next one waits.
+    /// Counts the early death of the newest sandbox, once: a sandbox that dies early again and again is made more and
+    /// more slowly. Returns until when the next one waits.
     fn count_sandbox_death(&mut self, now: &Now) -> Option<Mono> {
         let newest =
             self.containers.current().all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
@@ -98,7 +98,7 @@ impl Machine {
             deaths.tries = 0;
             return None;
         }
-        // One failure is counted once, however often it is looked at.
+        // One death is counted once, however often it is seen.
         if counted.as_ref() != Some(&newest.id) {
             deaths.failed(now);
             *counted = Some(newest.id.clone());
@@ -115,7 +115,7 @@ impl Machine {
         now: &Now,
     ) {
         let State::Syncing(pod) = self.state.clone() else {
-            // The pod was stopped meanwhile: a look finds the sandbox, and it is removed.
+            // The pod was stopped meanwhile: a look finds the sandbox, which is then removed.
             self.looking.list_needed = true;
             return;
         };

@@ -1,4 +1,4 @@
-//! A container whose end has the whole pod start over.
+//! Tests of a container whose end makes the whole pod start over.
 
 use super::rig::{Rig, pod, s};
 use crate::runtime::fake::Behaviour;
@@ -42,7 +42,7 @@ fn the_pod_starts_over_in_its_sandbox() {
     assert_eq!(counts, [("app".to_owned(), 1), ("watch".to_owned(), 1)]);
     let last = status.container_statuses.as_ref().unwrap()[1].last_state.as_ref().unwrap();
     assert_eq!(last.terminated.as_ref().unwrap().exit_code, 42);
-    // No status ever said that it had ended.
+    // No status showed that the pod had ended.
     let phases = rig.reports.iter().filter_map(|report| match report {
         crate::machine::Report::Status { status, .. } => status.phase.clone(),
         _ => None,

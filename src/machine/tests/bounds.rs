@@ -1,4 +1,4 @@
-//! Memory that does not grow, whatever goes on for however long.
+//! Tests that memory does not grow over any length of time.
 
 use super::rig::{Hurt, Rig, app, ms, no_space, pod, pod_with, s, stop};
 use crate::runtime::Call;
@@ -34,7 +34,7 @@ fn restarts_edits_and_failures_leave_nothing_behind() {
     for round in 0..60 {
         let image = format!("image:{round}");
         rig.engine.add_image(&image, true);
-        // Other names and images under one UID, and every kind of failure on the way.
+        // Other names and images under one UID, and every kind of failure in between.
         let edited = pod(&format!(
             "{{containers: [{{name: c{round}, image: '{image}'}}, {{name: d{round}, image: 'no-such:{round}'}}]}}"
         ));
@@ -77,8 +77,8 @@ fn a_crash_loop_of_hours_keeps_few_lines_and_few_containers() {
     rig.pass(s(1000));
     rig.log.clear();
     rig.pass(s(10 * 3600));
-    // 120 restarts in ten hours: the end, the wait, the create, the start, that it runs. The main loop counts the wait,
-    // the create and the start, which are events, and does not write them again.
+    // 120 restarts in ten hours. Five lines each: end, wait, create, start, running. The main loop counts the wait, the
+    // create and the start, which are events, and does not log them again.
     assert!(rig.log.len() <= 120 * 5, "{} lines", rig.log.len());
     assert_eq!(rig.engine.containers().count(), 2);
 }

@@ -1,4 +1,4 @@
-//! Which events a machine tells, and in which order.
+//! Tests of the events of a machine, and of their order.
 
 use log::Level;
 
@@ -11,7 +11,7 @@ use crate::recorder::List;
 use crate::runtime::fake::{Behaviour, Pull};
 use crate::runtime::{DockerError, RefusalKind};
 
-/// `W Failed app: Error: … x2`, the one that was seen last behind.
+/// Events such as `W Failed app: Error: … x2`, the last seen one at the end.
 fn told(rig: &Rig) -> Vec<String> {
     let line = |kept: &std::sync::Arc<crate::recorder::ring::Kept>| {
         let event = &kept.event;
@@ -38,7 +38,7 @@ fn starts_with(rig: &Rig, expected: &[&str]) {
 fn a_life() {
     let rig = Rig::up(&app());
     assert_eq!(told(&rig), START);
-    // A daemon that starts anew tells nothing of what it finds.
+    // A new daemon emits no event about existing containers.
     let mut rig = rig.reborn();
     rig.ring = crate::recorder::Ring::default();
     rig.run(&app());
@@ -49,7 +49,7 @@ fn a_life() {
     assert_eq!(told(&rig), ["N Killing app: Stopping container app"]);
 }
 
-/// What is told of a call without an answer: what it was about, and why.
+/// The event of a call without an answer.
 fn lost(call: &str) -> String {
     let (verb, what) = call.split_once(' ').unwrap();
     let what = if what == "POD" { "the sandbox".to_owned() } else { format!("container {what}") };
@@ -149,7 +149,7 @@ fn failures_of_docker() {
     assert!(told(&rig).contains(&words), "{:?}", told(&rig));
 }
 
-/// The read-only port, which asks nobody who he is, shows statuses.
+/// The read-only port shows statuses without authentication.
 #[test]
 fn a_secret_in_the_name_of_a_program_is_in_no_status() {
     let mut rig = Rig::fresh();
@@ -163,7 +163,7 @@ fn a_secret_in_the_name_of_a_program_is_in_no_status() {
     assert!(!reports.contains("hunter2pass"), "{reports}");
 }
 
-/// Docker may answer all other calls: only the pod tells.
+/// Docker may answer all other calls: only the pod's event reports it.
 #[test]
 fn a_call_of_the_pod_that_gets_no_answer() {
     for call in ["create POD", "start POD", "create app", "start app"] {
@@ -175,7 +175,7 @@ fn a_call_of_the_pod_that_gets_no_answer() {
         assert_eq!(told(&rig).iter().filter(|line| line.starts_with(&words)).count(), 1, "{:?}", told(&rig));
         assert!(rig.logged(Level::Warn).len() < 5, "{:?}", rig.logged(Level::Warn));
     }
-    // While nobody reaches Docker that is said of the node, not of each pod.
+    // While Docker is not reachable, the node's condition says so, and not each pod.
     let mut rig = Rig::fresh();
     rig.hurt("", u32::MAX, Hurt::Says(DockerError::Unreachable("nobody listens".into())));
     rig.run(&app());
@@ -241,7 +241,7 @@ fn probes_and_hooks() {
             "N Killing app: FailedPostStartHook",
         ]
     );
-    // And one that a probe kills.
+    // The same for a container that a probe kills.
     let mut rig =
         Rig::up(&pod("{containers: [{name: app, image: busybox, livenessProbe: {exec: {command: [a]}}}]}"));
     let news = rig.news("app#0", Kind::Liveness, ProbeVerdict::Failure);

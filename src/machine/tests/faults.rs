@@ -1,4 +1,4 @@
-//! Docker that hangs, refuses, is full or gone: patience that grows, few words, and nothing made twice.
+//! Tests with a Docker that hangs, refuses, is full or gone: growing waits, few messages, and nothing made twice.
 
 use log::Level;
 
@@ -18,7 +18,7 @@ fn k94829_a_hung_inspect_holds_up_nothing() {
     rig.run(&two);
     rig.pass(s(15));
     assert_eq!(rig.status(), "Running, app: running, other: running", "as the list has it");
-    // The rest of the pod is looked after, and what becomes of it is told.
+    // The rest of the pod is still looked after, and its changes are reported.
     let other = rig.id("other#0");
     let now = rig.now();
     rig.engine.crash(&other, 3, now);
@@ -42,8 +42,8 @@ fn k94829_a_hung_inspect_holds_up_nothing() {
     assert!(rig.is("terminated"), "and it can be stopped");
 }
 
-/// The first status of a daemon said of a pod that ran that it had no container: another pod was evicted for what this
-/// one had, and an API server was told that it no longer ran.
+/// The first status of a daemon said that a running pod had no container: another pod was evicted in its place, and an
+/// API server was told that it no longer ran.
 #[test]
 fn before_the_first_look_nothing_is_told_of_a_pod() {
     let mut rig = Rig::up(&app()).reborn();
@@ -86,8 +86,8 @@ fn k22312_a_removal_that_fails_for_ever_holds_up_nothing() {
     assert!(rig.is("terminated"));
 }
 
-/// Of every call in turn: refused for want of space, for hours. It is tried again, ever more slowly, the
-/// log stays small, and when there is space again the pod runs.
+/// Each call in turn is refused for lack of space, for hours: it is retried at growing intervals, the log stays small,
+/// and with space the pod runs again.
 #[test]
 fn k23881_no_space_from_any_call_gives_patience_and_few_words() {
     for what in ["create POD", "start POD", "create app", "start app", "create", "start", ""] {
@@ -156,7 +156,7 @@ fn docker_gone_is_waited_for_and_told_once() {
     assert!((100..200).contains(&tries), "{tries} lists in an hour");
     assert_eq!(rig.logged(Level::Warn).len(), 1, "{:?}", rig.logged(Level::Warn));
     rig.engine.set_down(false);
-    // Told by the event thread that it is there again: at once.
+    // The event thread reports that Docker is there again: the retry is immediate.
     rig.take_calls();
     rig.hint(Hint::All);
     rig.pass(super::rig::ms(10));
@@ -165,7 +165,7 @@ fn docker_gone_is_waited_for_and_told_once() {
     assert_eq!(rig.take_calls(), [""; 0], "nothing changed meanwhile");
 }
 
-/// Many calls that fail together are one trouble: it is soon tried again.
+/// Many calls that fail together count once: the retry comes soon.
 #[test]
 fn calls_that_fail_together_count_once() {
     let list: Vec<String> = (0..10).map(|n| format!("{{name: c{n}}}")).collect();
@@ -189,14 +189,14 @@ fn a_refused_create_is_told_and_tried_again() {
     let waits = "CreateContainerError: Minimum memory limit allowed is 6MB; tried again in 30 s";
     assert_eq!(rig.waits("app"), waits);
     assert_eq!(rig.logged(Level::Warn).len(), 1, "{:?}", rig.logged(Level::Warn));
-    // The manifest is mended under the same UID: no need to wait.
+    // The manifest is corrected under the same UID: there is no wait.
     rig.heal();
     rig.run(&pod("{containers: [{name: app, command: [server]}]}"));
     rig.pass(s(1));
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// What Docker says of a container that should join a sandbox which is there.
+/// Docker contradicts itself about a sandbox or an image that exists.
 #[test]
 fn contradictions_of_docker_are_no_hot_loop() {
     let gone = || refusal(RefusalKind::NoSuchContainer, 404, "No such container: feed");
@@ -241,7 +241,7 @@ fn a_sandbox_that_dies_young_is_made_ever_more_slowly() {
         .collect();
     assert_eq!(made.first(), Some(&0));
     let pauses: Vec<u64> = made.windows(2).map(|w| w[1] - w[0]).collect();
-    // A second of life, what the containers in it take to be stopped, and the wait.
+    // Each pause is a second of life, the time to stop its containers, and the wait.
     assert!(pauses.windows(2).take(5).all(|w| w[1] >= w[0]), "{pauses:?}");
     assert!(pauses.last().is_some_and(|last| (30..40).contains(last)), "{pauses:?}");
     assert!(rig.engine.containers().count() <= 5);
@@ -249,7 +249,7 @@ fn a_sandbox_that_dies_young_is_made_ever_more_slowly() {
     // The containers were killed with each sandbox, and wait as after a crash.
     rig.pass(s(400));
     assert_eq!(rig.running().len(), 2);
-    // One that lived long begins anew.
+    // A sandbox that lived long starts the waits anew.
     rig.pass(s(700));
     let sandbox = rig.running().into_iter().find(|name| name.starts_with("POD")).unwrap();
     let (id, now) = (rig.id(&sandbox), rig.now());
@@ -313,7 +313,7 @@ fn an_image_whose_digest_could_not_be_asked_for_is_asked_again() {
     assert_eq!(rig.running().len(), 2);
 }
 
-/// Docker began with a full disk: it leaves out of its list what it found running and could not write down.
+/// Docker started with a full disk: its list leaves out containers that it found running and could not record.
 #[test]
 fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
     let mut rig = Rig::up(&app());
@@ -325,7 +325,7 @@ fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
         rig.pass(s(60));
     }
     assert_eq!((rig.take_acts(), rig.status()), (vec![], "Running, app: running".to_owned()));
-    // Its end is seen all the same, and a sandbox that is gone is.
+    // Its end is still seen, and so is a sandbox that is gone.
     let now = rig.now();
     let id = rig.id("app#0");
     rig.engine.crash(&id, 3, now);
@@ -338,8 +338,8 @@ fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
     assert!(!rig.running().contains("app#0"));
 }
 
-/// The container was removed by hand, or ended, and Docker answers no inspect of it: its list, which has it no
-/// more, and what it answers to a signal say that nothing is left to be stopped.
+/// The container was removed by hand, or ended, and Docker answers no inspect of it. The list, which no longer has it,
+/// and the answer to a signal show that nothing is left to stop.
 #[test]
 fn a_stop_ends_though_no_inspect_of_what_is_gone_from_the_list_answers() {
     for removed in [true, false] {
@@ -361,7 +361,7 @@ fn a_stop_ends_though_no_inspect_of_what_is_gone_from_the_list_answers() {
     }
 }
 
-/// The list goes on to show a container as running that a signal does not find, and no inspect answers.
+/// The list keeps showing a container as running that a signal does not find, and no inspect answers.
 #[test]
 fn a_docker_that_contradicts_itself_is_not_asked_without_a_pause() {
     let gone = || refusal(RefusalKind::NoSuchContainer, 404, "No such container: feed");
@@ -379,7 +379,7 @@ fn a_docker_that_contradicts_itself_is_not_asked_without_a_pause() {
     }
 }
 
-/// The same, and the daemon is a new one, which knows nothing but the list.
+/// The same with a new daemon, which has only the list.
 #[test]
 fn what_runs_and_is_left_out_of_a_new_daemons_list_is_not_doubled() {
     for inspects in [true, false] {
@@ -411,7 +411,7 @@ fn what_runs_and_is_left_out_of_a_new_daemons_list_is_not_doubled() {
             let told =
                 rig.logged(Level::Warn).iter().filter(|line| line.contains("not in Docker's list")).count();
             assert_eq!((told, creates(&rig)), (1, 0), "{:?}", rig.logged(Level::Warn));
-            // The process that ends leaves the cgroup, and then the pod starts.
+            // The processes end and leave the cgroup, and then the pod starts.
             for name in running {
                 let (id, now) = (rig.id(&name), rig.now());
                 rig.engine.crash(&id, 1, now);

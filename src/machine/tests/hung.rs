@@ -1,4 +1,4 @@
-//! A call of a pod that hangs, or is lost again and again, holds up what it is about, and nothing else.
+//! Tests that a call that hangs, or is lost again and again, holds up only its own container.
 
 use super::rig::{Hurt, Rig, ms, pod, s, stop};
 use crate::machine::{Hint, Report};
@@ -68,7 +68,7 @@ fn a_stop_waits_for_no_call_that_was_lost() {
     assert_eq!(rig.take_acts(), ["kill app#0 SIGTERM"]);
 }
 
-/// It waits for up to 30 s between two tries; its siblings do not.
+/// It waits for up to 30 s between two tries; the other containers do not.
 #[test]
 fn a_create_that_is_lost_again_and_again_holds_up_nothing_but_itself() {
     for lost in [DockerError::Lost("reset".into()), DockerError::BadAnswer("no JSON".into())] {

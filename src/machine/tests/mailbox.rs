@@ -1,4 +1,4 @@
-//! Unread messages: a stop is never lost before it is read, the last wish decides, and nothing grows.
+//! Tests of unread messages: a stop is never lost before it is read, the last wish decides, and nothing grows.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::volumes;
 #[derive(Debug, Clone)]
 enum Put {
     Run(u8),
-    /// Grace, and the pod where that is told.
+    /// Grace, and the pod if the stop names one.
     Stop(Option<u32>, Option<u8>),
     Hint(u8, u8),
     Objects(u8),
@@ -99,28 +99,28 @@ fn detached(n: u8) -> cni::Report {
     cni::Report::Detached { sandbox: format!("id-{n}"), result: Ok(()) }
 }
 
-/// Messages that a reader has not read yet.
+/// The messages that the next read must yield.
 #[derive(Default)]
 struct Owed {
-    /// Of the stops: the graces, and the pod that was told last.
+    /// The graces of the stops, and the last pod that one named.
     stops: Vec<Option<u32>>,
     ends: Option<u8>,
     run: Option<u8>,
     hints: Vec<Hint>,
-    /// These are told as they are.
+    /// Messages that must come unchanged.
     exact: Vec<Input>,
     wishes: u64,
 }
 
 impl Owed {
-    /// Of these the latest counts.
+    /// Adds a message of a kind of which the latest counts.
     fn latest(&mut self, new: Input, is_older: impl Fn(&Input) -> bool) {
         self.exact.retain(|old| !is_older(old));
         self.exact.push(new);
     }
 }
 
-/// What is told, whatever stands in the mailbox.
+/// Checks the inputs of a full mailbox.
 fn check(owed: &mut Owed, inbox: Inbox) {
     let told: Vec<Input> = inbox.inputs().collect();
     let is_told = |input: &Input| told.contains(input);
@@ -194,7 +194,7 @@ fn do_put(put: Put, slot: &mut Slot, owed: &mut Owed) {
             slot.news(news(n));
             owed.latest(Input::News(news(n)), |old| *old == Input::News(news(n)));
         }
-        // Of these each is told.
+        // Each of these must come.
         Put::Cgroup(n) => {
             if !owed.exact.contains(&Input::Cgroup(removed(n))) {
                 slot.cgroup(removed(n));
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// Of everything one, put in the opposite order.
+/// One message of every kind, added in the opposite order.
 #[test]
 fn a_stop_comes_before_what_runs_then_and_the_objects_of_a_pod_before_the_pod() {
     let mut slot = Slot::default();
@@ -288,7 +288,7 @@ fn of_objects_the_latest_snapshot_counts() {
     assert_eq!(slot.take().objects, None, "read once");
 }
 
-/// No look tells it.
+/// No look shows it.
 #[test]
 fn that_memory_ran_out_outlives_a_look_at_everything() {
     let mut slot = Slot::default();

@@ -1,11 +1,11 @@
-//! A container that never ran is no instance that ended, however long Docker takes to remove it.
+//! Tests that a container that never ran does not count as an instance that ended, however slow its removal is.
 
 use super::rig::{Hurt, Rig, ms, pod, s};
 use crate::machine::Hint;
 
 const NEVER: &str = "{restartPolicy: Never, containers: [{name: app}]}";
 
-/// Two daemons die: one between create and start, one while Docker cannot end the removal.
+/// Two daemons die: one between create and start, one while Docker cannot finish the removal.
 #[test]
 fn what_never_ran_and_is_being_removed_when_a_daemon_begins_is_no_end() {
     let mut rig = Rig::fresh();
@@ -26,7 +26,7 @@ fn what_never_ran_and_is_being_removed_when_a_daemon_begins_is_no_end() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// The wish changes while a container is made, and Docker cannot remove what was made for the old one.
+/// The wish changes while a container is made, and Docker cannot remove the old one.
 #[test]
 fn what_was_made_for_an_old_wish_and_is_being_removed_is_no_end() {
     let mut rig = Rig::fresh();
@@ -42,7 +42,7 @@ fn what_was_made_for_an_old_wish_and_is_being_removed_is_no_end() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// By hand, while it waits to be started.
+/// It is removed by hand while it waits for its start.
 #[test]
 fn what_somebody_removes_before_it_is_started_is_no_end() {
     let mut rig = Rig::fresh();
@@ -64,7 +64,7 @@ fn what_somebody_removes_before_it_is_started_is_no_end() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// What was made first never ran, and cannot be removed.
+/// The first container never ran, and cannot be removed.
 #[test]
 fn what_never_ran_and_stays_is_no_restart() {
     const ALWAYS: &str = "{containers: [{name: app}]}";
@@ -79,7 +79,7 @@ fn what_never_ran_and_stays_is_no_restart() {
     let labels = |rig: &Rig, words: &str| rig.engine.get(&rig.id(words)).unwrap().body.labels.clone();
     let told = |rig: &Rig, words: &str| labels(rig, words).contains_key(crate::runtime::labels::NEVER_RAN);
     assert!(told(&rig, "app#1") && !told(&rig, "app#0"), "nothing else is labelled");
-    // The next daemon tells the same, though what never ran can be removed now.
+    // The next daemon reports the same, though the container that never ran can be removed now.
     let mut rig = rig.reborn();
     rig.run(&pod(ALWAYS));
     rig.pass(s(5));

@@ -1,12 +1,12 @@
-//! Changes between a question and its answer are not forgotten.
+//! Tests that changes between a request and its answer are not lost.
 
 use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, stop};
 use crate::machine::Hint;
 use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
 
-/// The container dies after Docker has looked at it, and before its answer arrives: the event that says
-/// so is the only one there will be.
+/// The container dies after Docker has looked at it, and before the answer arrives: there is only one event of the
+/// death.
 #[test]
 fn a_death_while_an_inspect_is_on_its_way_is_not_lost() {
     let mut rig = Rig::fresh();
@@ -19,7 +19,7 @@ fn a_death_while_an_inspect_is_on_its_way_is_not_lost() {
     assert!(first.first().is_some_and(|at| *at < 600), "{first:?}");
 }
 
-/// Removed between: the late answer must not bring it back.
+/// The container is removed in between: the late answer must not bring it back.
 #[test]
 fn a_removal_while_an_inspect_is_on_its_way_is_not_lost() {
     let mut rig = Rig::up(&app());
@@ -35,7 +35,7 @@ fn a_removal_while_an_inspect_is_on_its_way_is_not_lost() {
     assert!(!rig.machine.containers.all().any(|c| c.id == id), "a ghost is believed in");
 }
 
-/// The wish changes (same UID) while the container of the old one is being made: it is not started.
+/// The wish changes (same UID) while the old container is being made: it is not started.
 #[test]
 fn an_edit_during_a_create_starts_nothing_of_the_old_wish() {
     let mut rig = Rig::fresh();
@@ -50,7 +50,7 @@ fn an_edit_during_a_create_starts_nothing_of_the_old_wish() {
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
 }
 
-/// The network mode changes (same UID) while the sandbox of the old one is being made.
+/// The network mode changes (same UID) while the old sandbox is being made.
 #[test]
 fn an_edit_during_the_sandbox_create_does_not_start_it() {
     let mut rig = Rig::fresh();
@@ -64,7 +64,7 @@ fn an_edit_during_the_sandbox_create_does_not_start_it() {
     assert_eq!(rig.running(), ["POD#1".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
 }
 
-/// A container of a life that is over is started by somebody (or by a call that Docker carries out late).
+/// Somebody starts a container of a life that is over (or Docker carries out a start late).
 #[test]
 fn what_rises_from_an_earlier_life_is_stopped_again() {
     let one = pod_with("uid-0", "{containers: [{name: app}]}");
@@ -81,7 +81,7 @@ fn what_rises_from_an_earlier_life_is_stopped_again() {
     assert_eq!(rig.times("create POD#0").len(), 1, "and what is wanted is left alone");
 }
 
-/// The same under the same UID: removed and put back.
+/// The same under the same UID: the pod was removed and put back.
 #[test]
 fn what_rises_from_an_earlier_life_of_the_same_uid_is_stopped_again() {
     let mut rig = Rig::up(&app());
@@ -91,7 +91,7 @@ fn what_rises_from_an_earlier_life_of_the_same_uid_is_stopped_again() {
     rig.run(&app());
     rig.pass(s(60));
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#1".to_owned()].into(), "{:?}", rig.calls);
-    // Its own sandbox is gone; a twin of it is started.
+    // Its own sandbox is gone; a copy of the sandbox is started.
     let labels = rig.engine.get(&old).unwrap().body.labels.clone();
     let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let now = rig.now();
@@ -100,7 +100,7 @@ fn what_rises_from_an_earlier_life_of_the_same_uid_is_stopped_again() {
     assert!(!rig.engine.get(&second).is_some_and(|c| c.state == crate::runtime::DockerState::Running));
 }
 
-/// Nothing is wanted, and somebody starts what is left.
+/// No pod is wanted, and somebody starts the remaining container.
 #[test]
 fn what_rises_after_the_end_is_stopped_again() {
     let mut rig = Rig::up(&app());
@@ -118,7 +118,7 @@ fn what_rises_after_the_end_is_stopped_again() {
     assert_eq!(rig.engine.containers().count(), 0);
 }
 
-/// A start that was given up is carried out late, when the pod is being stopped already.
+/// A start that was given up is carried out late, during the stop of the pod.
 #[test]
 fn a_start_that_comes_late_into_a_stop_is_undone() {
     for late in [1, 500, 3000, 20_000] {
@@ -139,8 +139,8 @@ fn a_start_that_comes_late_into_a_stop_is_undone() {
     }
 }
 
-/// A start got no answer: it may be carried out at any time, so what it starts is never started again, but removed,
-/// before anything is made in its place. Of a container and of a sandbox, by this daemon or by one that died.
+/// A start without an answer may be carried out at any time: its container is never started again, but removed before
+/// anything is made in its place. Covers containers and sandboxes, of this daemon and of one that died.
 #[test]
 fn a_start_that_may_come_late_finds_nothing_to_start() {
     for (what, reborn) in [("app#0", false), ("app#0", true), ("POD#0", false), ("POD#0", true)] {
@@ -188,7 +188,7 @@ fn a_start_that_may_come_late_gets_no_successor() {
     assert_eq!(rig.times("start app#0").len(), 1, "{:?}", rig.calls);
 }
 
-/// Docker carries each start out and tells so too late: it is what runs that is kept.
+/// Docker carries out and answers each start too late: the running container is kept.
 #[test]
 fn a_docker_that_answers_no_start_gets_its_pods_up() {
     let mut rig = Rig::fresh();
@@ -201,8 +201,8 @@ fn a_docker_that_answers_no_start_gets_its_pods_up() {
     assert_eq!(rig.times("create app#0").len(), 1);
 }
 
-/// A container that a dead daemon made for another UID, and may have started, holds up its successor until it is
-/// gone, also when it is not removed at once.
+/// A dead daemon made a container for another UID, and may have started it: its successor waits until it is gone, even
+/// if the removal takes some time.
 #[test]
 fn what_may_be_started_late_is_gone_before_another_life_begins() {
     let one = pod_with("uid-0", "{containers: [{name: app}]}");
@@ -217,7 +217,7 @@ fn what_may_be_started_late_is_gone_before_another_life_begins() {
     rig.pass(s(30));
     let (gone, made) = (rig.times("remove uid-0/POD#0"), rig.times("create POD#0"));
     assert!(gone.len() == 4 && made.len() == 1 && gone[3] < made[0], "{:?}", rig.calls);
-    // Without end it is not waited for.
+    // The wait is bounded.
     let mut rig = Rig::fresh();
     rig.run(&one);
     rig.pass_until("start uid-0/POD#0");
@@ -228,8 +228,8 @@ fn what_may_be_started_late_is_gone_before_another_life_begins() {
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
 }
 
-/// An older instance runs (its start came late) beside a newer one that a dead daemon made: the one that runs is
-/// kept, and the other is removed and never started.
+/// An older instance runs (its start came late) beside a newer one that a dead daemon made: the running one is kept,
+/// and the other is removed and never started.
 #[test]
 fn what_an_earlier_daemon_made_beside_one_that_runs_is_removed() {
     let pod = pod("{terminationGracePeriodSeconds: 5, containers: [{name: app}]}");
@@ -251,7 +251,7 @@ fn what_an_earlier_daemon_made_beside_one_that_runs_is_removed() {
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
 }
 
-/// As above, but Docker cannot remove it: the one that runs stays all the same.
+/// The same, but Docker cannot remove it: the running one stays all the same.
 #[test]
 fn what_an_earlier_daemon_made_and_cannot_be_removed_stops_nothing() {
     let pod = app();
@@ -271,7 +271,7 @@ fn what_an_earlier_daemon_made_and_cannot_be_removed_stops_nothing() {
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
 }
 
-/// Without any event: what the machine does itself is enough for it to go on.
+/// Without any event, the machine's own looks suffice.
 #[test]
 fn a_deaf_machine_starts_and_stops_all_the_same() {
     let mut rig = Rig::fresh();
@@ -282,7 +282,7 @@ fn a_deaf_machine_starts_and_stops_all_the_same() {
     rig.wish(stop(Some(2)));
     rig.pass(s(60));
     assert!(rig.is("terminated"), "{:?}", rig.calls);
-    // And the safety net's word is enough to see a death.
+    // The list of the safety net suffices to see a death.
     rig.run(&app());
     rig.pass(s(10));
     let (id, now) = (rig.id("app#0"), rig.now());
@@ -292,7 +292,7 @@ fn a_deaf_machine_starts_and_stops_all_the_same() {
     assert!(rig.running().contains("app#1"), "{:?}", rig.calls);
 }
 
-/// Hints about everything, at any moment of a start and a stop: nothing is done twice, nothing is lost.
+/// With a hint about everything at any moment of a start and a stop, nothing is done twice, and nothing is lost.
 #[test]
 fn a_look_at_any_moment_changes_nothing() {
     for at in (0..400).step_by(3) {

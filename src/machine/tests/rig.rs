@@ -1,6 +1,6 @@
-//! A machine, an engine and a clock that only the test moves. A call reaches the engine 1 ms after it is
-//! made and its answer comes 1 ms later (a start takes 100 ms), so what is told at one time was made at
-//! one time. Containers are told by what they are: `POD#0` is the first sandbox, `app#1` the second `app`.
+//! A machine, an engine, and a clock that only the test moves. A call reaches the engine after 1 ms and its answer
+//! takes 1 ms (a start takes 100 ms), so calls with the same time were made at once. Containers are shown as words:
+//! `POD#0` is the first sandbox, `app#1` the second `app`.
 
 mod around;
 mod look;
@@ -38,25 +38,25 @@ use crate::volumes::{Order, Report as VolumeReport};
 
 use around::{Cgroups, Files, Volumes, Wire};
 
-/// Marks the containers of these tests.
+/// Value of the label that marks the containers of these tests.
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
 /// Image of the sandbox.
 pub(super) const PAUSE: &str = "pause:test";
 const MS: Duration = Duration::from_millis(1);
-/// How long the client waits for an answer.
+/// Timeout of the client.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const PULL: Duration = Duration::from_secs(1);
 
-/// What happens to calls that begin with some words.
+/// A fault for calls that begin with some words.
 #[derive(Clone)]
 pub(super) enum Hurt {
-    /// The engine says this, and does nothing.
+    /// The engine answers this, and does nothing.
     Says(DockerError),
-    /// It is done, and the answer is this.
+    /// The engine carries out the call, and answers this.
     DoneBut(DockerError),
     /// The answer takes this long.
     Slow(Duration),
-    /// A list is answered without these.
+    /// A list leaves these out.
     LeavesOut(Vec<String>),
     /// A create is answered with these warnings.
     Warns(Vec<String>),
@@ -76,25 +76,25 @@ pub(super) struct Rig {
     pub(super) machine: Machine,
     pub(super) slot: Slot,
     pub(super) now: Mono,
-    /// What calls carry that their words do not tell, with the words before it.
+    /// The parts of calls that their words do not show, each after the words.
     pub(super) sent: Vec<String>,
-    /// Every call that was made: time and words.
+    /// Every call: time and words.
     pub(super) calls: Vec<(Mono, String)>,
     pub(super) pulls: Vec<(Mono, PullRequest)>,
     pub(super) log: Vec<(Mono, Level, String)>,
-    /// As the main loop keeps them.
+    /// Events, kept like in the main loop.
     pub(super) ring: Ring,
     pub(super) watched: Vec<(Mono, Watch)>,
-    /// Every set of logs that was told.
+    /// Every set of logs.
     pub(super) logs: Vec<ContainerLogs>,
     pub(super) reports: Vec<Report>,
     pub(super) cgroups: Cgroups,
     pub(super) volumes: Volumes,
     pub(super) files: Files,
     pub(super) wire: Wire,
-    /// What the machine last asked to be woken at.
+    /// The last wake-up time of the machine.
     pub(super) wake: Option<Mono>,
-    /// Seconds the wall clock is off.
+    /// Offset of the wall clock in seconds.
     pub(super) wall_offset: i64,
     coming: BTreeMap<(Mono, u64), Coming>,
     next: u64,
@@ -115,14 +115,14 @@ pub(super) fn pod(spec: &str) -> Arc<DesiredPod> {
     Arc::new(testing::pod(spec))
 }
 
-/// The same name, another UID.
+/// The same name with another UID.
 pub(super) fn pod_with(uid: &str, spec: &str) -> Arc<DesiredPod> {
     let mut pod = testing::pod(spec);
     pod.uid = uid.into();
     Arc::new(pod)
 }
 
-/// One container `app`.
+/// A pod with one container `app`.
 pub(super) fn app() -> Arc<DesiredPod> {
     pod("{containers: [{name: app}]}")
 }
@@ -171,7 +171,7 @@ fn settings() -> Arc<Settings> {
     })
 }
 
-/// `empty`: the daemon's list held nothing of it.
+/// `empty`: the daemon's list had no container of it.
 fn machine(key: PodKey, settings: Arc<Settings>, empty: bool) -> Machine {
     let mut machine = Machine::new(key, settings, node());
     if empty {
@@ -186,7 +186,7 @@ fn key() -> PodKey {
 }
 
 impl Rig {
-    /// A worker of a name under which Docker holds nothing.
+    /// A worker of a name without containers in Docker.
     pub(super) fn fresh() -> Rig {
         let mut engine = Engine::new(1);
         engine.add_image("busybox", true);
@@ -194,14 +194,14 @@ impl Rig {
         Rig::on(engine, true)
     }
 
-    /// The same, of any pod's name.
+    /// The same, for the name of this pod.
     pub(super) fn fresh_for(pod: &DesiredPod) -> Rig {
         let mut rig = Rig::fresh();
         rig.machine = machine(pod.key.clone(), settings(), true);
         rig
     }
 
-    /// The same, and this many dead containers are kept.
+    /// The same, with this policy for dead containers.
     pub(super) fn fresh_with_dead(dead: DeadPolicy) -> Rig {
         let mut rig = Rig::fresh();
         let mut other = (*settings()).clone();
@@ -210,7 +210,7 @@ impl Rig {
         rig
     }
 
-    /// The same, and plugins attach sandboxes.
+    /// The same, with plugins that attach sandboxes.
     pub(super) fn fresh_with_plugins() -> Rig {
         let mut rig = Rig::fresh();
         let mut other = (*settings()).clone();
@@ -219,7 +219,7 @@ impl Rig {
         rig
     }
 
-    /// The same, and output goes to this driver.
+    /// The same, with this log driver.
     pub(super) fn fresh_with_logs(driver: LogDriver) -> Rig {
         let mut rig = Rig::fresh();
         let mut other = (*settings()).clone();
@@ -254,13 +254,13 @@ impl Rig {
         }
     }
 
-    /// As the worker's thread does, when they have changed.
+    /// Sends new grants, as the worker's thread does.
     pub(super) fn tell_grants(&mut self, grants: &Grants) {
         let facts = NodeFacts { grants: grants.known(), ..node() };
         self.machine.handle(Input::Node(facts), &self.now());
     }
 
-    /// The daemon is killed and started again; calls on their way are lost, Docker goes on.
+    /// The daemon is killed and started again: calls on their way are lost, Docker continues.
     pub(super) fn reborn(mut self) -> Rig {
         self.coming.clear();
         let by_plugins = self.machine.settings.map.network.cni.is_on;
@@ -277,7 +277,7 @@ impl Rig {
         self
     }
 
-    /// The machine begins with what the daemon's list holds now.
+    /// The machine starts with the containers of the daemon's list.
     pub(super) fn found(mut self) -> Rig {
         let now = self.now();
         let list = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
@@ -307,12 +307,12 @@ impl Rig {
         Now { mono: self.now, wall }
     }
 
-    /// A call whose words begin with `words` is hurt, `times` times.
+    /// Applies a fault to `times` calls whose words begin with `words`.
     pub(super) fn hurt(&mut self, words: &str, times: u32, how: Hurt) {
         self.wire.hurts.push((words.into(), times, how));
     }
 
-    /// Nothing is hurt any more.
+    /// Removes all faults.
     pub(super) fn heal(&mut self) {
         self.wire.hurts.clear();
     }
@@ -331,7 +331,7 @@ impl Rig {
         self.later(Duration::ZERO, Coming::Read);
     }
 
-    /// Other local objects are in force.
+    /// Puts other local objects in force.
     pub(super) fn give(&mut self, objects: Arc<Objects>) {
         self.slot.objects(objects);
         self.later(Duration::ZERO, Coming::Read);
@@ -345,7 +345,7 @@ impl Rig {
     /// Lets time pass.
     pub(super) fn pass(&mut self, time: Duration) {
         let until = self.now.after(time);
-        // What the test did meanwhile.
+        // Events of the test's own calls.
         self.hear();
         for turn in 0.. {
             assert!(turn < 200_000, "it does not come to rest: {:?}", self.tail());
@@ -375,7 +375,7 @@ impl Rig {
         self.hear();
     }
 
-    /// Lets time pass until this was called; gives the time.
+    /// Lets time pass until this call was made; returns the time.
     pub(super) fn pass_until(&mut self, call: &str) -> Mono {
         let begun = self.calls.len();
         for _ in 0..2_000_000 {
@@ -393,7 +393,7 @@ impl Rig {
     }
 }
 
-/// `set up uid-1` without the usual UID: `set up`.
+/// An order as words, without the usual UID: `set up uid-1` becomes `set up`.
 fn volume_words(order: &Order) -> String {
     let (what, uid) = match order {
         Order::SetUp(order) => ("set up", &order.pod.uid),
@@ -402,12 +402,12 @@ fn volume_words(order: &Order) -> String {
     if uid == testing::UID { what.to_owned() } else { format!("{what} {uid}") }
 }
 
-/// Milliseconds since the beginning.
+/// Milliseconds since the start.
 pub(super) fn ms_of(at: Mono) -> u64 {
     u64::try_from(at.0.as_millis()).unwrap()
 }
 
-/// `k8s_app_web-node_default_uid-1_0` -> `app#0`.
+/// A name as words: `k8s_app_web-node_default_uid-1_0` becomes `app#0`.
 fn name_words(docker_name: &str) -> String {
     let Some(name) = names::parse(docker_name) else { return docker_name.to_owned() };
     let uid = if name.uid == testing::UID { String::new() } else { format!("{}/", name.uid) };

@@ -1,4 +1,4 @@
-//! What belongs to one run of a container does not count for its next one: the same container, started again by hand.
+//! Tests that facts about one run of a container do not count for its next one: the same container, started by hand.
 
 use super::rig::{Hurt, Rig, app, ms, pod, s};
 use crate::plan::ProbeVerdict::{Failure, Success};
@@ -10,7 +10,7 @@ const PROBES: &str = "{containers: [{name: app, \
     livenessProbe: {tcpSocket: {port: 80}}}]}";
 
 impl Rig {
-    /// `docker restart`: the machine hears of both when all is over.
+    /// `docker restart`: the machine gets both events after both have happened.
     fn restart(&mut self, words: &str) {
         let id = self.id(words);
         let now = self.now();
@@ -18,7 +18,7 @@ impl Rig {
         self.by_hand(&Call::Start { id });
     }
 
-    /// A probe's result arrives, of the run that is asked about.
+    /// Delivers a probe's result of the present run.
     fn answered(&mut self, words: &str, kind: Kind, verdict: crate::plan::ProbeVerdict) {
         let news = self.news(words, kind, verdict);
         self.slot.news(news);
@@ -45,7 +45,7 @@ fn what_probes_said_of_one_run_says_nothing_of_the_next() {
     assert_eq!(rig.started_and_ready(), (Some(false), false));
     let after = rig.watched.last().unwrap().1.targets[0].clone();
     assert!(after.id == before.id && after.started > before.started, "its probes begin anew");
-    // What was asked of the earlier run is answered late.
+    // A result of the earlier run arrives late.
     rig.slot.news(late);
     rig.step();
     rig.answered("app#0", Kind::Startup, Success);
@@ -78,7 +78,7 @@ fn a_kill_that_a_probe_asked_for_is_not_for_the_run_after_it() {
     assert_eq!(rig.take_acts(), [""; 0], "nobody has asked the new one yet");
 }
 
-/// It waits out its back-off; somebody starts it, and it ends again.
+/// Somebody starts it during its back-off, and it ends again.
 #[test]
 fn the_last_words_and_the_back_off_are_those_of_the_last_run() {
     let mut rig = Rig::up(&pod("{containers: [{name: app, terminationMessagePath: /dev/termination-log}]}"));

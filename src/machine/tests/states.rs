@@ -1,4 +1,4 @@
-//! The state table: every state meets every trigger. A golden file pins it, and the man page prints it.
+//! Tests of the state table, for every state and trigger. A golden file pins it, and the man page has it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn the_table_is_total_and_pinned() {
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), table, "UPDATE=1 rewrites {path}");
 }
 
-/// What the page calls a trigger in this state.
+/// The man page's words for a trigger in this state.
 fn page_words(state: &State, what: &str) -> &'static str {
     let running = matches!(state, State::Syncing(_));
     let wanted = matches!(state, State::Terminating { then: Some(_), .. });
@@ -92,7 +92,7 @@ fn page_words(state: &State, what: &str) -> &'static str {
     }
 }
 
-/// The man page's table says what the code does: each row of it, and each change of state there is.
+/// The man page's table matches the code: each row of it, and each change of state.
 #[test]
 fn the_man_page_has_the_same_table() {
     let page = include_str!("../../../man/podkeeper.8");
@@ -115,7 +115,7 @@ fn the_man_page_has_the_same_table() {
         for (what, trigger) in triggers() {
             let next = state.clone().next(trigger);
             let still = name(&next) == name(&state);
-            // Rows in which nothing happens are left out of the page, unless somebody asked for something.
+            // The page leaves out rows in which nothing happens, except for a wish.
             if still && matches!(what, "other UID found" | "all dead") {
                 continue;
             }

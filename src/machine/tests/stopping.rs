@@ -1,4 +1,4 @@
-//! TERM, deadline, KILL as planned steps (design invariant 10), and the order in which containers stop.
+//! Tests of TERM, deadline, KILL as planned steps (design invariant 10), and of the order in which containers stop.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn graces_only_get_shorter() {
     rig.pass(s(60));
     assert_eq!(after(&rig, begun, "kill app#0 SIGTERM"), [0]);
     assert_eq!(after(&rig, begun, "kill app#0 SIGKILL"), [20_000], "counted from the first order");
-    // Shorter than what has passed already.
+    // The new grace is shorter than the time that has passed.
     let (mut rig, begun) = begin(&deaf(600));
     rig.wish(stop(None));
     rig.pass(s(10));
@@ -113,8 +113,8 @@ fn sidecars_stop_after_the_rest_in_reverse_order() {
     assert_eq!(sorted, expected);
 }
 
-/// The grace is the pod's: sidecars get what the containers left of it; each gets
-/// at least two seconds.
+/// All containers share the pod's grace: sidecars get the rest that the containers left; each gets at least two
+/// seconds.
 #[test]
 fn sidecars_get_what_is_left_of_the_grace() {
     let pod = pod("{terminationGracePeriodSeconds: 30, containers: [{name: app}], initContainers: [\
@@ -129,10 +129,10 @@ fn sidecars_get_what_is_left_of_the_grace() {
     rig.wish(stop(None));
     rig.pass(s(120));
     let at = |name: &str| after(&rig, begun, &format!("kill {name}#0 SIGKILL"))[0] / 1000;
-    // The grace is over for both: they do not wait for one another any longer.
+    // The grace is over for both: they stop at the same time.
     assert_eq!((at("app"), at("two"), at("one")), (30, 32, 32));
     assert!(rig.is("terminated"));
-    // One that ends early leaves the rest to the next.
+    // A container that ends early leaves its time to the next.
     let mut rig = Rig::fresh();
     rig.engine.behave("two", Behaviour::ignores_term());
     rig.run(&pod);
@@ -189,7 +189,7 @@ fn a_changed_container_is_stopped_with_its_grace_and_made_again() {
     assert!(told, "{:?}", rig.log);
 }
 
-/// An edit asks for it, and is taken back within the grace.
+/// An edit asks for the stop, and is reverted within the grace.
 #[test]
 fn a_stop_that_has_begun_ends_and_leaves_nothing_behind() {
     let of = |image: &str, memory: &str| {
@@ -212,7 +212,7 @@ fn a_stop_that_has_begun_ends_and_leaves_nothing_behind() {
     assert_eq!(rig.take_acts(), ["update app#1"]);
 }
 
-/// Nothing but the sandbox runs, for the image never comes.
+/// Only the sandbox runs, because the image never comes.
 #[test]
 fn the_sandbox_of_a_pod_that_goes_again_lingers_again() {
     let mut rig = Rig::fresh();
@@ -232,8 +232,8 @@ fn the_sandbox_of_a_pod_that_goes_again_lingers_again() {
     }
 }
 
-/// Containers end in their order, with the grace of the pod and while its network is there; the sandbox is last. That
-/// holds too when the daemon is killed in the middle of it.
+/// Containers end in their order, with the pod's grace and while its network exists; the sandbox is last. That also
+/// holds when the daemon is killed in between.
 #[test]
 fn a_pod_that_somebody_restarts_keeps_its_sandbox_until_its_containers_have_ended() {
     let pod = pod(

@@ -1,4 +1,4 @@
-//! The whole life of any pod, told in lines: a field that changes it changes a line.
+//! The whole life of a pod as lines: a field that changes the life changes a line.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::runtime::Call;
 use crate::runtime::fake::{Behaviour, OnTerm};
 
 impl Rig {
-    /// Answers every hook that is under way, and lets time pass.
+    /// Answers every hook under way, and lets time pass.
     fn go_on(&mut self, seconds: u64) {
         for _ in 0..seconds {
             let hooks = self.watched.last().map(|(_, watch)| watch.hooks.clone()).unwrap_or_default();
@@ -26,7 +26,7 @@ impl Rig {
         }
     }
 
-    /// Gives every probe of a kind this result, if there are any.
+    /// Gives every probe of a kind this result; returns whether there are any.
     fn all_probes(&mut self, kind: Kind, verdict: ProbeVerdict) -> bool {
         let mut targets = self.watched.last().map(|(_, watch)| watch.targets.clone()).unwrap_or_default();
         targets.retain(|target| target.probe(kind).is_some());
@@ -38,11 +38,11 @@ impl Rig {
     }
 }
 
-/// Everything that becomes of a pod which starts, whose probes fail, which gets other sizes, whose containers
-/// die with 42, and which is stopped. `resized` is the pod with other sizes.
+/// The life of a pod that starts, whose probes fail, which gets other resources, whose containers die with 42, and
+/// which is stopped. `resized` is the pod with other resources.
 pub(crate) fn story(pod: &Arc<DesiredPod>, objects: &Arc<Objects>, resized: &Arc<DesiredPod>) -> Vec<String> {
     let mut rig = Rig::fresh_for(pod);
-    // Containers that are told to end take 20 s, so that the time they are given shows.
+    // Containers take 20 s to end, so that their grace shows.
     let slow = OnTerm::Exit { after: s(20), code: 42 };
     for (_, container) in pod.containers() {
         rig.engine.behave(&container.name, Behaviour { term: slow, ..Behaviour::default() });
@@ -72,7 +72,7 @@ pub(crate) fn story(pod: &Arc<DesiredPod>, objects: &Arc<Objects>, resized: &Arc
     for words in rig.running() {
         if !words.starts_with("POD") {
             let (id, now) = (rig.id(&words), rig.now());
-            // One that shares its processes may be dead by now.
+            // A container that shares its processes may be dead by now.
             _ = rig.engine.perform(&Call::Kill { id, signal: "TERM".into() }, now);
         }
     }

@@ -1,12 +1,12 @@
-//! Wishes that follow one another quickly: deleted and put back, edited, replaced.
+//! Tests of wishes in quick succession: deleted and put back, edited, replaced.
 
 use super::rig::{Rig, app, ms, pod_with, s, stop};
 use crate::machine::Report;
 use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
 
-/// Deleted, and back after some time: same UID or another, deaf to TERM or not. In the end exactly one set
-/// runs, the old one was dead before the new one was made.
+/// Deleted, and back after some time: same UID or another, ignoring TERM or not. In the end exactly one set runs, and
+/// the old one was dead before the new one was made.
 #[test]
 fn k104648_k107733_deleted_and_put_back() {
     for deaf in [false, true] {
@@ -95,7 +95,7 @@ fn k112814_k97722_another_uid_is_replaced() {
     assert_eq!(rig.engine.containers().count(), 2, "what is left of the old one is removed");
 }
 
-/// Both at once: found beside the wanted ones, which run.
+/// Both at once: the other UID is found beside the wanted containers, which run.
 #[test]
 fn another_uid_found_beside_the_wanted_one_stops_both_and_starts_one() {
     let mut rig = Rig::up(&app());

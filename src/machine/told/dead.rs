@@ -1,4 +1,4 @@
-//! How many dead containers this pod has, for a node that bounds those of all pods together.
+//! Number of this pod's dead containers, for a node that bounds those of all pods together.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::machine::output::{Output, Report};
 use crate::plan::RunState;
 
 impl Machine {
-    /// Tells the numbers whenever they change.
+    /// Reports the numbers whenever they change.
     pub(in crate::machine) fn tell_dead(&mut self) {
         if self.settings.dead.in_all.is_none() {
             return;

@@ -1,4 +1,4 @@
-//! Which logs of this pod should be found under their names: of everything that ran, until it is removed.
+//! The logs of this pod that are available by name: of all containers that ran, until they are removed.
 
 use crate::base::order;
 use crate::machine::Machine;
@@ -7,7 +7,7 @@ use crate::plan::{Owned, RunState};
 use crate::pod_logs::{ContainerLog, ContainerLogs};
 
 impl Machine {
-    /// Tells the whole set whenever it changes. Before the first look nothing is known, and nothing told.
+    /// Sends the whole set whenever it changes. It sends no set before the first look.
     pub(in crate::machine) fn tell_logs(&mut self) {
         if self.looking.list_needed || self.calls.is_listing() {
             return;

@@ -1,4 +1,4 @@
-//! What a machine told last: the same is not told again.
+//! The last reports of a machine: equal ones are not sent again.
 
 pub(super) mod dead;
 pub(super) mod logs;
@@ -15,44 +15,44 @@ use crate::pod::{DesiredPod, is_final};
 use crate::pod_logs::ContainerLogs;
 use crate::runtime::DockerState;
 
-/// See the module.
+/// The last reports of each kind.
 #[derive(Debug, Default)]
 pub(super) struct LastReported {
-    /// The status of this life of the pod, as it was computed last.
+    /// The last computed status of this life of the pod.
     pub status: Option<Arc<PodStatus>>,
-    /// The status that was told last, whether the pod was being stopped, and which pod that was.
+    /// The last reported status, whether the pod was being stopped, and the pod.
     pub reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
-    /// What was seen in Docker.
+    /// The last reported containers.
     pub seen: Table<String, DockerState>,
-    /// Logs that are to be found by name.
+    /// The last set of logs.
     pub logs: ContainerLogs,
-    /// That nothing runs any more.
+    /// The report that nothing runs any more was sent.
     pub terminated: bool,
     /// Dead instances of each container.
     pub dead: Vec<u32>,
-    /// That nothing is left, after so many wishes.
+    /// The report that nothing is left was sent, with this number of wishes.
     pub gone: Option<u64>,
 }
 
 impl LastReported {
-    /// The pod has ended for good, as its status says.
+    /// Whether the pod has ended for good, by its status.
     pub fn has_ended(&self) -> bool {
         self.status.as_deref().is_some_and(has_ended)
     }
 
-    /// Something is wanted or runs: what is told at the end is told again then.
+    /// Notes that something is wanted or runs: the reports of the end are sent again after that.
     pub fn not_over(&mut self) {
         (self.terminated, self.gone) = (false, None);
     }
 
-    /// How many things it remembers.
+    /// Number of remembered items.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.seen.len() + self.logs.len()
     }
 }
 
-/// Its phase is a terminal one.
+/// Whether the phase is a terminal one.
 pub(super) fn has_ended(status: &PodStatus) -> bool {
     is_final(status.phase.as_deref())
 }

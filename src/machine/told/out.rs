@@ -1,11 +1,11 @@
-//! What a step of the machine says, in order, and when it wants the next one.
+//! The outputs of a step, in order, and the time of the next one.
 
 use log::Level;
 
 use crate::base::clock::Mono;
 use crate::machine::{Output, Step};
 
-/// One step's answer while it grows.
+/// The result of a step while it grows.
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Out {
     all: Vec<Output>,
@@ -13,27 +13,27 @@ pub(in crate::machine) struct Out {
 }
 
 impl Out {
-    /// A step begins: what was said between two steps stays, and the wake-up is decided anew.
+    /// Starts a step: outputs between two steps stay, and the wake-up is decided anew.
     pub fn begin(&mut self) {
         self.wake = None;
     }
 
-    /// Says one thing.
+    /// Adds an output.
     pub fn push(&mut self, output: Output) {
         self.all.push(output);
     }
 
-    /// A line for the operator.
+    /// Adds a log line for the operator.
     pub fn log(&mut self, level: Level, line: String) {
         self.push(Output::Log(level, line));
     }
 
-    /// Asks for a step at this time; of several the earliest counts.
+    /// Asks for a step at this time; the earliest of several counts.
     pub fn wake_at(&mut self, at: Mono) {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
-    /// The step is over.
+    /// Ends the step.
     pub fn take(&mut self) -> Step {
         Step { out: std::mem::take(&mut self.all), wake: self.wake }
     }

@@ -1,4 +1,4 @@
-//! What a machine tells of its pod: the status, whenever it changed, and what is seen in Docker.
+//! Reports of the pod's state: the status, whenever it changes, and the containers in Docker.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::runtime::DockerState;
 use crate::status;
 
 impl Machine {
-    /// Computes the status and tells it when it changed. While something must be looked at first, the old
-    /// one stands: no half-truths. A container that cannot be looked at is told as the list shows it. Before the first
-    /// look nothing is told: a pod that runs would count as one without containers.
+    /// Computes the status and reports it if it changed. While a look is missing, the old one stands, so that none is
+    /// half true. A container that cannot be inspected is reported as the list shows it. Before the first look nothing
+    /// is reported: a running pod would seem to have no containers.
     pub(in crate::machine) fn publish(&mut self, now: &Now) {
         let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
         if seen != self.told.seen {
@@ -47,7 +47,7 @@ impl Machine {
         self.out.push(Output::Report(Report::Status { status, pod, terminating }));
     }
 
-    /// The pod's status, as what is known now says it.
+    /// The pod's status, computed from the known state.
     pub(in crate::machine) fn computed(
         &mut self,
         pod: &DesiredPod,
@@ -74,8 +74,8 @@ impl Machine {
         status
     }
 
-    /// Docker's error about a container that could not be started repeats its command, as the kubelet's does: without
-    /// the values of Secrets that were expanded into it.
+    /// Removes the values of Secrets from Docker's errors about containers that could not be started: like the
+    /// kubelet's, such an error repeats the command, with variables expanded.
     fn mask_ends(&self, status: &mut PodStatus) {
         let all = [
             &mut status.init_container_statuses,

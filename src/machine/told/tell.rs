@@ -1,5 +1,5 @@
-//! What a machine tells of its pod's life: events, and why containers wait. One wording each: what is an
-//! event is not logged beside it, for the recorder writes its line.
+//! Events of the pod's life, and the reasons why containers wait. Each has one wording: an event is not logged as well,
+//! because the recorder writes its line.
 
 use crate::machine::Machine;
 use crate::machine::output::Output;
@@ -10,7 +10,7 @@ use crate::recorder::{self, List, ObjectEvent, Subject, Words};
 use crate::status::WaitingReason;
 
 impl Machine {
-    /// Something happened to the pod, or to this container of it.
+    /// Emits an event of the pod, or of this container of it.
     pub(in crate::machine) fn tell(&mut self, container: Option<&str>, words: Words) {
         let uid = match self.state.pod() {
             Some(pod) => pod.uid.clone(),
@@ -26,15 +26,14 @@ impl Machine {
         self.put_event(uid, subject, words);
     }
 
-    /// Something happened to a container: its labels say which one it is, also when its manifest is gone.
-    /// Of a sandbox nothing is told.
+    /// Emits an event of a container, which its labels describe, also without a manifest. Does nothing for a sandbox.
     pub(in crate::machine) fn tell_of(&mut self, owned: &Owned, words: Words) {
         let Role::Container { name, kind, .. } = &owned.role else { return };
         let subject = Subject { list: List::of(*kind), name: name.clone() };
         self.put_event(owned.uid.clone(), Some(subject), words);
     }
 
-    /// The same, of a sandbox too: told as the pod's own.
+    /// The same, with sandboxes: their events are the pod's own.
     pub(in crate::machine) fn tell_of_any(&mut self, id: &str, words: Words) {
         let found = self.containers.get(id).cloned();
         match found {
@@ -44,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// Something happened to what is left of the pod of this UID.
+    /// Emits an event about the remains of the pod of this UID.
     pub(in crate::machine) fn tell_of_uid(&mut self, uid: &str, words: Words) {
         self.put_event(uid.to_owned(), None, words);
     }
@@ -54,7 +53,7 @@ impl Machine {
         self.out.push(Output::Event(ObjectEvent::new(self.key.clone(), uid, subject, words)));
     }
 
-    /// A container waits, and why; told once, however often it is looked at.
+    /// Notes that a container waits, and why; the event is emitted once, not at each look.
     pub(in crate::machine) fn wait_for(
         &mut self,
         container: &str,
@@ -67,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// A step of a container failed, and it waits; told each time.
+    /// Notes that a step of a container failed, and it waits; the event is emitted each time.
     pub(in crate::machine) fn failed(
         &mut self,
         container: &str,
@@ -79,8 +78,8 @@ impl Machine {
         words.into_iter().for_each(|words| self.tell(Some(container), words));
     }
 
-    /// True: this is new. Docker's errors repeat the command, into which variables of Secrets may be expanded, and whoever
-    /// may look at pods sees the status.
+    /// Sets the reason why a container waits. Returns true if it is new. Docker's errors repeat the command, into which
+    /// variables of Secrets may be expanded, so these are masked: everyone who may view pods sees the status.
     pub(in crate::machine) fn set_waiting(&mut self, container: &str, reason: Reason, message: &str) -> bool {
         let message = recorder::mask(message.to_owned(), &self.objects);
         let is_as = |old: WaitingReason| old.reason == reason && gist(&old.message).eq(gist(&message));
@@ -90,7 +89,7 @@ impl Machine {
         !is_known
     }
 
-    /// Nothing of the pod can run, and every container that waits says why. True: this is new.
+    /// Notes on every waiting container that nothing of the pod can run. Returns true if that is new.
     pub(in crate::machine) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) -> bool {
         let mut new = false;
         for (_, container) in pod.containers() {
@@ -100,7 +99,7 @@ impl Machine {
     }
 }
 
-/// A message without its numbers and ids: of two that differ in nothing else, one is told.
+/// A message without numbers and ids: of two messages that differ only in these, one is emitted.
 fn gist(message: &str) -> impl Iterator<Item = char> {
     message.chars().filter(|c| !c.is_ascii_hexdigit())
 }

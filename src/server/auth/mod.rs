@@ -1,7 +1,7 @@
-//! Who asks, and what may be asked. The kubelet's rules (`pkg/kubelet/server/auth.go`), with a table by group in place of
-//! an API server's word.
+//! Identifies clients and decides what they may do: the kubelet's rules (`pkg/kubelet/server/auth.go`), with a table by
+//! group in place of an API server's decision.
 //!
-//! Never here: an answer for somebody who is not known, other than that.
+//! Never here: any answer to an unknown client but that it is unknown.
 
 mod rights;
 mod subject;
@@ -22,61 +22,61 @@ use super::tls::Certificates;
 pub use rights::{Right, right, subresources, verb};
 use webhook::Webhook;
 
-/// Who sent a request.
+/// The user who sent a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// The common name of the certificate, or `system:anonymous`.
     pub name: String,
-    /// Its organizations, or `system:unauthenticated`.
+    /// The organizations of the certificate, or `system:unauthenticated`.
     pub groups: BTreeSet<String>,
-    /// What an API server says of the user beside that; empty for others.
+    /// UID of the user at the API server; empty for other users.
     pub uid: String,
-    /// The same.
+    /// Extra fields of the user at the API server; empty for other users.
     pub extra: Map<String, Value>,
-    /// An API server knows the user by a token.
+    /// The API server identified the user by a token.
     pub by_token: bool,
 }
 
-/// What users may do.
+/// Rules for what users may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization {
-    /// Whoever is known may do everything.
+    /// All identified users may do everything.
     AlwaysAllow,
-    /// Users of these groups may.
+    /// Members of these groups may do the following.
     Groups {
         /// Everything.
         admin: BTreeSet<String>,
-        /// What changes nothing and runs nothing: see [`Right::View`].
+        /// Requests that change and run nothing: see [`Right::View`].
         view: BTreeSet<String>,
     },
-    /// Users may what an API server says.
+    /// An API server decides.
     Webhook,
 }
 
 /// The rules of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `--anonymous-auth`: who shows no certificate is `system:anonymous`, instead of nobody.
+    /// `--anonymous-auth`: a client without a certificate is `system:anonymous` instead of being refused.
     pub allows_anonymous: bool,
     /// `--authorization-mode` and the groups that go with it.
     pub authorization: Authorization,
-    /// How an API server is asked.
+    /// Settings of requests to the API server.
     pub webhook: webhook::Settings,
 }
 
 impl Default for Settings {
-    /// Nobody may do anything.
+    /// No user may do anything.
     fn default() -> Settings {
         let authorization = Authorization::Groups { admin: BTreeSet::new(), view: BTreeSet::new() };
         Settings { allows_anonymous: false, authorization, webhook: webhook::Settings::default() }
     }
 }
 
-/// A service that only those reach who may.
+/// A service behind the check of identity and rights.
 pub struct Guard {
     pub settings: Settings,
     pub certificates: Arc<Certificates>,
-    /// Who is asked of tokens and rights; `None` where there is no API server.
+    /// Decides about tokens and rights; `None` without an API server.
     pub webhook: Option<Webhook>,
     pub inner: Arc<dyn Service>,
 }
@@ -115,10 +115,10 @@ impl Service for Guard {
     }
 }
 
-/// Who a client with these certificates is.
+/// The user with these certificates.
 ///
 /// # Errors
-/// Why nobody.
+/// The reason why the client is unknown.
 pub fn known(certificates: &Certificates, chain: &[CertificateDer<'static>]) -> Result<User, String> {
     let Some(certificate) = chain.first() else { return Err("it shows no certificate".to_owned()) };
     certificates.verify(chain)?;
@@ -132,10 +132,10 @@ fn bearer(request: &Request) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Who sent a request, by its certificates or, where an API server is asked about tokens, by its bearer token.
+/// The user who sent a request, by certificates or, if an API server reviews tokens, by bearer token.
 ///
 /// # Errors
-/// Why nobody.
+/// The reason why the client is unknown.
 pub fn identified(
     certificates: &Certificates,
     webhook: Option<&Webhook>,
@@ -147,15 +147,15 @@ pub fn identified(
     let (Err(why), Some(webhook), Some(token)) = (&by_certificate, webhook, bearer(request)) else {
         return by_certificate;
     };
-    // Who shows a token that is nobody's is not taken for anonymous, as in the kubelet.
+    // A client with an invalid token is not anonymous, as in the kubelet.
     webhook.user(token)?.ok_or_else(|| format!("{why}, and its token is nobody's"))
 }
 
 impl Guard {
-    /// Who the client is.
+    /// The user of a request.
     ///
     /// # Errors
-    /// Why nobody.
+    /// The reason why the client is unknown.
     fn user(&self, chain: &[CertificateDer<'static>], request: &Request) -> Result<User, String> {
         let webhook = self.webhook.as_ref();
         let shows_token = webhook.is_some_and(Webhook::reviews_tokens) && bearer(request).is_some();
@@ -179,7 +179,7 @@ impl Settings {
     pub fn allows(&self, user: &User, right: Right) -> bool {
         match &self.authorization {
             Authorization::AlwaysAllow => true,
-            // Without an API server nobody says so.
+            // Without an API server no user is allowed anything.
             Authorization::Webhook => false,
             Authorization::Groups { admin, view } => {
                 let is_of =

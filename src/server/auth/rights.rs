@@ -1,18 +1,18 @@
-//! What a request asks for, in the words of the kubelet's authorization. Pure.
+//! The right that a request needs, in the terms of the kubelet's authorization. Pure.
 
 use crate::server::http::request::{Method, Request};
 
-/// What a request needs.
+/// The right that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// To see how pods and the node are, figures and logs of containers: what the cluster role `view` of Kubernetes
-    /// allows, and no more. Changes nothing, runs nothing, and shows no file of the node.
+    /// To view the state of pods and the node, figures, and logs of containers: what the cluster role `view` of
+    /// Kubernetes allows, and no more. It changes nothing, runs nothing, and shows no file of the node.
     View,
     /// Everything else.
     Admin,
 }
 
-/// Paths below which a user with [`Right::View`] may look.
+/// Paths below which [`Right::View`] suffices.
 const VIEWED: &[&str] =
     &["/healthz", "/pods", "/runningpods", "/stats", "/spec", "/metrics", "/containerLogs"];
 
@@ -20,7 +20,7 @@ const VIEWED: &[&str] =
 #[must_use]
 pub fn right(request: &Request) -> Right {
     let reads = matches!(request.method, Method::Get | Method::Head)
-        // The old way to ask for figures.
+        // The old way to request figures.
         || request.method == Method::Post && is_below(&request.path, "/stats");
     if reads && VIEWED.iter().any(|path| is_below(&request.path, path)) { Right::View } else { Right::Admin }
 }
@@ -54,7 +54,7 @@ pub fn subresources(path: &str) -> Vec<&'static str> {
     }
 }
 
-/// The path itself, or one below it.
+/// Whether it is this path, or one below it.
 fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

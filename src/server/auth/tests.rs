@@ -1,4 +1,4 @@
-//! Who is who, and what each may.
+//! Tests of identities and rights.
 
 use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
 
@@ -76,7 +76,7 @@ fn the_right_that_each_request_needs() {
         ("GET", "/metricsx"),
         ("PUT", "/healthz"),
         ("BREW", "/pods"),
-        // Encoded, it is the same path.
+        // Percent-encoded, it is the same path.
         ("GET", "/%65xec/ns/p/c"),
     ];
     for (method, path) in admin {

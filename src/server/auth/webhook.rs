@@ -1,10 +1,10 @@
-//! What an API server says of who asks: whose a bearer token is (TokenReview), and what a user may do
-//! (SubjectAccessReview), with the attributes of the kubelet (`pkg/kubelet/server/auth.go`). Answers are kept for a
+//! An API server's decisions about clients: the user of a bearer token (TokenReview), and the rights of a user
+//! (SubjectAccessReview), with the attributes of the kubelet (`pkg/kubelet/server/auth.go`). Answers are cached for a
 //! while.
 //!
-//! Never here: a thread that waits for long. A server that does not answer is not asked again for a moment, few ask at
-//! the same time, and everybody else is told at once that nobody knows. Nor a token in a text; what is kept of one is its
-//! digest.
+//! Never here: a thread that waits for long. After a failure the server is not asked again for a moment, and only a few
+//! threads ask at the same time; all other clients get an error at once. Nor a token in a text: only its digest is
+//! kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,12 +21,12 @@ use crate::server::pool::Count;
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// What the flags say.
+/// Settings from the flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// The node's name, of which requests are.
+    /// Name of the node that requests are about.
     pub node: String,
-    /// `--authentication-token-webhook`: bearer tokens are asked about.
+    /// `--authentication-token-webhook`: bearer tokens are reviewed.
     pub reviews_tokens: bool,
     /// `--authentication-token-webhook-cache-ttl`.
     pub token_ttl: Duration,
@@ -39,7 +39,7 @@ pub struct Settings {
 /// A digest of a question.
 type Key = [u8; 32];
 
-/// See the head of this file.
+/// Asks an API server, with a cache.
 pub struct Webhook {
     client: Client,
     settings: Settings,
@@ -49,10 +49,10 @@ pub struct Webhook {
 
 #[derive(Default)]
 struct State {
-    /// `None`: the token is nobody's.
+    /// Users by token digest; `None` for an invalid token.
     tokens: Kept<Option<User>>,
     access: Kept<bool>,
-    /// The server did not answer; nobody asks before then.
+    /// The server did not answer; it is not asked before this time.
     away_until: Option<Instant>,
 }
 
@@ -63,23 +63,23 @@ impl fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// One that asks by this client.
+    /// A webhook that uses this client.
     #[must_use]
     pub fn new(client: Client, settings: Settings) -> Webhook {
         let asking = Count::new(limits::WEBHOOK_ASKING);
         Webhook { client, settings, state: Mutex::default(), asking }
     }
 
-    /// Whether tokens are asked about.
+    /// Whether tokens are reviewed.
     #[must_use]
     pub fn reviews_tokens(&self) -> bool {
         self.settings.reviews_tokens
     }
 
-    /// Whose a token is; `None` for nobody's, or where tokens are not asked about.
+    /// The user of a token; `None` when it is invalid, or tokens are not reviewed.
     ///
     /// # Errors
-    /// The server does not say.
+    /// The server has not decided.
     pub fn user(&self, token: &str) -> Result<Option<User>, String> {
         if !self.settings.reviews_tokens {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Webhook {
     /// Whether a user may do this with one of these subresources of the node.
     ///
     /// # Errors
-    /// The server does not say.
+    /// The server has not decided.
     pub fn allows(&self, user: &User, verb: &str, subresources: &[&str]) -> Result<bool, String> {
         for subresource in subresources {
             if self.allows_one(user, verb, subresource)? {
@@ -119,7 +119,7 @@ impl Webhook {
     /// `nonResourceAttributes`.
     ///
     /// # Errors
-    /// The server does not say.
+    /// The server has not decided.
     pub fn may(&self, user: &User, field: &str, attributes: Value) -> Result<bool, String> {
         let review = access_review(user, field, attributes);
         let key = hmac_sha256::Hash::hash(review.to_string().as_bytes());
@@ -149,15 +149,15 @@ impl Webhook {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each field is whole after every line that changes it.
+        // Each field is consistent after every line that changes it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The user in a TokenReview's answer; `None` when the token is nobody's. Pure.
+/// The user in a TokenReview's answer; `None` when the token is invalid. Pure.
 ///
 /// # Errors
-/// The answer makes no sense.
+/// The answer is invalid.
 fn reviewed(answer: &Value) -> Result<Option<User>, String> {
     let status = answer.get("status").unwrap_or(&Value::Null);
     if status.get("authenticated").and_then(Value::as_bool) != Some(true) {
@@ -167,7 +167,7 @@ fn reviewed(answer: &Value) -> Result<Option<User>, String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let name = of.get("username").and_then(text).filter(|name| !name.is_empty());
     let name = name.ok_or("the API server's answer names no user")?;
-    // It is printed in the log.
+    // The name is printed in the log.
     if name.chars().any(char::is_control) {
         return Err("the API server's answer names a user that is no name".to_owned());
     }
@@ -182,12 +182,12 @@ fn reviewed(answer: &Value) -> Result<Option<User>, String> {
     }))
 }
 
-/// What is asked about a subresource of the node. Pure.
+/// The attributes of a subresource of the node. Pure.
 fn of_node(node: &str, verb: &str, subresource: &str) -> Value {
     json!({"verb": verb, "version": "v1", "resource": "nodes", "subresource": subresource, "name": node})
 }
 
-/// The question whether a user may do this. Pure.
+/// A SubjectAccessReview of this user and these attributes. Pure.
 fn access_review(user: &User, field: &str, attributes: Value) -> Value {
     let mut spec = Map::new();
     spec.insert("user".to_owned(), user.name.clone().into());
@@ -202,7 +202,7 @@ fn access_review(user: &User, field: &str, attributes: Value) -> Value {
     json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
 }
 
-/// Answers, each until a moment.
+/// Answers with their times of expiry.
 struct Kept<T>(BTreeMap<Key, (Instant, T)>);
 
 impl<T> Default for Kept<T> {
@@ -222,7 +222,7 @@ impl<T: Clone> Kept<T> {
             self.0.retain(|_, (until, _)| now < *until);
         }
         if self.0.len() >= limits::WEBHOOK_KEPT {
-            // Whichever ends first is missed least.
+            // The one that expires first is missed least.
             let first = self.0.iter().min_by_key(|(_, (until, _))| *until).map(|(key, _)| *key);
             first.and_then(|first| self.0.remove(&first));
         }

@@ -1,34 +1,34 @@
-//! Answers: what an endpoint returns, and the bytes of its head.
+//! Answers: the results of endpoints, and the bytes of their heads.
 
 use std::fmt::Write as _;
 
 use super::request::{Method, Refused};
 
-/// The kubelet's type of plain text.
+/// The kubelet's content type of plain text.
 pub const TEXT: &str = "text/plain; charset=utf-8";
-/// The API's type.
+/// The content type of JSON.
 pub const JSON: &str = "application/json";
 
-/// A status, headers, and a body that is known as a whole.
+/// A status, headers, and a complete body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// Beside those of the connection and the body's length. No value comes from a client without having been checked:
-    /// [`Answer::with`] drops one that would break the head.
+    /// Headers beside those of the connection and the body's length. No unchecked value of a client is among them:
+    /// [`Answer::with`] drops a value that would break the head.
     headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
-/// How the client sees the end of a body.
+/// How the client recognises the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// The body has so many bytes.
+    /// The length of the body in bytes.
     Length(usize),
-    /// The last chunk ends it.
+    /// The last chunk.
     Chunks,
-    /// The end of the connection: HTTP/1.0 knows no chunks.
+    /// The end of the connection, because HTTP/1.0 has no chunks.
     Close,
-    /// There is no body, and what follows is another protocol.
+    /// There is no body: another protocol follows.
     Upgrade,
 }
 
@@ -40,19 +40,19 @@ impl Answer {
         if content_type.is_empty() { answer } else { answer.with("Content-Type", content_type) }
     }
 
-    /// Text, as Go's `http.Error` sends it: a line feed at its end.
+    /// Text with a line feed at its end, like Go's `http.Error`.
     #[must_use]
     pub fn text(status: u16, text: &str) -> Answer {
         Answer::new(status, TEXT, format!("{text}\n")).with("X-Content-Type-Options", "nosniff")
     }
 
-    /// The answer to a request that cannot be read; the connection ends with it.
+    /// The answer to an unreadable request; the connection ends with it.
     #[must_use]
     pub fn refused(refused: Refused) -> Answer {
         Answer::text(refused.status, refused.why)
     }
 
-    /// With another header. A value that could end the line is left out.
+    /// Adds a header. A value that would break the line is left out.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
         let value = value.into();
@@ -62,7 +62,7 @@ impl Answer {
         self
     }
 
-    /// The head as it is sent.
+    /// The bytes of the head.
     #[must_use]
     pub fn head(&self, ends: Ends, is_kept: bool, date: &str) -> Vec<u8> {
         let mut text = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
@@ -85,7 +85,7 @@ impl Answer {
         text.into_bytes()
     }
 
-    /// The whole answer as it is sent; `method` decides whether the body is.
+    /// The bytes of the whole answer; `method` decides whether the body is sent.
     #[must_use]
     pub fn bytes(&self, method: Method, is_kept: bool, date: &str) -> Vec<u8> {
         let mut bytes = self.head(Ends::Length(self.body.len()), is_kept, date);
@@ -96,7 +96,7 @@ impl Answer {
     }
 }
 
-/// The words that go with a status.
+/// The reason phrase of a status.
 #[must_use]
 pub fn reason(status: u16) -> &'static str {
     match status {

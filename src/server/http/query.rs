@@ -2,12 +2,12 @@
 
 use crate::base::limits;
 
-/// Parameters in the order in which they came, decoded.
+/// Decoded parameters, in the order in which they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads what stands behind the `?`; `None` when it is not properly encoded or has too many parameters.
+    /// Parses the text behind the `?`; `None` when it is not properly encoded or has too many parameters.
     #[must_use]
     pub fn parse(text: &str) -> Option<Query> {
         let mut all = Vec::new();
@@ -32,7 +32,7 @@ impl Query {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether a switch is on, as Go reads a boolean; `None` when it is there and no boolean.
+    /// The value of a switch, as Go parses a boolean; `None` when it is present and no boolean.
     #[must_use]
     pub fn switch(&self, name: &str) -> Option<bool> {
         match self.get(name) {
@@ -44,7 +44,7 @@ impl Query {
     }
 }
 
-/// Percent-decoded text; `None` when it is not properly encoded, or not UTF-8. A plus sign is a blank in a query.
+/// Percent-decoded text; `None` when it is not properly encoded, or not UTF-8. In a query a plus sign is a space.
 #[must_use]
 pub fn decoded(text: &str, is_query: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());

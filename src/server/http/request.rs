@@ -1,6 +1,6 @@
 //! The head of a request.
 //!
-//! Never here: a guess. What RFC 9112 lets a server refuse is refused.
+//! Never here: a guess. Whatever RFC 9112 lets a server refuse is refused.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::query::{Query, decoded};
 use crate::base::http::Framing;
 use crate::base::limits;
 
-/// The method of a request, as far as any endpoint knows it.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Get,
@@ -17,7 +17,7 @@ pub enum Method {
     Put,
     Patch,
     Delete,
-    /// Any other, which no endpoint takes.
+    /// Any other method, which no endpoint accepts.
     Other,
 }
 
@@ -35,12 +35,12 @@ impl Method {
     }
 }
 
-/// Why a request is not answered as it asks.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
     /// The status of the answer, after which the connection is closed.
     pub status: u16,
-    /// In a few words.
+    /// The reason in a few words.
     pub why: &'static str,
 }
 
@@ -63,18 +63,18 @@ pub struct Request {
     pub query: Query,
     /// Names in lower case, in the order in which they came.
     headers: Vec<(String, String)>,
-    /// How its body ends; never with the connection.
+    /// How the body ends; never with the connection.
     pub framing: Framing,
-    /// HTTP/1.1, whose clients know chunked bodies; else 1.0.
+    /// HTTP/1.1, whose clients understand chunked bodies; otherwise HTTP/1.0.
     pub is_1_1: bool,
-    /// The client can take another answer on this connection.
+    /// The client accepts another answer on this connection.
     pub keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
 }
 
 impl Request {
-    /// Whether it only asks.
+    /// Whether the method is GET or HEAD.
     #[must_use]
     pub fn is_get(&self) -> bool {
         matches!(self.method, Method::Get | Method::Head)
@@ -86,7 +86,7 @@ impl Request {
         self.headers(name).next()
     }
 
-    /// How many headers there are.
+    /// Number of headers.
     #[must_use]
     pub fn header_count(&self) -> usize {
         self.headers.len()
@@ -97,14 +97,14 @@ impl Request {
         self.headers.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// All words of all headers of this name, which is in lower case, where commas separate words.
+    /// The comma-separated words of all headers of this name, which is in lower case.
     pub fn words(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers(name).flat_map(|value| value.split(',')).map(str::trim).filter(|word| !word.is_empty())
     }
 }
 
-/// The number of bytes of the head, when `bytes` hold all of it. Searches from `seen`, the number of bytes that an
-/// earlier call has seen.
+/// Length of the head in bytes, if `bytes` contain all of it. The search starts at `seen`, the number of bytes that an
+/// earlier call has searched.
 ///
 /// # Errors
 /// It is longer than [`limits::SERVER_HEAD`].
@@ -121,10 +121,10 @@ pub fn end_of_head(bytes: &[u8], seen: usize) -> Result<Option<usize>, Refused> 
     }
 }
 
-/// Reads a head that is complete.
+/// Parses a complete head.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the head.
 pub fn parse(head: &[u8]) -> Result<Request, Refused> {
     let mut headers = [httparse::EMPTY_HEADER; limits::SERVER_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -151,7 +151,7 @@ pub fn parse(head: &[u8]) -> Result<Request, Refused> {
         expects_continue: false,
     };
     for header in parsed.headers.iter() {
-        // What is not UTF-8 is Latin-1 by the letter of the standard; no header that is looked at has any.
+        // The standard reads other bytes as Latin-1; no header that is used has any.
         let value = String::from_utf8_lossy(header.value).trim().to_owned();
         request.headers.push((header.name.to_ascii_lowercase(), value));
     }

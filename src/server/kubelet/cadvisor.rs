@@ -1,8 +1,8 @@
-//! The old ways to ask for figures, in cAdvisor's shape (`info/v1/container.go` and `machine.go`, and the kubelet's
+//! The old endpoints for figures, in cAdvisor's format (`info/v1/container.go` and `machine.go`, and the kubelet's
 //! `pkg/kubelet/server/stats/handler.go` until 1.20): `/spec/`, `/stats/…`, and cAdvisor's own paths on a port of its
 //! own.
 //!
-//! Each answer has one sample, of now: nothing is remembered, and what the kernel does not tell is left out.
+//! Each answer has one present sample: there is no history, and values that the kernel does not report are left out.
 
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,10 @@ use crate::stats::disk::FileSystem;
 use crate::stats::network::Interface;
 use crate::stats::node as machine;
 
-/// The kubelet's words for a container that is not there.
+/// The kubelet's message for a container that does not exist.
 const NO_CONTAINER: &str = "no matching container";
 
-/// The parameters of a request, which are in its body (upstream `statsRequest`). Those about the past have no effect.
+/// The parameters of a request, from its body (upstream `statsRequest`). Those about the past have no effect.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Wanted {
@@ -33,7 +33,7 @@ struct Wanted {
     subcontainers: bool,
 }
 
-/// `/stats/…`; `rest` is what follows.
+/// Answers `/stats/…`; `rest` is the path behind it.
 pub fn stats(node: &Node, rest: &str, asked: &mut Asked<'_>) -> Answer {
     let wanted = match wanted(asked) {
         Ok(wanted) => wanted,
@@ -57,7 +57,7 @@ pub fn stats(node: &Node, rest: &str, asked: &mut Asked<'_>) -> Answer {
     }
 }
 
-/// `/spec/`, and cAdvisor's `/api/v1.3/machine`.
+/// Answers `/spec/`, and cAdvisor's `/api/v1.3/machine`.
 pub fn machine(node: &Node) -> Answer {
     let facts = Facts::of_machine();
     let disk = FileSystem::of(&node.root_dir);
@@ -82,7 +82,7 @@ pub fn machine(node: &Node) -> Answer {
     }))
 }
 
-/// cAdvisor's own paths, without the slash in front (`cmd/internal/api/versions.go`).
+/// Answers cAdvisor's own paths, without the leading slash (`cmd/internal/api/versions.go`).
 pub fn answer(node: &Node, path: &str) -> Answer {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
@@ -150,7 +150,7 @@ fn of_cgroup(rows: &[Row], name: &str) -> Option<Value> {
     rows.iter().find(|row| row.id == name).map(|row| info(row, rows))
 }
 
-/// Those of a cgroup, and of all below it that are known here.
+/// The rows of a cgroup, and of all known ones below it.
 fn below<'r>(rows: &'r [Row], name: &str) -> impl Iterator<Item = &'r Row> {
     let name = name.trim_end_matches('/').to_owned();
     let inside = format!("{name}/");
@@ -162,7 +162,7 @@ fn of_container(rows: &[Row], namespace: &str, pod: &str, container: &str) -> Op
     rows.iter().find(is_it).filter(|_| !container.is_empty()).map(|row| info(row, rows))
 }
 
-/// `/stats/container`: those that are asked for, by name.
+/// Answers `/stats/container`: the requested cgroup, by name.
 fn of_system(rows: &[Row], wanted: &Wanted) -> Answer {
     let name = format!("/{}", wanted.container_name.trim_matches('/'));
     let all: Map<String, Value> = match wanted.subcontainers {
@@ -261,7 +261,7 @@ fn interface(it: &Interface) -> Value {
            "tx_packets": it.sent.packets, "tx_errors": it.sent.errors, "tx_dropped": it.sent.dropped})
 }
 
-/// Sets a field that has a value.
+/// Sets a field, if there is a value.
 fn put<T: Into<Value>>(object: &mut Value, name: &str, value: Option<T>) {
     if let (Value::Object(map), Some(value)) = (object, value) {
         map.insert(name.to_owned(), value.into());

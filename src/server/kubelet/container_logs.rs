@@ -1,7 +1,8 @@
-//! `/containerLogs/{namespace}/{pod}/{container}` (upstream `pkg/kubelet/server/server.go` and `pkg/kubelet/kubelet.go`):
-//! what a container wrote, from Docker. The words of refusals are the kubelet's, for kubectl shows them.
+//! `/containerLogs/{namespace}/{pod}/{container}` (upstream `pkg/kubelet/server/server.go` and
+//! `pkg/kubelet/kubelet.go`): the output of a container, from Docker. Refusals have the kubelet's messages, because
+//! kubectl shows them.
 //!
-//! Never here: a wait without a look at the client, who may have gone.
+//! Never here: a wait that does not notice when the client is gone.
 
 use std::io;
 use std::time::Instant;
@@ -20,17 +21,17 @@ use crate::server::service::Reply;
 use crate::status::container_log;
 use crate::status::snapshot::PodView;
 
-/// What of a log is wanted.
+/// The requested part of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     follow: bool,
     previous: bool,
     timestamps: bool,
-    /// Lines from its end; `None` for all.
+    /// Number of last lines; `None` for all.
     tail: Option<u64>,
-    /// Nothing older.
+    /// Start time.
     since: Option<Timestamp>,
-    /// Bytes, after which the answer ends.
+    /// Number of bytes after which the answer ends.
     limit: Option<u64>,
 }
 
@@ -39,7 +40,7 @@ pub fn answer(node: &Node, rest: &str, query: &Query) -> Reply {
     answer_until(node, rest, query, None)
 }
 
-/// The same; what is followed ends at this time.
+/// Like [`answer`]; a followed log ends at this time.
 pub fn answer_until(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Reply {
     match find(node, rest, query, end) {
         Ok(found) => found,
@@ -71,17 +72,17 @@ fn find(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Result<
     Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted, end))))
 }
 
-/// An error as the kubelet writes it, without a line feed.
+/// An error in the kubelet's format, without a line feed.
 fn refused(status: u16, why: &str) -> Answer {
     Answer::new(status, TEXT, why)
 }
 
-/// An error as the kubelet writes those of a log's parameters: JSON, and called text.
+/// An error in a log's parameters in the kubelet's format: JSON with the type of text.
 fn message(status: u16, text: &str) -> Answer {
     refused(status, &format!("{{\"message\": {text:?}}}"))
 }
 
-/// Reads the parameters (upstream `v1.PodLogOptions` and its validation).
+/// Parses the parameters (upstream `v1.PodLogOptions` and its validation).
 fn wanted(query: &Query, now: Timestamp) -> Result<Wanted, Answer> {
     let unreadable = || message(400, "Unable to decode query.");
     let invalid = || message(422, "Invalid request.");
@@ -108,7 +109,7 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted, Answer> {
     if since_seconds.is_some() && since_time.is_some() {
         return Err(invalid());
     }
-    // Streams cannot be split, as upstream without the feature PodLogsQuerySplitStreams.
+    // Streams cannot be split, like upstream without the feature PodLogsQuerySplitStreams.
     if !matches!(query.get("stream"), None | Some("" | "All")) {
         return Err(message(400, "Unable to decode query."));
     }
@@ -133,7 +134,7 @@ fn names(view: &PodView) -> impl Iterator<Item = &str> {
     view.pod.containers().map(|(_, container)| container.name.as_str()).chain(ephemeral)
 }
 
-/// The log as Docker sends it.
+/// The log as a stream from Docker.
 fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> {
     let failed = |error: &crate::runtime::DockerError| match error.refusal() {
         Some(RefusalKind::LogNotKept) => Answer::text(
@@ -155,8 +156,8 @@ fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> 
     node.docker.logs(id, &options, detail.tty).map_err(|error| failed(&error))
 }
 
-/// Sends a log until its end, the bound, or the client's. One that is not followed and of which Docker sends nothing for
-/// long is given up.
+/// Sends a log until its end, the limit, or the end of the client. A log that is not followed is given up when Docker
+/// sends nothing for long.
 fn pour(
     sink: &mut Sink<'_>,
     mut from: OutputStream,

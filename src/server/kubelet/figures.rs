@@ -1,5 +1,5 @@
-//! Figures for those who ask over HTTP: taken when somebody asks, and what is dear is kept for the next one. While nobody
-//! asks nothing is measured.
+//! Figures for HTTP clients, measured on request; expensive results are kept for the next request. Without requests
+//! nothing is measured.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -19,24 +19,24 @@ use crate::stats::engine;
 use crate::stats::summary::asked::{Asked, PodPlace};
 use crate::stats::summary::{Counters, Reader, Summary};
 
-/// What earlier answers left.
+/// Results of earlier answers.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Held while figures are taken: those who ask at once wait for one another, and find what the first one took.
+    /// Locked while figures are taken: simultaneous requests wait for the first and use its result.
     last: Mutex<Last>,
 }
 
 #[derive(Debug, Default)]
 struct Last {
-    /// Times of processors, from which rates are reckoned, and when they were read.
+    /// CPU times from which rates are computed, and when they were read.
     counters: Option<(Counters, Instant)>,
-    /// What was reckoned then, of which pods.
+    /// The last summary with rates, and the pods in it.
     told: Option<(Summary, Vec<String>)>,
-    /// With what is on disks.
+    /// The last summary with figures of disks.
     whole: Option<(Summary, Instant)>,
 }
 
-/// `/stats/summary`.
+/// Answers `/stats/summary`.
 pub fn summary(node: &Node, query: &Query) -> Answer {
     let is_light = query.switch("only_cpu_and_memory").unwrap_or(false);
     let summary = if is_light { node.figures.light(node) } else { node.figures.whole(node) };
@@ -47,7 +47,7 @@ pub fn summary(node: &Node, query: &Query) -> Answer {
 }
 
 impl Figures {
-    /// Processors and memory alone.
+    /// CPU and memory only.
     #[must_use]
     pub fn light(&self, node: &Node) -> Summary {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,8 +58,8 @@ impl Figures {
         summary
     }
 
-    /// Everything. What is on disks is counted at most once a minute (upstream's `volumeStatsAggPeriod`), and for pods
-    /// that were not there then as soon as it is counted again.
+    /// All figures. Those of disks are taken at most once a minute (upstream's `volumeStatsAggPeriod`); a pod that is
+    /// newer gets them the next time.
     #[must_use]
     pub fn whole(&self, node: &Node) -> Summary {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,8 +80,8 @@ impl Figures {
     }
 }
 
-/// The same without what is on disks; what was read a moment ago is told again, for nobody could reckon a rate since then:
-/// of many who ask at once each would have to wait until all before had waited.
+/// Figures without disks. A very recent summary is returned again, because no rate can be computed in that time:
+/// otherwise many simultaneous requests would each wait for all before them.
 fn take_or_tell(last: &mut Last, asked: &Asked) -> Summary {
     let is_fresh = last.counters.as_ref().is_some_and(|(_, at)| at.elapsed() < limits::TOP_WINDOW);
     if let Some((summary, _)) = last.told.as_ref().filter(|(_, pods)| is_fresh && *pods == uids(asked)) {
@@ -94,7 +94,7 @@ fn uids(asked: &Asked) -> Vec<String> {
     asked.pods.iter().map(|pod| pod.reference.uid.clone()).collect()
 }
 
-/// Reads everything that is asked, with rates since the last reading; without one that is fit it waits for a moment.
+/// Reads all figures, with rates since the last reading; without a suitable one it waits for a moment.
 fn take(last: &mut Last, asked: &Asked) -> Summary {
     let reader = Reader::new(PathBuf::from("/proc"), Hierarchies::open(PathBuf::from(MOUNT)), asked);
     let is_fit = |at: &Instant| (limits::TOP_WINDOW..limits::SERVER_RATES).contains(&at.elapsed());
@@ -112,7 +112,7 @@ fn take(last: &mut Last, asked: &Asked) -> Summary {
     summary
 }
 
-/// Pods of which a container runs, as far as Docker need not be asked.
+/// Pods with a running container, as far as that is known without Docker.
 pub fn asked(node: &Node) -> Asked {
     let snapshot = node.pods.get();
     let pods = snapshot.pods.iter().filter_map(|view| {
@@ -146,7 +146,7 @@ mod tests {
             take_or_tell(&mut last, &asked);
         }
         assert!(begun.elapsed() < limits::TOP_WINDOW * 10, "each one waits for its own");
-        // Not where a pod has come since.
+        // Unless there is a new pod.
         let reference =
             PodRef { name: "web".to_owned(), namespace: "default".to_owned(), uid: "u".to_owned() };
         asked.pods.push(PodPlace {

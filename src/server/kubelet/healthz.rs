@@ -1,5 +1,5 @@
-//! `/healthz` (upstream `staging/src/k8s.io/apiserver/pkg/server/healthz`): whether this process works. Docker is no part
-//! of it: a new process would not help.
+//! `/healthz` (upstream `staging/src/k8s.io/apiserver/pkg/server/healthz`): whether this process works. Docker is not
+//! checked: a new process would not help.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,10 +9,10 @@ use crate::server::http::answer::{Answer, TEXT};
 use crate::server::http::request::Request;
 use crate::status::task::Task;
 
-/// The checks, in the order in which they are told. `log` is always well: podkeeper has no thread for its log.
+/// The checks, in the order of the answer. `log` always succeeds: podkeeper has no thread for its log.
 const CHECKS: &[&str] = &["ping", "log", "syncloop"];
 
-/// How often each check was made, and with which result: what `/metrics/slis` tells.
+/// Number of runs of each check, by result, for `/metrics/slis`.
 #[derive(Debug, Default)]
 pub struct Counts([Count; CHECKS.len()]);
 
@@ -23,13 +23,13 @@ struct Count {
     is_bad: AtomicBool,
 }
 
-/// What came of one check.
+/// The results of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub name: &'static str,
     pub well: u64,
     pub bad: u64,
-    /// The last time.
+    /// The last run failed.
     pub is_bad: bool,
 }
 
@@ -43,7 +43,7 @@ impl Counts {
         }
     }
 
-    /// Those that were made.
+    /// The checks that were run.
     #[must_use]
     pub fn all(&self) -> Vec<Counted> {
         let read = |(name, count): (&&'static str, &Count)| Counted {
@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// Answers `/healthz` and what is below it.
+/// Answers `/healthz` and the paths below it.
 pub fn answer(node: &Node, request: &Request) -> Answer {
     let is_well = |check: &str| {
         let is_well = check != "syncloop" || !hangs(node);
@@ -73,7 +73,7 @@ pub fn answer(node: &Node, request: &Request) -> Answer {
     }
 }
 
-/// The main loop has been at one piece of work for so long that it hangs.
+/// Whether the main loop hangs: it has been at one piece of work for too long.
 fn hangs(node: &Node) -> bool {
     node.pulses.busy().iter().any(|busy| busy.task == Task::MainLoop && busy.age > limits::STUCK)
 }

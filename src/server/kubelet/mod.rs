@@ -1,6 +1,6 @@
-//! The kubelet's endpoints (upstream `pkg/kubelet/server/server.go`): which path is answered by what, on which port.
+//! The kubelet's endpoints (upstream `pkg/kubelet/server/server.go`): the handlers of paths, by port.
 //!
-//! Never here: who may ask; that is `auth`'s.
+//! Never here: rights of users; see `auth`.
 
 mod cadvisor;
 pub mod container_logs;
@@ -26,21 +26,21 @@ use crate::runtime::docker::Docker;
 use crate::status::snapshot::Latest;
 use crate::status::task::Pulses;
 
-/// What endpoints look at. Nothing here changes anything but by Docker.
+/// The data of endpoints. They change nothing but through Docker.
 #[derive(Debug)]
 pub struct Node {
-    /// The node's state as the main loop published it last.
+    /// The last published state of the node.
     pub pods: Latest,
     pub docker: Docker,
-    /// The threads that are watched.
+    /// The pulses of watched threads.
     pub pulses: Pulses,
     /// `--root-dir`, absolute.
     pub root_dir: PathBuf,
-    /// What earlier answers measured.
+    /// Results of earlier measurements.
     pub figures: Figures,
-    /// Has all probes of pods.
+    /// Counts the results of probes.
     pub prober: Prober,
-    /// Which health checks were made.
+    /// Counts of health checks.
     pub checks: healthz::Counts,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
@@ -48,12 +48,12 @@ pub struct Node {
     pub large: Large,
 }
 
-/// Which endpoints a port has.
+/// The set of endpoints of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
+    /// All endpoints.
     Main,
-    /// Those that only look.
+    /// Endpoints that only show something.
     ReadOnly,
     /// Health checks.
     Healthz,
@@ -64,7 +64,7 @@ pub enum Scope {
 /// Groups of endpoints that flags turn off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switches {
-    /// `--enable-debugging-handlers`: logs of containers, exec, attach, run, port-forward, and what runs.
+    /// `--enable-debugging-handlers`: logs of containers, exec, attach, run, port-forward, and running pods.
     pub debugging: bool,
     /// `--enable-system-log-handler`: files below `/var/log`.
     pub system_logs: bool,
@@ -75,7 +75,7 @@ pub struct Kubelet {
     pub node: Arc<Node>,
     pub scope: Scope,
     pub switches: Switches,
-    /// What `/configz` answers, JSON.
+    /// The JSON answer to `/configz`.
     pub configz: Arc<str>,
 }
 
@@ -114,9 +114,9 @@ impl Kubelet {
         (first == "healthz" && request.is_get()).then(|| healthz::answer(&self.node, request))
     }
 
-    /// Endpoints that only look, which the read-only port has as well.
+    /// Endpoints that only show something; the read-only port has them, too.
     fn looks(&self, first: &str, rest: &str, request: &Request) -> Option<Answer> {
-        // The old way to ask for figures.
+        // The old way to request figures.
         let is_asked = request.is_get() || first == "stats" && request.method == Method::Post;
         match (first, rest) {
             _ if !is_asked => None,
@@ -128,7 +128,7 @@ impl Kubelet {
         }
     }
 
-    /// The others, which `--enable-debugging-handlers` turns off.
+    /// Other endpoints, which `--enable-debugging-handlers` turns off.
     fn debugs(&self, first: &str, rest: &str, request: &Request) -> Reply {
         let is_stream = matches!(request.method, Method::Get | Method::Post);
         match first {
@@ -138,7 +138,7 @@ impl Kubelet {
             "run" if request.method == Method::Post => streams::run(&self.node, rest, request),
             _ if !request.is_get() => not_found().into(),
             "containerLogs" => container_logs::answer(&self.node, rest, &request.query),
-            // Without the handlers it is not there at all, as in the kubelet.
+            // Without the handlers the path does not exist, as in the kubelet.
             "configz" if rest.is_empty() && self.switches.debugging => {
                 Answer::new(200, "application/json", self.configz.as_bytes().to_vec()).into()
             }
@@ -161,7 +161,7 @@ fn busy(_: Full) -> Reply {
     Answer::text(429, Full::WHY).into()
 }
 
-/// Go's words for a path that nothing answers.
+/// Go's message for an unknown path.
 fn not_found() -> Answer {
     Answer::text(404, "404 page not found")
 }

@@ -1,4 +1,4 @@
-//! `/pods`: the pods that the node shall run, with how they are; `/runningpods/`: those that run, by Docker's word.
+//! `/pods`: the wanted pods with their statuses; `/runningpods/`: the pods that run, according to Docker.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub fn desired(node: &Node) -> Answer {
     Answer::new(200, JSON, file::pod_list(&node.pods.get(), &addresses))
 }
 
-/// What runs, as Docker lists it (upstream `pkg/kubelet/server/server.go`, `getRunningPods`).
+/// The running pods in Docker's list (upstream `pkg/kubelet/server/server.go`, `getRunningPods`).
 pub fn running(node: &Node) -> Answer {
     let ours = format!("{}={}", labels::ROOT_DIR, node.root_dir.display());
     let listed = match node.docker.call(&Call::List { labels: vec![ours] }).and_then(Reply::containers) {

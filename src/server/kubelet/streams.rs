@@ -1,5 +1,5 @@
-//! `/exec`, `/attach`, `/run` and `/portForward` (upstream `pkg/kubelet/server/server.go`): which container is meant, and
-//! what carries its streams. The words of refusals are the kubelet's, for kubectl shows them.
+//! `/exec`, `/attach`, `/run` and `/portForward` (upstream `pkg/kubelet/server/server.go`): finds the container, and
+//! starts what carries its streams. Refusals have the kubelet's messages, because kubectl shows them.
 //!
 //! Never here: a stream itself.
 
@@ -30,12 +30,12 @@ struct Target {
     uid: String,
     status: std::sync::Arc<PodStatus>,
     container: String,
-    /// The container's input ends with that of the first client.
+    /// The container's input ends with the first client's.
     stdin_once: bool,
 }
 
 impl Target {
-    /// Reads `NAMESPACE/POD[/UID]/CONTAINER`, or without the container where `has_container` is false.
+    /// Parses `NAMESPACE/POD[/UID]/CONTAINER`; without the container if `has_container` is false.
     fn find(node: &Node, rest: &str, has_container: bool) -> Result<Target, Answer> {
         let parts: Vec<&str> = rest.trim_end_matches('/').split('/').collect();
         let (namespace, name, uid, container) = match (parts.as_slice(), has_container) {
@@ -57,7 +57,7 @@ impl Target {
         let mut added = view.status.ephemeral_container_statuses.iter().flatten();
         let is_added = added.any(|status| status.name == container);
         Ok(Target {
-            // One that was added is made so: see `mapping::ephemeral`.
+            // An ephemeral container is made so: see `mapping::ephemeral`.
             stdin_once: container_spec.map_or(is_added, |known| known.stdin_once.unwrap_or(false)),
             pod: format!("{name}_{namespace}"),
             uid: view.pod.uid.clone(),
@@ -66,13 +66,13 @@ impl Target {
         })
     }
 
-    /// Docker's id of the container, which runs.
+    /// Docker's id of the container, which must run.
     fn running(&self) -> Result<String, Answer> {
         let found = statuses(&self.status).find(|status| status.name == self.container).and_then(running);
         found.ok_or_else(|| Answer::text(500, &format!("container not found ({:?})", self.container)))
     }
 
-    /// Docker's id of any container that runs: all of a pod share its network.
+    /// Docker's id of any running container: all containers of a pod share its network.
     fn any_running(&self) -> Result<String, Answer> {
         let found = statuses(&self.status).find_map(running);
         found.ok_or_else(|| {
@@ -92,7 +92,7 @@ fn running(status: &ContainerStatus) -> Option<String> {
     names::docker_id(status.container_id.as_deref()?).map(str::to_owned)
 }
 
-/// Parameters that ask for streams, and the value that does: the API server has other words than the kubelet.
+/// Names of the parameters that request streams, and their values for yes: the API server's differ from the kubelet's.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     stdin: &'static str,
@@ -101,12 +101,12 @@ pub struct Words {
     yes: &'static [&'static str],
 }
 
-/// The kubelet's.
+/// The kubelet's parameters.
 pub const KUBELET: Words = Words { stdin: "input", stdout: "output", stderr: "error", yes: &["1"] };
-/// Those of the API (`v1.PodExecOptions`).
+/// The API's parameters (`v1.PodExecOptions`).
 pub const API: Words = Words { stdin: "stdin", stdout: "stdout", stderr: "stderr", yes: &["true", "1"] };
 
-/// `/exec/…` and, without a command, `/attach/…`. `rest` is what follows.
+/// Answers `/exec/…` and, without a command, `/attach/…`. `rest` is the path behind it.
 pub fn command(node: &Node, rest: &str, request: &Request, is_attach: bool, words: Words) -> Reply {
     begin_command(node, rest, request, is_attach, words).unwrap_or_else(Reply::Whole)
 }
@@ -138,11 +138,11 @@ fn begin_command(
     Ok(Reply::Upgrade(switching(agreed), Box::new(move |upgraded| command::run(&job, protocol, upgraded))))
 }
 
-/// Which streams the request asks for.
+/// The streams that the request asks for.
 fn wanted(query: &Query, words: Words) -> Result<Wanted, Answer> {
     let asks = |name: &str| query.get(name).is_some_and(|value| words.yes.contains(&value));
     let tty = asks("tty");
-    // With a terminal there is one stream.
+    // A terminal has one stream.
     let wanted = Wanted {
         stdin: asks(words.stdin),
         stdout: asks(words.stdout),
@@ -164,14 +164,14 @@ fn has_terminal(node: &Node, container: &str) -> Result<bool, Answer> {
     }
 }
 
-/// `/portForward/…`. `rest` is what follows.
+/// Answers `/portForward/…`. `rest` is the path behind it.
 pub fn forward(node: &Node, rest: &str, request: &Request) -> Reply {
     begin_forward(node, rest, request).unwrap_or_else(Reply::Whole)
 }
 
 fn begin_forward(node: &Node, rest: &str, request: &Request) -> Result<Reply, Answer> {
     let offer = offer(request);
-    // A tunnel has its ports in the streams, as SPDY itself.
+    // A tunnel has its ports in the streams, like SPDY itself.
     let names_ports = offer.is_websocket() && !offer.is_tunnel();
     let ports = match names_ports {
         true => ports::requested(request.query.all("port")).map_err(|why| Answer::text(400, &why))?,
@@ -215,7 +215,7 @@ fn refused(refusal: Refusal) -> Answer {
     refusal.headers.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value))
 }
 
-/// `/run/…`: runs the words of `cmd`, and returns what it writes. `rest` is what follows.
+/// Answers `/run/…`: runs the words of `cmd`, and returns the output. `rest` is the path behind it.
 pub fn run(node: &Node, rest: &str, request: &Request) -> Reply {
     let ran = Target::find(node, rest, true).and_then(|target| {
         let container = target.running()?;

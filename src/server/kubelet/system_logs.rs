@@ -1,6 +1,6 @@
-//! `/logs/…`: files below `/var/log`, as Go's `http.FileServer` serves them: a directory is a page of links.
+//! `/logs/…`: files below `/var/log`, like Go's `http.FileServer`: a directory is a page of links.
 //!
-//! Never here: a link that leads out, a pipe, a device.
+//! Never here: a link that leads outside, a pipe, a device.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -30,7 +30,7 @@ fn at(root: &Path, rest: &str) -> io::Result<Reply> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let root = rustix::fs::openat(CWD, root, flags | OFlags::DIRECTORY, Mode::empty())?;
     let path = if rest.is_empty() { "." } else { rest.trim_end_matches('/') };
-    // Links are followed as far as they stay below; nothing leads out.
+    // Links are followed only within the directory.
     let below = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let file = openat2(&root, path, flags, Mode::empty(), below).map_err(|error| match error {
         rustix::io::Errno::XDEV => io::ErrorKind::PermissionDenied.into(),
@@ -46,7 +46,7 @@ fn at(root: &Path, rest: &str) -> io::Result<Reply> {
     let mut file = File::from(file);
     let pour = move |sink: &mut Sink<'_>| {
         let mut buffer = [0u8; limits::HTTP_READ];
-        // A log that grows meanwhile ends where it ended when it was asked for.
+        // A log that grows meanwhile is sent up to its length at the request.
         let mut left = meta.len();
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
@@ -62,7 +62,7 @@ fn at(root: &Path, rest: &str) -> io::Result<Reply> {
     Ok(Reply::Stream(Answer::new(200, TEXT, ""), Box::new(pour)))
 }
 
-/// A page of links, as Go makes it.
+/// A page of links, like Go's.
 fn directory(mut entries: Dir, rest: &str) -> Answer {
     if !rest.is_empty() && !rest.ends_with('/') {
         return match rest.rsplit('/').next() {
@@ -89,7 +89,7 @@ fn directory(mut entries: Dir, rest: &str) -> Answer {
     Answer::new(200, "text/html; charset=utf-8", page)
 }
 
-/// For a link: everything but what may stand in a path.
+/// A name percent-encoded for a link.
 fn encoded(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {
@@ -103,7 +103,7 @@ fn encoded(name: &str) -> String {
     text
 }
 
-/// For a page.
+/// A name escaped for HTML.
 fn escaped(name: &str) -> String {
     name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;")
 }

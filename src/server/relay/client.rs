@@ -1,6 +1,6 @@
-//! The client's side of a connection that was upgraded.
+//! The client's side of an upgraded connection.
 //!
-//! Nothing here waits but [`Client::close`], which has an end.
+//! Only [`Client::close`] waits, for a bounded time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use crate::server::connection::Upgraded;
 use crate::server::stream::outgoing::Outgoing;
 use crate::server::transport::Got;
 
-/// See the module.
+/// The client's side of a connection.
 #[derive(Debug)]
 pub struct Client {
     upgraded: Upgraded,
@@ -28,10 +28,10 @@ impl Client {
         Client { upgraded }
     }
 
-    /// The bytes that are there, at most [`limits::HTTP_READ`]; `None` when there are none now.
+    /// Available bytes, at most [`limits::HTTP_READ`]; `None` when there are none now.
     ///
     /// # Errors
-    /// It sends no more: streams end by their own words, so it has gone.
+    /// The client sends no more: it is gone, because streams end by messages of their own.
     pub fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
         if !self.upgraded.early.is_empty() {
             return Ok(Some(std::mem::take(&mut self.upgraded.early)));
@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// Sends what goes now; true when something did.
+    /// Sends as much as possible now; returns true when something was sent.
     ///
     /// # Errors
     /// The connection is broken.
@@ -62,7 +62,7 @@ impl Client {
         Ok(moved)
     }
 
-    /// What to poll: for reading when more is wanted of it, for writing when something waits to be sent.
+    /// The descriptor to poll: for reading when `wants_read`, for writing when something waits to be sent.
     #[must_use]
     pub fn poll(&self, wants_read: bool, has_outgoing: bool) -> PollFd<'_> {
         let mut flags = PollFlags::empty();
@@ -79,14 +79,14 @@ impl Client {
         self.upgraded.transport.fd()
     }
 
-    /// Closes the connection with a last word, if the client takes it at once.
+    /// Closes the connection with a last message, if the client takes it at once.
     pub fn give_up(&mut self, outgoing: &mut Outgoing) {
         if self.send(outgoing).is_ok() {
             self.linger();
         }
     }
 
-    /// Sends the rest, however long the client takes for it, and closes the connection so that it arrives.
+    /// Sends the rest, within the limits for slow clients, and closes the connection so that it arrives.
     pub fn close(&mut self, outgoing: &mut Outgoing) {
         if self.flush(outgoing).is_ok() {
             self.linger();
@@ -96,7 +96,7 @@ impl Client {
     fn linger(&mut self) {
         self.upgraded.transport.close_write();
         let end = later(limits::STREAM_LINGER);
-        // What it still sends is passed over: a socket that is closed with bytes unread takes back what was sent.
+        // Its remaining bytes are read and dropped: closing a socket with unread bytes discards what was sent.
         loop {
             match self.read() {
                 Ok(Some(_)) if Instant::now() < end => {}

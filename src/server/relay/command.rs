@@ -1,6 +1,6 @@
 //! Exec and attach: the streams of a client on one side, those of Docker on the other.
 //!
-//! Never here: a wait for Docker without an end, or output that is read while the client does not take it.
+//! Never here: an unbounded wait for Docker, or reading output that the client does not take.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -22,12 +22,12 @@ use crate::server::stream::command::{Channel, News, Size, Streams, Wanted};
 use crate::server::stream::negotiate::Command;
 use crate::server::stream::status::Outcome;
 
-/// What the client wants of a container.
+/// The request of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// A command in it.
+    /// Run a command in the container.
     Exec(Vec<String>),
-    /// Its own streams. `tty` when it has a terminal; `closes_input` when its input ends with the client's.
+    /// Join its own streams. `tty`: it has a terminal; `closes_input`: its input ends with the client's.
     Attach { tty: bool, closes_input: bool },
 }
 
@@ -48,11 +48,11 @@ pub struct Job {
     pub container: String,
     pub work: Work,
     pub wanted: Wanted,
-    /// For the log: what is done, and for which pod.
+    /// The operation and the pod, for the log.
     pub what: String,
 }
 
-/// Carries it until its end.
+/// Relays the streams until their end.
 pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
     let mut relay = Relay {
         client: Client::new(upgraded),
@@ -71,23 +71,23 @@ pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
     }
 }
 
-/// What was started in Docker.
+/// The exec or attach in Docker.
 struct Started {
     /// The exec's id; `None` for an attach.
     exec: Option<String>,
     output: OutputStream,
-    /// Until the input was ended.
+    /// `None` after the input was ended.
     input: Option<InputStream>,
 }
 
 struct Relay {
     client: Client,
     streams: Streams,
-    /// Input that Docker has not taken.
+    /// Input that Docker has not taken yet.
     input: Vec<u8>,
-    /// The client's input is over.
+    /// The client's input has ended.
     is_ended: bool,
-    /// A size of the terminal that Docker has not been told.
+    /// A new size of the terminal, for Docker.
     size: Option<Size>,
     /// When something was sent or received last.
     active: Instant,
@@ -115,7 +115,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Until the client has created all streams that it asked for. Input that comes before is kept.
+    /// Waits until the client has created all streams that it asked for. Input that comes before that is kept.
     fn wait_for_streams(&mut self) -> Result<(), Broken> {
         let until = later(limits::STREAMS_CREATED);
         loop {
@@ -127,7 +127,7 @@ impl Relay {
             if Instant::now() >= until || self.input.len() >= limits::STREAM_BACKLOG {
                 return Err(Broken::Client("timed out waiting for client to create streams".to_owned()));
             }
-            // More may have been read already, of which no poll would tell.
+            // More may have been read already, which no poll would report.
             if !moved {
                 let (wants_read, has_outgoing) = (self.may_hear(), !self.streams.output().is_empty());
                 let set = vec![self.client.poll(wants_read, has_outgoing)];
@@ -136,12 +136,12 @@ impl Relay {
         }
     }
 
-    /// Whether there is room for what the client sends, and for the answers to it.
+    /// Whether there is room for the client's bytes, and for the answers to them.
     fn may_hear(&mut self) -> bool {
         self.input.len() < limits::STREAM_BACKLOG && self.streams.output().len() < limits::STREAM_BACKLOG
     }
 
-    /// Takes news of the client, as long as there is room for input; true when there was any.
+    /// Takes messages of the client, as long as there is room for input; returns true when there were any.
     fn hear(&mut self) -> Result<bool, Broken> {
         let mut moved = false;
         for _ in 0..limits::STREAM_TURN {
@@ -164,7 +164,7 @@ impl Relay {
         Ok(moved)
     }
 
-    /// Until Docker's output ends, or Docker fails. The client's end is an error of its own.
+    /// Relays until Docker's output ends, or Docker fails. The end of the client is an error of its own.
     fn carry(&mut self, job: &Job, started: &mut Started) -> Result<Result<(), DockerError>, Broken> {
         loop {
             let mut moved = self.hear()?;
@@ -185,7 +185,7 @@ impl Relay {
         }
     }
 
-    /// Gives input to Docker; true when some went.
+    /// Sends input to Docker; returns true when some was sent.
     fn feed(&mut self, job: &Job, started: &mut Started) -> bool {
         let Some(to) = &mut started.input else {
             let count = self.input.len();
@@ -195,7 +195,7 @@ impl Relay {
         };
         let taken = match to.write(&self.input) {
             Ok(taken) => taken,
-            // The command reads no more; its output goes on.
+            // The command does not read any more; its output continues.
             Err(_) => {
                 started.input = None;
                 return true;
@@ -203,7 +203,7 @@ impl Relay {
         };
         self.input.drain(..taken.min(self.input.len()));
         self.streams.taken(taken);
-        // Docker takes the end of input that the container goes on with for the end of the attach, and of its output.
+        // Docker takes the end of an attach's input for the end of the attach, output included: it is not passed on.
         let is_kept = matches!(job.work, Work::Attach { closes_input: false, .. });
         if self.input.is_empty() && self.is_ended && !is_kept {
             to.close();
@@ -213,7 +213,7 @@ impl Relay {
         taken > 0
     }
 
-    /// Tells Docker the size of the terminal. One that does not arrive spoils a picture, not a command.
+    /// Sends the size of the terminal to Docker. A failure only spoils the picture.
     fn resize(&mut self, job: &Job, exec: Option<&str>) {
         let Some(Size { width: columns, height: rows }) = self.size.take() else { return };
         if rows == 0 || columns == 0 || !job.wanted.tty {
@@ -228,7 +228,7 @@ impl Relay {
         }
     }
 
-    /// Gives Docker's output to the streams, as long as the client takes it.
+    /// Passes Docker's output to the streams, as long as the client takes it.
     fn pour(&mut self, output: &mut OutputStream) -> Result<Poured, DockerError> {
         let mut poured = Poured::Nothing;
         while self.streams.output().len() < limits::STREAM_BACKLOG {
@@ -260,7 +260,7 @@ impl Relay {
             docker |= PollFlags::OUT;
         }
         let mut set = vec![self.client.poll(wants_read, waiting > 0)];
-        // Without a wish a connection that Docker has closed would wake up all the time.
+        // With empty flags a connection that Docker has closed would wake up again and again.
         if !docker.is_empty() {
             set.push(PollFd::from_borrowed_fd(started.output.as_fd(), docker));
         }
@@ -302,7 +302,7 @@ fn start(job: &Job) -> Result<Started, DockerError> {
     Ok(Started { exec, output, input: Some(input).filter(|_| job.wanted.stdin) })
 }
 
-/// How it ended.
+/// The result of the work.
 fn outcome(job: &Job, exec: Option<&str>) -> Result<Outcome, DockerError> {
     let code = match exec {
         Some(id) => job.docker.exec_exit_code(id)?,
@@ -311,7 +311,7 @@ fn outcome(job: &Job, exec: Option<&str>) -> Result<Outcome, DockerError> {
     Ok(if code == 0 { Outcome::Success } else { Outcome::Exit(code) })
 }
 
-/// The exit code of a container whose streams are over; 0 when it closed them and runs on.
+/// The exit code of a container whose streams have ended; 0 when it closed them and still runs.
 fn exit_code_of_container(job: &Job) -> Result<i64, DockerError> {
     let until = later(limits::EXEC_EXIT);
     loop {

@@ -1,7 +1,7 @@
 //! Port-forward: the pairs of streams of a client on one side, connections to ports of a pod on the other.
 //!
-//! A port is looked for on the pod's 127.0.0.1, then on its ::1, as the kubelet's runtimes do. Never here: bytes kept
-//! beyond the bound for all connections together, or a connection that holds up the others without an end.
+//! A port is tried on the pod's 127.0.0.1, then on its ::1, as the kubelet's runtimes do. Never here: bytes kept beyond
+//! the bound for all connections together, or a connection that holds up the others without end.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
@@ -29,12 +29,12 @@ pub struct Job {
     pub docker: Docker,
     /// Docker's id of a running container of the pod, which shares its network.
     pub container: String,
-    /// Ports of the request, where the protocol has them there.
+    /// Ports of the request, if the protocol has them there.
     pub ports: Vec<u16>,
     /// Name and UID of the pod, for the client.
     pub pod: String,
     pub uid: String,
-    /// For the log: what is done, and for which pod.
+    /// The operation and the pod, for the log.
     pub what: String,
 }
 
@@ -44,7 +44,7 @@ impl Job {
     }
 }
 
-/// Carries it until its end.
+/// Relays the streams until their end.
 pub fn run(job: &Job, protocol: Forward, upgraded: Upgraded) {
     let mut relay = Relay {
         client: Client::new(upgraded),
@@ -69,11 +69,11 @@ struct Port {
     socket: TcpStream,
     port: u16,
     state: State,
-    /// Bytes of the client that the port has not taken.
+    /// Bytes of the client that the port has not taken yet.
     pending: Vec<u8>,
     /// The client sends no more.
     is_ended: bool,
-    /// The port was told so.
+    /// The end of the client's bytes was passed on to the port.
     is_told: bool,
     /// The port sends no more.
     is_finished: bool,
@@ -85,7 +85,7 @@ struct Port {
 enum State {
     /// Over IPv4.
     Connecting,
-    /// Over IPv6, after IPv4 failed in this way.
+    /// Over IPv6, after IPv4 failed with this error.
     Again(String),
     Connected,
 }
@@ -95,7 +95,7 @@ struct Relay {
     pairs: Pairs,
     netns: Result<Netns, String>,
     open: Table<PairId, Port>,
-    /// Bytes of the client that ports have not taken, of all connections.
+    /// Number of bytes that ports have not taken yet, over all connections.
     waiting: usize,
     active: Instant,
 }
@@ -107,7 +107,7 @@ impl Relay {
             let mut more = self.hear(job)?;
             let was_full = !self.may_read();
             self.client.send(self.pairs.output())?;
-            // What was read before there was no room is told by no poll.
+            // Bytes that were read while there was no room are reported by no poll.
             more |= was_full && self.may_read();
             if self.pairs.is_over() && self.pairs.output().is_empty() {
                 self.pairs.end();
@@ -128,7 +128,7 @@ impl Relay {
         self.waiting < limits::FORWARD_WAITING && self.pairs.output().len() < limits::STREAM_BACKLOG
     }
 
-    /// Takes news of the client, as long as there is room; true when there may be more at once.
+    /// Takes messages of the client, as long as there is room; returns true when there may be more.
     fn hear(&mut self, job: &Job) -> Result<bool, Broken> {
         for _ in 0..limits::STREAM_TURN {
             if !self.may_read() {
@@ -180,7 +180,7 @@ impl Relay {
         }
     }
 
-    /// Ends a connection, with what went wrong.
+    /// Ends a connection; `wrong` is the error, if there was one.
     fn close(&mut self, pair: PairId, wrong: Option<&str>) {
         if let Some(port) = self.open.remove(&pair) {
             self.waiting = self.waiting.saturating_sub(port.pending.len());
@@ -188,7 +188,7 @@ impl Relay {
         self.pairs.close(pair, wrong);
     }
 
-    /// Gives a port what it takes of the client's bytes, and the end of them.
+    /// Sends the client's bytes to a port as far as it takes them, and then their end.
     fn feed(&mut self, job: &Job, pair: PairId) {
         let Some(port) = self.open.get_mut(&pair).filter(|port| port.state == State::Connected) else {
             return;
@@ -218,7 +218,7 @@ impl Relay {
             return self.close(pair, Some(&wrong));
         }
         if port.is_ended && port.pending.is_empty() && !std::mem::replace(&mut port.is_told, true) {
-            // One that has closed already is noticed where it is read.
+            // An error here shows up again when the socket is read.
             let _ = port.socket.shutdown(Shutdown::Write);
         }
         if port.is_told && port.is_finished {
@@ -226,7 +226,7 @@ impl Relay {
         }
     }
 
-    /// Gives the client what a port sends, one piece.
+    /// Sends a port's next piece to the client.
     fn pour(&mut self, job: &Job, pair: PairId) {
         let Some(port) = self.open.get_mut(&pair).filter(|port| !port.is_finished) else { return };
         let mut buffer = [0u8; limits::HTTP_READ];
@@ -251,7 +251,7 @@ impl Relay {
         }
     }
 
-    /// A connection attempt has an end.
+    /// Handles the end of a connection attempt.
     fn connected(&mut self, job: &Job, pair: PairId) {
         let Some(port) = self.open.get_mut(&pair) else { return };
         let error = match port.socket.take_error() {
@@ -278,8 +278,8 @@ impl Relay {
         }
     }
 
-    /// Where the bound for bytes that wait is reached and others are held up by it, gives up the connection that has
-    /// taken nothing for longest.
+    /// When the bound on waiting bytes is reached and holds up other connections, gives up the one that has taken
+    /// nothing for the longest time.
     fn unblock(&mut self, job: &Job, now: Instant) {
         if self.waiting < limits::FORWARD_WAITING || self.open.len() < 2 {
             return;
@@ -312,7 +312,7 @@ impl Relay {
         let (mut asked, mut set) = (Vec::new(), vec![self.client.poll(wants_read, has_outgoing)]);
         for (pair, port) in &self.open {
             let flags = port.wishes(has_room);
-            // Without a wish a connection that its port has closed would wake up all the time.
+            // With empty flags a connection that its port has closed would wake up again and again.
             if !flags.is_empty() {
                 asked.push(*pair);
                 set.push(PollFd::from_borrowed_fd(port.socket.as_fd(), flags));
@@ -346,7 +346,7 @@ impl Relay {
 }
 
 impl Port {
-    /// What to poll for.
+    /// The flags to poll for.
     fn wishes(&self, has_room: bool) -> PollFlags {
         if self.state != State::Connected {
             return PollFlags::OUT;
@@ -362,7 +362,7 @@ impl Port {
     }
 }
 
-/// Begins to connect to a port.
+/// Starts to connect to a port.
 fn begin(netns: &Netns, port: u16) -> Result<(TcpStream, State), String> {
     match attempt(netns, AddressFamily::INET, SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
         Ok(socket) => Ok((socket, State::Connecting)),
@@ -381,13 +381,13 @@ fn begin_ipv6(netns: &Netns, port: u16, first: String) -> Result<(TcpStream, Sta
     }
 }
 
-/// A socket of which the outcome is known when it can be written to.
+/// A socket that is connecting; the result is known when it is writable.
 fn attempt(netns: &Netns, family: AddressFamily, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = netns.socket(family)?;
     match connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {
             let socket = TcpStream::from(socket);
-            // Small pieces should not wait for each other; without it they do.
+            // Small pieces should not wait for each other; a failure is harmless.
             let _ = socket.set_nodelay(true);
             Ok(socket)
         }
@@ -395,7 +395,7 @@ fn attempt(netns: &Netns, family: AddressFamily, to: SocketAddr) -> io::Result<T
     }
 }
 
-/// An error as Go's runtimes word it, for the most frequent one.
+/// An error in the words of Go's runtimes, for the most frequent one.
 fn words(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".to_owned(),

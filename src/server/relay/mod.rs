@@ -1,23 +1,22 @@
-//! The thin threads behind exec, attach and port-forward: sockets on one side, the pure [`super::stream`] in the middle,
-//! Docker or a port of a pod on the other.
+//! The thin threads behind exec, attach and port-forward: sockets on one side, the pure [`super::stream`] in the
+//! middle, Docker or a port of a pod on the other.
 //!
-//! One thread of the server's pool carries one connection, however many streams it has. It waits in one poll for all its
-//! descriptors. Where one side does not take what the other sends, nothing more is read of the other: what is held has
-//! the bounds of `limits`. A client that goes away ends the connection at once; the command runs on, as under the
-//! kubelet.
+//! One thread of the server's pool carries one connection with all its streams. It waits in one poll for all its
+//! descriptors. When one side does not take bytes, no more are read from the other: buffers have the bounds of
+//! `limits`. A client that is gone ends the connection at once; the command continues, as under the kubelet.
 //!
-//! What must not happen here: a decision what a stream means, or a wait in which a client that has gone is not noticed.
+//! Never here: the meaning of a stream, or a wait that does not notice when the client is gone.
 
 pub mod client;
 pub mod command;
 pub mod forward;
 
-/// Why a connection ended before its work was done.
+/// The reason why a connection ended early.
 #[derive(Debug)]
 pub enum Broken {
     /// The client went away, or the connection broke.
     Gone,
-    /// The client does not speak the protocol, or nothing happened for too long: this is logged.
+    /// The client broke the protocol, or was idle for too long: this is logged.
     Client(String),
 }
 

@@ -1,5 +1,5 @@
-//! The streams of an exec or attach: input, output, errors, sizes of the terminal, and how it ended; whatever carries
-//! them.
+//! The streams of an exec or attach: input, output, errors, sizes of the terminal, and the result; the same for every
+//! protocol.
 //!
 //! Never here: a command, or Docker.
 
@@ -61,12 +61,12 @@ pub struct Size {
     pub height: u16,
 }
 
-/// What the client did.
+/// A message of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// Input, never none; [`Streams::taken`] tells when it is out of the way.
+    /// Input, never empty; [`Streams::taken`] notes when it is processed.
     Input(Vec<u8>),
-    /// The input is over.
+    /// The input has ended.
     InputEnded,
     /// The terminal has this size.
     Resized(Size),
@@ -74,13 +74,13 @@ pub enum News {
     Gone,
 }
 
-/// See the module.
+/// The streams of one connection.
 #[derive(Debug)]
 pub struct Streams {
     wanted: Wanted,
     version: u8,
     carrier: Carrier,
-    /// A resize message that is not whole.
+    /// An incomplete resize message.
     resize: Vec<u8>,
     is_over: bool,
 }
@@ -105,7 +105,7 @@ impl Streams {
             }
             Command::WebSocket(version, form) => {
                 let mut channels = Box::new(Channels::new(form, version >= 5));
-                // An empty message on the lowest channel that is written tells the client that the streams are there.
+                // An empty message on the lowest channel with output tells the client that the streams exist.
                 let first = if wanted.stdout {
                     Channel::Stdout
                 } else if wanted.stderr {
@@ -131,7 +131,7 @@ impl Streams {
         }
     }
 
-    /// The client has created all streams that it asked for: the command can begin.
+    /// Whether the client has created all streams that it asked for: the command can start.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         match &self.carrier {
@@ -143,7 +143,7 @@ impl Streams {
         }
     }
 
-    /// Takes bytes of the client; only after [`Streams::news`] returned none.
+    /// Takes bytes of the client; only after [`Streams::news`] returned `None`.
     pub fn receive(&mut self, bytes: &[u8]) {
         match &mut self.carrier {
             Carrier::Spdy { wire, .. } => wire.receive(bytes),
@@ -151,10 +151,10 @@ impl Streams {
         }
     }
 
-    /// The next news in what was received.
+    /// The next message in the received bytes.
     ///
     /// # Errors
-    /// The client does not speak the protocol, or more than its bounds allow; the connection ends then.
+    /// The client breaks the protocol, or exceeds a bound; the connection ends then.
     pub fn news(&mut self) -> Result<Option<News>, Fault> {
         loop {
             let heard = match &mut self.carrier {
@@ -192,7 +192,7 @@ impl Streams {
             Event::Finished { stream } | Event::Reset { stream } => {
                 self.channel_of(stream).filter(|channel| *channel == Channel::Stdin).map(|_| News::InputEnded)
             }
-            // The streams go on until the connection ends.
+            // Open streams continue until the connection ends.
             Event::GoneAway => None,
         }
     }
@@ -205,7 +205,7 @@ impl Streams {
         let place = channel.and_then(|channel| open.get_mut(channel as usize));
         match place.filter(|place| is_needed && place.is_none()) {
             Some(place) => *place = Some(stream),
-            // A stream that the request did not ask for is one on which nothing comes.
+            // A stream that was not requested gets no data.
             None => wire.session.finish(stream),
         }
     }
@@ -233,7 +233,7 @@ impl Streams {
         }
     }
 
-    /// Reads sizes, one JSON object after the other; the last one counts.
+    /// Parses sizes, one JSON object after the other; the last one counts.
     fn resized(&mut self, bytes: &[u8]) -> Option<News> {
         self.resize.extend_from_slice(bytes);
         let mut sizes = serde_json::Deserializer::from_slice(&self.resize).into_iter::<Size>();
@@ -252,7 +252,7 @@ impl Streams {
         last.map(News::Resized)
     }
 
-    /// Notes that so many bytes of the input are out of the way.
+    /// Notes that so many bytes of the input are processed.
     pub fn taken(&mut self, count: usize) {
         if let Carrier::Spdy { wire, open } = &mut self.carrier
             && let Some(stdin) = open.first().copied().flatten()
@@ -261,7 +261,7 @@ impl Streams {
         }
     }
 
-    /// Sends output of the command; drops it when the request did not ask for that stream.
+    /// Sends output of the command; drops it if the request did not ask for that stream.
     pub fn write(&mut self, channel: Channel, bytes: &[u8]) {
         if bytes.is_empty() || !self.needs(channel) || self.is_over {
             return;
@@ -276,7 +276,7 @@ impl Streams {
         }
     }
 
-    /// Says how the command ended, after all of its output, and that nothing more comes.
+    /// Sends the result of the command, after all output, and ends the streams.
     pub fn end(&mut self, outcome: &Outcome) {
         let text = if self.version >= 4 { Some(outcome.json()) } else { outcome.text() };
         if let Some(text) = text {
@@ -287,7 +287,7 @@ impl Streams {
         }
         match &mut self.carrier {
             Carrier::Spdy { wire, open } => {
-                // Clients read the error stream to its end, and output until there is no more.
+                // Clients read the error stream to its end, and the output streams to theirs.
                 let [stdin, stdout, stderr, error, resize] = *open;
                 for stream in [stdout, stderr, error, stdin, resize].into_iter().flatten() {
                     wire.session.finish(stream);

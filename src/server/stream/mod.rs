@@ -1,18 +1,18 @@
-//! What exec, attach and port-forward are carried by once their HTTP request was answered with 101: SPDY/3.1 and
-//! WebSocket, with the channels that Kubernetes lays over them.
+//! The protocols that carry exec, attach and port-forward after their HTTP request was answered with 101: SPDY/3.1 and
+//! WebSocket, with the channels that Kubernetes defines on them.
 //!
-//! All of it is pure: bytes of the client in, news out, and bytes for the client. [`negotiate`] says which protocol is
-//! spoken, [`spdy`] and [`websocket`] speak it, [`command`] (exec, attach) and [`ports`] (port-forward) are what the
-//! rest of the server sees: whoever runs a command does not know which of the protocols carries it.
+//! All of it is pure: the client's bytes go in; messages, and bytes for the client, come out. [`negotiate`] chooses the
+//! protocol, [`spdy`] and [`websocket`] speak it, and the rest of the server uses [`command`] (exec, attach) and
+//! [`ports`] (port-forward), which hide the protocol.
 //!
-//! **Bounds.** Neither protocol says how much a peer may send that nobody takes: spdystream, which all Kubernetes
-//! clients use, neither heeds nor sends window updates, and WebSocket has none. So the rule is: who reads from the
-//! connection takes all news of what was read before it reads on, and reads nothing while an input of the program is
-//! full or more than `limits::STREAM_BACKLOG` bytes wait for the client. Then no more is held than one read, one
-//! control frame or message that is not whole, and what the reader itself keeps. One connection is one queue: streams
-//! of a slow reader hold up the others behind them, as in the kubelet.
+//! **Bounds.** Neither protocol limits the bytes that a peer may send ahead: spdystream, which all Kubernetes clients
+//! use, neither respects nor sends window updates, and WebSocket has none. So the rule is: the reader of a connection
+//! takes all messages of one read before the next read, and reads nothing while an input of the program is full or more
+//! than `limits::STREAM_BACKLOG` bytes wait for the client. Then buffers hold at most one read, one incomplete control
+//! frame or message, and the reader's own data. One connection is one queue: a slow stream holds up the others behind
+//! it, as in the kubelet.
 //!
-//! What must not happen here: a socket, a thread, a clock, or memory that a client can make grow.
+//! Never here: a socket, a thread, a clock, or memory that a client can make grow.
 
 pub mod command;
 pub mod negotiate;
@@ -23,7 +23,7 @@ pub mod status;
 pub mod websocket;
 mod wire;
 
-/// Why a client's bytes cannot be understood: the connection is of no use any more.
+/// The reason why a client's bytes cannot be understood; the connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault(pub String);
 

@@ -1,6 +1,6 @@
-//! Which streaming protocol is spoken: what a request's headers offer, and what is taken or refused of it.
+//! Chooses the streaming protocol: reads the offers in a request's headers, and accepts or refuses them.
 //!
-//! The words and statuses are those of the kubelet, for clients fall back from one protocol to the other by them. Never
+//! Messages and statuses are the kubelet's, because clients fall back from one protocol to the other by them. Never
 //! here: a path, or a right.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -8,7 +8,7 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use super::websocket::Form;
 use crate::manifest::base64;
 
-/// What a request says of protocols.
+/// The headers of a request about protocols.
 #[derive(Debug, Default)]
 pub struct Offer<'a> {
     /// Values of `Connection`.
@@ -23,18 +23,18 @@ pub struct Offer<'a> {
     pub socket_key: Option<&'a str>,
     /// The value of `Sec-WebSocket-Version`.
     pub socket_version: Option<&'a str>,
-    /// How many headers there are.
+    /// Number of headers.
     pub headers: usize,
 }
 
 impl<'a> Offer<'a> {
-    /// It asks for WebSocket.
+    /// Whether the request asks for WebSocket.
     #[must_use]
     pub fn is_websocket(&self) -> bool {
         self.upgrades() && self.upgrade.iter().any(|value| value.trim().eq_ignore_ascii_case("websocket"))
     }
 
-    /// The first of its WebSocket protocols that is known for port-forward is the tunnel, which names its ports inside.
+    /// Whether its first known WebSocket protocol for port-forward is the tunnel, which has its ports inside.
     #[must_use]
     pub fn is_tunnel(&self) -> bool {
         let first = first_known(words(&self.socket_protocols), &FORWARD_WEBSOCKET);
@@ -46,7 +46,7 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// Words between commas, without blanks around them.
+/// Comma-separated words, without spaces around them.
 fn words<'a>(values: &[&'a str]) -> impl Iterator<Item = &'a str> {
     values.iter().flat_map(|value| value.split(',')).map(str::trim).filter(|word| !word.is_empty())
 }
@@ -59,14 +59,14 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// What is spoken, and the headers of the answer with status 101.
+/// The chosen protocol, and the headers of the answer with status 101.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed<P> {
     pub protocol: P,
     pub headers: Vec<(&'static str, String)>,
 }
 
-/// What carries an exec or attach.
+/// The protocol of an exec or attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// SPDY, in this version of the remote command protocol: 1 to 4.
@@ -75,7 +75,7 @@ pub enum Command {
     WebSocket(u8, Form),
 }
 
-/// What carries a port-forward.
+/// The protocol of a port-forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
     Spdy,
@@ -88,7 +88,7 @@ pub enum Forward {
 const COMMAND_SPDY: [(&str, u8); 4] =
     [("v4.channel.k8s.io", 4), ("v3.channel.k8s.io", 3), ("v2.channel.k8s.io", 2), ("channel.k8s.io", 1)];
 
-/// Those over WebSocket.
+/// Protocols of exec and attach over WebSocket.
 const COMMAND_WEBSOCKET: [(&str, Command); 6] = [
     ("v5.channel.k8s.io", Command::WebSocket(5, Form::Raw)),
     ("v4.channel.k8s.io", Command::WebSocket(4, Form::Raw)),
@@ -98,7 +98,7 @@ const COMMAND_WEBSOCKET: [(&str, Command); 6] = [
     ("", Command::WebSocket(1, Form::Raw)),
 ];
 
-/// Those of port-forward over WebSocket.
+/// Protocols of port-forward over WebSocket.
 const FORWARD_WEBSOCKET: [(&str, Forward); 4] = [
     ("SPDY/3.1+portforward.k8s.io", Forward::Tunnel),
     ("v4.channel.k8s.io", Forward::WebSocket(Form::Raw)),
@@ -106,10 +106,10 @@ const FORWARD_WEBSOCKET: [(&str, Forward); 4] = [
     ("", Forward::WebSocket(Form::Raw)),
 ];
 
-/// What is spoken on an exec or attach.
+/// Chooses the protocol of an exec or attach.
 ///
 /// # Errors
-/// The answer, when nothing is.
+/// The answer when no protocol fits.
 pub fn command(offer: &Offer<'_>) -> Result<Agreed<Command>, Refusal> {
     if offer.is_websocket() {
         return websocket(offer, &COMMAND_WEBSOCKET);
@@ -118,10 +118,10 @@ pub fn command(offer: &Offer<'_>) -> Result<Agreed<Command>, Refusal> {
     spdy(offer, &known)
 }
 
-/// What is spoken on a port-forward.
+/// Chooses the protocol of a port-forward.
 ///
 /// # Errors
-/// As [`command`].
+/// Like [`command`].
 pub fn forward(offer: &Offer<'_>) -> Result<Agreed<Forward>, Refusal> {
     if offer.is_websocket() {
         return websocket(offer, &FORWARD_WEBSOCKET);
@@ -192,7 +192,7 @@ fn websocket<P: Copy>(offer: &Offer<'_>, known: &[(&str, P)]) -> Result<Agreed<P
     Ok(Agreed { protocol, headers })
 }
 
-/// The first that the client names and we know.
+/// The first protocol of the client that is known.
 fn first_known<'k, 'a, P: Copy>(
     mut asked: impl Iterator<Item = &'a str>,
     known: &[(&'k str, P)],

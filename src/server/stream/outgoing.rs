@@ -1,10 +1,10 @@
 //! Bytes that wait for the client.
 //!
-//! It has no bound of its own: who fills it looks at its length first.
+//! It has no bound of its own: the writer checks its length first.
 
 use crate::base::limits;
 
-/// Bytes to be sent, of which the first may have been sent.
+/// Bytes to send; some of the first may be sent already.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     bytes: Vec<u8>,
@@ -21,7 +21,7 @@ impl Outgoing {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What is still to be sent.
+    /// The bytes that are not sent yet.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
@@ -31,7 +31,7 @@ impl Outgoing {
     pub fn sent(&mut self, count: usize) {
         self.sent = self.sent.saturating_add(count).min(self.bytes.len());
         if self.sent == self.bytes.len() {
-            // A burst must not cost its memory for ever.
+            // Memory of a burst is released.
             if self.bytes.capacity() > limits::STREAM_KEPT {
                 self.bytes = Vec::new();
             }
@@ -40,13 +40,13 @@ impl Outgoing {
         }
     }
 
-    /// Bytes that wait.
+    /// Number of waiting bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rest().len()
     }
 
-    /// Nothing waits.
+    /// Whether no bytes wait.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest().is_empty()

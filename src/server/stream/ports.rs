@@ -1,7 +1,7 @@
-//! The streams of a port-forward: for each connection that the client wants to a port, a pair of data and error,
-//! whatever carries them.
+//! The streams of a port-forward: for each connection of the client to a port, a pair of data and error; the same for
+//! every protocol.
 //!
-//! Never here: a port that is connected to.
+//! Never here: connecting to a port.
 
 mod spdy;
 
@@ -16,16 +16,16 @@ use super::websocket::channels::News as ChannelNews;
 use super::wire::Wire;
 use crate::base::limits;
 
-/// A pair, of all pairs that this connection ever has.
+/// Number of a pair, unique within its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PairId(u32);
 
-/// What the client did.
+/// A message of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// It wants a connection to a port.
+    /// It asks for a connection to a port.
     Opened { pair: PairId, port: u16 },
-    /// It sends bytes, never none; [`Pairs::taken`] tells when they are out of the way.
+    /// It sends bytes, never none; [`Pairs::taken`] notes when they are processed.
     Data { pair: PairId, bytes: Vec<u8> },
     /// It sends no more.
     Ended { pair: PairId },
@@ -35,11 +35,11 @@ pub enum News {
     Gone,
 }
 
-/// See the module.
+/// The pairs of one connection.
 #[derive(Debug)]
 pub struct Pairs {
     carrier: Carrier,
-    /// News that came at once.
+    /// Messages that came together.
     told: VecDeque<News>,
 }
 
@@ -48,14 +48,14 @@ enum Carrier {
     Spdy(Box<Spdy>),
     WebSocket {
         channels: Box<Channels>,
-        /// Which of the ports, in the order of the request, are still forwarded.
+        /// Whether each port, in the order of the request, is still forwarded.
         open: Vec<bool>,
     },
 }
 
 impl Pairs {
-    /// The pairs of a connection that was just upgraded to this protocol; `ports` are those of the request, which
-    /// names them for WebSocket alone.
+    /// The pairs of a connection that was just upgraded to this protocol. `ports` are those of the request, which only
+    /// WebSocket has there.
     #[must_use]
     pub fn new(protocol: Forward, ports: &[u16]) -> Pairs {
         let mut told = VecDeque::new();
@@ -66,7 +66,7 @@ impl Pairs {
             Forward::WebSocket(form) => {
                 let mut channels = Box::new(Channels::new(form, false));
                 for (at, port) in (0..).zip(ports) {
-                    // The first message of each channel is the port.
+                    // The first message of each channel contains the port.
                     channels.send(data_channel(at), &port.to_le_bytes());
                     channels.send(error_channel(at), &port.to_le_bytes());
                     told.push_back(News::Opened { pair: PairId(at), port: *port });
@@ -77,7 +77,7 @@ impl Pairs {
         Pairs { carrier, told }
     }
 
-    /// Takes bytes of the client; only after [`Pairs::news`] returned none.
+    /// Takes bytes of the client; only after [`Pairs::news`] returned `None`.
     pub fn receive(&mut self, bytes: &[u8]) {
         match &mut self.carrier {
             Carrier::Spdy(spdy) => spdy.wire.receive(bytes),
@@ -85,10 +85,10 @@ impl Pairs {
         }
     }
 
-    /// The next news in what was received.
+    /// The next message in the received bytes.
     ///
     /// # Errors
-    /// The client does not speak the protocol, or more than its bounds allow; the connection ends then.
+    /// The client breaks the protocol, or exceeds a bound; the connection ends then.
     pub fn news(&mut self) -> Result<Option<News>, Fault> {
         loop {
             if let Some(news) = self.told.pop_front() {
@@ -115,7 +115,7 @@ impl Pairs {
         }
     }
 
-    /// Notes that so many bytes of a pair's data are out of the way.
+    /// Notes that so many bytes of a pair's data are processed.
     pub fn taken(&mut self, pair: PairId, count: usize) {
         if let Carrier::Spdy(spdy) = &mut self.carrier
             && let Some(data) = spdy.data_of(pair)
@@ -140,7 +140,7 @@ impl Pairs {
         }
     }
 
-    /// Says that the port sends no more.
+    /// Notes that the port sends no more.
     pub fn finish(&mut self, pair: PairId) {
         if let Carrier::Spdy(spdy) = &mut self.carrier
             && let Some(data) = spdy.data_of(pair)
@@ -149,7 +149,7 @@ impl Pairs {
         }
     }
 
-    /// Ends a pair, with what went wrong. To the client no word means success.
+    /// Ends a pair; `wrong` is the error. For the client, no error text means success.
     pub fn close(&mut self, pair: PairId, wrong: Option<&str>) {
         let wrong = wrong.unwrap_or_default().as_bytes();
         match &mut self.carrier {
@@ -163,7 +163,7 @@ impl Pairs {
         }
     }
 
-    /// Nothing more can be forwarded: over WebSocket each port is, once.
+    /// Whether nothing more can be forwarded: over WebSocket each port is forwarded once.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match &self.carrier {
@@ -172,21 +172,20 @@ impl Pairs {
         }
     }
 
-    /// Some pair is not complete.
+    /// Whether some pair is incomplete.
     #[must_use]
     pub fn has_halves(&self) -> bool {
         matches!(&self.carrier, Carrier::Spdy(spdy) if spdy.has_halves())
     }
 
-    /// Gives up pairs of which one stream was there at the last look, and the other is not yet. Called every
-    /// [`limits::STREAMS_CREATED`].
+    /// Gives up pairs that were incomplete at the last call, and still are. Called every [`limits::STREAMS_CREATED`].
     pub fn look(&mut self) {
         if let Carrier::Spdy(spdy) = &mut self.carrier {
             spdy.look();
         }
     }
 
-    /// Says that nothing more comes.
+    /// Ends all streams.
     pub fn end(&mut self) {
         match &mut self.carrier {
             Carrier::Spdy(spdy) => spdy.wire.close(),
@@ -206,7 +205,7 @@ impl Pairs {
 /// The ports of a request over WebSocket: the values of its parameter `port`, each one port or several with commas.
 ///
 /// # Errors
-/// What is wrong with them, in the kubelet's words.
+/// The error in them, in the kubelet's words.
 pub fn requested<'a>(values: impl Iterator<Item = &'a str>) -> Result<Vec<u16>, String> {
     let mut ports = Vec::new();
     for value in values {
@@ -227,12 +226,12 @@ pub fn requested<'a>(values: impl Iterator<Item = &'a str>) -> Result<Vec<u16>, 
     if ports.is_empty() { Err("query parameter \"port\" is required".to_owned()) } else { Ok(ports) }
 }
 
-/// The channel of the data of the port at this place.
+/// The data channel of the port at this index.
 fn data_channel(at: u32) -> u8 {
     u8::try_from(at.saturating_mul(2)).unwrap_or(u8::MAX)
 }
 
-/// The channel of its errors.
+/// The error channel of the port at this index.
 fn error_channel(at: u32) -> u8 {
     data_channel(at).saturating_add(1)
 }

@@ -1,23 +1,23 @@
-//! How a command ended, as its error stream tells it (`k8s.io/cri-streaming/pkg/streaming/remotecommand`).
+//! The result of a command, in the format of the error stream (`k8s.io/cri-streaming/pkg/streaming/remotecommand`).
 //!
 //! Never here: more than one status for a command.
 
 use serde_json::{Value, json};
 
-/// How a command, or what was to run it, ended.
+/// The result of a command, or of the attempt to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It ended with exit code 0.
     Success,
     /// It ended with another exit code.
     Exit(i64),
-    /// It could not be run to its end: what was being done (`executing command in container`, `attaching to
-    /// container`) and why it failed.
+    /// It could not be run to its end: the operation (`executing command in container`, `attaching to container`) and
+    /// the reason of the failure.
     Failed { doing: &'static str, why: String },
 }
 
 impl Outcome {
-    /// The `metav1.Status` of protocols 4 and 5, which clients wait for even after a success.
+    /// The `metav1.Status` of protocols 4 and 5, which clients expect even after a success.
     #[must_use]
     pub fn json(&self) -> String {
         let status: Value = match self {
@@ -35,7 +35,7 @@ impl Outcome {
         status.to_string()
     }
 
-    /// The text of protocols 1 to 3: none after a success.
+    /// The text of protocols 1 to 3; `None` after a success.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match self {

@@ -1,6 +1,6 @@
 //! SPDY on the connection itself, or in the messages of a WebSocket (`SPDY/3.1+portforward.k8s.io`): a tunnel.
 //!
-//! Never here: a meaning of any stream.
+//! Never here: the meaning of a stream.
 
 use super::Fault;
 use super::outgoing::Outgoing;
@@ -8,18 +8,18 @@ use super::spdy::{Event, Session};
 use super::websocket::{Message, Socket};
 use crate::base::limits;
 
-/// A SPDY session and what carries it.
+/// A SPDY session, with its tunnel if it has one.
 #[derive(Debug)]
 pub struct Wire {
     pub session: Session,
     tunnel: Option<Socket>,
 }
 
-/// What came of the client.
+/// An event of the client.
 #[derive(Debug)]
 pub enum Heard {
     Event(Event),
-    /// The tunnel's client ends the connection.
+    /// The client ends the tunnel.
     Closed,
 }
 
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// Says that nothing more comes: no streams, and no messages.
+    /// Ends the session and its tunnel.
     pub fn close(&mut self) {
         self.session.go_away();
         self.output();

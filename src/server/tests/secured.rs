@@ -1,4 +1,4 @@
-//! TLS, and who may what, over real sockets.
+//! Tests of TLS and of rights, over real sockets.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -161,7 +161,7 @@ fn a_certificate_that_nobody_knows_makes_a_stranger() {
         write!(stream, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         assert!(one_answer(stream).starts_with("HTTP/1.1 401 "));
     }
-    // The bodies never come: each request has a thread until the server has waited for long enough.
+    // The bodies never come: each request occupies a thread until the server's time limit.
     for stream in &mut forgers {
         write!(stream, "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").unwrap();
     }
@@ -177,7 +177,7 @@ fn a_certificate_that_nobody_knows_makes_a_stranger() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// One user whose certificate is known had every thread of every port.
+/// One user with a known certificate occupied every thread of every port.
 #[test]
 fn one_user_leaves_threads_to_the_others() {
     let dir = scratch("greedy");

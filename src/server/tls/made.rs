@@ -1,5 +1,5 @@
-//! A certificate that the node makes for itself, as the kubelet does: it encrypts, and clients that want to know whom
-//! they speak to are given it by hand. It is made once and kept.
+//! A certificate that the node makes for itself, like the kubelet: it encrypts, and clients that want to verify the
+//! node get it by hand. It is made once and kept.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsag
 
 use crate::base::durable;
 
-/// Makes a key and a certificate for these names. It is good from 1975 to 4096: a node whose clock is wrong at boot has
-/// no other.
+/// Makes a key and a certificate for these names, valid from 1975 to 4096: a node whose clock is wrong at boot has no
+/// other certificate.
 ///
 /// # Errors
-/// In a sentence that names the directory.
+/// A sentence that names the directory.
 pub fn make(directory: &Path, certificate: &Path, key: &Path, names: &[String]) -> Result<(), String> {
     let cannot = |error: &dyn std::fmt::Display| {
         format!("no certificate can be made in {}: {error}", directory.display())

@@ -1,7 +1,7 @@
-//! Certificates: those that a server shows, and the authorities by which clients are known. Files that change are read
-//! again; while they cannot be used, what was read last stays.
+//! The certificates of a server, and the authorities for client certificates. Files that change are read again; while
+//! they cannot be used, the last content stays.
 //!
-//! Never here: a read on the thread that has all connections, or a text with a byte of a key.
+//! Never here: a read on the thread that holds all connections, or a text with a byte of a key.
 
 mod made;
 mod verifier;
@@ -21,23 +21,23 @@ use super::pool::Pool;
 use crate::base::clock::{Clock as _, System};
 use crate::base::{limits, pem};
 
-/// Where certificates come from.
+/// Sources of certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `--tls-cert-file` and `--tls-private-key-file`; `None` for one that is made.
+    /// `--tls-cert-file` and `--tls-private-key-file`; `None` for a certificate that is made.
     pub given: Option<(PathBuf, PathBuf)>,
-    /// One that an API server signs, key and chain in one file; it is shown as soon as it is there.
+    /// A certificate that an API server signs, key and chain in one file; it is used as soon as it exists.
     pub signed: Option<PathBuf>,
-    /// `--cert-dir`: where a certificate that was made is kept, as `kubelet.crt` and `kubelet.key`.
+    /// `--cert-dir`: directory of a certificate that is made, as `kubelet.crt` and `kubelet.key`.
     pub directory: PathBuf,
-    /// `--client-ca-file`; without one no client certificate is known.
+    /// `--client-ca-file`; without it no client certificate is known.
     pub client_ca: Option<PathBuf>,
-    /// What a certificate that is made is good for: the node's name and addresses.
+    /// Names in a certificate that is made: the node's name and addresses.
     pub names: Vec<String>,
 }
 
 impl Settings {
-    /// The names of a certificate that is made on this node.
+    /// The names for a certificate that is made on this node.
     #[must_use]
     pub fn names_of(node: &str, addresses: &[IpAddr]) -> Vec<String> {
         let mut names =
@@ -53,7 +53,7 @@ impl Settings {
     }
 }
 
-/// Makes the certificate that is given, once after each start; as often as it takes.
+/// Makes the given certificate at each start, retried until it succeeds.
 pub struct Make(pub Box<dyn Fn() -> Result<(), String> + Send + Sync>);
 
 impl fmt::Debug for Make {
@@ -62,7 +62,7 @@ impl fmt::Debug for Make {
     }
 }
 
-/// See the head of this file.
+/// The certificates of a server.
 #[derive(Debug)]
 pub struct Certificates {
     settings: Settings,
@@ -75,26 +75,26 @@ struct State {
     config: Option<Arc<ServerConfig>>,
     /// `None` without `--client-ca-file`.
     clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// When each file was changed, as it was when it was read.
+    /// Time of change of each file when it was read.
     stamps: Vec<Option<SystemTime>>,
     looked: Option<Instant>,
-    /// [`Make`] has done its work.
+    /// [`Make`] has succeeded.
     is_made: bool,
-    /// A thread looks at the files.
+    /// A thread is checking the files.
     is_looking: bool,
-    /// What is wrong, as it was told last.
+    /// The last reported problem.
     problem: Option<String>,
 }
 
 impl Certificates {
-    /// Reads the files, and makes a certificate where none is given and none was made before. What cannot be used is told
-    /// and tried again.
+    /// Reads the files, and makes a certificate if none is given and none was made before. Problems are reported and
+    /// retried.
     #[must_use]
     pub fn open(settings: Settings) -> Arc<Certificates> {
         Certificates::open_made(settings, None)
     }
 
-    /// The same, of a certificate that `make` puts at the place of the one that is given.
+    /// Like [`Certificates::open`], with a given certificate that `make` makes.
     #[must_use]
     pub fn open_made(settings: Settings, make: Option<Make>) -> Arc<Certificates> {
         let certificates = Arc::new(Certificates { settings, make, state: Mutex::default() });
@@ -102,23 +102,23 @@ impl Certificates {
         certificates
     }
 
-    /// What a new connection is begun with; `None` while there is no usable certificate. Has a thread of the pool look
-    /// at the files now and then.
+    /// The configuration for a new connection; `None` while there is no usable certificate. Lets a thread of the pool
+    /// check the files now and then.
     pub fn current(self: &Arc<Certificates>, pool: &Pool) -> Option<Arc<ServerConfig>> {
         let mut state = self.state();
         let is_due = state.looked.is_none_or(|looked| looked.elapsed() >= limits::SERVER_CERTIFICATE_LOOK);
         if is_due && !state.is_looking {
             let this = Arc::clone(self);
-            // Another connection asks again when no thread is free.
+            // If no thread is free, the next connection tries again.
             state.is_looking = pool.give(Box::new(move || this.look())).is_ok();
         }
         state.config.clone()
     }
 
-    /// Whether one of the authorities has signed this chain for a client, and it is valid now.
+    /// Checks that one of the authorities has signed this chain for a client, and that it is valid now.
     ///
     /// # Errors
-    /// Why not, in the library's words.
+    /// The reason why not, in the library's words.
     pub fn verify(&self, chain: &[CertificateDer<'static>]) -> Result<(), String> {
         let (client, others) = chain.split_first().ok_or("no certificate was shown")?;
         let Some(verifier) = self.state().clients.clone() else {
@@ -130,7 +130,7 @@ impl Certificates {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each field is whole after every line that changes it.
+        // Each field is consistent after every line that changes it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,7 +142,7 @@ impl Certificates {
             state.stamps == stamps && state.problem.is_none()
         };
         let read = if is_same { None } else { Some(self.read()) };
-        // What was made meanwhile has its stamp.
+        // Files that were made meanwhile have new times.
         let stamps = if is_same { stamps } else { self.stamps() };
         let mut state = self.state();
         state.looked = Some(Instant::now());
@@ -211,7 +211,7 @@ impl Certificates {
         })?;
         // SPDY and WebSocket need HTTP/1.1.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Nothing is kept for clients that may never come back.
+        // No sessions are stored for clients that may never come back.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok((Arc::new(config), clients))

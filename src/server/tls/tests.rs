@@ -1,4 +1,4 @@
-//! Certificates: made, read again, and by whom they are signed.
+//! Tests of certificates that are made, read again, and signed by authorities.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn settings(dir: &Path) -> Settings {
     Settings { given: None, signed: None, directory: dir.join("pki"), client_ca: None, names }
 }
 
-/// An authority, and a client certificate of it.
+/// An authority, and a client certificate that it signed.
 fn authority() -> (String, Vec<CertificateDer<'static>>) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

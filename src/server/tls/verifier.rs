@@ -1,6 +1,6 @@
-//! The handshake with a client that may show a certificate. It proves that the client has the certificate's key, and no
-//! more: who signed it is looked at with each request, so that a client whose certificate is not known is answered 401,
-//! as by the kubelet (`pkg/kubelet/server/auth.go`), and authorities can change without a restart.
+//! The handshake with a client that may have a certificate. It proves only that the client has the certificate's key:
+//! the signer is checked with each request, so that a client with an unknown certificate gets status 401, as in the
+//! kubelet (`pkg/kubelet/server/auth.go`), and authorities can change without a restart.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Asks for a certificate, and takes any.
+/// Asks for a certificate, and accepts any.
 #[must_use]
 pub fn proves_only(provider: &Arc<CryptoProvider>) -> Arc<dyn ClientCertVerifier> {
     Arc::new(ProvesOnly(Arc::clone(provider)))

@@ -1,7 +1,7 @@
-//! What a pod of the server must be before anything of it is believed: an object that can be read, with names that are
-//! names, that names no other pod's tokens; and how much of all of them is kept. Pure.
+//! Checks of the server's pods, before anything of them is used: a pod must be a readable object with valid names that
+//! mounts no other pod's tokens; and a bound on the memory of all pods. Pure.
 //!
-//! Never here: what a pod means.
+//! Never here: the meaning of a pod.
 
 use std::fmt::Display;
 
@@ -18,19 +18,19 @@ use crate::pod::object::ObjectKind;
 use crate::pod::object::refs::references;
 use crate::pod::{DesiredPod, PodKey};
 
-/// With which the names of the Secrets begin that stand for tokens; then the pod's UID and a number.
+/// Prefix of the names of Secrets that stand for tokens; the pod's UID and a number follow.
 pub const TOKEN: &str = "podkeeper-token-";
 
-/// What one value takes in memory beside its text, bytes.
+/// Memory of a JSON value beside its text, bytes.
 const VALUE: usize = 48;
 
-/// What a pod takes of which nothing but the name is kept, bytes.
+/// Memory of a pod of which only the name is kept, bytes.
 pub const NOTE: usize = 2048;
 
-/// The pod, without the history of its fields, which nobody here reads.
+/// The pod, without the history of its fields, which podkeeper does not use.
 ///
 /// # Errors
-/// The field that is no such thing, empty when it is not known, and why.
+/// The wrong field (empty when it is not known), and the reason.
 pub fn pod_of(value: &Value) -> Result<Pod, (&'static str, String)> {
     match json::read::<Pod>(value) {
         Ok(mut pod) => {
@@ -52,12 +52,12 @@ fn why_not<T: DeserializeOwned>(part: &Value) -> Option<String> {
     json::read::<T>(part).err().filter(|_| !part.is_null()).map(|error| words(&error))
 }
 
-/// Of bounded length: an error quotes values.
+/// The text of an error, cut to a bound, because errors quote values.
 fn words(error: &impl Display) -> String {
     error.to_string().chars().take(limits::PROBLEM_VALUE).collect()
 }
 
-/// Why the names of a pod are none, with the field: they become parts of paths, and are shown.
+/// The error in the names of a pod, with the field: names become parts of paths, and are shown.
 #[must_use]
 pub fn name(key: &PodKey) -> Option<(&'static str, String)> {
     let wrong = || "must be a lowercase RFC 1123 name".to_owned();
@@ -74,7 +74,7 @@ fn is_label(text: &str) -> bool {
     text.bytes().all(of_name) && is_edge(text.bytes().next()) && is_edge(text.bytes().next_back())
 }
 
-/// Why a pod may not run that names the token of another pod. What is remembered of a pod names its own.
+/// The reason why a pod may not run that names the token of another pod. A stored pod names its own.
 #[must_use]
 pub fn others_token(pod: &DesiredPod) -> Option<String> {
     let is_own = |rest: &str| {
@@ -88,7 +88,7 @@ pub fn others_token(pod: &DesiredPod) -> Option<String> {
     Some(format!("{}: Secrets whose names begin with {TOKEN} are tokens of other pods", of_others.field))
 }
 
-/// About how much memory a pod takes, bytes; without the history of its fields.
+/// Approximate memory of a pod in bytes, without the history of its fields.
 #[must_use]
 pub fn weight(pod: &Value) -> usize {
     let history = pod.pointer("/metadata/managedFields").map_or(0, heap);
@@ -107,8 +107,8 @@ fn heap(value: &Value) -> usize {
     inside.saturating_add(VALUE)
 }
 
-/// Whether there is room for a pod beside the others. `before` is what is known of this one: nobody has to wait for room
-/// with a change that makes it no heavier, or with its deletion.
+/// Whether there is room for a pod beside the others. `before` is the known version of this pod: a change that needs no
+/// more memory, or a deletion, always has room.
 #[must_use]
 pub fn fits<'r>(read: &Read, before: Option<&Read>, others: impl Iterator<Item = &'r Read>) -> bool {
     if let Some(before) = before {
@@ -128,7 +128,7 @@ fn most_bytes() -> usize {
     sys::share(limits::API_PODS_BYTES, limits::API_PODS_PART)
 }
 
-/// Why a pod or a change of it is not taken.
+/// The message when there is no room for a pod or a change of it.
 #[must_use]
 pub fn no_room() -> String {
     format!(

@@ -1,8 +1,8 @@
 //! Claims of pods and the volumes that they are bound to
 //! (`pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go`). Pure.
 //!
-//! A volume that a node reaches without a driver (`local`, `hostPath`, `nfs`) becomes part of the claim as the other rooms
-//! know it; else the claim says why there is none, and the pod's volumes wait for it.
+//! A volume that a node reaches without a driver (`local`, `hostPath`, `nfs`) becomes part of the claim that the other
+//! rooms see. Otherwise the claim has the reason, and the pods that use it wait.
 //!
 //! Never here: a call, or a claim of this node's own manifests.
 
@@ -18,7 +18,7 @@ use crate::pod::object::{About, Content, LocalObject, ObjectKey, ObjectKind};
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{Origin, Source};
 
-/// What a volume has beside its type.
+/// Fields of a volume's spec beside its type.
 const COMMON: [&str; 9] = [
     "accessModes",
     "capacity",
@@ -31,7 +31,7 @@ const COMMON: [&str; 9] = [
     "volumeMode",
 ];
 
-/// Where the volume stands in what is remembered of a claim.
+/// Key of the volume in a stored claim.
 const VOLUME: &str = "volume";
 
 fn text<'v>(of: &'v Value, path: &str) -> &'v str {
@@ -46,7 +46,7 @@ fn texts(of: &Value, path: &str) -> Vec<String> {
 /// Name of the volume that a claim is bound to.
 ///
 /// # Errors
-/// It is bound to none now; in the kubelet's words.
+/// The claim is bound to no volume now; in the kubelet's words.
 pub fn volume_of(claim: &Value) -> Result<&str, String> {
     let is_protected =
         texts(claim, "/metadata/finalizers").iter().any(|it| it == "kubernetes.io/pvc-protection");
@@ -60,7 +60,7 @@ pub fn volume_of(claim: &Value) -> Result<&str, String> {
     }
 }
 
-/// How this node reaches the volume of a claim.
+/// The way of this node to the volume of a claim.
 ///
 /// # Errors
 /// The volume is not the claim's, not for this node, or needs a driver.
@@ -104,7 +104,7 @@ pub fn reached(
     bound(volume)
 }
 
-/// A volume by its type.
+/// A volume, by its type.
 fn bound(volume: &Value) -> Result<BoundVolume, String> {
     let name = text(volume, "/metadata/name").to_owned();
     let of = |kind: &str| volume.pointer(&format!("/spec/{kind}")).filter(|it| it.is_object());
@@ -133,7 +133,7 @@ fn bound(volume: &Value) -> Result<BoundVolume, String> {
     Ok(BoundVolume { name, reached })
 }
 
-/// What is remembered of a claim that has a volume.
+/// The stored form of a claim with its volume.
 #[must_use]
 pub fn remembered(claim: &Value, volume: &Value) -> Value {
     let part = |of: &Value, path: &str| of.pointer(path).cloned().unwrap_or_default();
@@ -156,7 +156,7 @@ pub fn remembered(claim: &Value, volume: &Value) -> Value {
     })
 }
 
-/// What was remembered of a claim.
+/// Reads a stored claim.
 #[must_use]
 pub fn recalled(own: &Value, server: &str) -> Option<Arc<LocalObject>> {
     let key = ObjectKey {
@@ -167,7 +167,7 @@ pub fn recalled(own: &Value, server: &str) -> Option<Arc<LocalObject>> {
     Some(object(&key, own, Ok(bound(own.get(VOLUME)?).ok()?), server))
 }
 
-/// The claim as the other rooms know it.
+/// The claim as the other rooms see it.
 #[must_use]
 pub fn object(
     key: &ObjectKey,

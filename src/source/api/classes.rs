@@ -1,7 +1,7 @@
-//! Runtime classes of a cluster that its pods name (`pkg/kubelet/runtimeclass/runtimeclass_manager.go`): the handler of one
-//! is written on its pods, and remembered with them. A handler never changes (`pkg/apis/node/validation`).
+//! The runtime classes that the cluster's pods name (`pkg/kubelet/runtimeclass/runtimeclass_manager.go`). The handler
+//! of a class is written on its pods, and stored with them. A handler never changes (`pkg/apis/node/validation`).
 //!
-//! Never here: what runs by a handler.
+//! Never here: the effect of a handler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::pod::DesiredPod;
 /// Kind of the object.
 pub const KIND: &str = "RuntimeClass";
 
-/// Handlers by class; `None`: the server has no such class.
+/// Handlers by class; `None` when the server has no such class.
 #[derive(Debug, Default)]
 pub struct Classes(BTreeMap<String, Option<String>>);
 
 impl Classes {
-    /// Forgets those that no pod names any more.
+    /// Forgets the classes that no pod names any more.
     pub fn retain(&mut self, wanted: &BTreeSet<&str>) {
         self.0.retain(|class, _| wanted.contains(class.as_str()));
     }
 
-    /// The server was asked for the class of this pod, or it has none.
+    /// Whether the server was asked for the class of this pod, or the pod has none.
     #[must_use]
     pub fn is_known(&self, pod: &DesiredPod) -> bool {
         runtimes::class(pod).is_none_or(|class| self.0.contains_key(class))
     }
 
-    /// Whether to ask for the class of this pod. One that is missing may have been made since.
+    /// Whether to ask for the class of this pod. A class that was missing may exist by now.
     #[must_use]
     pub fn is_due(&self, pod: &DesiredPod, is_new: bool) -> bool {
         runtimes::class(pod).is_some_and(|class| match self.0.get(class) {
@@ -46,7 +46,7 @@ impl Classes {
     /// Asks for the class of a pod.
     ///
     /// # Errors
-    /// No answer, or one that says nothing of the class.
+    /// No answer, or one without the class.
     pub fn look_up(&mut self, asker: Asker<'_>, pod: &DesiredPod) -> Result<(), ApiError> {
         let Some(class) = runtimes::class(pod) else { return Ok(()) };
         let path = format!("/apis/node.k8s.io/v1/runtimeclasses/{}", encoded(class));
@@ -63,7 +63,7 @@ impl Classes {
         Ok(())
     }
 
-    /// The pod with the handler of its class written on it.
+    /// The pod with the handler of its class.
     #[must_use]
     pub fn write(&self, pod: &Arc<DesiredPod>) -> Arc<DesiredPod> {
         let handler = runtimes::class(pod).and_then(|class| self.0.get(class)?.as_ref());
@@ -73,7 +73,7 @@ impl Classes {
         Arc::new(pod)
     }
 
-    /// What is remembered of them.
+    /// The classes in stored form.
     pub fn texts(&self) -> impl Iterator<Item = String> {
         let found = self.0.iter().filter_map(|(class, handler)| Some((class, handler.as_ref()?)));
         found.map(|(class, handler)| {
@@ -81,7 +81,7 @@ impl Classes {
         })
     }
 
-    /// Takes what was remembered of one.
+    /// Takes a stored class.
     pub fn remember(&mut self, own: &Value) {
         let text = |path: &str| own.pointer(path).and_then(Value::as_str).map(str::to_owned);
         if let (Some(class), Some(handler)) = (text("/metadata/name"), text("/handler")) {

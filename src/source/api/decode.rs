@@ -1,8 +1,8 @@
-//! What the server says of a pod, made into what the other rooms know. Pure.
+//! Turns the server's pods into the types of the other rooms. Pure.
 //!
-//! A pod of the server goes through the same door as a manifest, without what is the server's own: its history, its
-//! status, its service account. A service account's token becomes a Secret of a name that no user can give one, which
-//! this source brings with the pod, so that the volumes need no knowledge of tokens.
+//! A pod of the server is decoded and judged like a manifest, without the parts that are the server's own: its history,
+//! its status, its service account. A service account's token becomes a Secret, which this source sends with the pod,
+//! so that volumes know nothing of tokens. No user can give a Secret its name.
 //!
 //! Never here: a call.
 
@@ -21,7 +21,7 @@ use crate::pod::{DesiredPod, Origin, PodKey, is_final};
 use crate::source::accept::Acceptor;
 use crate::source::api::{checks, services};
 
-/// A token that a volume of a pod shows.
+/// A token that a volume of a pod contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     /// The Secret that stands for it.
@@ -37,35 +37,35 @@ pub struct Token {
     pub lasts: u64,
 }
 
-/// What to do with a pod of the server.
+/// The use of a pod of the server.
 #[derive(Debug, Clone)]
 pub enum Meaning {
-    /// The server's picture of a pod of another source.
+    /// A mirror pod: the server's copy of a pod of another source.
     Mirror,
-    /// It has come to its end before this daemon knew it: nothing of it is started again, and its containers stay for
-    /// those who read their logs.
+    /// The pod ended before this daemon knew it: none of its containers is started again, and they stay for readers of
+    /// their logs.
     Finished(Arc<DesiredPod>),
     Wanted(Arc<DesiredPod>, Vec<Token>),
     Refused(Refused),
-    /// It cannot be read, or told apart from others. What runs of it is left alone.
+    /// The pod cannot be read, or told apart from others. Its running containers are left alone.
     Unusable(Problem),
 }
 
 /// A pod of the server.
 #[derive(Debug, Clone)]
 pub struct Read {
-    /// As the server has it.
+    /// The pod in the server's form.
     pub pod: Arc<Pod>,
-    /// What of it is the user's: it is what is remembered.
+    /// The user's part of the pod, which is stored.
     pub text: String,
-    /// About how much memory it takes, bytes.
+    /// Approximate memory, bytes.
     pub weight: usize,
-    /// The server has a newer version that cannot be read: this is the one before it.
+    /// The problem with a newer version that cannot be read; this is the version before it.
     pub unread: Option<Problem>,
     pub meaning: Meaning,
 }
 
-/// Where the pod is at the server: its path in the other rooms.
+/// The pod's path at the server, which is its path in the other rooms.
 #[must_use]
 pub fn path_of(server: &str, key: &PodKey) -> String {
     format!("{server}/api/v1/namespaces/{}/pods/{}", key.namespace, key.name)
@@ -75,7 +75,8 @@ fn text<'v>(of: &'v Value, path: &str) -> &'v str {
     of.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Reads a pod. `before` is what was known of it; `None` when it is new to this daemon. One without a name is `None`.
+/// Reads a pod. `before` is the known version; `None` when the pod is new to this daemon. Returns `None` for a pod
+/// without a name.
 #[must_use]
 pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Read>) -> Option<Read> {
     let key = PodKey {
@@ -98,7 +99,7 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
     let is_over = is_final(phase(&pod));
     let meaning = match same {
         _ if is_mirror(&pod) => Meaning::Mirror,
-        // Its status has changed, and nothing else.
+        // Only its status has changed.
         Some(before) if before.text == text => before.meaning.clone(),
         _ if uid.is_empty() => unusable(("metadata.uid", "must not be empty".to_owned())),
         _ if let Some(wrong) = checks::name(&key) => unusable(wrong),
@@ -119,7 +120,7 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
     Some(Read { pod, text, weight, unread: None, meaning })
 }
 
-/// A pod that is no such object: what was known of it stays.
+/// A pod that cannot be read: its known version stays.
 fn unread(
     value: &Value,
     key: PodKey,
@@ -144,7 +145,7 @@ fn unread(
     Read { pod, text, weight, unread: None, meaning: Meaning::Unusable(told) }
 }
 
-/// Reads what was remembered of a pod.
+/// Reads a stored pod.
 #[must_use]
 pub fn read_remembered(own: &Value, acceptor: &Acceptor, server: &str) -> Option<Arc<DesiredPod>> {
     match read(own, acceptor, server, None)?.meaning {
@@ -157,10 +158,10 @@ fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.phase.as_deref()
 }
 
-/// Reason of pods that want what this node has not (`pkg/kubelet/lifecycle/handlers.go`, declared features).
+/// Reason of pods that need a feature that this node lacks (`pkg/kubelet/lifecycle/handlers.go`, declared features).
 const UNAVAILABLE: &str = "PodFeatureUnsupported";
 
-/// What of a pod is the user's, with its tokens as Secrets.
+/// The user's part of a pod, with its tokens as Secrets.
 fn own_of(value: &Value) -> (Value, Vec<Token>) {
     let mut metadata = Map::new();
     for key in [
@@ -197,7 +198,7 @@ fn own_of(value: &Value) -> (Value, Vec<Token>) {
         let Some(wanted) = source.get("serviceAccountToken").filter(|wanted| wanted.is_object()) else {
             continue;
         };
-        // No pod may name another one's, and a Secret of this name at the server is never asked for.
+        // No pod may name another pod's Secret, and the server is never asked for one of this name.
         let name = format!("{}{uid}-{}", checks::TOKEN, tokens.len());
         let key =
             ObjectKey { kind: ObjectKind::Secret, namespace: pod.namespace.clone(), name: name.clone() };
@@ -277,7 +278,7 @@ fn meaning_of(
     Meaning::Refused(Refused { pod: Arc::new(desired), reason: UNAVAILABLE.to_owned(), message })
 }
 
-/// The user's part as a manifest may have it.
+/// The user's part as the text of a manifest.
 fn manifest(own: &str) -> String {
     let Ok(mut own) = serde_json::from_str::<Value>(own) else { return String::new() };
     if let Some(meta) = own.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -296,7 +297,7 @@ fn manifest(own: &str) -> String {
     own.to_string()
 }
 
-/// An error of a pod of the server.
+/// An error in a pod of the server.
 pub(super) fn wrong(server: &str, key: &PodKey, field: &str, message: String) -> Problem {
     Problem {
         severity: Severity::Error,
@@ -311,7 +312,7 @@ pub(super) fn wrong(server: &str, key: &PodKey, field: &str, message: String) ->
 /// Reads a ConfigMap or a Secret.
 ///
 /// # Errors
-/// Why it is not usable.
+/// The reason why the object is not usable.
 pub fn object(
     value: &Value,
     kind: ObjectKind,
@@ -328,7 +329,7 @@ pub fn object(
     })
 }
 
-/// What of an object is the user's.
+/// The user's part of an object.
 #[must_use]
 pub fn own_object(value: &Value, kind: ObjectKind) -> Value {
     let mut own = json!({

@@ -1,6 +1,6 @@
-//! What the server tells of its pods becomes the set that is known of them.
+//! Applies the server's events to the set of known pods.
 //!
-//! Never here: what is asked, or looked up. Where there is no room for a pod, those that are known stay known.
+//! Never here: requests, or looking up objects. When there is no room for a pod, the known pods stay known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Fresh {
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     some: BTreeSet<PodKey>,
-    /// There are more.
+    /// There are more of them.
     more: bool,
 }
 
@@ -46,14 +46,14 @@ impl LeftOut {
         self.some.is_empty() && !self.more
     }
 
-    /// Paths of which what runs is left alone.
+    /// Paths whose running pods are left alone.
     pub(super) fn paths(&self, server: &str) -> Vec<String> {
         let some = self.some.iter().map(|key| decode::path_of(server, key));
         let all = self.more.then(|| format!("{server}/api/v1/namespaces/"));
         some.chain(all).collect()
     }
 
-    /// What an operator hears.
+    /// The problem for the operator.
     pub(super) fn problem(&self, server: &str) -> Option<Problem> {
         if self.is_empty() {
             return None;
@@ -76,8 +76,8 @@ impl LeftOut {
 }
 
 impl Actor {
-    /// Takes an event over; returns whether the set may be another one. `first` gathers the pods of a stream's first
-    /// part.
+    /// Applies an event; returns whether the set may have changed. `first` gathers the pods of the first part of a
+    /// stream.
     pub(super) fn hear(&mut self, event: WatchEvent, first: &mut Option<Fresh>) -> Result<bool, Fault> {
         match event.kind {
             Kind::Bookmark { is_initial_end: true } => {
@@ -111,7 +111,7 @@ impl Actor {
         };
         let was_forced = last.pod.metadata.deletion_timestamp.is_none();
         if let (Meaning::Wanted(pod, tokens), true, true) = (&last.meaning, was_forced, first.is_none()) {
-            // Nobody waits for its end any more: it gets a moment, and not its grace period.
+            // The server has removed the pod already: it gets a moment instead of its grace period.
             let mut pod = DesiredPod::clone(pod);
             pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
             pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
@@ -128,13 +128,13 @@ impl Actor {
         let part = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let key = PodKey { namespace: part("/metadata/namespace"), name: part("/metadata/name") };
         let read = decode::read(value, &self.parts.acceptor, &self.server, self.known.get(&key));
-        // Without it no set is complete.
+        // A set without this pod would not be complete.
         let read =
             read.ok_or_else(|| ApiError::BadAnswer("the server has a pod without a name".to_owned()))?;
         Ok((key, read))
     }
 
-    /// Takes a pod over, or a change of one, where there is room for it.
+    /// Takes a pod, or a change of one, if there is room for it.
     pub(super) fn take(&mut self, key: PodKey, read: Read, first: &mut Option<&mut Fresh>) {
         let (known, none) = (&self.known, BTreeMap::new());
         let (set, rest) = match first {
@@ -144,7 +144,7 @@ impl Actor {
         let of_uid = |before: &&Read| before.pod.metadata.uid == read.pod.metadata.uid;
         let before = set.get(&key).or_else(|| rest.get(&key)).filter(of_uid);
         let others = || set.iter().filter(|(other, _)| **other != key).map(|(_, read)| read);
-        // Those that are known come first. To count some of them twice is quicker, and mostly good enough.
+        // Known pods come first. Counting some of them twice is quicker and mostly good enough.
         let and_more = || rest.iter().filter(|(other, _)| **other != key && !set.contains_key(*other));
         let fits = checks::fits(&read, before, others().chain(rest.values()))
             || checks::fits(&read, before, others().chain(and_more().map(|(_, read)| read)));
@@ -166,7 +166,7 @@ impl Actor {
                 set.insert(key, read);
             }
             None => {
-                // It is another one than that of this name which was known.
+                // It is another pod than the known one of the same name.
                 set.remove(&key);
                 left_out.note(key);
             }

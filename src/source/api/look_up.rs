@@ -1,6 +1,6 @@
-//! What pods refer to is looked up here: which objects are due, in which order, and which pods wait for them.
+//! Looks up the objects that pods refer to: decides which objects are due, their order, and which pods wait for them.
 //!
-//! Never here: what is asked about pods.
+//! Never here: requests for pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::pod::{DesiredPod, PodKey};
 /// A pod whose objects are looked up.
 type Wanted = (Arc<DesiredPod>, Vec<Token>);
 
-/// One look at all of them.
+/// One pass over all pods.
 struct Round {
     now: Mono,
     all_due: bool,
     asked: BTreeSet<ObjectKey>,
-    /// The server did not answer: the others would wait for nothing.
+    /// The server did not answer: the other requests would wait in vain.
     is_gone: bool,
 }
 
 impl Actor {
-    /// Looks up the objects of new pods, and all of them when that is due.
+    /// Looks up the objects of new pods, and all objects when that is due.
     pub(super) fn look_up(&mut self) {
         let now = self.now();
         let wanted: Vec<Wanted> = self
@@ -80,7 +80,7 @@ impl Actor {
         }
     }
 
-    /// Looks up what is due of one pod; returns what it waits for.
+    /// Looks up the objects of one pod that are due; returns the reason why the pod waits.
     fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
         let is_new = !self.ready.contains(&pod.uid);
         if self.classes.is_due(pod, is_new) && !round.is_gone {
@@ -121,7 +121,7 @@ impl Actor {
         None
     }
 
-    /// Asks for one object or token; true: the server did not answer.
+    /// Asks for one object or token; returns true when the server did not answer.
     fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, now: Mono) -> bool {
         let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
         let result = match token {
@@ -133,8 +133,8 @@ impl Actor {
         matches!(result, Err(ApiError::Unreachable(_) | ApiError::Closed))
     }
 
-    /// The first set waits no longer: a pod that must have what it waits for is wanted, for nothing of it starts
-    /// before. One that may go without it would start wrongly, and stays apart.
+    /// Ends the wait of the first set. A pod that cannot start without a missing object is wanted now: none of its
+    /// containers starts before. A pod with optional objects would start wrongly, and stays apart.
     pub(super) fn go_on_without(&mut self) {
         let pods = self.known.values().filter_map(|read| match &read.meaning {
             Meaning::Wanted(pod, _) if self.waiting.contains_key(&pod.key) => Some(pod),
@@ -147,8 +147,8 @@ impl Actor {
         self.ready.extend(uids);
     }
 
-    /// Asks how the node is at the server: others label and taint it. What is known stays when there is no answer, and
-    /// a node that is not registered yet has neither.
+    /// Asks for the node's labels and taints at the server: others set them. The known ones stay when there is no
+    /// answer. A node that is not registered yet has none.
     fn look_at_node(&mut self) {
         let path = format!("/api/v1/nodes/{}", encoded(&self.parts.acceptor.node_name));
         match Asker::new(&self.parts, &self.server, None).get(path) {
@@ -163,7 +163,7 @@ impl Actor {
     }
 }
 
-/// All pods, those behind this one first: an object whose reading hangs takes only its own turn.
+/// All pods, beginning after this one: an object that hangs delays only its own turn.
 fn in_turn<'w>(wanted: &'w [Wanted], behind: Option<&PodKey>) -> impl Iterator<Item = &'w Wanted> + use<'w> {
     let at = behind.map_or(0, |key| wanted.partition_point(|(pod, _)| pod.key <= *key));
     let (before, first) = wanted.split_at(at);

@@ -1,9 +1,9 @@
 //! The API server as a source: the pods with this node's name, and the objects that they refer to.
 //!
-//! The thread `pk-api` keeps the set by what [`reflector`] says is to be asked next, reads pods ([`decode`]), looks up
-//! their objects ([`objects`]) and sends whole sets. A pod goes on before the others when its objects were looked up. The
-//! first set waits a moment for the objects of all pods. Then those that still wait are wanted too where nothing of them
-//! starts without its objects; else what runs of them is left alone.
+//! The thread `pk-api` makes the requests that [`reflector`] decides, reads pods ([`decode`]), looks up their objects
+//! ([`objects`]) and sends whole sets. A pod is sent as soon as its own objects were looked up. The first set waits a
+//! moment for the objects of all pods. After that, a waiting pod is sent too if none of its containers starts without
+//! the objects; other waiting pods are sent as broken, and what runs of them is left alone.
 //!
 //! A server that cannot be reached is `Failed`, never an empty set (invariant 2). Bookmarks change no set.
 
@@ -53,26 +53,26 @@ use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::task::{Pulses, Task};
 
-/// Under which path the set is remembered. The server's address is no part of it: it may not be known yet.
+/// The path of the set in the store. It does not contain the server's address, which may not be known yet.
 const REMEMBERED: &str = "api";
 
-/// Where the server is, and what is done beside asking it.
+/// The server and the use of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `--kubeconfig`, absolute.
     pub kubeconfig: PathBuf,
-    /// `--api-last-good`: the last set is remembered, for a start without the server.
+    /// `--api-last-good`: the last set is stored, for a start without the server.
     pub remembers: bool,
 }
 
-/// How long the source waits. Tests wait for less.
+/// Time limits of the source. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For an object or a token: one call.
+    /// For one call for an object or a token.
     pub call: Duration,
-    /// For the objects of all pods, at a start.
+    /// For the objects of all pods at a start.
     pub objects: Duration,
-    /// Until what could not be looked up is asked for again.
+    /// Before a failed request for an object is repeated.
     pub again: Duration,
 }
 
@@ -86,13 +86,13 @@ impl Default for Patience {
     }
 }
 
-/// What the source is made of.
+/// The parts of the source.
 pub struct Parts {
     pub client: Client,
     pub acceptor: Acceptor,
-    /// `None` when nothing is to be remembered.
+    /// `None` when nothing is stored.
     pub store: Option<Saver>,
-    /// Where the pods are put as the server has them.
+    /// The pods in the server's form, for other rooms.
     pub pods: ServerPods,
     pub clock: System,
     pub patience: Patience,
@@ -109,10 +109,10 @@ pub struct ApiSource {
 }
 
 impl ApiSource {
-    /// Starts to ask.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// The thread cannot be started.
     pub fn start(parts: Parts) -> io::Result<ApiSource> {
         let (wake, woken) = bounded(1);
         let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
@@ -145,10 +145,10 @@ impl ApiSource {
         Ok(ApiSource { client, wake: Some(wake), thread })
     }
 
-    /// Asks anew (SIGHUP). Never blocks.
+    /// Requests a new list (SIGHUP). Never blocks.
     pub fn rescan(&self) {
         if let Some(wake) = &self.wake {
-            // A full channel holds the same wish.
+            // A full channel holds the same request.
             let _full = wake.try_send(());
         }
         self.client.cut();
@@ -163,7 +163,7 @@ impl Drop for ApiSource {
     }
 }
 
-/// The handle is gone, or nobody listens.
+/// The handle is gone, or the receiver.
 struct Stopped;
 
 /// Why a round ended early.
@@ -184,14 +184,14 @@ impl From<ApiError> for Fault {
     }
 }
 
-/// When something is asked for again.
+/// Times of the next requests.
 #[derive(Debug)]
 struct Due {
-    /// All pods, for some have gone since.
+    /// For all pods, because room has become free.
     relist: Option<Mono>,
-    /// All objects.
+    /// For all objects.
     objects: Mono,
-    /// What could not be looked up.
+    /// For objects that could not be looked up.
     retry: Option<Mono>,
 }
 
@@ -199,38 +199,38 @@ struct Actor {
     parts: Parts,
     woken: Receiver<()>,
     luck: (RandomState, u64),
-    /// For paths; the last one that was known.
+    /// The last known address of the server, for paths.
     server: String,
     reflector: Reflector,
     known: BTreeMap<PodKey, Read>,
     objects: Objects,
-    /// UIDs of pods whose objects were looked up, or which go on without.
+    /// UIDs of pods whose objects were looked up, or that are sent without them.
     ready: BTreeSet<String>,
-    /// Pods that wait for their objects, and why.
+    /// Pods that wait for their objects, with the reason.
     waiting: BTreeMap<PodKey, Problem>,
-    /// Since when the first set waits for them.
+    /// Since when the first set waits.
     waits_since: Option<Mono>,
-    /// The server did not answer about an object of this pod: those behind it come first.
+    /// The pod whose object the server did not answer for: the pods after it come first.
     behind: Option<PodKey>,
     sent: Option<PodSet>,
-    /// What was remembered, until the server has answered.
+    /// The stored set, until the server has answered.
     restored: Option<PodSet>,
-    /// The last word was `Failed`.
+    /// The last update was `Failed`.
     failed: bool,
     /// Handlers of runtime classes.
     classes: Classes,
     /// Pods for which there is no room.
     left_out: LeftOut,
-    /// The node as the server has it.
+    /// Labels and taints of the node at the server.
     node: Option<NodeAtServer>,
     due: Due,
-    /// Number and content of what is remembered.
+    /// Number and content of what is stored.
     remembered: (u64, String),
 }
 
 impl Actor {
     fn run(mut self) {
-        // Its end has one meaning, whatever the reason.
+        // All ends of the thread are alike.
         let Err(Stopped) = self.work();
     }
 
@@ -243,7 +243,7 @@ impl Actor {
                 Err(Fault::Failed(error)) => {
                     let (now, luck) = (self.now(), self.luck());
                     let wait = self.reflector.failed(&error, now, luck);
-                    // What is gone on with at once is no news.
+                    // A failure that is retried at once is not reported.
                     if !wait.is_zero() {
                         self.tell_failed(&error)?;
                     }
@@ -273,7 +273,7 @@ impl Actor {
 
     fn tell_failed(&mut self, error: &ApiError) -> Result<(), Stopped> {
         if let Some(set) = self.restored.take() {
-            // They run by what was remembered.
+            // These pods run from the stored set.
             self.ready.extend(set.pods.iter().map(|pod| pod.uid.clone()));
             self.send(SourceUpdate::Restored(set))?;
         }
@@ -281,7 +281,7 @@ impl Actor {
         self.send(SourceUpdate::Failed(error.to_string()))
     }
 
-    /// Asks what is to be asked now, until that has an end. Returns how long to wait then.
+    /// Makes the next request and reads its answer to the end. Returns how long to wait then.
     fn reflect(&mut self) -> Result<Duration, Fault> {
         if let Some(server) = self.parts.client.server() {
             self.server = server;
@@ -374,7 +374,7 @@ impl Actor {
         }
     }
 
-    /// The server is there again, although nothing has changed.
+    /// Reports that the server answers again, although nothing has changed.
     fn answered(&mut self) -> Result<(), Stopped> {
         if !std::mem::take(&mut self.failed) {
             return Ok(());
@@ -386,7 +386,7 @@ impl Actor {
         Ok(())
     }
 
-    /// How long nothing is to be done beside listening.
+    /// The time until the next thing is due.
     fn pause(&self) -> Duration {
         let now = self.now();
         let store = self.parts.store.as_ref().and_then(|store| store.due(now));
@@ -397,7 +397,7 @@ impl Actor {
         due.map_or(most, |due| due.since(now).clamp(limits::API_COALESCE, most))
     }
 
-    /// Looks up what is needed, and sends the set when it is another one.
+    /// Looks up objects that are due, and sends the set if it has changed.
     fn sync(&mut self) -> Result<(), Stopped> {
         self.look_up();
         let pods = self.known.iter().map(|(key, read)| (key.clone(), Arc::clone(&read.pod)));

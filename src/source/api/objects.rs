@@ -1,6 +1,6 @@
-//! ConfigMaps, Secrets and tokens that the pods of the server refer to: asked for one by one when a pod of them is new,
-//! and all again now and then (the kubelet's strategy `Cache`, `pkg/kubelet/util/manager`). So the number of connections
-//! does not grow with the number of objects, as that of watches would.
+//! The ConfigMaps, Secrets and tokens that the server's pods refer to. Each is requested when a pod that refers to it
+//! is new, and again now and then (the kubelet's strategy `Cache`, `pkg/kubelet/util/manager`). So the number of
+//! connections does not grow with the number of objects, as it would with watches.
 //!
 //! Never here: a decision about a pod.
 
@@ -25,46 +25,46 @@ use crate::pod::placement::NodeAtServer;
 use crate::pod::{Origin, Source};
 use crate::source::accept::Acceptor;
 
-/// One object, as it was last heard of.
+/// The last known state of an object.
 #[derive(Debug, Clone)]
 enum Known {
     Found {
         object: Arc<LocalObject>,
-        /// The user's part, which is remembered; `None` of a token, which is not.
+        /// The user's part, which is stored; `None` for a token, which is not.
         text: Option<String>,
     },
-    /// The server has none, or does not give it to this node.
+    /// The server has no such object, or does not give it to this node.
     Missing,
 }
 
-/// See the head of this file.
+/// All objects of the server's pods.
 #[derive(Debug)]
 pub struct Objects {
-    /// Until what could not be looked up is asked for again.
+    /// Time before a failed request is repeated.
     again: Duration,
     known: Table<ObjectKey, Known>,
-    /// When a token is made anew.
+    /// When each token is renewed.
     tokens_due: Table<ObjectKey, Mono>,
-    /// How often an object was refused: right after a pod was bound the node may not read its objects yet.
+    /// Refusals of an object in a row: right after a pod was bound, the node may not read its objects yet.
     refused: Table<ObjectKey, u32>,
-    /// Those that were asked for last without an answer about them.
+    /// Objects whose last request failed.
     failed: Table<ObjectKey, Failed>,
-    /// Objects of services that are not whole, and what is missing of them.
+    /// Service objects that are not complete, with the part that is missing.
     without: Table<ObjectKey, String>,
-    /// Claims without a volume: when they are asked for again, and how long that was waited for.
+    /// Claims without a volume: the time of the next request, and the wait before it.
     unbound: Table<ObjectKey, (Mono, Duration)>,
 }
 
-/// Who asks for objects.
+/// Makes requests for objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
     client: &'a Client,
     acceptor: &'a Acceptor,
-    /// For paths.
+    /// Address of the server, for paths.
     server: &'a str,
-    /// The node as the server has it.
+    /// Labels and taints of the node at the server.
     node: Option<&'a NodeAtServer>,
-    /// For one call.
+    /// Limit of one call.
     patience: Duration,
 }
 
@@ -75,10 +75,10 @@ impl<'a> Asker<'a> {
         Asker { client, acceptor, server, node, patience: patience.call }
     }
 
-    /// What the server has at this path.
+    /// The object at this path.
     ///
     /// # Errors
-    /// No answer in time, or none of success.
+    /// No answer in time, or an error of the server.
     pub fn get(&self, path: String) -> Result<Value, ApiError> {
         self.client.call(&Request::get(path), self.patience)
     }
@@ -89,7 +89,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Why an object is not known, and when it is asked for again.
+/// The reason why a request failed, and when it is repeated.
 #[derive(Debug)]
 struct Failed {
     why: String,
@@ -98,7 +98,7 @@ struct Failed {
 }
 
 impl Objects {
-    /// None; what cannot be looked up is asked for again after this time, at the earliest.
+    /// An empty table; failed requests are repeated after `again` at the earliest.
     #[must_use]
     pub fn new(again: Duration) -> Objects {
         Objects {
@@ -112,7 +112,7 @@ impl Objects {
         }
     }
 
-    /// Everything that was found.
+    /// All objects that were found.
     pub fn all(&self) -> impl Iterator<Item = &Arc<LocalObject>> {
         self.known.values().filter_map(|known| match known {
             Known::Found { object, .. } => Some(object),
@@ -120,7 +120,7 @@ impl Objects {
         })
     }
 
-    /// What is remembered of them.
+    /// The objects in stored form.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.known.values().filter_map(|known| match known {
             Known::Found { text, .. } => text.as_deref(),
@@ -128,13 +128,13 @@ impl Objects {
         })
     }
 
-    /// The object was looked up.
+    /// Whether the object was looked up.
     #[must_use]
     pub fn is_known(&self, key: &ObjectKey) -> bool {
         self.known.contains_key(key)
     }
 
-    /// Forgets those that no pod refers to any more.
+    /// Forgets the objects that no pod refers to any more.
     pub fn retain(&mut self, wanted: impl Fn(&ObjectKey) -> bool) {
         self.known.retain(|key, _| wanted(key));
         self.tokens_due.retain(|key, _| wanted(key));
@@ -144,19 +144,19 @@ impl Objects {
         self.without.retain(|key, _| wanted(key));
     }
 
-    /// Whether it may be asked for: one whose reading hangs is waited for more and more rarely.
+    /// Whether the object may be requested now: one whose request hangs is tried more and more rarely.
     #[must_use]
     pub fn may_ask(&self, key: &ObjectKey, now: Mono) -> bool {
         self.failed.get(key).is_none_or(|failed| failed.again <= now)
     }
 
-    /// Why it is not known.
+    /// The reason why the object is not known.
     #[must_use]
     pub fn why(&self, key: &ObjectKey) -> Option<&str> {
         self.failed.get(key).map(|failed| failed.why.as_str())
     }
 
-    /// Notes how asking for it went.
+    /// Notes the result of a request.
     pub fn note(&mut self, key: &ObjectKey, result: &Result<(), ApiError>, now: Mono) {
         let before = self.failed.remove(key);
         let Err(error) = result else { return };
@@ -171,17 +171,17 @@ impl Objects {
         self.failed.insert(key.clone(), Failed { why: error.to_string(), again, wait });
     }
 
-    /// The server is there again: everything may be asked for.
+    /// Allows all requests at once: the server is there again.
     pub fn hope(&mut self) {
         self.failed.clear();
     }
 
-    /// Takes what was remembered, until the server says something of it.
+    /// Takes a stored object, which counts until the server answers.
     pub fn remember(&mut self, object: Arc<LocalObject>, text: String) {
         self.known.insert(object.key.clone(), Known::Found { object, text: Some(text) });
     }
 
-    /// Whether one more of this text can be kept.
+    /// Whether one more object of this text can be kept.
     fn fits(&self, key: &ObjectKey, text: &str) -> bool {
         let others = || self.known.iter().filter(|(other, _)| *other != key);
         let bytes = others().map(|(_, known)| match known {
@@ -192,35 +192,35 @@ impl Objects {
         bytes <= limits::API_OBJECTS_TEXT && others().count() < limits::OBJECTS_PER_SOURCE
     }
 
-    /// When the next token is due, or a claim without a volume.
+    /// When the next token or the next claim without a volume is due.
     #[must_use]
     pub fn due(&self) -> Option<Mono> {
         let claims = self.unbound.values().map(|(due, _)| due);
         self.tokens_due.values().chain(claims).min().copied()
     }
 
-    /// A claim has no volume yet, and is asked for again.
+    /// Whether a claim has no volume yet, and its next request is due.
     #[must_use]
     pub fn is_unbound(&self, key: &ObjectKey, now: Mono) -> bool {
         self.unbound.get(key).is_some_and(|(due, _)| *due <= now)
     }
 
-    /// A token is to be made, or made anew.
+    /// Whether a token has to be made or renewed.
     #[must_use]
     pub fn is_due(&self, key: &ObjectKey, now: Mono) -> bool {
         self.tokens_due.get(key).is_none_or(|due| *due <= now)
     }
 
-    /// Whether what is known of it can change.
+    /// Whether the object can change.
     #[must_use]
     pub fn can_change(&self, key: &ObjectKey) -> bool {
         !matches!(self.known.get(key), Some(Known::Found { object, .. }) if object.immutable)
     }
 
-    /// Asks the server for an object. What is known of it stays when there is no answer.
+    /// Requests an object. The known one stays when there is no answer.
     ///
     /// # Errors
-    /// No answer, or one that says nothing of the object.
+    /// No answer, or one that does not decide about the object.
     pub fn look_up(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
         let Asker { acceptor, server, .. } = asker;
         let asked = match (key.kind, services::of(key)) {
@@ -265,10 +265,10 @@ impl Objects {
         Ok(())
     }
 
-    /// The server says that this node may not read an object.
+    /// Notes that the server does not let this node read an object.
     ///
     /// # Errors
-    /// It has not said so often enough to be believed.
+    /// The server has not refused often enough to be believed.
     fn refuse(&mut self, key: &ObjectKey, error: ApiError) -> Result<(), ApiError> {
         let times = self.refused.get_or_default(key.clone());
         *times = times.saturating_add(1);
@@ -279,7 +279,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Asks for a claim and its volume. What a claim was bound to it stays bound to, as long as a pod uses it.
+    /// Requests a claim and its volume. A claim stays bound to its volume as long as a pod uses it.
     fn look_up_claim(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
         let fresh = match claim_of(asker, key) {
             Err(error) if error.is_not_found() => Known::Missing,
@@ -313,10 +313,10 @@ impl Objects {
         Ok(())
     }
 
-    /// Has the server make a token (`pkg/kubelet/token/token_manager.go`). The old one stays when it does not.
+    /// Requests a token (`pkg/kubelet/token/token_manager.go`). The old token stays when that fails.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the failure.
     pub fn make_token(&mut self, asker: Asker<'_>, token: &Token, now: Mono) -> Result<(), ApiError> {
         let path = format!(
             "/api/v1/namespaces/{}/serviceaccounts/{}/token",
@@ -334,7 +334,7 @@ impl Objects {
                 "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": token.pod.name, "uid": token.uid},
             },
         });
-        // Later than now in any case: one that failed is not asked for in each round.
+        // A token whose request failed is not due again in each round.
         self.tokens_due.insert(token.key.clone(), now.after(limits::API_TOKEN_AGAIN));
         let made = asker.client.call(&Request::with(Method::Post, path, &body), asker.patience)?;
         let text = made.pointer("/status/token").and_then(Value::as_str).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What is asked of the server next, and when, so that the set of pods stays known (client-go's
-//! `tools/cache/reflector.go`). Pure: it makes no call, and is told the time.
+//! Decides the next request for pods and its time, so that the set of pods stays known (client-go's
+//! `tools/cache/reflector.go`). Pure: it makes no call, and gets the time as an argument.
 //!
-//! Never here: a pod. A version that is past does not mean that there are no pods.
+//! Never here: a pod. An expired version does not mean that there are no pods.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::api_client::ApiError;
 use crate::base::clock::Mono;
 use crate::base::limits;
 
-/// What to ask.
+/// The next request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// A watch that begins with all pods, and says when that was all of them.
+    /// A watch that begins with all pods, and marks the end of them.
     Stream {
         /// Empty for the newest.
         version: String,
@@ -22,32 +22,32 @@ pub enum Ask {
         /// Empty for the newest, `0` for any.
         version: String,
     },
-    /// What has happened since a version.
+    /// A watch of changes since a version.
     Watch { version: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing, or nothing that can be gone on with, is known.
+    /// No version is known that a watch can begin at.
     Listing,
-    /// Everything up to the last version is known.
+    /// The set is known up to the last version.
     Watching,
 }
 
-/// See the head of this file.
+/// Decides the next request.
 #[derive(Debug)]
 pub struct Reflector {
     phase: Phase,
-    /// The last one that was heard of; empty for none.
+    /// The last version of an answer or event; empty for none.
     version: String,
-    /// The last version is past: the newest is asked for.
+    /// The last version has expired: the newest is requested.
     is_past: bool,
     /// The server has refused a watch that begins with all pods.
     cannot_stream: bool,
     wait: Duration,
-    /// When something failed last.
+    /// Time of the last failure.
     failed: Option<Mono>,
-    /// When a watch's version was past last.
+    /// Time at which a watch's version had expired last.
     was_past: Option<Mono>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Reflector {
 }
 
 impl Reflector {
-    /// What to ask now.
+    /// The next request.
     #[must_use]
     pub fn ask(&self) -> Ask {
         let version = if self.is_past { String::new() } else { self.version.clone() };
@@ -78,21 +78,22 @@ impl Reflector {
         }
     }
 
-    /// A list, or the first part of a stream, was complete at this version.
+    /// Notes that a list, or the first part of a stream, is complete at this version.
     pub fn complete(&mut self, version: &str) {
         self.phase = Phase::Watching;
         self.is_past = false;
         version.clone_into(&mut self.version);
     }
 
-    /// An event of this version came, a bookmark too.
+    /// Notes an event of this version, or a bookmark.
     pub fn heard(&mut self, version: &str) {
         if !version.is_empty() && self.phase == Phase::Watching {
             version.clone_into(&mut self.version);
         }
     }
 
-    /// A watch ended as it was asked to. `at_once`: within a second, and without an event. Returns how long to wait.
+    /// Notes the regular end of a watch. `at_once`: it ended within a second, without an event. Returns how long to
+    /// wait.
     pub fn ended(&mut self, at_once: bool, now: Mono, luck: u64) -> Duration {
         if self.phase == Phase::Watching && !at_once {
             return Duration::ZERO;
@@ -101,29 +102,29 @@ impl Reflector {
         self.back_off(now, luck)
     }
 
-    /// All pods are asked for again, although nothing has failed.
+    /// Requests all pods again, although nothing has failed.
     pub fn anew(&mut self) {
         self.phase = Phase::Listing;
     }
 
-    /// What was asked for failed. Returns how long to wait.
+    /// Notes a failed request. Returns how long to wait.
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;
         if error.is_gone() || error.is_too_large_version() {
             let first = match was {
-                // A server that says so each time is not asked without a pause.
+                // A server that answers so each time is not asked without a pause.
                 Phase::Watching => {
                     let before = self.was_past.replace(now);
                     before.is_none_or(|at| now.since(at) >= limits::API_BACKOFF_RESET)
                 }
                 Phase::Listing => !self.is_past && !self.version.is_empty(),
             };
-            // From the last version first, then from the newest.
+            // The next request starts at the last version, the one after that at the newest.
             self.is_past = was == Phase::Listing;
             self.phase = Phase::Listing;
             return if first { Duration::ZERO } else { self.back_off(now, luck) };
         }
-        // Old servers refuse it as invalid, those on an old etcd with 500: a list needs less of them.
+        // Old servers refuse a stream as invalid, those on an old etcd with 500: a list asks for less.
         let can_list = error.code().is_some_and(|code| !matches!(code, 401 | 403 | 429));
         if was == Phase::Listing && !self.cannot_stream && can_list {
             self.cannot_stream = true;
@@ -137,7 +138,7 @@ impl Reflector {
         self.back_off(now, luck).max(error.retry_after().unwrap_or_default())
     }
 
-    /// 800 ms, doubled up to 30 s, each up to twice as long; anew after two minutes of quiet.
+    /// 800 ms, doubled up to 30 s, each up to twice as long; it begins anew after two minutes without a failure.
     fn back_off(&mut self, now: Mono, luck: u64) -> Duration {
         if self.failed.is_some_and(|at| now.since(at) >= limits::API_BACKOFF_RESET) {
             self.wait = limits::API_BACKOFF_MIN;
@@ -170,7 +171,7 @@ mod tests {
         Ask::Watch { version: version.to_owned() }
     }
 
-    /// One that knows everything up to version 7.
+    /// A reflector that knows the set up to version 7.
     fn watching(cannot_stream: bool) -> Reflector {
         let mut it = Reflector { cannot_stream, ..Reflector::default() };
         it.complete("5");
@@ -209,7 +210,7 @@ mod tests {
         let mut it = watching(false);
         assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (Duration::ZERO, stream("7")));
         assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (Duration::ZERO, stream("")));
-        // Such an answer to that makes no sense, and no noise.
+        // The newest version cannot have expired: the answer is a failure like others.
         assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (FIRST, stream("")));
         it.complete("3");
         assert_eq!(it.ask(), watch("3"));
@@ -237,7 +238,7 @@ mod tests {
         let mut it = watching(false);
         assert_eq!((it.ended(false, NOW, 0), it.ask()), (Duration::ZERO, watch("7")));
         assert_eq!((it.ended(true, NOW, 0), it.ask()), (FIRST, stream("7")));
-        // A stream that ends before its first part was complete is no list.
+        // A stream that ends before its first part is complete does not count as a list.
         let mut it = Reflector::default();
         it.heard("4");
         assert_eq!((it.ended(false, NOW, 0), it.ask()), (FIRST, stream("")));

@@ -1,8 +1,8 @@
-//! The environment variables that tell containers of the services around them (`pkg/kubelet/envvars/envvars.go`,
-//! `getServiceEnvVarMap` in `pkg/kubelet/kubelet_pods.go`). Pure.
+//! The environment variables of services for containers (`pkg/kubelet/envvars/envvars.go`, `getServiceEnvVarMap` in
+//! `pkg/kubelet/kubelet_pods.go`). Pure.
 //!
-//! They are a ConfigMap that the source makes of the server's services, under a name that is never asked for at the server,
-//! and that each container reads before anything of its own: whatever it names itself takes precedence.
+//! They are a ConfigMap that the source makes of the server's services. The server is never asked for one of its name.
+//! Each container reads it before its own variables, which take precedence.
 //!
 //! Never here: a call.
 
@@ -14,14 +14,14 @@ use crate::base::{count::many, limits};
 use crate::manifest::base64;
 use crate::pod::object::{LEFT_OUT, ObjectKey, ObjectKind, SERVICES};
 
-/// Where the API server itself is a service.
+/// Namespace and name of the API server's own service.
 pub const MASTER: (&str, &str) = ("default", "kubernetes");
 /// The variables of all services of a namespace.
 const LINKS: &str = SERVICES;
-/// Those of the API server alone, for `enableServiceLinks: false`.
+/// The variables of the API server alone, for `enableServiceLinks: false`.
 const NO_LINKS: &str = "podkeeper-services-kubernetes";
 
-/// Which services an object is made of; `None` for one of the server's own.
+/// The services that an object is made of; `None` for an object of the server's own.
 #[must_use]
 pub fn of(key: &ObjectKey) -> Option<Wanted> {
     match (key.kind, key.name.as_str()) {
@@ -31,16 +31,16 @@ pub fn of(key: &ObjectKey) -> Option<Wanted> {
     }
 }
 
-/// See [`of`].
+/// The services of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those of the object's namespace, and the API server.
+    /// The services of the object's namespace, and the API server's.
     Namespace,
-    /// The API server.
+    /// The API server's alone.
     Master,
 }
 
-/// Has each container of a pod's spec read the variables first. What is remembered of a pod has that already.
+/// Makes each container of a pod's spec read the variables first. A stored pod does so already.
 pub fn refer(spec: &mut Value) {
     let links = spec.get("enableServiceLinks").and_then(Value::as_bool).unwrap_or(true);
     let name = if links { LINKS } else { NO_LINKS };
@@ -56,18 +56,18 @@ pub fn refer(spec: &mut Value) {
     }
 }
 
-/// What is made of services.
+/// The object of some services.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Made {
     /// The ConfigMap.
     pub object: Value,
-    /// Which services have no variables in it, and why.
+    /// The services without variables, and the reason.
     pub left_out: Option<String>,
 }
 
-/// The object of these services; `all` are services of any namespaces, of which those with an address in the object's own
-/// count, and the API server's. Variables take `room` bytes at most: the API server's come first, then those of the others
-/// by name, up to the first that does not fit.
+/// The object of these services. `all` may hold services of any namespace: those with an address in the object's own
+/// namespace count, and the API server's. Variables take at most `room` bytes: the API server's come first, then those
+/// of the others by name, up to the first that does not fit.
 #[must_use]
 pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value], room: usize) -> Made {
     let mut used: BTreeMap<&str, &Value> = BTreeMap::new();
@@ -76,7 +76,7 @@ pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value], room: usize) -> Ma
         if name.is_empty() || matches!(text(service, "/spec/clusterIP"), "" | "None") {
             continue;
         }
-        // One of the namespace's own of that name comes first.
+        // A service of the same name in the object's namespace takes precedence.
         if (namespace, name) == MASTER {
             used.entry(name).or_insert(service);
         } else if wanted == Wanted::Namespace && namespace == key.namespace {
@@ -167,7 +167,7 @@ mod tests {
         json!({"metadata": {"namespace": namespace, "name": name}, "spec": {"clusterIP": address, "ports": ports}})
     }
 
-    /// The variables, one a line.
+    /// The variables, one per line.
     fn told(name: &str, all: &[Value]) -> Vec<String> {
         let key =
             ObjectKey { kind: ObjectKind::ConfigMap, namespace: "shop".to_owned(), name: name.to_owned() };
@@ -216,7 +216,7 @@ mod tests {
             "WEB_1_SERVICE_PORT_HTTP_A=80",
         ];
         assert_eq!(told(LINKS, &all), [&master[..], &web[..]].concat());
-        // A namespace's own service of that name.
+        // The namespace has a service of that name.
         let own = [service("shop", "kubernetes", "10.0.0.8", json!([])), all[4].clone()];
         assert_eq!(told(LINKS, &own), ["KUBERNETES_SERVICE_HOST=10.0.0.8"]);
         let own = [all[4].clone(), own[0].clone()];
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(spec["containers"][0]["envFrom"][0]["configMapRef"]["name"], NO_LINKS);
     }
 
-    /// A pod that is told of so many that execve takes no more could not start.
+    /// With too many variables execve fails, and the pod could not start.
     #[test]
     fn variables_beyond_what_fits_are_left_out_and_that_is_told() {
         let key = |name: &str| ObjectKey {
@@ -272,7 +272,7 @@ mod tests {
             )
         );
         assert_eq!(made["binaryData"][LEFT_OUT], base64::encode(why.as_bytes()));
-        // What no room is left for is none, and no pod waits for it.
+        // Without room there are no variables, and no pod waits for them.
         let none = object(&key(LINKS), Wanted::Namespace, &all, 0);
         assert_eq!(none.object["data"], json!({}));
         assert!(none.left_out.unwrap().starts_with("4001 of 4001 Services"));

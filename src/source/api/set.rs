@@ -1,6 +1,6 @@
-//! The set that is sent and remembered: pods whose objects were looked up, and those objects.
+//! The set that is sent and stored: the pods whose objects were looked up, and those objects.
 //!
-//! Never here: what is asked about pods.
+//! Never here: requests for pods.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Actor {
                     set.pods.push(self.classes.write(pod));
                 }
                 Meaning::Finished(pod) => set.pods.push(Arc::clone(pod)),
-                // An earlier daemon may have started it.
+                // An earlier daemon may have started the pod.
                 Meaning::Wanted(pod, _) => set.broken.push(pod.origin.path.clone()),
                 Meaning::Mirror => {}
                 Meaning::Refused(refused) => set.refused.push(refused.clone()),
@@ -52,7 +52,7 @@ impl Actor {
         set
     }
 
-    /// Reads what is remembered.
+    /// Reads the stored set.
     pub(super) fn restore(&mut self) {
         let Some(store) = self.parts.store.as_mut().and_then(Saver::here) else { return };
         let Some(Remembered { version, bytes, .. }) =
@@ -88,7 +88,7 @@ impl Actor {
                 set.objects.push(object);
             }
         }
-        // What runs of one without its handler is left alone.
+        // A pod whose handler is not known is left alone.
         let (known, unknown): (Vec<_>, Vec<_>) =
             set.pods.into_iter().partition(|pod| self.classes.is_known(pod));
         set.pods = known.iter().map(|pod| self.classes.write(pod)).collect();
@@ -97,7 +97,7 @@ impl Actor {
         self.restored = Some(set);
     }
 
-    /// Remembers the set that was sent last, and tells how that goes.
+    /// Stores the set that was sent last, and reports the state of the store.
     pub(super) fn save(&mut self) -> Result<(), Stopped> {
         let now = self.now();
         let Some(store) = &mut self.parts.store else { return Ok(()) };

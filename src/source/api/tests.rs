@@ -1,4 +1,4 @@
-//! The whole source against a real server over TLS.
+//! Tests of the whole source against a real server over TLS.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::status::task::{Pulses, Task};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers to what is not about the list of pods.
+/// Answers requests that are not for the list of pods.
 type Objects = fn(&Asked, &mut dyn Write) -> std::io::Result<bool>;
 
 struct Rig {
@@ -40,7 +40,7 @@ fn pod(name: &str, spec: &Value, status: &Value) -> Value {
     })
 }
 
-/// How long the source waits in these tests: long for one call, for the machine may be busy.
+/// The time limits of these tests: long for one call, because the machine may be busy.
 fn patience() -> Patience {
     Patience { objects: Duration::from_secs(1), again: Duration::from_millis(400), ..Patience::default() }
 }
@@ -99,7 +99,7 @@ fn the_thread_is_watched() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A server that has these pods, and streams them.
+/// A server that streams these pods.
 fn with(name: &str, patience: Patience, pods: Vec<Value>, objects: Objects) -> Rig {
     start_with(
         name,
@@ -163,7 +163,7 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
             false => not_found(out),
         });
     let set = rig.set("the first set", |_| true);
-    // What it waits for is said by its status; it must not start without what may be there.
+    // Its status shows what it waits for; it must not start without an object that may exist.
     assert_eq!(names(&set), ["bad", "good"]);
     assert_eq!(set.broken.len(), 1, "what runs of it is left alone: {:?}", set.broken);
     assert!(set.broken[0].ends_with("/api/v1/namespaces/shop/pods/maybe"), "{:?}", set.broken);
@@ -172,7 +172,7 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
     assert!(told[0].contains("without the environment variables of Services"), "{told:?}");
     assert!(told[1].contains("the token of service account default") && told[1].contains("404"), "{told:?}");
     assert!(told[2].contains("Secret shop/broken") && told[2].contains("500"), "{told:?}");
-    // The same words again are no news.
+    // An answer without a change is not sent again.
     assert!(rig.heard.recv_timeout(patience().again * 3).is_err());
 }
 
@@ -266,7 +266,7 @@ fn past_its_bound_pods_that_are_known_still_change_and_go() {
     };
     let rig = start("api-bound", Box::new(serve));
     let first = rig.set("the first set", |_| true);
-    // 24 MiB, and each takes a little more than one.
+    // The bound is 24 MiB, and each pod takes a little more than one.
     assert_eq!((first.pods.len(), first.broken.len()), (23, 3), "{:?}", first.broken);
     let message = "at most 4000, of 24 MiB; left out: 3, shop/p33 first";
     assert!(first.problems[0].message.contains(message), "{:?}", first.problems);
@@ -293,7 +293,7 @@ fn a_server_without_services_holds_no_pod_up() {
     assert!(told.contains(expected), "{told}");
 }
 
-/// No pod of the namespace started, and the reason was that a ConfigMap was not found.
+/// No pod of the namespace started, and the reason shown was that a ConfigMap was not found.
 #[test]
 fn more_services_than_a_process_can_be_told_of_hold_no_pod_up() {
     let rig = with("api-many-services", patience(), vec![pod("p", &json!({}), &json!({}))], |asked, out| {

@@ -1,4 +1,4 @@
-//! The whole source on real directories with the real inotify. Each wait is for a condition.
+//! Tests of the whole source on real directories with the real inotify. Each wait is for a condition.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,14 +20,14 @@ const NEVER: Duration = Duration::from_secs(3600);
 const OFTEN: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running source and all it said. The handle is dropped first, while its updates still have a place.
+/// A running source and its updates. The handle is dropped first, while the channel is still open.
 struct Live {
     source: FileSource,
     updates: Receiver<FromSource>,
     said: Vec<String>,
 }
 
-/// A store that cannot remember: nothing but a line in the log may come of it.
+/// A store that cannot store anything: that may only cause a log line.
 fn no_store() -> LastGood {
     LastGood::new(Path::new("/nonexistent"), None, Source::File)
 }
@@ -61,7 +61,7 @@ impl Live {
             let from = self.updates.recv_timeout(PATIENCE);
             let from = from.unwrap_or_else(|_| panic!("silent after {:?}", self.said));
             assert_eq!(from.source, Source::File);
-            // Of the store, which has tests of its own.
+            // Updates of the store have tests of their own.
             if !matches!(from.update, SourceUpdate::Store(_)) {
                 break from;
             }
@@ -69,7 +69,7 @@ impl Live {
         self.said.push(words(&from.update));
         self.said.last().unwrap()
     }
-    /// Waits until exactly this is said.
+    /// Waits for exactly this update.
     fn until(&mut self, expected: &str) {
         while self.next() != expected {}
     }
@@ -101,13 +101,13 @@ fn files_come_change_and_go() {
 fn k252_a_byte_by_byte_writer_is_waited_for() {
     let temp = TempDir::new();
     let dir = temp.directory("m");
-    // Two equal looks never suffice here: the test may be slow where the writer is.
+    // Two equal looks never suffice here: a slow test must not take the writer's pause for the end.
     let mut live = Live::with(&dir, NEVER, Inotify::init, NEVER);
     live.until("");
     let mut writer = File::create(dir.join("z.yaml")).unwrap();
     for (n, byte) in b"pod name\npod second".iter().enumerate() {
         writer.write_all(&[*byte]).unwrap();
-        // Another file makes the source look at the half-written one each time.
+        // Another file makes the source look at the incomplete one each time.
         place(&temp, &dir.join("a.yaml"), &format!("pod a{n}"));
         live.until(&format!("a{n}; broken {}/z.yaml", dir.display()));
     }
@@ -130,7 +130,7 @@ fn k252_a_writer_that_truncates_and_writes_again() {
         fs::write(&file, format!("pod a{n}")).unwrap();
         live.until(&format!("a{n}"));
     }
-    // An empty file that stays is a broken one.
+    // An empty file that stays is broken.
     fs::write(&file, "").unwrap();
     live.until(&format!("a19; broken {0}; {0}: is empty", file.display()));
     assert!(!live.said.iter().skip(1).any(|said| said.is_empty()), "{:?}", live.said);
@@ -193,14 +193,14 @@ fn k40123_the_folder_is_deleted_and_comes_back() {
     place(&temp, &dir.join("a.yaml"), "pod a");
     let mut live = Live::start(&dir);
     live.until("a");
-    // Moved away whole: no file was deleted.
+    // Moved away complete: no file was deleted.
     fs::rename(&dir, temp.path("gone")).unwrap();
     live.until_failed();
     fs::create_dir(&dir).unwrap();
     place(&temp, &dir.join("b.yaml"), "pod b");
     live.until("b");
     assert!(!live.said.contains(&String::new()), "{:?}", live.said);
-    // Heard at once in the new one.
+    // Events of the new directory arrive at once.
     place(&temp, &dir.join("c.yaml"), "pod c");
     live.until("b c");
 }
@@ -228,7 +228,7 @@ fn k120345_a_folder_that_is_missing_at_start_is_said_and_awaited() {
     let mut live = Live::start(&dir);
     let missing = format!("Failed({}: does not exist)", dir.display());
     assert_eq!(live.next(), missing);
-    // Not even the parent is there: it is looked for by time.
+    // The parent is missing, too: the path is found by time.
     fs::create_dir_all(&dir).unwrap();
     place(&temp, &dir.join("a.yaml"), "pod a");
     live.until("a");
@@ -259,7 +259,7 @@ fn a_rescan_looks_without_any_event() {
     let mut live = Live::with(&dir, NEVER, refuse, limits::SCAN_SETTLE);
     live.until("");
     place(&temp, &dir.join("a.yaml"), "pod a");
-    // As often as one likes: it never blocks.
+    // Many requests never block.
     (0..100_000).for_each(|_| live.source.rescan());
     live.until("a");
 }
@@ -310,7 +310,7 @@ fn the_thread_ends_with_its_handle_or_its_listener() {
     live.until("");
     let Live { source, updates, .. } = live;
     drop(source);
-    // The sink went with the thread.
+    // The sink was dropped with the thread.
     assert!(updates.recv().is_err());
     let (sender, updates) = unbounded();
     let sink: Sink = Box::new(move |update| sender.send(update).is_err());
@@ -352,7 +352,7 @@ fn a_thread_that_hangs_in_a_dead_file_system_is_not_waited_for() {
     let source =
         FileSource::spawn(scanner, watch, NEVER, no_store().into(), sink, Pulses::default()).unwrap();
     drop(source);
-    // It is there still, and ends when the disk comes back.
+    // The thread still exists, and ends when the disk comes back.
     drop(answer);
     while updates.recv().is_ok() {}
 }
@@ -389,7 +389,7 @@ fn a_directory_that_is_removed_with_all_its_files_stops_no_pod() {
     assert_eq!(live.said.len(), said + 1, "{:?}", &live.said[said..]);
 }
 
-/// A manifest was not read while the disk did not answer on which the one before it was to be remembered.
+/// A manifest was not read while the disk of the store hung with the one before it.
 #[test]
 fn a_dead_disk_of_the_store_keeps_no_manifest_from_being_read() {
     let temp = TempDir::new();
@@ -398,7 +398,7 @@ fn a_dead_disk_of_the_store_keeps_no_manifest_from_being_read() {
     let store = on_a_dead_disk(&temp.directory("root"));
     let mut live = Live::storing(&dir, NEVER, Inotify::init, limits::SCAN_SETTLE, store);
     live.until("a");
-    // It is being remembered by now, in vain.
+    // The store's thread is writing it by now, in vain.
     thread::sleep(limits::SCAN_COALESCE * 2);
     place(&temp, &dir.join("b.yaml"), "pod b");
     live.until("a b");

@@ -1,6 +1,6 @@
-//! The answer of a URL's server: its head, read as far as it says what the body is and how it ends. Pure.
+//! The head of an answer, read as far as it describes the body and its end. Pure.
 //!
-//! Never here: a word of the server in an error.
+//! Never here: the server's words in an error.
 
 use crate::base::http::Framing;
 use crate::base::limits;
@@ -10,7 +10,7 @@ use crate::base::limits;
 pub struct Head {
     /// 200 to 999.
     pub status: u16,
-    /// Fields in the order in which they came, with their names as they came; values that are no visible ASCII are left out.
+    /// Fields in the server's order, with their names as sent; values that are not visible ASCII are left out.
     fields: Vec<(String, String)>,
     /// `Content-Length`.
     pub length: Option<u64>,
@@ -26,7 +26,7 @@ impl Head {
         fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// How the end of the body is recognised; `None` when nothing says it.
+    /// How the end of the body is recognised; `None` when the head does not say.
     #[must_use]
     pub fn framing(&self) -> Option<Framing> {
         if self.is_chunked { Some(Framing::Chunked) } else { self.length.map(Framing::Length) }
@@ -37,11 +37,11 @@ impl Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
-/// The head at the beginning of these bytes and how long it is; `None` when it is not whole yet. Interim answers (1xx) are
+/// The head at the beginning of these bytes, and its length; `None` when it is incomplete. Interim answers (1xx) are
 /// heads of their own: see [`is_interim`].
 ///
 /// # Errors
-/// There is none.
+/// The bytes are no head.
 pub fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
     let mut headers = [httparse::EMPTY_HEADER; limits::HTTP_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
@@ -57,7 +57,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
             }
             head.length = Some(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            // podkeeper asks for no other.
+            // podkeeper accepts no other coding.
             if !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(Broken);
             }
@@ -71,7 +71,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
     Ok(Some((head, end)))
 }
 
-/// Whether another answer follows. 101 is none: podkeeper asks for no other protocol.
+/// Whether another answer follows. That is not so after 101: podkeeper asks for no other protocol.
 #[must_use]
 pub fn is_interim(head: &Head) -> bool {
     (100..200).contains(&head.status) && head.status != 101
@@ -83,7 +83,7 @@ fn number(text: &[u8]) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// What a status is called, where RFC 9110 or one of those beside it names it.
+/// The reason phrase of a status, if RFC 9110 or a related RFC has one.
 #[must_use]
 pub fn reason(status: u16) -> Option<&'static str> {
     Some(match status {

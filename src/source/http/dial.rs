@@ -1,6 +1,6 @@
-//! The connection under a request: addresses, TCP, TLS, each with its limit. Nothing here outlives a poll.
+//! The connection of a request: addresses, TCP, TLS, each with its time limit. No connection outlives its poll.
 //!
-//! A deadline holds for a phase as a whole: a server that sends a byte now and then gains nothing by it.
+//! A deadline holds for a whole phase: a server that sends a byte now and then gains no time.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use super::url::ManifestUrl;
 use crate::base::dial::{self, Socket};
 use crate::base::tls::{words, words_of};
 
-/// Connects to the first address that answers, and speaks TLS if there is a configuration for it.
+/// Connects to the first address that answers, with TLS if there is a configuration for it.
 ///
 /// # Errors
-/// What happened, in words.
+/// A description of the failure.
 pub fn dial(
     url: &ManifestUrl,
     addresses: &[SocketAddr],
@@ -28,7 +28,7 @@ pub fn dial(
     whole: Instant,
 ) -> Result<Line, String> {
     let stream = dial::connect(addresses, patience.connect, whole)?;
-    // A request is one small write; waiting for more helps nobody. A failure changes only that.
+    // A request is one small write: delaying it gains nothing. A failure is harmless.
     let _ = stream.set_nodelay(true);
     let until = whole.min(Instant::now() + patience.first_byte);
     let mut socket = Socket { stream: Arc::new(stream), until };
@@ -69,12 +69,12 @@ enum Stream {
     Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
-/// Which limit a deadline is.
+/// The limit that a deadline comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// That of this phase.
+    /// The limit of this phase.
     Phase,
-    /// That of the whole poll.
+    /// The limit of the whole poll.
     Whole,
 }
 
@@ -83,7 +83,7 @@ pub enum Late {
 pub struct Line(Stream);
 
 impl Line {
-    /// What follows ends at the earlier of these times; which one that is.
+    /// Sets the deadline of the following calls to the earlier of these times; returns which one that is.
     pub fn set_until(&mut self, phase: Instant, whole: Instant) -> Late {
         let socket = match &mut self.0 {
             Stream::Plain(socket) => socket,
@@ -96,7 +96,7 @@ impl Line {
     /// Sends all bytes.
     ///
     /// # Errors
-    /// The time, or the connection.
+    /// The deadline has passed, or the connection failed.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             Stream::Plain(socket) => socket.write_all(bytes),
@@ -104,10 +104,10 @@ impl Line {
         }
     }
 
-    /// Reads what is there, at least one byte.
+    /// Reads available bytes, at least one.
     ///
     /// # Errors
-    /// The time, the connection or its end.
+    /// The deadline has passed, or the connection failed or ended.
     pub fn read<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
         let length = loop {
             let read = match &mut self.0 {

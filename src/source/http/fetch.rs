@@ -1,7 +1,7 @@
-//! One request: GET, to the end of the body or of our patience. What comes out is a whole body, or why not.
+//! One request: GET, up to the end of the body or a time limit. The result is a complete body, or the reason why not.
 //!
-//! Nothing that the server says is believed further than it can be checked: not its length, not where it
-//! redirects to, not that a connection's end is the body's end. Texts repeat no query and no header.
+//! Data from the server are checked before they are trusted: its length, the target of a redirect, and whether the end
+//! of a connection is the end of the body. Error texts repeat no query and no header.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,31 +20,31 @@ use crate::base::http::{Body, Broken};
 use crate::base::limits;
 use crate::base::tls::words_of;
 
-/// What the server said of a version of its content: sent back to ask whether there is a newer one.
+/// The server's marks of a version, sent back to ask whether there is a newer one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {
-    /// `ETag`, as it came.
+    /// `ETag`, as sent.
     pub etag: Option<String>,
-    /// `Last-Modified`, as it came. It is compared by the server alone.
+    /// `Last-Modified`, as sent. Only the server compares it.
     pub last_modified: Option<String>,
 }
 
 impl Validators {
-    /// There is nothing to ask with.
+    /// Whether there is no validator.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
     }
 }
 
-/// A good end of a request.
+/// A successful request.
 #[derive(Debug)]
 pub enum Fetched {
-    /// The server says that it holds what the validators say.
+    /// The server's content has not changed since the validators.
     Unchanged,
-    /// A body, whole.
+    /// A complete body.
     Body {
-        /// At most what was asked for.
+        /// At most the requested limit.
         bytes: Concealed<Vec<u8>>,
         /// For the next request.
         validators: Validators,
@@ -53,7 +53,7 @@ pub enum Fetched {
     Missing(u16),
 }
 
-/// The server of one poll: its addresses and how to speak to it.
+/// The server of one poll: its addresses, and the settings of connections.
 #[derive(Debug)]
 pub struct Server<'s> {
     settings: &'s Settings,
@@ -63,10 +63,10 @@ pub struct Server<'s> {
 }
 
 impl<'s> Server<'s> {
-    /// Finds its addresses and reads the certificates. The time for the whole poll begins after that.
+    /// Looks up the addresses and reads the certificates. The limit of the whole poll starts after that.
     ///
     /// # Errors
-    /// What happened, in words.
+    /// A description of the failure.
     pub fn find(settings: &'s Settings, names: &Names) -> Result<Server<'s>, String> {
         let (url, patience) = (&settings.url, &settings.patience);
         let tls = match url.is_https() {
@@ -81,7 +81,7 @@ impl<'s> Server<'s> {
     /// Gets a URL of this server, of at most `limit` bytes, following redirects that stay on it.
     ///
     /// # Errors
-    /// What happened, in words.
+    /// A description of the failure.
     pub fn get(&self, url: &ManifestUrl, limit: usize, validators: &Validators) -> Result<Fetched, String> {
         let mut url = url.clone();
         for _ in 0..=limits::URL_REDIRECTS {
@@ -130,7 +130,7 @@ impl<'s> Server<'s> {
     }
 }
 
-/// Reads the head of the answer, past interim ones; `rest` gets what came of the body with it.
+/// Reads the head of the answer, skipping interim ones; `rest` gets the part of the body that came with it.
 fn read_head(
     line: &mut Line,
     rest: &mut Vec<u8>,
@@ -156,7 +156,7 @@ fn read_head(
     }
 }
 
-/// Appends what belongs to the body.
+/// Appends the bytes of the body.
 fn feed(body: &mut Body, mut piece: &[u8], bytes: &mut Vec<u8>, limit: usize) -> Result<(), String> {
     body.feed(&mut piece, bytes).map_err(|why| match why {
         Broken::TooLong => too_large(limit),
@@ -169,7 +169,7 @@ enum Step {
     Redirect(String),
 }
 
-/// How a status is told.
+/// The text for a status.
 #[must_use]
 pub fn answered(status: u16) -> String {
     match answer::reason(status) {
@@ -178,8 +178,8 @@ pub fn answered(status: u16) -> String {
     }
 }
 
-/// The request. The operator's headers take the place of those that are only usual. Proxies of the environment are for
-/// people: see the man page.
+/// The request. The operator's headers replace the usual ones. Proxies of the environment are ignored: see the man
+/// page.
 fn request(url: &ManifestUrl, settings: &Settings, validators: &Validators) -> String {
     let usual = [
         ("host", url.authority()),
@@ -212,12 +212,12 @@ fn request(url: &ManifestUrl, settings: &Settings, validators: &Validators) -> S
     text
 }
 
-/// A validator, if it is one that can be sent back.
+/// A validator, if it can be sent back.
 fn kept(head: &Head, name: &str) -> Option<String> {
     head.text(name).filter(|t| !t.is_empty() && t.len() <= limits::URL_VALIDATOR).map(str::to_owned)
 }
 
-/// The reader of the body. Refuses what could never be read whole, or is no manifest, before it is read.
+/// The reader of the body. Refuses a body that could never be read completely, or is no manifest, before reading it.
 fn check_head(head: &Head, limit: usize) -> Result<Body, String> {
     let coding = head.text("content-encoding").unwrap_or("identity");
     if !coding.eq_ignore_ascii_case("identity") {
@@ -237,7 +237,7 @@ fn check_head(head: &Head, limit: usize) -> Result<Body, String> {
     Ok(Body::new(framing, most))
 }
 
-/// A server's error page, or that of a network that wants to be logged in to.
+/// The message for a server's error page, or the login page of a network.
 pub const WEB_PAGE: &str = "the server answers with a web page (HTML), not with a manifest";
 
 fn too_large(limit: usize) -> String {
@@ -246,7 +246,7 @@ fn too_large(limit: usize) -> String {
 
 const BROKEN: &str = "the server's answer breaks the rules of HTTP";
 
-/// What went wrong, without ever-changing numbers: the loop logs each new text.
+/// A description of the error, without numbers that change: the loop logs each new text.
 fn words(error: &io::Error, late: Late, patience: &Patience) -> String {
     if let Some(words) = words_of(error, &tls::HINTS) {
         return words;

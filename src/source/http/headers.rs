@@ -1,5 +1,5 @@
 //! Headers that the operator adds to each request (`--manifest-url-header`), in the kubelet's grammar
-//! (`ColonSeparatedMultimapStringString`). Pure. A value may be a secret: nothing shows it.
+//! (`ColonSeparatedMultimapStringString`). Pure. A value may be a secret: it is never shown.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl fmt::Debug for Header {
     }
 }
 
-/// Headers that say how the request is made: they are podkeeper's.
+/// Headers that podkeeper sets itself.
 const OWN: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -40,8 +40,8 @@ const OWN: &[&str] = &[
 /// Adds `a:hello,b:again,c:world` to `headers`, in order; a name may come more than once.
 ///
 /// # Errors
-/// A pair without a colon, a name or value that HTTP does not know, or a header that podkeeper sets itself.
-/// The text repeats no value.
+/// A pair without a colon, a name or value that HTTP does not allow, or a header that podkeeper sets itself. The text
+/// repeats no value.
 pub fn parse(text: &str, headers: &mut Vec<Header>) -> Result<(), String> {
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once(':').ok_or("malformed pair, expect string:string")?;
@@ -63,7 +63,7 @@ pub fn parse(text: &str, headers: &mut Vec<Header>) -> Result<(), String> {
     Ok(())
 }
 
-/// A name as RFC 9110 has it.
+/// Whether it is a name by RFC 9110.
 fn is_token(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(is_part)

@@ -1,6 +1,6 @@
-//! One poll of the URL, and what is made of its answer: work of a thread that ends with it.
+//! One poll of the URL and the judgement of its answer: the work of a thread that ends with it.
 //!
-//! Never here: when to poll; what is believed of the answers.
+//! Never here: the time of a poll; which answer is believed.
 
 use std::io;
 use std::thread;
@@ -17,19 +17,19 @@ use crate::source::accept::Acceptor;
 use crate::source::last_good::Remembered;
 use crate::source::last_good::replay::{Replayed, replay};
 
-/// Does work in a thread of its own that ends with it.
+/// Runs a function in a thread of its own.
 pub(super) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Receiver<T>> {
     let (out, done) = bounded(1);
     let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::URL_STACK);
-    // A result that nobody waits for any more is lost.
+    // The result is dropped when its receiver is gone.
     thread.spawn(move || _ = out.send(work()))?;
     Ok(done)
 }
 
-/// What a poll needs.
+/// The data of a poll.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) settings: Settings,
@@ -71,7 +71,7 @@ impl Job {
         Ok(Answer::Content { digest, content, decoded })
     }
 
-    /// The detached signature; `None` when there is none, which is for the acceptor to judge.
+    /// The detached signature; `None` when there is none, which the acceptor judges.
     fn signature(&self, server: &Server<'_>) -> Result<Option<Vec<u8>>, String> {
         let url = self.settings.url.signature();
         let none = Validators::default();
@@ -81,7 +81,7 @@ impl Job {
         }
     }
 
-    /// Judges the remembered contents of the URL.
+    /// Judges the stored contents of the URL.
     pub(super) fn replay(&self, mut contents: Vec<Remembered>) -> Option<Replayed> {
         let shown = self.settings.url.to_string();
         contents.iter_mut().for_each(|content| content.path.clone_from(&shown));

@@ -1,12 +1,12 @@
-//! The URL source: asks a server for manifests now and then, and tells the loop what it made of the answer.
+//! The URL source: polls a server for manifests, and sends the results to the loop.
 //!
-//! The handle is public, the actor private. The actor (`pk-http`) waits, decides when to ask, and holds what
-//! is believed ([`state`]); each poll is a thread of its own (`pk-http-poll`) that ends with its answer, so
-//! that nothing of TLS, buffers or stack stays between polls, and a server or a resolver that hangs holds up
-//! neither the end of the daemon nor what is remembered. At most one poll is under way.
+//! The handle is public, the actor private. The actor (`pk-http`) waits, decides when to poll, and keeps the believed
+//! content ([`state`]). Each poll is a thread of its own (`pk-http-poll`) that ends with its answer: no memory of TLS,
+//! buffers or stack stays between polls, and a server or a resolver that hangs delays neither the end of the daemon nor
+//! the store. At most one poll is under way.
 //!
-//! Whatever fails is [`SourceUpdate::Failed`]: never an empty set (invariant 2; the kubelet's source takes an
-//! empty body for "no pods").
+//! Every failure is [`SourceUpdate::Failed`]: never an empty set (invariant 2; the kubelet's source takes an empty body
+//! for "no pods").
 
 mod answer;
 pub mod dial;
@@ -49,7 +49,7 @@ use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::task::{Pulses, Task};
 
-/// How long each phase of a poll may take.
+/// Time limits of the phases of a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patience {
     /// Looking the name up, and connecting: each.
@@ -70,7 +70,7 @@ impl Default for Patience {
     }
 }
 
-/// What to poll, and how.
+/// The URL and the settings of polls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// `--manifest-url`.
@@ -85,12 +85,12 @@ pub struct Settings {
     pub client: Option<ClientFiles>,
     /// `--manifest-url-max-size`, bytes.
     pub max_bytes: usize,
-    /// Of each phase.
+    /// Time limits of each phase.
     pub patience: Patience,
 }
 
 impl Settings {
-    /// The usual ones for a URL.
+    /// The defaults for a URL.
     #[must_use]
     pub fn new(url: ManifestUrl) -> Settings {
         Settings {
@@ -105,23 +105,22 @@ impl Settings {
     }
 }
 
-/// A running URL source. Dropping it ends the thread, and waits a moment for that ([`limits::SOURCE_END`]); a
-/// poll that is under way is left to itself. Whoever receives from the sink must be gone, or still
-/// receiving, when it is dropped.
+/// A running URL source. Dropping it ends the thread, and waits up to [`limits::SOURCE_END`] for that; a poll under way
+/// is left alone. The receiver of the sink must be gone, or still receiving, when it is dropped.
 #[derive(Debug)]
 pub struct HttpSource {
-    /// A word in it means "poll"; its end means "stop".
+    /// A message means "poll"; the end of the channel means "stop".
     wake: Option<Sender<()>>,
     thread: Running,
 }
 
 impl HttpSource {
-    /// Starts to poll, at once for the first time. What `store` holds is judged by `acceptor` like an
-    /// answer, and sent as [`SourceUpdate::Restored`] when the server has not given a good one within
+    /// Starts polling, at once for the first time. `acceptor` judges the contents of `store` like an answer. They are
+    /// sent as [`SourceUpdate::Restored`] when the server has given no good answer within
     /// [`limits::RESTORE_HEAD_START`].
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// The thread cannot be started.
     pub fn start(
         settings: Settings,
         acceptor: Acceptor,
@@ -149,10 +148,10 @@ impl HttpSource {
         Ok(HttpSource { wake: Some(wake), thread })
     }
 
-    /// Asks for a poll now (SIGHUP). Never blocks.
+    /// Requests a poll (SIGHUP). Never blocks.
     pub fn rescan(&self) {
         if let Some(wake) = &self.wake {
-            // A full channel holds the same wish.
+            // A full channel holds the same request.
             let _full = wake.try_send(());
         }
     }
@@ -161,21 +160,21 @@ impl HttpSource {
 impl Drop for HttpSource {
     fn drop(&mut self) {
         self.wake = None;
-        // It may be writing to a slow disk.
+        // The thread may be writing to a slow disk.
         self.thread.await_end(limits::SOURCE_END);
     }
 }
 
-/// The handle is gone, or nobody listens.
+/// The handle is gone, or the receiver.
 struct Stopped;
 
-/// What ends a wait.
+/// The end of a wait.
 enum Came<T> {
-    /// The handle asks for a poll.
+    /// The handle requests a poll.
     Word,
-    /// What is waited for.
+    /// The awaited value.
     Awaited(T),
-    /// Something else is to be done by now.
+    /// Something else is due.
     Due,
     /// The handle is gone.
     End,
@@ -195,7 +194,7 @@ struct Actor {
 
 impl Actor {
     fn run(mut self) {
-        // Its end has one meaning, whatever the reason.
+        // All ends of the thread are alike.
         let Err(Stopped) = self.work();
     }
 
@@ -213,7 +212,7 @@ impl Actor {
             let shown = self.job.settings.url.to_string();
             let (updates, remember) = self.state.take(answer, &shown);
             for update in updates {
-                // What was remembered goes before bad news, and is not needed after good ones.
+                // The stored set is sent before bad news, and is not needed after good news.
                 let set = restored
                     .take()
                     .filter(|_| !matches!(update, SourceUpdate::Full(_) | SourceUpdate::Forgotten));
@@ -222,7 +221,7 @@ impl Actor {
                 }
                 self.send(update)?;
             }
-            // After its pods were told to start: a slow disk delays none.
+            // Stored after the pods were sent: a slow disk delays none.
             if let Some(remember) = remember {
                 self.remember(remember);
             }
@@ -256,8 +255,8 @@ impl Actor {
         }
     }
 
-    /// Has remembered what is still to be remembered, and tells how that goes. Answers whether what was remembered has been
-    /// forgotten, so that the URL has to be asked again.
+    /// Writes what is still to be stored, and reports the state of the store. Returns whether the stored contents have
+    /// been forgotten, so that the URL must be polled again.
     fn save(&mut self) -> Result<bool, Stopped> {
         self.store.save(self.clock.now().mono);
         let forgotten = self.look_for_forget(false);
@@ -267,7 +266,7 @@ impl Actor {
         Ok(forgotten)
     }
 
-    /// Judges what is remembered, away from this small stack.
+    /// Judges the stored contents in another thread, because this thread's stack is small.
     fn restore(&mut self) -> Result<Option<PodSet>, Stopped> {
         let path = self.job.settings.url.identity();
         let Some(store) = self.store.here() else { return Ok(None) };
@@ -275,7 +274,7 @@ impl Actor {
         if self.job.acceptor.wants_signature() {
             store.load_seen();
         }
-        // Another URL, which was polled before: it goes when this one has said something.
+        // Contents of a URL that was polled before are removed when this one has answered.
         remembered.retain(|content| content.path == path);
         if remembered.is_empty() {
             return Ok(None);
@@ -321,7 +320,7 @@ impl Actor {
         self.store.remember(content, &needed);
     }
 
-    /// A word came: the operator may have taken away what is remembered.
+    /// After a request for a poll: the operator may have removed the store.
     fn look_for_forget(&mut self, asked: bool) -> bool {
         if asked {
             self.store.await_back();
@@ -334,8 +333,8 @@ impl Actor {
         forgotten
     }
 
-    /// The answer, and whether another poll was asked for meanwhile. `None`: the question was about what has
-    /// been forgotten since, and has to be asked again.
+    /// Waits for the answer; returns it, and whether another poll was requested meanwhile. The answer is `None` when
+    /// the store was forgotten meanwhile: its request is outdated and has to be repeated.
     fn wait_for_answer(
         &mut self,
         poll: io::Result<Receiver<Answer>>,

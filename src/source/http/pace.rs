@@ -1,24 +1,24 @@
-//! When to poll next. Pure: luck is handed in.
+//! Decides when to poll next. Pure: random numbers are arguments.
 //!
-//! Many nodes are started at once and ask one server: nobody keeps step with his neighbour.
+//! Many nodes may start at once and ask one server: their polls must spread.
 
 use std::time::Duration;
 
 use crate::base::limits;
 use crate::base::pace::doubled;
 
-/// What a source has failed so far.
+/// Counts the failures of a source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pace {
     failures: u32,
 }
 
 impl Pace {
-    /// The wait from the end of a poll to the next one. After an answer it is `frequency`, a tenth more or
-    /// less. After failures it begins at `frequency`, doubles to [`limits::URL_RETRY_MAX`], and is up to a
-    /// quarter less. `luck` is any number.
+    /// The wait from the end of a poll to the next one. After an answer it is `frequency`, a tenth more or less. After
+    /// failures it begins at `frequency`, doubles up to [`limits::URL_RETRY_MAX`], and is up to a quarter less. `luck`
+    /// is a random number.
     pub fn next(&mut self, answered: bool, frequency: Duration, luck: u64) -> Duration {
-        // 0..=1000.
+        // In 0..=1000.
         let luck = u32::try_from(luck % 1001).unwrap_or_default();
         if answered {
             self.failures = 0;

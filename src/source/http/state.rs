@@ -1,7 +1,7 @@
-//! What is believed of the URL, and what the loop is told. Pure: a state machine over answers.
+//! The believed content of the URL, and the updates for the loop. Pure: a state machine over answers.
 //!
-//! Only what was accepted is remembered, with its validators: the server is never asked whether there is
-//! something newer than content that was refused. Trouble is told when it is new.
+//! Only accepted content is stored, with its validators: the server is never asked for content that is newer than
+//! refused content. Failures are reported when they are new.
 
 use std::collections::BTreeSet;
 
@@ -18,19 +18,19 @@ use crate::source::{PodSet, SourceUpdate};
 /// SHA-256 of a body and its signature.
 pub type Digest = [u8; 32];
 
-/// What the server sent.
+/// The server's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// The body, as it came.
+    /// The body, as sent.
     pub bytes: Concealed<Vec<u8>>,
     /// The detached signature beside it.
     pub signature: Option<Vec<u8>>,
-    /// What to ask for newer content with.
+    /// Validators for the next request.
     pub validators: Validators,
 }
 
 impl Content {
-    /// Of body and signature: the same body with another signature is something else.
+    /// Covers body and signature: the same body with another signature is another content.
     #[must_use]
     pub fn digest(&self) -> Digest {
         digest(&self.bytes, self.signature.as_deref())
@@ -47,25 +47,25 @@ fn digest(bytes: &[u8], signature: Option<&[u8]>) -> Digest {
     hash.finalize()
 }
 
-/// What a poll came back with.
+/// The result of a poll.
 #[allow(clippy::large_enum_variant, reason = "one of them at a time")]
 #[derive(Debug)]
 pub enum Answer {
-    /// Nothing usable; what happened.
+    /// The poll failed; a description.
     Failed(String),
-    /// The server says that the content is what the validators say.
+    /// The content has not changed since the validators.
     Unchanged,
-    /// Content, read whole.
+    /// Complete content.
     Content {
         /// Of the content.
         digest: Digest,
         content: Content,
-        /// What it means; `None` when the digest was [`State::known`].
+        /// The decoded content; `None` when the digest was [`State::known`].
         decoded: Option<Decoded>,
     },
 }
 
-/// Content that was accepted last.
+/// The last accepted content.
 #[derive(Debug)]
 struct Accepted {
     digest: Digest,
@@ -73,7 +73,7 @@ struct Accepted {
     problems: Vec<Problem>,
 }
 
-/// Content that was refused last.
+/// The last refused content.
 #[derive(Debug)]
 struct Refusal {
     digest: Digest,
@@ -81,7 +81,7 @@ struct Refusal {
     problems: Vec<Problem>,
 }
 
-/// What the loop believes to be wrong with the source.
+/// The last problem that was sent to the loop.
 #[derive(Debug, Default, PartialEq)]
 enum LastTold {
     #[default]
@@ -90,16 +90,16 @@ enum LastTold {
     Refused(Digest),
 }
 
-/// An accepted content that has to be remembered.
+/// Accepted content to store.
 #[derive(Debug, PartialEq)]
 pub struct ToRemember {
-    /// What was accepted.
+    /// The content.
     pub content: Content,
     /// Its number.
     pub version: Version,
     /// The versions that are still in force, oldest first; this one is the last.
     pub needed: Vec<Version>,
-    /// What its signer says.
+    /// The signer's claim.
     pub signed: Option<Box<Claim>>,
 }
 
@@ -109,19 +109,19 @@ pub struct State {
     accepted: Option<Accepted>,
     refusal: Option<Refusal>,
     told: LastTold,
-    /// The loop got a whole set that the source itself said.
+    /// The loop got a whole set from the server itself.
     spoken: bool,
     /// The loop must be told that nothing is in force, unless something comes into force.
     emptied: bool,
 }
 
 impl State {
-    /// Takes what was remembered, judged anew: rules may have changed since. Answers with the set to
-    /// restore, if anything is in force.
+    /// Takes stored contents that were judged anew: rules may have changed. Returns the set to restore, if anything is
+    /// in force.
     pub fn restore(&mut self, replayed: Replayed) -> Option<PodSet> {
         self.in_force = replayed.in_force;
-        // A newer one that is refused now says nothing of what the older one says; but then the server must
-        // not be asked for news of the older one only.
+        // A newer content that is refused now does not invalidate the older one; but the server must not be asked only
+        // for changes since the older one.
         let newest = replayed.newest.filter(|_| replayed.refused.is_none());
         self.accepted = newest.map(|newest| Accepted {
             digest: digest(&newest.bytes, newest.signature.as_deref()),
@@ -131,33 +131,32 @@ impl State {
         (!self.in_force.is_new()).then(|| self.set())
     }
 
-    /// What was accepted was forgotten by the operator: from now on only what the server says next counts,
-    /// and nothing runs while it says nothing good.
+    /// Forgets accepted content, on the operator's request: from now on only new answers count, and nothing runs until
+    /// there is a good one.
     pub fn forget(&mut self) {
         *self = State { emptied: true, ..State::default() };
     }
 
-    /// What is in force is about this.
+    /// Names of the pods and objects in force.
     #[must_use]
     pub fn names(&self) -> BTreeSet<String> {
         self.in_force.names()
     }
 
-    /// What to ask the server with.
+    /// Validators for the next request.
     #[must_use]
     pub fn validators(&self) -> Validators {
         self.accepted.as_ref().map(|a| a.validators.clone()).unwrap_or_default()
     }
 
-    /// Contents that need not be decoded: it is known what becomes of them.
+    /// Digests of contents whose result is known: they need not be decoded.
     #[must_use]
     pub fn known(&self) -> Vec<Digest> {
         let accepted = self.accepted.as_ref().map(|a| a.digest);
         accepted.into_iter().chain(self.refusal.as_ref().map(|r| r.digest)).collect()
     }
 
-    /// Takes an answer. `shown` is the URL as it may be shown. Answers with what to tell the loop, and what
-    /// to remember.
+    /// Takes an answer. `shown` is the URL without secrets. Returns updates for the loop, and content to store.
     pub fn take(&mut self, answer: Answer, shown: &str) -> (Vec<SourceUpdate>, Option<ToRemember>) {
         let (update, remember) = self.judge(answer, shown);
         let emptied = std::mem::take(&mut self.emptied) && !matches!(update, Some(SourceUpdate::Full(_)));
@@ -168,7 +167,7 @@ impl State {
     fn judge(&mut self, answer: Answer, shown: &str) -> (Option<SourceUpdate>, Option<ToRemember>) {
         match answer {
             Answer::Failed(why) => (self.failed(format!("{shown}: {why}")), None),
-            // To a question that nothing asks: there is nothing that could be unchanged.
+            // The request had no validators: there is no content that could be unchanged.
             Answer::Unchanged if self.in_force.is_new() => {
                 (self.failed(format!("{shown}: the server says \"unchanged\" of nothing")), None)
             }
@@ -206,7 +205,7 @@ impl State {
         (Some(self.fine()), Some(ToRemember { content, version, needed, signed }))
     }
 
-    /// The server holds what was accepted last.
+    /// The update when the server holds the last accepted content.
     fn fine(&mut self) -> SourceUpdate {
         self.told = LastTold::Nothing;
         self.refusal = None;
@@ -243,7 +242,7 @@ impl State {
     }
 }
 
-/// Says that content is not accepted, with the first thing that is wrong with it.
+/// The message when content is refused, with its first error.
 fn refusal(shown: &str, problems: &[Problem]) -> String {
     let mut errors = problems.iter().filter(|p| p.severity == Severity::Error);
     match (errors.next(), errors.count()) {
@@ -274,7 +273,7 @@ mod tests {
         Content { bytes: text.into(), signature: None, validators }
     }
 
-    /// The texts as they are remembered, each its own entity tag.
+    /// The texts as stored contents; each is its own entity tag.
     fn replayed(texts: &[&str]) -> Replayed {
         let acceptor = Acceptor { decode: testing::decode, ..Acceptor::new(Source::Http, "n".to_owned()) };
         let content = |(version, text): (Version, &&str)| Remembered {
@@ -303,7 +302,7 @@ mod tests {
             self.take(Answer::Failed(why.to_owned()))
         }
 
-        /// What the loop is told, and what is remembered.
+        /// The updates for the loop, and the stored content.
         fn take(&mut self, answer: Answer) -> String {
             let (updates, remember) = self.0.take(answer, URL);
             let told = updates.into_iter().map(|update| match update {
@@ -335,7 +334,7 @@ mod tests {
         assert_eq!(rig.etag(), "1");
         assert_eq!(rig.fail("x"), "failed https://a/pods: x");
         assert_eq!(rig.etag(), "1");
-        // An entity tag that changes without a change of content is no news, and is believed.
+        // A new entity tag without a change of content is not reported, and is used.
         assert_eq!(rig.get("pod a", "3"), "same");
         assert_eq!(rig.etag(), "3");
         assert_eq!(rig.take(Answer::Unchanged), "same");
@@ -353,7 +352,7 @@ mod tests {
         assert_eq!(rig.fail("x"), "failed https://a/pods: x");
         assert_eq!(rig.fail("x"), "-");
         assert_eq!(rig.fail("y"), "failed https://a/pods: y");
-        // Still bad after a failure: said again, for that is what is wrong now.
+        // Still bad after a failure: reported again, because it is the current problem.
         assert_eq!(rig.get("rubbish", "1"), refused);
         assert_eq!(decoded(), before);
         assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
@@ -382,7 +381,7 @@ mod tests {
         assert_eq!(rig.0.restore(replayed(&["rubbish"])), None);
         assert_eq!(rig.etag(), "");
         assert_eq!(rig.get("pod b", "2"), "full b, needs [2]");
-        // The newest is refused now: what is older stays, and the server is asked for everything.
+        // The newest is refused now: the older one stays, and the request has no validators.
         let mut rig = Rig::default();
         assert_eq!(names(&rig.0.restore(replayed(&["pod a", "rubbish"])).unwrap()), ["a"]);
         assert_eq!(rig.etag(), "");
@@ -405,7 +404,7 @@ mod tests {
         assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
         let refused = "forgotten, refused 1 its content is not accepted: https://a/pods: bad line";
         assert_eq!(forgotten().get("rubbish", "1"), refused);
-        // A server that answers what was not asked.
+        // A server that answers another question.
         assert!(
             forgotten().take(Answer::Unchanged).starts_with("forgotten, failed https://a/pods: the server")
         );

@@ -20,7 +20,7 @@ fn the_thread_is_watched_and_rests_between_two_polls() {
         _ = gate.recv();
         true
     };
-    // Nothing listens there.
+    // No server listens there.
     let settings = Settings::new(ManifestUrl::parse("http://127.0.0.1:1/").unwrap());
     let root = scratch("http-watched");
     let (store, pulses) = (LastGood::new(&root, None, Source::Http), Pulses::default());

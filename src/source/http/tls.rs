@@ -1,8 +1,7 @@
-//! TLS for the manifest URL: certificates and keys from files, and what went wrong in an operator's words.
+//! TLS for the manifest URL: certificates and keys from files, and errors in an operator's words.
 //!
-//! The files are read for each poll, so that a rotated certificate needs no restart and nothing of them
-//! stays in memory. No text here may hold a number that changes by itself (a time, an age): the loop logs
-//! every new text.
+//! The files are read for each poll, so that a rotated certificate needs no restart and nothing of them stays in
+//! memory. No text here may hold a number that changes by itself (a time, an age): the loop logs every new text.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::base::pem;
 use crate::base::tls::{self, Hints};
 
-/// The flags of this source.
+/// The flags of this source, for hints in errors.
 pub const HINTS: Hints = Hints { authorities: "--manifest-url-ca-file", client: "--manifest-url-cert-file" };
 
 /// The client's certificate and its key, both PEM.
@@ -28,7 +27,7 @@ pub struct ClientFiles {
 /// Reads the files.
 ///
 /// # Errors
-/// Which file is not usable, and why.
+/// The file that is not usable, and the reason.
 pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -67,7 +66,7 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Nothing of a connection outlives its poll.
+    // No session is resumed: nothing of a connection outlives its poll.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
@@ -78,7 +77,7 @@ fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
          --manifest-url-ca-file",
     )?;
     let mut store = RootCertStore::empty();
-    // A bundle may hold old ones that nobody can use.
+    // A bundle may hold certificates in old formats that cannot be parsed.
     let (usable, _) = store.add_parsable_certificates(pem::certificates(path)?);
     if usable == 0 { Err(format!("no certificate in {}", path.display())) } else { Ok(store) }
 }

@@ -1,7 +1,7 @@
-//! Which URLs may be polled, and how they are shown. Pure.
+//! The URLs that may be polled, and the way they are shown. Pure.
 //!
-//! Whoever answers is root on this node: plain `http` is for loopback, unless the operator
-//! insists. A query may hold a secret, so nothing ever shows it.
+//! The server of the URL has root's power over this node: plain `http` is for loopback, unless the operator insists. A
+//! query may hold a secret and is never shown.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,8 +26,8 @@ impl ManifestUrl {
     /// Reads `http://HOST[:PORT][/PATH][?QUERY]`, or `https`.
     ///
     /// # Errors
-    /// Another scheme, no host, user info, a fragment, or what is no URL at all. The text repeats nothing
-    /// of the URL, which may hold a secret.
+    /// Another scheme, no host, user info, a fragment, or text that is no URL. The message repeats nothing of the URL,
+    /// which may hold a secret.
     pub fn parse(text: &str) -> Result<ManifestUrl, String> {
         let form = || "must be https://HOST/PATH (or http://, see --manifest-url-allow-insecure)".to_owned();
         let (scheme, rest) = text.split_once("://").ok_or_else(form)?;
@@ -70,7 +70,7 @@ impl ManifestUrl {
         };
         let path = if path.is_empty() { "/" } else { path }.to_owned();
         let url = ManifestUrl { https, host: host.to_ascii_lowercase(), port, path, query };
-        // RFC 3986 has less in a path and in a query; clients send a little more than that.
+        // RFC 3986 allows fewer characters in a path and a query; clients send a few more.
         let stand_in_path = url.path.bytes().all(|byte| !matches!(byte, b'<' | b'>' | b'`'));
         let stand_in_query = |query: &String| query.bytes().all(|byte| !matches!(byte, b'<' | b'>' | b'"'));
         let is_valid = stand_in_path
@@ -79,13 +79,13 @@ impl ManifestUrl {
         if is_valid { Ok(url) } else { Err("is no valid URL".to_owned()) }
     }
 
-    /// TLS is spoken.
+    /// Whether the scheme is https.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.https
     }
 
-    /// A literal loopback address, or the name `localhost`.
+    /// Whether the host is a literal loopback address, or `localhost`.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -103,7 +103,7 @@ impl ManifestUrl {
         self.port
     }
 
-    /// `host:port` without a default port, as the server is asked for it.
+    /// `host:port` without a default port, for the Host header.
     #[must_use]
     pub fn authority(&self) -> String {
         let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
@@ -120,36 +120,36 @@ impl ManifestUrl {
         format!("{}{query}", self.path)
     }
 
-    /// `https://host:port` without a default port: all that may be said of a URL that somebody else wrote.
+    /// `https://host:port` without a default port: the only part of another's URL that may be shown.
     #[must_use]
     pub fn origin(&self) -> String {
         let scheme = if self.https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 
-    /// All of it, for the request alone: never for a log, a status or an error.
+    /// The whole URL, for the request alone: never for a log, a status or an error.
     #[must_use]
     pub fn full(&self) -> String {
         format!("{}{}", self.origin(), self.target())
     }
 
-    /// Under which path its content is remembered: as it may be shown, and for each query another one.
+    /// The key of its content in the store: the URL as it may be shown, and different for each query.
     #[must_use]
     pub fn identity(&self) -> String {
         let Some(query) = &self.query else { return self.to_string() };
         format!("{self}?{:.16}", hex::sha256(query.as_bytes()))
     }
 
-    /// Where the detached signature is: the path with `.minisig` behind it, with the same query.
+    /// The URL of the detached signature: `.minisig` is appended to the path, and the query is the same.
     #[must_use]
     pub fn signature(&self) -> ManifestUrl {
         ManifestUrl { path: format!("{}.minisig", self.path), ..self.clone() }
     }
 
-    /// Where a redirect of this URL leads.
+    /// The target of a redirect of this URL.
     ///
     /// # Errors
-    /// Nowhere that may be followed: another scheme, host or port, or no URL.
+    /// The target must not be followed: it has another scheme, host or port, or is no URL.
     pub fn redirected(&self, location: &str) -> Result<ManifestUrl, String> {
         let location = location.split_once('#').map_or(location, |(url, _)| url).trim();
         let directory = self.path.rsplit_once('/').map_or("", |(directory, _)| directory);
@@ -172,7 +172,7 @@ impl ManifestUrl {
 }
 
 impl fmt::Display for ManifestUrl {
-    /// Without the query.
+    /// Shows the URL without its query.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin(), self.path)
     }

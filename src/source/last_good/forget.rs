@@ -1,4 +1,4 @@
-//! Taking a source's store away: what `podkeeper forget` does, whether a daemon runs or not.
+//! Removes a source's store: used by `podkeeper forget`, whether a daemon runs or not.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,11 @@ use super::{directory, sealed, seen};
 use crate::base::clock::Timestamp;
 use crate::pod::Source;
 
-/// Takes the store of a source away in one step, then what was in it; answers with the number of
-/// remembered contents, or `None` when there is no store.
+/// Removes the store of a source in one step, then its files; returns the number of stored contents, or `None` when
+/// there is no store.
 ///
 /// # Errors
-/// It cannot be taken away.
+/// The store cannot be removed.
 pub fn forget(root_dir: &Path, source: Source) -> io::Result<Option<usize>> {
     let dir = directory(root_dir, source);
     // A daemon may write at this moment: it must find either the whole directory or none.
@@ -32,19 +32,19 @@ pub fn forget(root_dir: &Path, source: Source) -> io::Result<Option<usize>> {
     Ok(Some(count))
 }
 
-/// What [`forget`] would take away.
+/// The contents that [`forget`] would remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
-    /// Number of remembered contents. Versions that were seen are no contents.
+    /// Number of stored contents, without the record of seen versions.
     pub contents: usize,
-    /// When something was stored last, wall time.
+    /// Wall time of the last write.
     pub stored: Option<Timestamp>,
 }
 
-/// Looks at the store of a source; `None` when nothing is in it.
+/// Looks at the store of a source; `None` when it is empty.
 ///
 /// # Errors
-/// It cannot be read.
+/// The store cannot be read.
 pub fn left(root_dir: &Path, source: Source) -> io::Result<Option<Left>> {
     let entries = match fs::read_dir(directory(root_dir, source)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

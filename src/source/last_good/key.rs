@@ -1,8 +1,8 @@
-//! The key that remembered manifests are sealed with: one file of 32 random bytes.
+//! The key that seals stored manifests: one file of 32 random bytes.
 //!
-//! The one below the root directory is made when it is first needed. One that was named by the operator is
-//! never made here: it may be late (unsealed by a TPM, on a file system in memory), and a new one in its
-//! place would lock everything out that was remembered.
+//! The key below the root directory is made when it is first needed. A key that the operator names is never made here:
+//! it may be late (unsealed by a TPM, on a file system in memory), and a new key in its place would make all stored
+//! contents unreadable.
 
 use std::fs;
 use std::io::{self, Read};
@@ -16,20 +16,20 @@ use super::sealed::{KEY_BYTES, Key};
 use crate::base::durable;
 use crate::base::regular;
 
-/// Where the key is.
+/// The file of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyFile {
-    /// Ours: made when it is missing.
+    /// podkeeper's own: made when it is missing.
     Own(PathBuf),
     /// `--last-good-key-file`.
     Given(PathBuf),
 }
 
 impl KeyFile {
-    /// The key; `None` when there is none yet and it is ours to make.
+    /// Reads the key; `None` when there is none yet and podkeeper may make it.
     ///
     /// # Errors
-    /// Why it cannot be had, for the operator.
+    /// The reason why there is no key, for the operator.
     pub fn read(&self) -> Result<Option<Key>, String> {
         let (KeyFile::Own(path) | KeyFile::Given(path)) = self;
         let what = |why: String| format!("the key file {}: {why}", path.display());
@@ -63,11 +63,11 @@ impl KeyFile {
         }
     }
 
-    /// The key, made when there is none yet. Sources share it, and each has a thread: one of them makes it,
-    /// the others read what it made.
+    /// The key, made if there is none yet. Sources share it, and each has a thread: one of them makes it, the others
+    /// read it.
     ///
     /// # Errors
-    /// Why it cannot be had, for the operator.
+    /// The reason why there is no key, for the operator.
     pub fn read_or_make(&self) -> Result<Key, String> {
         static MAKING: Mutex<()> = Mutex::new(());
         let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,10 +77,10 @@ impl KeyFile {
         }
     }
 
-    /// Makes our key.
+    /// Makes podkeeper's own key.
     ///
     /// # Errors
-    /// Why it cannot be made. A given key is never made.
+    /// The reason of the failure. A key that the operator names is never made.
     fn make(&self) -> Result<Key, String> {
         let KeyFile::Own(path) = self else { return Err("there is no key".to_owned()) };
         let what =

@@ -1,7 +1,7 @@
-//! Reading the store at the start: what is damaged is set aside. What cannot be read now, or not with this key, is not
-//! damaged: it stays for another start.
+//! Reads the store at the start. Damaged files are set aside. A file that cannot be read now, or not with this key, is
+//! not damaged: it stays for another start.
 //!
-//! Never here: deleting what could not be unsealed.
+//! Never here: deleting a file that could not be unsealed.
 
 use std::fs;
 use std::io;
@@ -12,17 +12,17 @@ use super::{DAMAGED, Key, LastGood, Remembered, Unread, proof, sealed};
 use crate::base::count::many;
 use crate::base::{durable, limits, order, regular};
 
-/// Why a file yields nothing.
+/// The reason why a file yields no content.
 enum Failed {
-    /// It is not there any more.
+    /// The file does not exist any more.
     Gone,
     /// Its content is not what was written.
     Damaged(String),
-    /// Another time it may be read.
+    /// It may be readable another time.
     Trouble(String),
 }
 
-/// Tries again what may only fail now.
+/// Repeats a read that may fail only for now.
 fn patiently<T>(mut read: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     for _ in 1..limits::READ_TRIES {
         if let Ok(done) = read() {
@@ -34,7 +34,7 @@ fn patiently<T>(mut read: impl FnMut() -> Result<T, String>) -> Result<T, String
 }
 
 impl LastGood {
-    /// Reads what is remembered, in the order of path and version. What is damaged is set aside.
+    /// Reads the stored contents, in the order of path and version. Damaged files are set aside.
     pub fn load(&mut self) -> Vec<Remembered> {
         self.paths.clear();
         self.unread.clear();
@@ -52,7 +52,7 @@ impl LastGood {
         match patiently(|| self.fitting_key(&names)) {
             Ok(key) => self.key = key,
             Err(why) => {
-                // It may only be late, or another one once: what is there stays for the next start.
+                // The key may only be late, or have been another one: the files stay for the next start.
                 names.into_iter().for_each(|name| self.leave(name, true));
                 self.tell(why);
                 return Vec::new();
@@ -94,10 +94,10 @@ impl LastGood {
         loaded
     }
 
-    /// The key; `None` when there is none yet and it is ours to make. `names`: the contents that are stored.
+    /// The key; `None` when there is none yet and podkeeper may make it. `names`: the stored files.
     ///
     /// # Errors
-    /// It cannot be had, or is another one than that which sealed what is stored.
+    /// The key cannot be read, or another key sealed the stored files.
     fn fitting_key(&self, names: &[String]) -> Result<Option<Key>, String> {
         let key = self.key_file.read()?;
         if let Some(key) = &key {
@@ -106,26 +106,26 @@ impl LastGood {
         Ok(key)
     }
 
-    /// Has the key read that fits what is stored, unless it is known.
+    /// Reads the key that fits the stored files, unless it is known.
     ///
     /// # Errors
     /// As [`LastGood::fitting_key`].
     pub(super) fn find_key(&mut self) -> Result<(), String> {
         if self.key.is_none() {
             self.key = self.fitting_key(&self.names()?)?;
-            // The next start has it, too.
+            // The next start has the key, too.
             self.unread.values_mut().for_each(|file| file.waits = false);
         }
         Ok(())
     }
 
-    /// Takes notice of a file that is left where it is.
+    /// Notes a file that is left in place.
     fn leave(&mut self, name: String, waits: bool) {
         let size = fs::symlink_metadata(self.dir.join(&name)).map_or(0, |meta| meta.len());
         self.unread.insert(name, Unread { size, waits });
     }
 
-    /// The names that could be ours. What was being written when the power failed is taken away.
+    /// Names of the files that may be contents. Incomplete files of a write that a power cut ended are removed.
     fn names(&self) -> Result<Vec<String>, String> {
         let what = |e: io::Error| format!("{} cannot be read: {e}", self.dir.display());
         let mut names = Vec::new();
@@ -145,7 +145,7 @@ impl LastGood {
         Ok(names)
     }
 
-    /// Reads one file and takes notice of it; `room` is what all of them may still hold, in bytes.
+    /// Reads one file and notes it; `room` is the number of bytes that all files may still have.
     fn open(&mut self, name: &str, room: &mut u64) -> Result<Remembered, Failed> {
         let bytes = read(&self.dir.join(name), *room).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Failed::Gone,
@@ -157,13 +157,13 @@ impl LastGood {
         let content = key.open(self.source, name, &bytes).map_err(|why| Failed::Damaged(why.to_string()))?;
         let kept = self.paths.entry(content.path.clone()).or_default();
         kept.stored.insert(content.version, size);
-        // Until the source says better.
+        // Until the source has decided.
         kept.needed.push(content.version);
         *room = room.saturating_sub(size);
         Ok(content)
     }
 
-    /// Renames the first few files that yield nothing; the others stay, and yield nothing at the next start either.
+    /// Renames the first unusable files, up to a bound; others stay, and are unusable at the next start, too.
     fn set_aside(&mut self, bad: Vec<(String, String)>) {
         let Some((first, why)) = bad.first() else { return };
         log::error!(

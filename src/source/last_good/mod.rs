@@ -1,13 +1,13 @@
-//! What was last accepted from a source, kept so that a node starts without that source: `ROOT/last-good/`.
+//! The last accepted contents of a source, kept so that a node starts without the source: `ROOT/last-good/`.
 //!
-//! One file for each content of a path that is still needed (usually one), sealed: see `sealed`; and one with the
-//! highest signed versions: see `seen`. The source's own thread reads it once at start, judges everything anew (`replay`), and
-//! has it written after what it says was sent, by a thread of its own (`saver`): a slow, full or dead disk delays no pod.
-//! Whatever goes wrong here is told once, in the source's state too,
-//! and tried again; it stops nothing.
+//! There is one sealed file for each content of a path that is still needed (usually one; see `sealed`), and one with
+//! the highest signed versions (see `seen`). The source's own thread reads them once at the start and judges everything
+//! anew (`replay`). A thread of its own (`saver`) writes new content, after the source's update was sent: a slow, full
+//! or dead disk delays no pod. A failure here is reported once, also in the source's state, and the work is retried; it
+//! stops nothing else.
 //!
-//! Never here: trusting what was read, writing while nothing changes, making a directory anew that somebody
-//! took away (that is how `forget` tells a daemon).
+//! Never here: trusting what was read, writing while nothing changes, or restoring a directory that was removed (that
+//! is how `forget` tells a daemon).
 
 pub mod forget;
 mod key;
@@ -45,7 +45,7 @@ use crate::source::in_force::Version;
 pub const DIRECTORY: &str = "last-good";
 /// The key's name in it.
 const KEY: &str = "key";
-/// Ending of a file that yielded nothing.
+/// Extension of a damaged file.
 pub(super) const DAMAGED: &str = "damaged";
 
 /// The store of one source.
@@ -56,44 +56,44 @@ pub struct LastGood {
     dir: PathBuf,
     key_file: KeyFile,
     key: Option<Key>,
-    /// What is written next has a proof of its key beside it: see `proof`.
+    /// The directory has a proof of the key: see `proof`.
     is_proven: bool,
     paths: BTreeMap<String, Kept>,
-    /// Files of contents that are there, and that nobody could read or unseal.
+    /// Files of contents that exist and could not be read or unsealed.
     unread: BTreeMap<String, Unread>,
-    /// The directory is there, as far as is known.
+    /// The directory exists, as far as is known.
     present: bool,
-    /// The last attempt failed: the next one comes then, or with the next change.
+    /// Time of the next try after a failure; a change is tried at once.
     retry: Option<Mono>,
     /// How long to wait after the next failure.
     wait: Duration,
-    /// Why not everything is remembered.
+    /// The reason why not everything is stored.
     trouble: Option<String>,
-    /// What of that the loop was told.
+    /// The part of it that the loop knows.
     told: Option<String>,
     /// The highest signed versions.
     seen: Seen,
-    /// Those of all sources.
+    /// The highest signed versions of all sources.
     board: Board,
 }
 
-/// What is kept of one path.
+/// The stored contents of one path.
 #[derive(Debug, Default)]
 struct Kept {
-    /// Bytes of each file that is there.
+    /// Bytes of each existing file.
     stored: BTreeMap<Version, u64>,
-    /// Contents whose file is still to be written.
+    /// Contents whose file is not written yet.
     unsaved: BTreeMap<Version, Remembered>,
     /// Contents that make the state, oldest first; none when the path is to be forgotten.
     needed: Vec<Version>,
-    /// There was no room for the newest one.
+    /// There was no room for the newest content.
     left_out: bool,
 }
 
-/// A file that yielded nothing and stays.
+/// A file that could not be read and stays.
 #[derive(Debug)]
 struct Unread {
-    /// In bytes.
+    /// Bytes.
     size: u64,
     /// The next start may read it.
     waits: bool,
@@ -111,7 +111,7 @@ pub fn directory(root_dir: &Path, source: Source) -> PathBuf {
     root_dir.join(DIRECTORY).join(source.as_str())
 }
 
-/// Where the key is. `given`: `--last-good-key-file`.
+/// The file of the key. `given`: `--last-good-key-file`.
 pub(super) fn key_file(root_dir: &Path, given: Option<&Path>) -> KeyFile {
     match given {
         Some(path) => KeyFile::Given(path.to_owned()),
@@ -120,7 +120,7 @@ pub(super) fn key_file(root_dir: &Path, given: Option<&Path>) -> KeyFile {
 }
 
 impl LastGood {
-    /// The store of a source below this root directory. Nothing is touched yet. `key_file`:
+    /// The store of a source below this root directory. It does not touch the disk yet. `key_file`:
     /// `--last-good-key-file`.
     #[must_use]
     pub fn new(root_dir: &Path, key_file: Option<&Path>, source: Source) -> LastGood {
@@ -143,11 +143,11 @@ impl LastGood {
         }
     }
 
-    /// Makes the directory and the key that all sources share, before any of them begins. What fails here is
-    /// tried again by each of them, and told by each.
+    /// Makes the directory and the key that all sources share, before any of them begins. Each source retries and
+    /// reports what fails here.
     ///
     /// # Errors
-    /// For the operator.
+    /// A message for the operator.
     pub fn prepare(root_dir: &Path, key_file: Option<&Path>) -> Result<(), String> {
         let store = LastGood::new(root_dir, key_file, Source::File);
         let dir = root_dir.join(DIRECTORY);
@@ -155,8 +155,8 @@ impl LastGood {
         store.key_file.read_or_make().map(|_| ())
     }
 
-    /// Remembers a content, and of its path nothing but the versions that are `needed` (oldest first, this
-    /// one among them). It is written by [`LastGood::save_some`].
+    /// Stores a content, and only the `needed` versions of its path (oldest first, this one among them).
+    /// [`LastGood::save_some`] writes it.
     pub fn remember(&mut self, content: Remembered, needed: &[Version]) {
         let kept = self.paths.entry(content.path.clone()).or_default();
         kept.needed = needed.to_vec();
@@ -166,7 +166,7 @@ impl LastGood {
         self.retry = None;
     }
 
-    /// Of this path only these versions are needed, as its replay has shown.
+    /// Keeps only these versions of a path, which its replay has shown to be needed.
     pub fn keep(&mut self, path: &str, needed: &[Version]) {
         if let Some(kept) = self.paths.get_mut(path) {
             kept.needed = needed.to_vec();
@@ -185,13 +185,13 @@ impl LastGood {
         }
     }
 
-    /// There is something to write or to remove now.
+    /// Whether there is something to write or to remove now.
     #[must_use]
     pub fn is_behind(&self, now: Mono) -> bool {
         self.retry.is_none_or(|at| at <= now) && self.is_unsettled()
     }
 
-    /// When to try again what failed.
+    /// When to retry after a failure.
     #[must_use]
     pub fn due(&self) -> Option<Mono> {
         self.retry.filter(|_| self.is_unsettled())
@@ -201,7 +201,7 @@ impl LastGood {
         self.paths.values().any(|kept| !kept.is_settled()) || !self.seen.is_settled()
     }
 
-    /// What the loop should know of the store, if that is new.
+    /// A new report about the store for the loop.
     pub fn take_news(&mut self) -> Option<SourceUpdate> {
         if self.told == self.trouble {
             return None;
@@ -210,8 +210,8 @@ impl LastGood {
         Some(SourceUpdate::Store(self.trouble.clone()))
     }
 
-    /// Somebody took the directory away (`podkeeper forget`): what is known is forgotten, and a new
-    /// directory made.
+    /// Whether the directory was removed (`podkeeper forget`). If so, forgets all stored contents and makes a new
+    /// directory.
     pub fn was_forgotten(&mut self) -> bool {
         let gone = || fs::symlink_metadata(&self.dir).is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
         if !self.present || !gone() {
@@ -222,7 +222,7 @@ impl LastGood {
         self.is_proven = false;
         self.seen = Seen::default();
         self.show_seen();
-        // The key may have gone, too.
+        // The key may have been removed, too.
         self.key = None;
         self.retry = None;
         self.make_directory();
@@ -240,7 +240,7 @@ impl LastGood {
         }
     }
 
-    /// Tells the operator, but not the same again.
+    /// Reports a problem to the operator, once.
     fn tell(&mut self, why: String) {
         if self.trouble.as_ref() != Some(&why) {
             log::error!("source {}: {why}; podkeeper goes on without it and tries again", self.source);

@@ -1,8 +1,8 @@
-//! Whether a key that the operator named is the one that sealed what is stored. Where no file at all can be unsealed it is
-//! the key that is wrong, and not all the files: a file of its own, sealed and empty, tells one damaged file from that.
+//! Checks whether a key that the operator named sealed the stored files. When no file can be unsealed, the key is wrong
+//! and not all the files: an empty sealed file, the proof, distinguishes that from a single damaged file.
 //!
-//! A key of ours that was lost is made anew and cannot come back: nothing is asked of it here. What must not happen here:
-//! an answer where the files cannot be read.
+//! A lost key of podkeeper's own is made anew and cannot come back: it is not checked here. Never here: a verdict when
+//! the files cannot be read.
 
 use std::io;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::pod::Source;
 /// The file's name in a directory of sealed files.
 pub(super) const NAME: &str = "sealed-by";
 
-/// Looks whether the key is the one that sealed what this directory holds, these names among it.
+/// Checks whether the key sealed the files of this directory, these names among them.
 ///
 /// # Errors
-/// It is another one, or that cannot be known now; for the operator.
+/// Another key sealed them, or that cannot be known now; for the operator.
 pub(in crate::source) fn check(
     (dir, source): (&Path, Source),
     file: &KeyFile,
@@ -28,7 +28,7 @@ pub(in crate::source) fn check(
     names: &[String],
 ) -> Result<(), String> {
     let KeyFile::Given(path) = file else { return Ok(()) };
-    // The proof decides nothing against the key: alone it is nothing that could be lost.
+    // A missing or damaged proof does not decide against the key: it holds no content itself.
     if read(&dir.join(NAME), u64::MAX).is_ok_and(|bytes| key.fits(source, NAME, &bytes).is_ok()) {
         return Ok(());
     }
@@ -58,10 +58,10 @@ pub(in crate::source) fn check(
     }
 }
 
-/// Leaves the proof beside what is sealed next, unless it is there.
+/// Writes the proof beside the sealed files, unless it exists.
 ///
 /// # Errors
-/// It cannot be read or written now.
+/// The proof cannot be read or written now.
 pub(in crate::source) fn leave(
     (dir, source): (&Path, Source),
     file: &KeyFile,

@@ -1,4 +1,4 @@
-//! What was remembered, judged again as if it came today: keys and policy may have changed. Pure.
+//! Judges stored contents again as if they came today: keys and policy may have changed. Pure.
 
 use crate::manifest::edition::{Claim, Known};
 use crate::pod::problem::Problem;
@@ -7,26 +7,26 @@ use crate::source::accept::Acceptor;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::Remembered;
 
-/// What the remembered contents of one path mean now.
+/// The present meaning of the stored contents of one path.
 #[derive(Debug, Default)]
 pub struct Replayed {
     /// File path or URL.
     pub path: String,
-    /// What is in force; new when nothing was accepted.
+    /// The pods and objects in force; new when nothing was accepted.
     pub in_force: InForce,
     /// The newest content that was accepted.
     pub newest: Option<Remembered>,
     /// Warnings about the newest content.
     pub problems: Vec<Problem>,
-    /// Versions that made this; others are not needed any more.
+    /// Versions that make this state; others are not needed any more.
     pub needed: Vec<Version>,
-    /// What the signers of all of them say, oldest first.
+    /// The signers' claims of all versions, oldest first.
     pub signed: Vec<Claim>,
-    /// Why the newest remembered content is not accepted any more.
+    /// The reason why the newest stored content is not accepted any more.
     pub refused: Option<Problem>,
 }
 
-/// Folds contents, ordered by path and version, into what they mean.
+/// Folds contents, ordered by path and version, into their meaning.
 #[must_use]
 pub fn replay(contents: Vec<Remembered>, acceptor: &Acceptor) -> Vec<Replayed> {
     let mut paths: Vec<Replayed> = Vec::new();
@@ -36,7 +36,7 @@ pub fn replay(contents: Vec<Remembered>, acceptor: &Acceptor) -> Vec<Replayed> {
         }
         let Some(at) = paths.last_mut() else { continue };
         let signature = content.signature.as_deref();
-        // It was accepted once: the record of what was seen may be made of it, and older contents may still be needed.
+        // It was accepted once: the record of seen versions may come from it, and older contents may still be needed.
         let mut decoded = acceptor.accept(&content.path, &content.bytes, signature, &Known::default());
         let error = decoded.problems.iter().find(|p| p.severity == Severity::Error);
         at.refused = error.cloned();
@@ -46,7 +46,7 @@ pub fn replay(contents: Vec<Remembered>, acceptor: &Acceptor) -> Vec<Replayed> {
             at.needed = at.in_force.replay(content.version, decoded);
             at.newest = Some(content);
         } else {
-            // Perhaps it is accepted again tomorrow, when a key is put back.
+            // It may be accepted again, for example when a key is put back.
             at.in_force.reserve(content.version);
             at.needed.push(content.version);
         }
@@ -64,14 +64,14 @@ mod tests {
     use crate::pod::{DesiredPod, Source};
     use crate::source::testing::decode;
 
-    /// As `decode`, but pods whose name begins with `evil` are against the policy.
+    /// Like `decode`, but the policy refuses pods whose name begins with `evil`.
     fn judge(bytes: &[u8], context: &Context<'_>) -> Decoded {
         let mut decoded = decode(bytes, context);
         let (refused, pods): (Vec<_>, Vec<_>) =
             decoded.pods.drain(..).partition(|p| p.uid.starts_with("evil"));
         decoded.pods = pods;
         let refuse = |pod: Arc<DesiredPod>| {
-            // One name, whatever the version.
+            // The name is the same in both versions.
             let mut pod = (*pod).clone();
             pod.key.name = pod.key.name.trim_start_matches("evil-").to_owned();
             Refused { pod: pod.into(), reason: "PodSecurity".into(), message: "no".into() }
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((names(&a.in_force), &a.needed), (vec!["y", "z", "x"], &vec![3, 7]));
         assert_eq!((a.in_force.newest(), a.in_force.refused().len()), (7, 1));
         assert_eq!((names(&b.in_force), b.problems.len(), b.refused), (vec!["b"], 1, None));
-        // The next content goes on counting, and drops what nobody needs.
+        // The next content continues the numbers, and drops contents that are not needed.
         let mut in_force = a.in_force;
         let context = Context { node_name: "node1", source: Source::File, path: "/a" };
         assert_eq!(in_force.apply(judge(b"pod evil-x", &context)), [3, 8]);
@@ -118,13 +118,13 @@ mod tests {
         assert_eq!(a.newest.unwrap().version, 3);
         assert_eq!(a.refused.unwrap().message, "bad line");
         assert!(b.in_force.is_new() && b.newest.is_none());
-        // Its number is not given away.
+        // Its number is not reused.
         let mut in_force = b.in_force;
         let context = Context { node_name: "node1", source: Source::File, path: "/b" };
         assert_eq!(in_force.apply(judge(b"pod b", &context)), [10]);
     }
 
-    /// The state of a daemon that never died is that of one that began with what was needed.
+    /// A daemon that never died has the same state as one that started from the needed contents.
     #[test]
     fn a_restart_at_any_moment_changes_nothing() {
         let texts = ["pod x\npod y", "pod evil-x\npod y", "pod y", "pod evil-x\npod evil-y\npod z", "pod x"];

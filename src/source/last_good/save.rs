@@ -1,4 +1,4 @@
-//! Writing the store: one path at a time, and after a failure ever more slowly.
+//! Writes the store: one path at a time, and after failures at growing intervals.
 
 use std::io;
 use std::path::Path;
@@ -12,14 +12,13 @@ use crate::base::{durable, limits};
 use crate::source::in_force::Version;
 
 impl LastGood {
-    /// Brings one path up to date. Failure is told once and tried again, ever more slowly, and with the next
-    /// change.
+    /// Brings one path up to date. A failure is reported once and retried at growing intervals, and at the next change.
     pub fn save_some(&mut self, now: Mono) {
         if !self.is_behind(now) {
             return;
         }
-        // The record goes first: at the next start another source may judge by it before this one has learned from
-        // its contents. What it is made of is removed after it was written.
+        // The record is written first: at the next start another source may judge by it before this one has read its
+        // contents. Contents that it is made of are removed after it was written.
         let seen = if self.seen.is_settled() { Ok(()) } else { self.store_seen() };
         let first = |is: fn(&Kept) -> bool| {
             self.paths.iter().find(|(_, kept)| is(kept)).map(|(path, _)| path.clone())
@@ -29,7 +28,7 @@ impl LastGood {
             next => next,
         };
         let done = match next {
-            // Also when the record cannot be written.
+            // Contents are written even when the record cannot be.
             Some(path) => self.save(&path),
             None => seen,
         };
@@ -49,7 +48,7 @@ impl LastGood {
         }
     }
 
-    /// It cannot be done now.
+    /// Notes a failure, and sets the time of the next try.
     pub(super) fn put_off(&mut self, why: String, now: Mono) {
         self.retry = Some(now.after(self.wait));
         self.wait = self.wait.saturating_mul(2).min(limits::LAST_GOOD_RETRY_MAX);
@@ -66,11 +65,11 @@ impl LastGood {
         })
     }
 
-    /// Writes what is new of a path, then removes what is not needed any more, oldest first: a kill in
-    /// between leaves a history that means the same.
+    /// Writes the new contents of a path, then removes those that are not needed, oldest first: a kill in between
+    /// leaves contents with the same meaning.
     fn save(&mut self, path: &str) -> Result<(), String> {
         if !self.present {
-            // It could not be made before; one that was there and is gone was taken away on purpose.
+            // It could not be made before. A directory that existed and is gone was removed on purpose.
             self.make_directory();
         }
         let Some(mut kept) = self.paths.remove(path) else { return Ok(()) };
@@ -89,14 +88,14 @@ impl LastGood {
         let is_newer = !kept.unsaved.is_empty();
         while let Some(content) = kept.unsaved.first_entry() {
             let is_needed = |version: &&Version| kept.needed.contains(version);
-            // What goes when this one is there takes no room from it.
+            // Files that are removed after this write take no room from it.
             let own: Vec<u64> =
                 kept.stored.iter().filter(|(v, _)| is_needed(v)).map(|(_, size)| *size).collect();
             match self.write(content.get(), &own)? {
                 Some(size) => _ = kept.stored.insert(*content.key(), size),
                 None => {
-                    // Rather an old version than none: its source could say it again at any time. A signer has said that an
-                    // older one is not to come back.
+                    // An old version is better than none, because its source could send it again at any time. But a
+                    // signed content says that older ones must not come back.
                     let is_signed = content.get().signature.is_some();
                     kept.unsaved.clear();
                     kept.needed = kept.stored.keys().filter(|_| !is_signed).copied().collect();
@@ -133,8 +132,8 @@ impl LastGood {
         Ok(())
     }
 
-    /// Removes what could not be read of a path and is older than what was written of it now, whatever its number: the next
-    /// start would take it for newer.
+    /// Removes unread files of a path that the content written now supersedes, whatever their number: the next start
+    /// would take them for newer.
     fn supersede(&mut self, path: &str, kept: &Kept) -> io::Result<()> {
         let Some(key) = &self.key else { return Ok(()) };
         let newest = kept.needed.last().map(|version| key.name(path, *version));
@@ -155,7 +154,7 @@ impl LastGood {
         self.unread.keys().filter(move |name| name.starts_with(stem))
     }
 
-    /// Has the key known, and its proof beside what it seals.
+    /// Finds the key, and writes its proof beside the files that it seals.
     pub(super) fn find_proven_key(&mut self) -> io::Result<()> {
         self.find_key().map_err(io::Error::other)?;
         if !self.is_proven {
@@ -166,8 +165,8 @@ impl LastGood {
         Ok(())
     }
 
-    /// Writes one content; answers with the size of its file, or `None` when there is no room for it.
-    /// `own`: sizes of what stays of its path.
+    /// Writes one content; returns the size of its file, or `None` when there is no room for it. `own`: sizes of the
+    /// other files of its path that stay.
     fn write(&mut self, content: &Remembered, own: &[u64]) -> io::Result<Option<u64>> {
         self.find_proven_key()?;
         let (key, nonce) = for_sealing(&mut self.key, &self.key_file)?;
@@ -176,7 +175,7 @@ impl LastGood {
         let (name, file) = sealed.ok_or_else(|| io::Error::other("it cannot be sealed"))?;
         let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
         let others = self.paths.values().flat_map(|kept| kept.stored.values());
-        // Those of this path make room.
+        // Unread files of this path do not count: the new content supersedes them.
         let unread =
             self.unread.iter().filter(|(name, _)| !name.starts_with(&stem)).map(|(_, file)| &file.size);
         let (files, bytes) = others
@@ -191,7 +190,7 @@ impl LastGood {
     }
 }
 
-/// The key, which is read or made when it is not known, and the nonce of one file.
+/// The key, which is read or made if it is not known, and the nonce of one file.
 pub(in crate::source) fn for_sealing<'a>(
     key: &'a mut Option<Key>,
     file: &KeyFile,

@@ -1,8 +1,8 @@
-//! The store of a source as its thread has it. What is to be written or removed goes to the disk in a thread of its own,
-//! `pk-last-good`, to which the store is lent: a dead disk keeps nobody from reading manifests. What is said meanwhile is
-//! kept here, the newest of each path alone, and told to the store when it is back.
+//! The store of a source as its thread uses it. Writing and removing happen in a thread of its own, `pk-last-good`, to
+//! which the store is lent: a dead disk does not keep the source from reading manifests. Changes are kept here
+//! meanwhile, only the newest of each path, and passed to the store when it is back.
 //!
-//! Never here: a wait for the disk or for that thread, but for a moment where an operator asks, and at the end.
+//! Never here: a wait for the disk or for that thread, except for a moment after an operator's request, and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -20,46 +20,46 @@ use crate::source::SourceUpdate;
 use crate::source::in_force::Version;
 use crate::status::task::{Pulses, Task};
 
-/// How a store is brought up to date; ends early when nobody wants it back any more.
+/// Brings a store up to date; ends early when the store is not wanted back any more.
 type Write = fn(&mut LastGood, Mono, &Weak<()>);
 
-/// See the module.
+/// The store of a source, which may be lent to its writing thread.
 #[derive(Debug)]
 pub struct Saver {
     /// The store, unless it is lent.
     here: Option<Box<LastGood>>,
     away: Option<Away>,
-    /// The operator's word came, and what it means was not looked up yet.
+    /// The operator has sent a signal, and the directory was not checked since.
     asked: bool,
     pulses: Pulses,
     write: Write,
 }
 
-/// What is known while the store is lent.
+/// State while the store is lent.
 #[derive(Debug)]
 struct Away {
     back: Receiver<Box<LastGood>>,
-    /// Dropped when nobody wants the store back.
+    /// Dropped when the store is not wanted back.
     _wanted: Arc<()>,
-    /// When to look whether it is back, and how long to wait then.
+    /// When to look whether it is back, and the wait after that.
     look: Mono,
     wait: Duration,
     source: Source,
     board: Board,
-    /// The highest signed versions, as they were lent and as they are now.
+    /// The highest signed versions, when the store was lent and now.
     lent: Arc<Record>,
     record: Arc<Record>,
     /// Signed content was accepted meanwhile.
     accepted: bool,
-    /// Paths of which the store knows.
+    /// Paths that the store knows.
     known: BTreeSet<String>,
     said: BTreeMap<String, Said>,
 }
 
-/// What was said of a path meanwhile.
+/// Changes of a path meanwhile.
 #[derive(Debug, Default)]
 struct Said {
-    /// Contents that are new, of those that are needed.
+    /// The new ones among the needed contents.
     contents: Vec<Remembered>,
     /// Contents that make the state, oldest first; none when the path is to be forgotten.
     needed: Vec<Version>,
@@ -72,18 +72,18 @@ impl From<LastGood> for Saver {
 }
 
 impl Saver {
-    /// The store of a source; a disk that does not answer is told by `pulses`, as [`Task::Store`].
+    /// The store of a source; `pulses` report a disk that does not answer, as [`Task::Store`].
     #[must_use]
     pub fn new(store: LastGood, pulses: Pulses) -> Saver {
         Saver { here: Some(Box::new(store)), away: None, asked: false, pulses, write }
     }
 
-    /// The store itself, as long as nothing was to be written; at the start, that is.
+    /// The store itself, until the first write; used at the start.
     pub fn here(&mut self) -> Option<&mut LastGood> {
         self.here.as_deref_mut()
     }
 
-    /// As [`LastGood::seen`].
+    /// Like [`LastGood::seen`].
     #[must_use]
     pub fn seen(&self) -> Known {
         match (&self.here, &self.away) {
@@ -93,7 +93,7 @@ impl Saver {
         }
     }
 
-    /// As [`LastGood::remember`].
+    /// Like [`LastGood::remember`].
     pub fn remember(&mut self, content: Remembered, needed: &[Version]) {
         if let Some(store) = &mut self.here {
             return store.remember(content, needed);
@@ -105,7 +105,7 @@ impl Saver {
         said.needed = needed.to_vec();
     }
 
-    /// As [`LastGood::retain`].
+    /// Like [`LastGood::retain`].
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         if let Some(store) = &mut self.here {
             return store.retain(wanted);
@@ -116,7 +116,7 @@ impl Saver {
         away.said.extend(gone.into_iter().map(|path| (path, Said::default())));
     }
 
-    /// As [`LastGood::note`].
+    /// Like [`LastGood::note`].
     pub fn note(
         &mut self,
         signed: &[(Claim, BTreeSet<String>)],
@@ -131,7 +131,7 @@ impl Saver {
         away.board.put(away.source, &away.record);
     }
 
-    /// Waits a moment for the store, where an operator's word wants it looked at.
+    /// Waits a moment for the store, after an operator's request.
     pub fn await_back(&mut self) {
         let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::LAST_GOOD_ASKED));
         if let Some(Ok(store)) = back {
@@ -140,7 +140,7 @@ impl Saver {
         }
     }
 
-    /// As [`LastGood::was_forgotten`], when it was asked for; while the store is lent, when it is back.
+    /// Like [`LastGood::was_forgotten`], after a request; while the store is lent, the check waits until it is back.
     pub fn was_forgotten(&mut self, asked: bool) -> bool {
         self.asked |= asked;
         match &mut self.here {
@@ -149,7 +149,7 @@ impl Saver {
         }
     }
 
-    /// As [`LastGood::take_news`].
+    /// Like [`LastGood::take_news`].
     pub fn take_news(&mut self) -> Option<SourceUpdate> {
         self.here.as_mut()?.take_news()
     }
@@ -164,7 +164,7 @@ impl Saver {
         }
     }
 
-    /// Has written what is to be written, and takes the store back that was lent for that.
+    /// Starts writing when something is to be written, and takes a lent store back that is ready.
     pub fn save(&mut self, now: Mono) {
         if let Some(away) = &mut self.away {
             let Ok(store) = away.back.try_recv() else {
@@ -180,7 +180,7 @@ impl Saver {
         }
     }
 
-    /// Tells the store that is back what was said meanwhile.
+    /// Passes the changes of the meantime to the store that is back.
     fn catch_up(&mut self) {
         let (Some(store), Some(away)) = (&mut self.here, self.away.take()) else { return };
         if away.accepted {
@@ -234,7 +234,7 @@ impl Saver {
 }
 
 impl Drop for Saver {
-    /// What was said last is still written. The handle of the source waits for that, and not for long.
+    /// Writes the last changes. The handle of the source waits a short time for that.
     fn drop(&mut self) {
         let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::SOURCE_END));
         if let Some(Ok(store)) = back {
@@ -243,7 +243,7 @@ impl Drop for Saver {
         }
         if let Some(store) = &mut self.here {
             let wanted = Arc::new(());
-            // What failed is not tried again.
+            // A failure is not retried.
             (self.write)(store, Mono::default(), &Arc::downgrade(&wanted));
         }
     }
@@ -281,7 +281,7 @@ pub(in crate::source) mod tests {
         Remembered { path: path.into(), version, bytes: text.into(), ..Remembered::default() }
     }
 
-    /// A source was not read any more while a disk did not answer that was to remember it.
+    /// A source was not read any more while the disk of its store did not answer.
     #[test]
     fn a_dead_disk_holds_nobody_up_and_the_newest_is_remembered() {
         let temp = TempDir::new();

@@ -1,9 +1,8 @@
-//! How one remembered content is written: a header in clear, and everything else sealed. Pure.
+//! The format of one stored content: a header in clear, and everything else sealed. Pure.
 //!
-//! Manifests may hold secrets, so nothing of them stands on the disk in clear, not even their paths. The
-//! seal (ChaCha20-Poly1305, a random nonce for each file) is the checksum too: its tag covers the content,
-//! the source and the file's name, so that a file that was cut, changed, renamed or copied from another
-//! source yields nothing.
+//! Manifests may hold secrets, so no part of them is on the disk in clear, not even their paths. The seal
+//! (ChaCha20-Poly1305, a random nonce for each file) is the checksum too: its tag covers the content, the source and
+//! the file's name, so that a file that was cut, changed, renamed or copied from another source is not used.
 
 use std::fmt;
 
@@ -16,45 +15,45 @@ use crate::manifest::edition::Record;
 use crate::pod::Source;
 use crate::source::in_force::Version;
 
-/// What each file begins with.
+/// The first bytes of each file.
 const MAGIC: &[u8; 8] = b"pk-good\n";
-/// Format of what follows the magic.
+/// Format of the rest.
 const FORMAT: u8 = 1;
 /// Bytes before the sealed part: magic, format, nonce.
 const HEADER: usize = MAGIC.len() + 1 + NONCE_LEN;
-/// Ending of the files.
+/// Extension of the files.
 const SUFFIX: &str = ".good";
 pub const KEY_BYTES: usize = 32;
 
-/// Content that was accepted, with what belongs to it.
+/// Accepted content, with its attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// File path or URL.
     pub path: String,
     /// Its number among the contents of this path.
     pub version: Version,
-    /// As they were read.
+    /// The bytes as they were read.
     pub bytes: Concealed<Vec<u8>>,
     /// The detached signature that came with them.
     pub signature: Option<Vec<u8>>,
-    /// Of an HTTP answer.
+    /// `ETag` of an HTTP answer.
     pub etag: Option<String>,
-    /// Of an HTTP answer, as the server wrote it.
+    /// `Last-Modified` of an HTTP answer, as sent.
     pub last_modified: Option<String>,
-    /// A directory of files was a mount point.
+    /// The directory of the file was a mount point.
     pub mounted: bool,
 }
 
-/// Why a file yields nothing.
+/// The reason why a file is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
-    /// No such file was ever written: cut short, or something else.
+    /// podkeeper never wrote such a file, or it was cut short.
     Foreign,
-    /// Written by another version of podkeeper.
+    /// Another version of podkeeper wrote it.
     Format(u8),
-    /// The seal does not fit: another key, or it was changed.
+    /// The seal does not fit: another key was used, or the file was changed.
     Seal,
-    /// The seal fits and the content makes no sense.
+    /// The seal fits, but the content cannot be parsed.
     Content,
 }
 
@@ -69,10 +68,10 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// What files are sealed with.
+/// Seals files and names them.
 pub struct Key {
     seal: LessSafeKey,
-    /// For the names of files: a path tells something, too.
+    /// Key for the names of files: a path is confidential, too.
     names: [u8; 32],
 }
 
@@ -83,7 +82,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// From 32 random bytes.
+    /// Makes the key from 32 random bytes.
     #[must_use]
     pub fn new(bytes: &[u8; KEY_BYTES]) -> Option<Key> {
         let part = |of: &[u8]| hmac_sha256::HMAC::mac(of, bytes);
@@ -91,7 +90,7 @@ impl Key {
         Some(Key { seal: LessSafeKey::new(seal), names: part(b"names") })
     }
 
-    /// What the names of all files of one path begin with.
+    /// The common prefix of the names of all files of one path.
     #[must_use]
     pub fn stem(&self, path: &str) -> String {
         let mac = hmac_sha256::HMAC::mac(path.as_bytes(), self.names);
@@ -117,31 +116,31 @@ impl Key {
         Some((name, file))
     }
 
-    /// The whole file for the record of what was seen.
+    /// The whole file for the record of seen versions.
     #[must_use]
     pub fn seal_seen(&self, source: Source, record: &Record, nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
         self.wrap(source, seen::NAME, record.encode(), nonce)
     }
 
-    /// The record of what was seen.
+    /// Opens the record of seen versions.
     ///
     /// # Errors
-    /// Anything but exactly what was sealed for this source.
+    /// The file is not exactly what was sealed for this source.
     pub fn open_seen(&self, source: Source, file: &[u8]) -> Result<Record, Unusable> {
         let plain = self.unwrapped(source, seen::NAME, file)?;
         Record::parse(&plain).map(Record::settled).ok_or(Unusable::Content)
     }
 
-    /// The whole file that shows which key seals the others.
+    /// The whole file that proves which key seals the others.
     #[must_use]
     pub fn seal_proof(&self, source: Source, nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
         self.wrap(source, proof::NAME, Vec::new(), nonce)
     }
 
-    /// Whether the seal of a file of this name fits; whatever is in it.
+    /// Checks whether the seal of a file of this name fits, without parsing its content.
     ///
     /// # Errors
-    /// It was not sealed with this key for this source and name, or was changed.
+    /// The file was not sealed with this key for this source and name, or was changed.
     pub fn fits(&self, source: Source, name: &str, file: &[u8]) -> Result<(), Unusable> {
         self.unwrapped(source, name, file).map(|_| ())
     }
@@ -163,10 +162,10 @@ impl Key {
         Some(file)
     }
 
-    /// The content of a file of this name.
+    /// Opens a file of this name.
     ///
     /// # Errors
-    /// Anything but exactly what was sealed for this source and name.
+    /// The file is not exactly what was sealed for this source and name.
     pub fn open(&self, source: Source, name: &str, file: &[u8]) -> Result<Remembered, Unusable> {
         let plain = self.unwrapped(source, name, file)?;
         let content = parse(&plain).ok_or(Unusable::Content)?;
@@ -189,7 +188,7 @@ impl Key {
     }
 }
 
-/// What is sealed with the content without being in it.
+/// Data that the tag covers and the file does not contain.
 fn bound_to(source: Source, name: &str) -> Vec<u8> {
     let mut bound = MAGIC.to_vec();
     bound.push(FORMAT);
@@ -197,7 +196,7 @@ fn bound_to(source: Source, name: &str) -> Vec<u8> {
     bound
 }
 
-/// Whether a name is one that [`Key::name`] makes.
+/// Whether [`Key::name`] makes such a name.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let hex = |part: &str, length: usize| {
@@ -208,7 +207,7 @@ pub fn is_name(name: &str) -> bool {
         .is_some_and(|(path, version)| hex(path, 32) && hex(version, 16))
 }
 
-/// Fields in order, each with its length before it; `None` for what no file may hold.
+/// The fields in order, each after its length; `None` for a content that no file may hold.
 fn encode(content: &Remembered) -> Option<Vec<u8>> {
     let mut out = content.version.to_le_bytes().to_vec();
     let flags = u8::from(content.signature.is_some())
@@ -230,7 +229,7 @@ fn encode(content: &Remembered) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The fields of a content, from what was behind the seal; `None` for anything that is never written there.
+/// Parses the fields of an opened file; `None` for bytes that are never written.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Option<Remembered> {
     let (version, rest) = bytes.split_first_chunk()?;
@@ -252,7 +251,7 @@ pub fn parse(bytes: &[u8]) -> Option<Remembered> {
     rest.is_empty().then_some(content)
 }
 
-/// Takes the next field off.
+/// Takes the next field.
 fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, after) = rest.split_first_chunk()?;
     let (field, after) = after.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
@@ -365,7 +364,7 @@ mod tests {
                 bytes.splice(0..0, [MAGIC.as_slice(), &[FORMAT]].concat());
             }
             prop_assert!(key().open(Source::File, &key().name("a", 1), &bytes).is_err());
-            // Behind the seal, too, nothing is trusted.
+            // Even opened bytes are not trusted.
             if let Some(content) = parse(&bytes) {
                 prop_assert_eq!(encode(&content), Some(bytes));
             }

@@ -1,6 +1,6 @@
-//! The highest signed versions that were seen, kept beside the contents of a source: one sealed file. It is
-//! written before the contents that it comes from: at the next start the other sources judge by it, perhaps before
-//! this one has looked at its contents. What it lacks all the same is learned from them.
+//! The highest signed versions that were seen, stored beside the contents of a source in one sealed file. The file is
+//! written before the contents that it is made of: at the next start the other sources judge by it, perhaps before this
+//! one has read its contents. Versions that it lacks are then learned from the contents.
 //!
 //! Never here: overwriting a file that could not be read. It may hold more than is known, and a key may be late.
 
@@ -23,13 +23,13 @@ use crate::pod::Source;
 /// The file's name in a source's directory.
 pub(super) const NAME: &str = "seen";
 
-/// What is known of the record, and of its file.
+/// The record, and the state of its file.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     record: Arc<Record>,
-    /// The file does not say it yet.
+    /// The file does not have all of it yet.
     behind: bool,
-    /// The file was not read yet, though it may be there.
+    /// The file was not read yet, though it may exist.
     unread: bool,
     /// It was damaged, and nothing was accepted since.
     lost: bool,
@@ -40,13 +40,13 @@ impl Seen {
         !self.behind && !self.unread
     }
 
-    /// The operator has to know that it was lost.
+    /// Whether it was lost, which the operator has to know.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
 }
 
-/// The records of all sources of the node, which judge by each other's, too.
+/// The records of all sources of the node: each source judges by all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<Mutex<BTreeMap<Source, Arc<Record>>>>);
 
@@ -55,7 +55,7 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, Arc::clone(record));
     }
 
-    /// What a source with this record judges by.
+    /// The record by which a source judges.
     pub(super) fn known(&self, source: Source, record: &Arc<Record>) -> Known {
         Known::new(Arc::clone(record), self.others(source))
     }
@@ -67,8 +67,8 @@ impl Board {
     }
 }
 
-/// Notes in a record of a source what the signers of accepted contents say, as [`LastGood::note`] has it; answers whether it
-/// is another one now.
+/// Adds the claims of accepted contents to the record of a source, like [`LastGood::note`]; returns whether the record
+/// changed.
 pub(super) fn note(
     record: &mut Arc<Record>,
     source: Source,
@@ -89,8 +89,8 @@ pub(super) fn note(
 }
 
 impl LastGood {
-    /// Puts the record where the other sources see it, from now on. What its file holds is there before any of them
-    /// begins; where it cannot be read, [`LastGood::load_seen`] tells so.
+    /// Shares the record with the other sources, from now on. Its file was read before any of them begins;
+    /// [`LastGood::load_seen`] reports a file that cannot be read.
     #[must_use]
     pub fn seen_by(mut self, board: &Board) -> LastGood {
         self.board = board.clone();
@@ -103,13 +103,13 @@ impl LastGood {
         self
     }
 
-    /// After each change of the record.
+    /// Updates the shared record, after each change.
     pub(super) fn show_seen(&self) {
         self.board.put(self.source, &self.seen.record);
     }
 
-    /// Reads the record; to be called after [`LastGood::load`], where signatures are asked for. One that is
-    /// damaged is set aside and told until something is accepted.
+    /// Reads the record; called after [`LastGood::load`], where signatures are required. A damaged record is set aside
+    /// and reported until content is accepted.
     pub fn load_seen(&mut self) {
         self.seen = Seen { unread: true, ..Seen::default() };
         if let Err(why) = self.read_seen() {
@@ -117,14 +117,14 @@ impl LastGood {
         }
     }
 
-    /// The highest that was seen of what is signed, here and by the node's other sources.
+    /// The highest signed versions, from this source and the node's other sources.
     #[must_use]
     pub fn seen(&self) -> Known {
         self.board.known(self.source, &self.seen.record)
     }
 
-    /// Takes notice of what the signers of accepted contents say, each with what was in its place, as
-    /// [`Record::note`] has it; `in_force` names everything that the source asks for now.
+    /// Adds the signers' claims of accepted contents, each with the names that the content before it had, like
+    /// [`Record::note`]; `in_force` has all names of the source now.
     pub fn note(
         &mut self,
         signed: &[(Claim, BTreeSet<String>)],
@@ -141,8 +141,8 @@ impl LastGood {
         self.show_seen();
     }
 
-    /// Takes notice of what all remembered contents of the source mean now: which of them are needed, and what
-    /// their signers say, for the record may have been lost, or a kill have come before it was written.
+    /// Learns from the present meaning of all stored contents of the source: which of them are needed, and the claims
+    /// of their signers, because the record may be lost, or older than a content when the daemon was killed.
     pub fn learn(&mut self, replayed: &[Replayed]) {
         let in_force = order::set(replayed.iter().flat_map(|of| of.in_force.names()));
         for of in replayed {
@@ -162,12 +162,12 @@ impl LastGood {
         self.show_seen();
     }
 
-    /// The record, as it is known now.
+    /// The record, as far as it is known now.
     pub(super) fn record(&self) -> &Arc<Record> {
         &self.seen.record
     }
 
-    /// Takes over what became of the record elsewhere, where signed content was accepted; `before` is what it was then.
+    /// Takes over the changes of a lent record, where signed content was accepted; `before` is its earlier state.
     pub(super) fn take_record(&mut self, before: &Arc<Record>, record: Arc<Record>) {
         self.seen.lost = false;
         let is_as_before = Arc::ptr_eq(&self.seen.record, before);
@@ -175,7 +175,7 @@ impl LastGood {
             let old = own.clone();
             match is_as_before {
                 true => own.clone_from(&record),
-                // Its file was read meanwhile.
+                // The file was read meanwhile.
                 false => own.merge(&record),
             }
             *own != old
@@ -194,7 +194,7 @@ impl LastGood {
         self.dir.join(NAME)
     }
 
-    /// Adds what the file holds to what is known.
+    /// Adds the content of the file to the record.
     fn read_seen(&mut self) -> Result<(), String> {
         let path = self.seen_path();
         let what = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
@@ -239,7 +239,7 @@ impl LastGood {
         }
     }
 
-    /// Writes the record, when the file was read and says something else.
+    /// Writes the record, if the file was read and differs.
     pub(super) fn save_seen(&mut self) -> io::Result<()> {
         if self.seen.unread {
             self.read_seen().map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! The store on a real directory, with the process "killed" before each change of the disk.
+//! Tests of the store on a real directory, with the process "killed" before each change of the disk.
 
 mod unread;
 
@@ -19,7 +19,7 @@ fn content(path: &str, version: Version, text: &str) -> Remembered {
     Remembered { path: path.into(), version, bytes: text.into(), ..Remembered::default() }
 }
 
-/// `a#1=text`, for all that a store holds.
+/// All contents of a store, such as `a#1=text`.
 fn words(contents: &[Remembered]) -> Vec<String> {
     let word = |c: &Remembered| format!("{}#{}={}", c.path, c.version, String::from_utf8_lossy(&c.bytes));
     contents.iter().map(word).collect()
@@ -33,7 +33,7 @@ impl Bench {
         assert_eq!(bench.again(), [""; 0]);
         bench
     }
-    /// What the next daemon finds.
+    /// The contents that the next daemon finds.
     fn again(&mut self) -> Vec<String> {
         self.store = LastGood::new(&self.temp.path(""), None, Source::File);
         words(&self.store.load())
@@ -78,7 +78,7 @@ fn what_was_accepted_is_there_again() {
     let mut next = LastGood::new(&bench.temp.path(""), None, Source::File);
     assert_eq!(next.load()[0], full);
     assert!(!next.is_behind(Mono::default()));
-    // A newer version takes the older one's place, unless that is needed.
+    // A newer version replaces the older one, unless both are needed.
     bench.remember(content("/m/a.yaml", 2, "two"), &[1, 2]);
     assert_eq!(bench.again(), ["/m/a.yaml#1=one", "/m/a.yaml#2=two", "/m/b.yaml#7=b"]);
     bench.remember(content("/m/a.yaml", 3, "three"), &[3]);
@@ -87,7 +87,7 @@ fn what_was_accepted_is_there_again() {
     bench.save();
     assert_eq!(bench.files().len(), 1);
     assert_eq!(bench.again(), ["/m/b.yaml#7=b"]);
-    // Another source has its own.
+    // Another source has a store of its own.
     assert_eq!(LastGood::new(&bench.temp.path(""), None, Source::Http).load(), []);
 }
 
@@ -152,9 +152,9 @@ fn killed_before_any_change_of_the_disk_the_old_or_the_new_is_there() {
             ];
             assert!(histories.contains(&a), "{steps}: {found:?}");
             assert!(of("new").is_empty() || of("new") == ["1=new"], "{steps}: {found:?}");
-            // Nothing was damaged, and nothing is left over.
+            // No file is damaged, and none is left over.
             assert!(bench.files().iter().all(|name| sealed::is_name(name)), "{steps}: {:?}", bench.files());
-            // The next daemon brings it to the same end.
+            // The next daemon reaches the same end.
             bench.store.keep("a", &[3]);
             bench.remember(content("a", 3, "three"), &[3]);
             bench.remember(content("new", 1, "new"), &[1]);
@@ -210,7 +210,7 @@ fn a_full_disk_is_told_and_tried_again_by_itself_and_with_the_next_change() {
         assert_eq!(bench.again(), expected);
     };
     let mut bench = full();
-    // Ever more slowly, and told once.
+    // Retried at growing intervals, and reported once.
     let mut waits = Vec::new();
     for _ in 0..9 {
         let due = bench.store.due().unwrap();
@@ -222,7 +222,7 @@ fn a_full_disk_is_told_and_tried_again_by_itself_and_with_the_next_change() {
     STEPS.set(None);
     bench.save_at(bench.store.due().unwrap());
     healed(bench, &["a#2=two"]);
-    // The next change is tried at once, and then all of it.
+    // The next change is written at once, and then everything else.
     let mut bench = full();
     STEPS.set(None);
     bench.remember(content("b", 1, "b"), &[1]);
@@ -232,7 +232,7 @@ fn a_full_disk_is_told_and_tried_again_by_itself_and_with_the_next_change() {
 #[test]
 fn a_store_that_could_not_be_made_at_first_is_made_later() {
     let temp = TempDir::new();
-    // A file stands in the way.
+    // A file is where the directory belongs.
     fs::write(temp.path("last-good"), "").unwrap();
     let mut store = LastGood::new(&temp.path(""), None, Source::Http);
     assert!(LastGood::prepare(&temp.path(""), None).unwrap_err().contains("cannot be made"));
@@ -246,7 +246,7 @@ fn a_store_that_could_not_be_made_at_first_is_made_later() {
     assert_eq!(words(&LastGood::new(&temp.path(""), None, Source::Http).load()), ["a#1=one"]);
 }
 
-/// Both begin at the same moment on a new root directory.
+/// Both sources start at the same moment on a new root directory.
 #[test]
 fn two_sources_that_begin_together_share_one_key() {
     for _ in 0..50 {
@@ -283,7 +283,7 @@ fn what_does_not_fit_keeps_its_older_version() {
     assert_eq!(bench.again(), ["a#3=three", "b#1=b"]);
 }
 
-/// A signer has said that the older one is not to run again, and at the next boot without the source it did.
+/// A signer withdrew the older content, and at the next boot without the source it ran.
 #[test]
 fn what_is_signed_and_does_not_fit_leaves_nothing() {
     let mut bench = Bench::new();
@@ -298,7 +298,7 @@ fn what_is_signed_and_does_not_fit_leaves_nothing() {
     assert_eq!(bench.again(), ["a#3=three", "b#1=b"]);
 }
 
-/// What was to be replaced took half of the room: the older content stayed for good.
+/// The file that was to be replaced took half of the room: the older content stayed for good.
 #[test]
 fn what_is_replaced_takes_no_room() {
     let mut bench = Bench::new();
@@ -306,7 +306,7 @@ fn what_is_replaced_takes_no_room() {
     bench.remember(content("a", 1, &large("x")), &[1]);
     bench.remember(content("a", 2, &large("y")), &[2]);
     assert_eq!(bench.again(), [format!("a#2={}", large("y"))]);
-    // Both are needed.
+    // Both versions are needed.
     bench.remember(content("a", 3, &large("z")), &[2, 3]);
     assert_eq!(bench.again(), [format!("a#2={}", large("y"))]);
 }
@@ -334,7 +334,7 @@ fn damaged_files_are_set_aside_and_the_others_used() {
     let aside = |bench: &Bench| bench.files().iter().filter(|n| n.ends_with(".damaged")).count();
     assert_eq!(aside(&bench), limits::LAST_GOOD_DAMAGED);
     assert!(!bench.files().contains(&"half.tmp".into()) && bench.files().contains(&"README".into()));
-    // The next start has nothing to tell any more.
+    // The next start has nothing to report.
     assert_eq!(bench.again().len(), 3);
     assert_eq!(aside(&bench), limits::LAST_GOOD_DAMAGED);
 }
@@ -373,7 +373,7 @@ fn a_given_key_is_awaited_and_never_made() {
         first.save_some(Mono::default());
     }
     assert_eq!(words(&store().load()), ["a#1=one", "b#1=b"]);
-    // Late: nothing is lost.
+    // The key is late: nothing is lost.
     fs::rename(&key, temp.path("late")).unwrap();
     assert_eq!(store().load(), []);
     fs::write(&key, "too short").unwrap();
@@ -402,7 +402,7 @@ fn forgotten_by_somebody_else() {
     bench.remember(content("a", 1, "one"), &[1]);
     assert_eq!(forget::forget(&bench.temp.path(""), Source::File).unwrap(), Some(1));
     assert_eq!(forget::forget(&bench.temp.path(""), Source::File).unwrap(), None);
-    // A content in between does not bring the directory back.
+    // A content in between does not restore the directory.
     bench.remember(content("b", 1, "b"), &[1]);
     assert!(!bench.dir().exists());
     assert!(bench.store.was_forgotten());
@@ -410,6 +410,6 @@ fn forgotten_by_somebody_else() {
     assert!(bench.dir().exists());
     bench.remember(content("c", 1, "c"), &[1]);
     assert_eq!(bench.again(), ["c#1=c"]);
-    // The key outlives it: other sources use it, too.
+    // The key stays: other sources use it, too.
     assert!(bench.temp.path("last-good/key").exists());
 }

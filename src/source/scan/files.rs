@@ -1,6 +1,6 @@
-//! The files of the manifest directory in one look: which count, and what each of them and its signature say.
+//! The files of the manifest directory in one scan: which count, and the content of each and its signature.
 //!
-//! It never decides that a pod is gone: what cannot be known is `Presence::Unknown` and stays as it was.
+//! It never decides that a pod is gone: an unknown state is `Presence::Unknown` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -31,15 +31,15 @@ pub(super) struct Candidate {
 pub(super) enum Presence {
     /// There is a file, good or bad.
     File,
-    /// Nothing that could be a manifest.
+    /// There is nothing that could be a manifest.
     Absent,
-    /// It cannot be known.
+    /// The state cannot be known.
     Unknown(String),
 }
 
 impl Scanner {
-    /// The files of the directory that count, in order. Past the bound known files stay, and the first of
-    /// the others come.
+    /// The files of the directory that count, in order. Past the bound known files stay, and the first of the new ones
+    /// are added.
     pub(super) fn list(&self, notes: &mut Vec<Problem>) -> io::Result<Vec<Candidate>> {
         let (mut known, mut fresh) = (BTreeSet::new(), BTreeSet::new());
         let (mut crowded, mut unreadable) = (0_usize, None);
@@ -151,10 +151,10 @@ impl Scanner {
         Presence::File
     }
 
-    /// Reads the file, and its signature where there is one.
+    /// Reads the file, and its signature if there is one.
     ///
     /// # Errors
-    /// What its place means when it cannot be read.
+    /// The state of a file that cannot be read.
     fn read(&self, path: &Path, signature: Option<Stamp>) -> Result<Look, Presence> {
         let reading = match self.disk.read(path, self.acceptor.max_bytes) {
             Ok(reading) => reading,
@@ -174,7 +174,7 @@ impl Scanner {
                         .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
                     look.signature = Some(reading.content.0);
                 }
-                // Gone since: then the next look finds none.
+                // The signature is gone since: the next scan finds none.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,
                 Err(e) => return Err(Presence::Unknown(of_signature(&wording(&e)))),
             }
@@ -182,7 +182,7 @@ impl Scanner {
         Ok(look)
     }
 
-    /// Takes notice of a signed content that was accepted, for the contents that are judged after it.
+    /// Notes a signed content that was accepted, for the contents that are judged after it.
     fn note(&mut self, claim: Claim, mut before: BTreeSet<String>) {
         if before.iter().any(|name| !claim.names.contains(name)) {
             let now = self.names();
@@ -192,7 +192,7 @@ impl Scanner {
         self.signed.push((claim, before));
     }
 
-    /// The state of the signature beside a manifest, where one is asked for and there.
+    /// The state of the signature beside a manifest, if one is required and exists.
     fn signature_stamp(&self, path: &Path) -> Result<Option<Stamp>, String> {
         if !self.acceptor.wants_signature() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Tables on a disk in memory with a clock of the test's own; the real disk only where it matters.
+//! Tests with tables, on a disk in memory and a clock of the test's own; on the real disk only where it matters.
 
 mod deletions;
 mod places;
@@ -50,7 +50,7 @@ impl Bench {
     fn tell(&mut self, hints: &Hints) -> String {
         self.scan(hints).update.map(|u| words(&u)).unwrap_or_default()
     }
-    /// What a look without hints sends; empty when nothing.
+    /// The update of a scan without hints; empty for none.
     fn look(&mut self) -> String {
         self.tell(&Hints { look: true, ..Hints::default() })
     }
@@ -80,7 +80,7 @@ fn pods_sent(outcome: &ScanOutcome) -> Option<usize> {
     }
 }
 
-/// Keeps what a scan accepted, as the store does.
+/// Keeps the accepted contents of scans, as the store does.
 #[derive(Default)]
 struct Memory(std::collections::BTreeMap<(String, Version), Remembered>);
 
@@ -91,7 +91,7 @@ impl Memory {
             self.0.insert((content.path.clone(), content.version), content.clone());
         }
     }
-    /// A scanner that begins with it, on the same disk.
+    /// A scanner that starts from these contents, on the same disk.
     fn restart(&self, bench: &Bench) -> Bench {
         let mut next = Bench { disk: bench.disk.clone(), millis: bench.millis, ..Bench::of("/m") };
         next.scanner.disk = Box::new(bench.disk.clone());
@@ -100,7 +100,7 @@ impl Memory {
     }
 }
 
-/// A directory with two files that were read and remembered.
+/// A directory with two files that were read and stored.
 fn remembered() -> (Bench, Memory) {
     let mut bench = Bench::with(&[]);
     bench.disk.file("/m/a.yaml", "pod a", 0);
@@ -151,7 +151,7 @@ fn the_first_look_takes_what_nobody_wrote_of_late() {
     bench.disk.put("/m", Node::Directory);
     bench.disk.file("/m/a.yaml", "pod a", 998);
     bench.disk.file("/m/b.yaml", "pod b", 999);
-    // From the future: the clock may have been set back.
+    // A file from the future: the clock may have been set back.
     bench.disk.file("/m/c.yaml", "pod c", 5000);
     assert_eq!(bench.look(), "a; broken /m/b.yaml; broken /m/c.yaml");
     assert_eq!(bench.look_after(199), "");
@@ -175,16 +175,16 @@ fn new_content_without_a_hint_needs_two_equal_looks() {
     bench.disk.file("/m/a.yaml", "pod x", 1000);
     bench.disk.file("/m/b.yaml", "pod b", 1000);
     let outcome = bench.scan(&Hints::default());
-    // The known one keeps its pods; the new one is not usable yet.
+    // The known file keeps its pods; the new one is not usable yet.
     assert_eq!(words(&outcome.update.unwrap()), "a; broken /m/b.yaml");
     assert_eq!(outcome.settle, Some(Mono(limits::SCAN_SETTLE)));
-    // A look in between, for another file, decides nothing.
+    // A scan in between, for another file, decides nothing.
     assert_eq!(bench.look_after(100), "");
     bench.disk.file("/m/b.yaml", "pod bb", 1000);
     bench.millis += 100;
     let outcome = bench.scan(&Hints::default());
     assert_eq!(words(&outcome.update.unwrap()), "x; broken /m/b.yaml");
-    // It changed when it was due: the next look is later.
+    // It changed when it was due: the next scan is later.
     assert_eq!(outcome.settle, Some(Mono(limits::SCAN_SETTLE * 3)));
     assert_eq!(bench.look_after(200), "x bb");
 }
@@ -210,7 +210,7 @@ fn a_file_that_never_rests_is_looked_at_ever_less_often() {
         bench.millis = u64::try_from(due.0.as_millis()).unwrap();
     }
     assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 12_800, 12_800, 12_800]);
-    // Even a hint does not make half a file whole.
+    // Even with a hint, half a file is not complete.
     assert_eq!(bench.written("a.yaml"), "");
 }
 
@@ -261,19 +261,19 @@ fn content_is_decoded_once_and_read_only_when_it_may_have_changed() {
     bench.written("b.yaml");
     DECODED.set(0);
     let reads = bench.disk.reads();
-    // Freshly written: the same size and time might hide a change.
+    // A file of the last second: another write might have the same size and time.
     bench.look_after(1);
     assert_eq!(bench.disk.reads(), reads + 1);
-    // Then the first look that is late enough is the last.
+    // The first scan that is late enough is the last one that reads.
     bench.look_after(3000);
     bench.look_after(20_000);
     bench.look_after(20_000);
     assert_eq!(bench.disk.reads(), reads + 2);
-    // Touched, not changed.
+    // Touched, without a change.
     bench.disk.file("/m/a.yaml", "pod a", 1040);
     assert_eq!(bench.written("a.yaml"), "");
     assert_eq!(DECODED.get(), 0);
-    // Changed and changed back, nobody saw it finish.
+    // Changed and changed back, without a hint that a writer finished.
     bench.disk.file("/m/a.yaml", "pod x", 1041);
     bench.look();
     bench.disk.file("/m/a.yaml", "pod a", 1042);
@@ -355,7 +355,7 @@ fn too_many_names_in_the_hints_become_a_plain_look() {
     hints.finished("one more");
     assert!(hints.look);
     assert_eq!(hints.written.len(), limits::MANIFEST_FILES);
-    // The last word on a file counts.
+    // The last hint about a file counts.
     hints.gone("0");
     assert!(!hints.written.contains("0") && hints.deleted.contains("0"));
     hints.finished("0");

@@ -1,10 +1,10 @@
-//! Words of a trusted comment that look like one that podkeeper reads and are none: `nodes:edge-1` would bind the
-//! content to nobody, and run everywhere. Pure. Any other word is free text.
+//! Finds misspelt words in a trusted comment: `nodes:edge-1` would bind the content to no node, and it would run
+//! everywhere. Pure. Words that resemble no known word are free text.
 
-/// The words that mean something here.
+/// The words with a meaning.
 const OURS: [&str; 4] = ["node", "group", "version", "timestamp"];
 
-/// The first word that was meant to be one of ours, as it stands up to its colon or `=`, and which was meant.
+/// The first misspelt word, up to its colon or `=`, with the known word that was probably meant.
 pub(super) fn find(comment: &str) -> Option<(&str, &'static str)> {
     comment.split_whitespace().find_map(|word| {
         let (name, _) = word.split_once([':', '='])?;
@@ -14,8 +14,8 @@ pub(super) fn find(comment: &str) -> Option<(&str, &'static str)> {
     })
 }
 
-/// The same, or one slip away: a letter too many or too few, two that changed places, or in a word of more than
-/// four letters a wrong one (`note:` and `code:` are words of their own).
+/// Whether a name equals a known word or is one slip away: a letter too many or too few, two swapped letters, or in a
+/// word of more than four letters a wrong one (`note:` and `code:` are words of their own).
 fn is_like(name: &str, ours: &str) -> bool {
     let (name, ours): (Vec<char>, Vec<char>) = (name.chars().collect(), ours.chars().collect());
     let differ: Vec<usize> =
@@ -34,7 +34,7 @@ fn is_like(name: &str, ours: &str) -> bool {
     }
 }
 
-/// The shorter one is the longer one without one of its letters.
+/// Whether the shorter word is the longer one without one of its letters.
 fn is_without_one(longer: &[char], shorter: &[char]) -> bool {
     let same = longer.iter().zip(shorter).take_while(|(a, b)| a == b).count();
     longer.get(same.saturating_add(1)..) == shorter.get(same..)
@@ -61,7 +61,7 @@ mod tests {
             ("verison:9", Some(("verison:", "version"))),
             ("Version:9", Some(("Version:", "version"))),
             ("timestamps:1", Some(("timestamps:", "timestamp"))),
-            // minisign's own, and what is right.
+            // Words of minisign itself, and correct ones.
             ("", None),
             ("timestamp:1790000000\tfile:web.yaml\thashed", None),
             ("timestamp:1790000000\tfile:nodes:web.yaml\tprehashed", None),

@@ -1,4 +1,4 @@
-//! Files of the real minisign, and every way to change them.
+//! Tests with files of the real minisign, and with every way to change them.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn verify(content: &[u8], signature: Option<&[u8]>) -> Result<Edition, Refusal> 
 
 #[test]
 fn both_forms_are_taken() {
-    // The comment that the real minisign writes by itself.
+    // The comment that the real minisign writes by default.
     assert_eq!(verify(V1, Some(HASHED)), Ok(Edition::Timestamp(1_790_000_000)));
     assert!(verify(V1, Some(LEGACY)).is_ok());
     let crlf = String::from_utf8(HASHED.to_vec()).unwrap().replace('\n', "\r\n");
@@ -94,13 +94,13 @@ fn the_signature_is_beside_the_manifest() {
     assert_eq!(beside(Path::new("/m/web.yaml")), Path::new("/m/web.yaml.minisig"));
 }
 
-/// Every bit of the three lines that count. The first line is minisign's untrusted comment: anyone may
-/// write it.
+/// Flips every bit of the three lines that count. The first line is minisign's untrusted comment, which anyone may
+/// write.
 #[test]
 fn every_flipped_bit_of_a_signature_is_refused() {
     for signature in [HASHED, LEGACY] {
         let first = signature.iter().position(|b| *b == b'\n').unwrap();
-        // The newline at the very end says nothing.
+        // The newline at the end does not count.
         for at in first..signature.len() - 1 {
             for bit in 0..8 {
                 let mut flipped = signature.to_vec();
@@ -128,7 +128,7 @@ proptest! {
         let _ = Verifier::parse(&text);
     }
 
-    /// The format, with random keys and numbers in it: the arithmetic behind it takes anything.
+    /// The right format with random keys and numbers: the arithmetic handles any of them.
     #[test]
     fn random_numbers_are_no_signature(first: [u8; 32], second: [u8; 32], form: bool) {
         let text = String::from_utf8(HASHED.to_vec()).unwrap();
@@ -171,9 +171,9 @@ fn a_signature_for_other_nodes_is_refused() {
     for (comment, named) in [
         ("node:edge-2", r#"node "edge-2""#),
         ("timestamp:1\tnode:edge-2,edge-3\tgroup:hill", r#"node "edge-2", node "edge-3", group "hill""#),
-        // A blank behind the colon or a comma ends the word.
+        // A space after the colon or a comma ends the word.
         ("node: edge-1", r#"node """#),
-        // The value of a label has its case.
+        // The value of a label is compared with case.
         ("group:Harbour", r#"group "Harbour""#),
     ] {
         let words = "is signed for other nodes: its trusted comment names";
@@ -186,7 +186,7 @@ fn a_signature_for_other_nodes_is_refused() {
     assert!(matches!(verifier.verify(b"pod", Some(forged.as_bytes())), Err(Refusal::Mismatch(_))));
 }
 
-/// It would be taken on every node.
+/// It would be accepted on every node.
 #[test]
 fn a_comment_whose_words_are_misspelt_is_refused() {
     let signer = Signer::new();

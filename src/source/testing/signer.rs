@@ -26,7 +26,7 @@ impl Signer {
     }
 }
 
-/// In the alphabet of key files.
+/// Base64 in the alphabet of key files.
 pub fn base64(bytes: &[u8]) -> String {
     let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! On real directories with the real inotify. Events of finished calls are there at once: no waiting.
+//! Tests on real directories with the real inotify. Events of finished calls are there at once, without waiting.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +19,7 @@ fn heard(watch: &mut Watch) -> Hints {
     hints
 }
 
-/// `look +a.yaml -b.yaml`.
+/// The hints, such as `look +a.yaml -b.yaml`.
 fn words(watch: &mut Watch) -> String {
     let hints = heard(watch);
     let look = hints.look.then(|| "look".to_owned());
@@ -55,7 +55,7 @@ fn what_each_event_means() {
         fs::remove_file(dir.join(name)).unwrap();
     }
     assert_eq!(words(&mut watch), "");
-    // A link is there at once, and nobody closes it.
+    // A link exists at once, and no writer closes it.
     symlink(&elsewhere, dir.join("link.yaml")).unwrap();
     assert_eq!(words(&mut watch), "look");
     fs::hard_link(&elsewhere, dir.join("hard.yaml")).unwrap();
@@ -83,7 +83,7 @@ fn the_watch_follows_a_directory_that_is_deleted_moved_and_replaced() {
     watch.follow();
     fs::write(dir.join("a.yaml"), "x").unwrap();
     assert_eq!(words(&mut watch), "+a.yaml");
-    // Moved away: changes in the old directory are no news.
+    // The directory was moved away: changes in it do not count.
     fs::rename(&dir, temp.path("old")).unwrap();
     fs::rename(temp.path("other"), &dir).unwrap();
     assert_eq!(words(&mut watch), "look");
@@ -150,13 +150,13 @@ fn k40123_an_overflowing_queue_is_a_hint() {
     let limit: usize = limit.trim().parse().unwrap();
     let (a, b) = (dir.join("a.yaml"), dir.join("b.yaml"));
     fs::write(&a, "x").unwrap();
-    // Two events each, never two equal ones in a row.
+    // Two events each, and never two equal ones in a row.
     for _ in 0..limit / 4 + 1 {
         fs::rename(&a, &b).unwrap();
         fs::rename(&b, &a).unwrap();
     }
     let mut hints = Hints::default();
-    // One call is bounded; a queue this long takes some.
+    // One call is bounded; a long queue takes several.
     for _ in 0..limit {
         watch.read(&mut hints);
         if hints.look {
@@ -188,7 +188,7 @@ fn a_path_that_is_a_link_is_followed_when_the_link_is_swapped() {
     let temp = TempDir::new();
     let (one, two) = (temp.directory("one"), temp.directory("two"));
     let (path, middle) = (temp.directory("etc").join("manifests"), temp.path("middle"));
-    // Over two links, in different directories.
+    // Through two links, in different directories.
     symlink(&one, &middle).unwrap();
     symlink(&middle, &path).unwrap();
     let mut watch = watch(&path);
@@ -210,7 +210,7 @@ fn a_path_that_is_a_link_is_followed_when_the_link_is_swapped() {
     fs::write(two.join("b.yaml"), "x").unwrap();
     fs::write(one.join("c.yaml"), "x").unwrap();
     assert_eq!(words(&mut watch), "+c.yaml");
-    // As `ln -sfn` of old did it: away, and new.
+    // As old versions of `ln -sfn` do it: removed, then made anew.
     fs::remove_file(&path).unwrap();
     assert_ne!(words(&mut watch), "");
     watch.follow();

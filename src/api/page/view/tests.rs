@@ -1,4 +1,4 @@
-//! What the page shows of a pod in each of its states, and that it shows no secret.
+//! Tests of the page's view of a pod in each of its states, and that it has no secret.
 
 use super::*;
 use crate::pod::problem::Problem;

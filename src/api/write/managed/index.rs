@@ -1,4 +1,4 @@
-//! Objects by the paths of their fields, so that many are looked up or taken away without searching lists for each. Pure.
+//! Objects by the paths of their fields, to look up or remove many of them without searching lists for each. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::element;
 use crate::api::write::patch::strategic::{List, list_of};
 
-/// A value, and what lies in it, as `fieldsV1` names it.
+/// A value, and the values in it, by names in the form of `fieldsV1`.
 pub struct Tree<'v> {
     value: &'v Value,
     below: BTreeMap<String, Tree<'v>>,
 }
 
 impl<'v> Tree<'v> {
-    /// Of an object of this kind.
+    /// The tree of an object of this kind.
     #[must_use]
     pub fn new(kind: &str, value: &'v Value) -> Tree<'v> {
         Tree::of(kind, value, &mut Vec::new())
@@ -34,7 +34,7 @@ impl<'v> Tree<'v> {
             Value::Array(items) => {
                 let list = list_of(kind, path);
                 for item in items.iter().filter(|_| list != List::Atomic) {
-                    // Of two that are called the same the first one counts.
+                    // The first one of two with the same name counts.
                     if let Some(element) = element(item, list) {
                         below.entry(element).or_insert_with(|| Tree::of(kind, item, path));
                     }
@@ -56,7 +56,7 @@ impl<'v> Tree<'v> {
     }
 }
 
-/// Paths whose values are to be taken away.
+/// Paths whose values are to be removed.
 #[derive(Debug, Default)]
 pub struct Cuts {
     whole: bool,
@@ -64,7 +64,7 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// One path more.
+    /// Adds a path.
     pub fn add(&mut self, path: &[String]) {
         match path.split_first() {
             None => self.whole = true,
@@ -72,7 +72,7 @@ impl Cuts {
         }
     }
 
-    /// Takes them away from an object of this kind.
+    /// Removes the values from an object of this kind.
     pub fn take_from(&self, kind: &str, value: &mut Value) {
         self.cut(kind, value, &mut Vec::new());
     }

@@ -1,13 +1,13 @@
-//! Sets of fields, as `fieldsV1` writes them. Pure.
+//! Sets of fields, in the form of `fieldsV1`. Pure.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// A set of fields, as `fieldsV1` writes it.
+/// A set of fields, in the form of `fieldsV1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
-    /// The item itself, beside what is below it.
+    /// The item itself is in the set, beside its fields.
     pub itself: bool,
     pub below: BTreeMap<String, Set>,
 }
@@ -16,7 +16,7 @@ pub struct Set {
 pub type Path = Vec<String>;
 
 impl Set {
-    /// Reads `fieldsV1`.
+    /// Parses `fieldsV1`.
     #[must_use]
     pub fn read(value: &Value) -> Set {
         let mut set = Set::default();
@@ -42,7 +42,7 @@ impl Set {
         Value::Object(map)
     }
 
-    /// The paths that are owned.
+    /// The paths in the set.
     #[must_use]
     pub fn paths(&self) -> Vec<Path> {
         let mut all = Vec::new();
@@ -61,7 +61,7 @@ impl Set {
         }
     }
 
-    /// Whether a path is owned.
+    /// Whether a path is in the set.
     #[must_use]
     pub fn has(&self, path: &[String]) -> bool {
         match path.split_first() {
@@ -80,7 +80,7 @@ impl Set {
         }
     }
 
-    /// Takes a path away.
+    /// Removes a path.
     pub fn take(&mut self, path: &[String]) {
         let Some((first, rest)) = path.split_first() else { return };
         let Some(inner) = self.below.get_mut(first) else { return };

@@ -1,4 +1,4 @@
-//! Conflicts, sharing and removal, as server-side apply has them.
+//! Tests of conflicts, sharing and removal in server-side apply.
 
 use super::*;
 use crate::api::kinds::{Resource, of};
@@ -17,14 +17,14 @@ fn appliers_own_what_they_apply() {
     let first = apply(kind, &Value::Null, &map(json!({"a": "1", "b": "1"})), by("x"), false).unwrap();
     let owned = json!({"f:data": {"f:a": {}, "f:b": {}}});
     assert_eq!(first["metadata"]["managedFields"][0]["fieldsV1"], owned);
-    // What is the same is shared; what another one would change is a conflict.
+    // Equal values are shared; another value is a conflict.
     assert!(apply(kind, &first, &map(json!({"a": "1"})), by("y"), false).is_ok());
     let refused = apply(kind, &first, &map(json!({"a": "2"})), by("y"), false).unwrap_err();
     assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"x\": .data.a");
     assert_eq!(refused.details["causes"][0]["field"], ".data.a");
     let forced = apply(kind, &first, &map(json!({"a": "2"})), by("y"), true).unwrap();
     assert_eq!(forced["data"], json!({"a": "2", "b": "1"}));
-    // What one applies no more is removed, unless somebody else owns it.
+    // A field that is not applied any more is removed, unless another manager owns it.
     let less = apply(kind, &forced, &map(json!({})), by("x"), false).unwrap();
     assert_eq!(less["data"], json!({"a": "2"}));
     assert_eq!(
@@ -67,15 +67,15 @@ fn elements_of_lists_have_owners() {
     assert_eq!(less["spec"]["containers"].as_array().unwrap().len(), 1);
 }
 
-/// 4,000 variables that two managers apply took 40 seconds, for each of them searched the list anew: with eight times
-/// as many variables it took 64 times as long.
+/// 4,000 variables that two managers apply took 40 seconds, because the list was searched for each of them: with eight
+/// times as many variables it took 64 times as long.
 #[test]
 fn long_lists_are_applied_without_searching_them_for_each_element() {
     use rustix::time::{ClockId, clock_gettime};
     let kind = of(Resource::Pods).unwrap();
     let pod =
         |env: Value| json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "env": env}]}});
-    // What this thread takes of the processor, whatever else the machine does.
+    // CPU time of this thread, so that other work on the machine does not count.
     let time = || std::time::Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let applied = |count: u32| {
         let env = |value: &str| -> Value {
@@ -97,7 +97,7 @@ fn long_lists_are_applied_without_searching_them_for_each_element() {
     assert!(many < few * 24, "{few:?} for 500, {many:?} for 4,000");
 }
 
-/// Else no later write of the object would be taken.
+/// Otherwise every later write of the object would be refused.
 #[test]
 fn owners_that_are_too_many_to_be_noted_hinder_no_write() {
     let kind = of(Resource::ConfigMaps).unwrap();
@@ -108,7 +108,7 @@ fn owners_that_are_too_many_to_be_noted_hinder_no_write() {
     assert_eq!(edited["metadata"]["managedFields"], first["metadata"]["managedFields"]);
 }
 
-/// One of 650 KB took 170 MB before it was found to be too long.
+/// An object of 650 KB took 170 MB before it was found to be too long.
 #[test]
 fn an_object_with_too_many_elements_is_refused_before_they_are_gathered() {
     let kind = of(Resource::Pods).unwrap();

@@ -1,4 +1,4 @@
-//! RFC 6902: operations one after the other, all or none.
+//! JSON Patch (RFC 6902): operations one after the other, all or none.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::base::limits;
 /// The value after all operations.
 ///
 /// # Errors
-/// The patch is none (400), or an operation fails (422).
+/// The patch is invalid (400), or an operation fails (422).
 pub fn apply(object: &Value, patch: &Value) -> Result<Value, Failure> {
     let operations = patch.as_array().filter(|all| all.len() <= limits::API_PATCH);
     let operations = operations.ok_or_else(|| {
@@ -98,7 +98,8 @@ fn place<'v>(value: &'v mut Value, path: &str) -> Result<(&'v mut Value, String)
     Ok((at, last))
 }
 
-/// Copies into copies are deeper each time: what reads, writes or drops a value goes down as deep as it is.
+/// Checks the depth of a copy: copies into copies are deeper each time, and reading, writing or dropping a value
+/// recurses.
 fn check_depth(path: &str, new: &Value) -> Result<(), String> {
     match limits::API_DEPTH.checked_sub(path.matches('/').count()) {
         Some(left) if !is_deeper(new, left) => Ok(()),
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Five copies made a value of 3,200 fields below one another; dropping it took more stack than a thread has.
+    /// Five copies made a value of 3,200 nested fields; dropping it overflowed the stack.
     #[test]
     fn copies_into_copies_are_not_deeper_than_a_stack() {
         let chain = |depth: usize| (0..depth).fold(json!({}), |inner, _| json!({"a": inner}));

@@ -1,4 +1,4 @@
-//! RFC 7386: objects merge, null removes, all else replaces.
+//! JSON Merge Patch (RFC 7386): objects merge, null removes, everything else replaces.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
 //! Patches: RFC 6902, RFC 7386 and the strategic merge of Kubernetes, on JSON values. Pure: patches are a client's, and
-//! what does not fit is an error.
+//! a patch that does not fit is an error.
 
 pub mod json;
 pub mod merge;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::failure::Failure;
 
-/// The types of patches that objects take.
+/// The accepted types of patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Json,
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By the type of the body.
+    /// The type of a patch by the content type of the body.
     ///
     /// # Errors
     /// It is none of them.

@@ -1,10 +1,10 @@
-//! What `check` says of pods that are well written and that the daemon would not start.
+//! Tests of `check` with pods that are well written and that the daemon would not start.
 
 use super::*;
 use crate::cli::config_file;
 use crate::cli::parse::{Files, parse_with};
 
-/// Half of what is in here podkeeper cannot run: with a standard, that is no error, and the standard is.
+/// Podkeeper cannot run half of these pods: under a standard that is a warning, and a violation is an error.
 #[test]
 fn pods_are_judged_by_a_standard() {
     let strange = concat!(
@@ -86,7 +86,7 @@ fn pods_that_wait_in_a_circle() {
     );
 }
 
-/// A cluster of pods of which the daemon starts none: each is an error, with its place.
+/// A list of pods of which the daemon starts none: each is an error, with its place.
 #[test]
 fn what_the_daemon_would_not_start_is_an_error() {
     let dir = scratch("check-admission");
@@ -171,7 +171,7 @@ fn a_standard_in_the_configuration_file_does_not_make_errors_warnings() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Wherever the configuration is read from: only a standard that is named on the command line, alone, judges alone.
+/// For all places of the configuration: only a standard that is named on the command line, alone, judges alone.
 #[test]
 fn a_standard_in_a_directory_of_settings_does_not_make_errors_warnings() {
     let dir = scratch("check-config-dir-standard");
@@ -196,7 +196,7 @@ fn a_standard_in_a_directory_of_settings_does_not_make_errors_warnings() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// What two sources say together, as `run` decides it.
+/// Sources share objects as `run` decides it.
 #[test]
 fn what_one_source_keeps_from_another_is_told() {
     let dir = scratch("check-sources");
@@ -237,7 +237,7 @@ fn what_one_source_keeps_from_another_is_told() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// One pod's misfit hides neither what else is wrong with it nor what is wrong with the others.
+/// An error in one pod hides neither its other errors nor those of other pods.
 #[test]
 fn a_misfit_hides_nothing() {
     let pod = |name: &str, spec: &str| {
@@ -257,7 +257,7 @@ fn a_misfit_hides_nothing() {
     crate::base::testing::golden("cli/check-misfit.txt", &told);
 }
 
-/// `run` counts it so, too.
+/// `run` resolves the priority in the same way.
 #[test]
 fn a_priority_that_a_source_may_not_have_is_told() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  priorityClassName: system-node-critical\n  \

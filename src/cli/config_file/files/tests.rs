@@ -1,4 +1,4 @@
-//! What several files mean together, and what is told of them.
+//! Tests of several files together, and of the reports about them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ const OURS: &str = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfigura
 const KUBELETS: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 const LINE: &str = "run --pod-manifest-path /m --config /etc/config.yaml --config-dir /etc/config.d";
 
-/// The file of `--config`, and those of the directory by their names.
+/// The result for a file of `--config` and those of the directory, by their texts.
 fn parsed(line: &str, head: &str, texts: &[&str]) -> Result<Parsed, UsageError> {
     let names = ["/etc/config.yaml", "/etc/config.d/10-a.conf", "/etc/config.d/20-b.conf"].map(PathBuf::from);
     let files: BTreeMap<PathBuf, String> =
@@ -45,10 +45,10 @@ fn each_file_changes_what_those_before_it_say() {
     assert_eq!(given(&o, "resolv-conf"), [resolv_conf], "it lies beside the file that names it");
     assert_eq!(given(&o, "node-labels")[0].0, "a=b,e=f");
     assert_eq!(given(&o, "eviction-hard")[0].0, "memory.available<60Mi,pid.available<9");
-    // A flag counts more than any file.
+    // A flag overrides every file.
     let o = parsed(&format!("{LINE} --max-pods 8"), OURS, &[base, first, second]).unwrap();
     assert_eq!(given(&o, "max-pods"), [("8", "flag".to_owned())]);
-    // A file of the directory needs none beside it.
+    // A file of the directory needs no `--config` beside it.
     let alone = "run --pod-manifest-path /m --config-dir /etc/config.d";
     assert_eq!(parsed(alone, OURS, &["", first]).unwrap().options.node.gives.max_pods, 6);
     assert_eq!(
@@ -102,7 +102,7 @@ fn what_is_wrong_is_told_with_its_file() {
     let told = wrong(OURS, &["", "maxPods: [1\n", "--- {}\n"]);
     assert!(told[0].starts_with("/etc/config.d/10-a.conf:"), "{told:?}");
     assert_eq!(told[1], "/etc/config.d/20-b.conf:3:5: one document is wanted, and there are 2");
-    // What a later file replaces must be right, too, as far as it can be read alone.
+    // A value that a later file replaces must be valid, too, as far as the earlier file can be read alone.
     let told = wrong(OURS, &["maxPods: [1, {}]\n", "maxPods: 5\n"]);
     assert_eq!(told, ["/etc/config.yaml:3:14: maxPods: a string or a number is wanted, not a map"]);
     let names = ["/etc/config.yaml", "/etc/config.d/10-a.conf"].map(PathBuf::from);

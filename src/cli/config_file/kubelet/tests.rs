@@ -1,4 +1,4 @@
-//! What a `KubeletConfiguration` means to podkeeper.
+//! Tests of a `KubeletConfiguration` as the configuration file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ fn every_field_is_there_once_and_names_a_flag_of_run() {
     }
 }
 
-/// As `kubeadm init` writes it.
+/// The file that `kubeadm init` writes.
 const KUBEADM: &str = "\
 authentication:
   anonymous: {enabled: false}

@@ -1,8 +1,7 @@
-//! The root directory of a container that runs, and paths in it.
+//! The root directory of a running container, and paths in it.
 //!
-//! A container may change its links at any moment. So every part of a path is opened by itself, without following; a
-//! link is read and walked like a path, and a way up ends at the container's root. What is found is held by its
-//! descriptor.
+//! A container may change its links at any moment. So each part of a path is opened by itself, without following links;
+//! a link is read and walked like a path, and `..` ends at the container's root. A result is an open descriptor.
 
 use std::fs::File;
 use std::io;
@@ -16,21 +15,21 @@ use crate::base::{limits, regular};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, Reply};
 
-/// A container, from within.
+/// A container, seen from within.
 #[derive(Debug)]
 pub(super) struct Inside {
     root: OwnedFd,
-    /// Where its first process stands: paths that are not absolute begin there.
+    /// Working directory of its first process: the start of relative paths.
     here: Vec<u8>,
-    /// The user of its first process, as this machine counts users.
+    /// User and group of its first process, as this machine counts them.
     pub owner: (Uid, Gid),
 }
 
 impl Inside {
-    /// Opens a container that runs.
+    /// Opens a running container.
     ///
     /// # Errors
-    /// It does not run, or its processes are not to be had here; for a user.
+    /// The container does not run, or its processes are not visible here; for the user.
     pub fn of(docker: &Docker, id: &str) -> Result<Inside, String> {
         let pid = match docker.call(&Call::Process { id: id.to_owned() }) {
             Ok(Reply::Process(Some(pid))) => pid,
@@ -45,7 +44,7 @@ impl Inside {
 
     fn of_process(pid: u32, id: &str) -> io::Result<Inside> {
         let process = rustix::fs::open(format!("/proc/{pid}"), HANDLE, Mode::empty())?;
-        // A process that has ended leaves its number to others; the descriptor stays its own.
+        // The number of an ended process may be reused; the descriptor stays with its process.
         if !read(&process, "cgroup")?.contains(id) {
             return Err(io::Error::other("the process that Docker names is not of this container"));
         }
@@ -66,10 +65,10 @@ impl Inside {
         Inside { root, here: b"/".to_vec(), owner }
     }
 
-    /// A handle of what a path leads to, in the container. Links are followed there.
+    /// A handle to a path in the container. Links are followed within it.
     ///
     /// # Errors
-    /// The system's: there is nothing, or the links have no end.
+    /// The system's: the path does not exist, or its links have no end.
     pub fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
         let again = || self.root.try_clone().map_err(|_| Errno::MFILE);
         let mut way = vec![again()?];
@@ -80,7 +79,7 @@ impl Inside {
         let mut links = 0;
         while let Some(part) = to_go.pop() {
             if part == b".." {
-                // Above the root there is the root.
+                // The parent of the root is the root.
                 way.truncate(way.len().saturating_sub(1).max(1));
                 continue;
             }
@@ -110,7 +109,7 @@ impl Inside {
     }
 }
 
-/// The parts, the last one first.
+/// The parts of a path, the last one first.
 fn split(path: &[u8]) -> Vec<Vec<u8>> {
     let parts = path.split(|byte| *byte == b'/').rev();
     parts.filter(|part| !matches!(*part, b"" | b".")).map(<[u8]>::to_vec).collect()
@@ -120,14 +119,14 @@ fn id_of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// A file of the kernel about a process.
+/// Reads a file of `/proc` about a process.
 fn read(process: &OwnedFd, name: &str) -> io::Result<String> {
     let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let bytes = regular::read_rest(File::from(file), limits::COPY_PROCESS)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// User and group in force (`proc_pid_status(5)`).
+/// Effective user and group (`proc_pid_status(5)`).
 fn owner(status: &str) -> Option<(Uid, Gid)> {
     let id = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,4 +1,4 @@
-//! Copies between two directories, of which one is taken for the root of a container. Nothing outside changes.
+//! Copies between two directories, one of them in place of a container's root. No file outside them changes.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::*;
 use crate::base::regular::fifo;
 use crate::base::testing::scratch;
 
-/// A directory with a container's root in it, and files of this machine beside it.
+/// A directory with a container's root in it, and files of this machine beside the root.
 struct Place(PathBuf);
 
 impl Place {
@@ -118,7 +118,7 @@ fn trees_are_copied_with_their_modes_and_links() {
     place.set_mode("here/tree/none", 0o600);
     place.set_mode("here/tree/sub", 0o750);
     symlink("/etc/passwd", place.at("here/tree/link")).unwrap();
-    // A name that is new, and then a directory that is there.
+    // To a new name, and then into an existing directory.
     good(&place.put("here/tree", "/new"));
     good(&place.put("here/tree", "/etc"));
     for top in ["root/new", "root/etc/tree"] {
@@ -129,17 +129,17 @@ fn trees_are_copied_with_their_modes_and_links() {
         assert_eq!(fs::read_link(place.at(top).join("link")).unwrap(), Path::new("/etc/passwd"));
         assert!(place.at(top).join("empty").is_dir());
     }
-    // Only the content, into a directory that is there and keeps what is in it.
+    // Only the content, into an existing directory that keeps its other files.
     fs::write(place.at("root/new/own"), "stays").unwrap();
     fs::create_dir(place.at("here/.dots")).unwrap();
     good(&place.put("here/tree/.", "/new"));
     assert_eq!(place.text("root/new/own"), "stays");
-    // Out again: the content becomes that of the directory, and nobody gets more rights than he has.
+    // Out again: the content goes into the directory, and no copy has more permissions than its user may give.
     good(&place.out("/new", "here/deep/er/back"));
     assert_eq!(place.text("here/deep/er/back/own"), "stays");
     assert_eq!(place.mode("here/deep/er/back/sub/run"), 0o751 & !tree::mask());
     assert_eq!(fs::read_link(place.at("here/deep/er/back/link")).unwrap(), Path::new("/etc/passwd"));
-    // A file by another name, into a directory, over another one.
+    // A file to another name, into a directory, and over an existing file.
     good(&place.out("/etc/passwd", "here/copy"));
     good(&place.out("etc/passwd", "here/tree"));
     good(&place.out("/etc/passwd", "here/tree/none"));
@@ -165,7 +165,7 @@ fn what_cannot_be_is_said() {
     assert!(into("etc/passwd", "/no/").ends_with("there is no such directory"));
 }
 
-/// The container has put links where copies belong, and what no copy is made of.
+/// The container has put links at the targets of copies, and entries that are not regular files among the sources.
 #[test]
 fn nothing_is_written_through_a_link_or_read_of_what_is_no_file() {
     let place = Place::new("hostile");
@@ -184,7 +184,7 @@ fn nothing_is_written_through_a_link_or_read_of_what_is_no_file() {
     assert_eq!(place.text("etc/passwd"), "of the machine");
     assert_eq!(place.text("here/got/file"), "evil");
     assert!(!fs::symlink_metadata(place.at("here/got/file")).unwrap().is_symlink());
-    // The other way: the container's own links lead within it.
+    // The other way: the container's own links resolve within it.
     symlink(place.at("etc"), place.at("root/trap")).unwrap();
     let trapped = into(&place.inside(), &place.at("here/got/file"), "/trap/passwd", true);
     assert!(trapped.unwrap_err().contains("No such file"));
@@ -196,7 +196,7 @@ fn nothing_is_written_through_a_link_or_read_of_what_is_no_file() {
     assert_eq!(place.text("root/etc/passwd"), "of the container");
     bad(&place.put("here/got/file", "/etc/../evil"), &[]);
     assert_eq!(place.text("root/evil/file"), "evil");
-    // A directory stands in the way of a file.
+    // A directory is where a file belongs.
     fs::create_dir(place.at("root/dest/file")).unwrap();
     bad(&place.put("here/got/file", "/dest"), &["a directory stands where its copy belongs"]);
 }

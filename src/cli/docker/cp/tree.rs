@@ -1,5 +1,5 @@
-//! Files and directories from one place to another, each held by its descriptor. Neither place is trusted: no link is
-//! followed, nothing but regular files is opened, and nothing is written outside the directory that was given.
+//! Copies files and directories from one place to another, each held by its descriptor. Neither place is trusted: no
+//! link is followed, only regular files are opened, and nothing is written outside the given directory.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -18,34 +18,34 @@ use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::base::walk::{DIRECTORY, HANDLE, mount_of};
 
-/// What a copy looks like.
+/// Owner and permissions of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rules {
-    /// It is the user's who copies; permissions stay, but for these bits.
+    /// The copy belongs to the user who copies, and keeps permissions but for the bits of the mask.
     Local { mask: u32 },
-    /// It is of the container's user.
+    /// The copy belongs to the container's user.
     Container {
         owner: (Uid, Gid),
-        /// With the permissions that it had.
+        /// It keeps its permissions.
         preserves: bool,
     },
 }
 
-/// Names of file systems in which nothing is stored (`statfs(2)`): proc, sysfs, cgroup, cgroup2, devpts.
+/// Magic numbers of file systems that store nothing (`statfs(2)`): proc, sysfs, cgroup, cgroup2, devpts.
 const OF_THE_KERNEL: [u64; 5] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1];
 
 /// A copy that is under way.
 #[derive(Debug)]
 pub(super) struct Copying {
     rules: Rules,
-    /// Directories that are written to, each in the one before it.
+    /// Device and inode of the directories that are being written to, each in the one before it.
     into: Vec<(u64, u64)>,
     entries: u64,
-    /// Nothing more can be written.
+    /// The disk is full: nothing more can be written.
     is_over: bool,
-    /// What was not copied.
+    /// Number of entries that could not be copied.
     pub failures: u64,
-    /// The first of them, each with the reason.
+    /// The first failures, each with its reason.
     pub told: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Copying {
         Copying { rules, into: Vec::new(), entries: 0, is_over: false, failures: 0, told: Vec::new() }
     }
 
-    /// Copies what a directory holds into another one. `shown` is its name for the user.
+    /// Copies the content of a directory into another directory. `shown` is its name for the user.
     pub fn content(&mut self, from: &OwnedFd, to: &OwnedFd, shown: &Path) {
         let result = self.each(from, to, shown);
         self.note(shown, result);
@@ -119,7 +119,7 @@ impl Copying {
             why => why.into(),
         })?;
         let result = self.each(from, &made, shown);
-        // At last, for it may forbid its owner to write.
+        // Set last: the permissions may forbid the owner to write.
         if is_new {
             self.dress(&made, seen.st_mode, 0o777)?;
         }
@@ -172,7 +172,7 @@ impl Copying {
     fn file(&self, from: &OwnedFd, seen: &Stat, to: &OwnedFd, name: &CStr) -> io::Result<()> {
         let size = u64::try_from(seen.st_size).unwrap_or_default();
         let room = fstatvfs(to)?;
-        // A file may claim any size; a disk that is filled up hurts all others.
+        // A file may claim any size, and a full disk hurts everything else.
         if size > room.f_bavail.saturating_mul(room.f_frsize) {
             return Err(Errno::NOSPC.into());
         }
@@ -184,20 +184,20 @@ impl Copying {
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 (File::from(openat(to, name, flags, Mode::RUSR | Mode::WUSR)?), true)
             }
-            // A mount point keeps its file.
+            // A file that is a mount point is written in place.
             Some(mounted) => {
                 let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOCTTY | OFlags::CLOEXEC;
                 (File::from(again(&mounted, flags)?), false)
             }
         };
-        // One that grows would have no end; one of the kernel says that it has no size.
+        // A file that grows would never end; a file of the kernel claims to have no size.
         let most = if size == 0 { limits::COPY_UNSIZED } else { size };
         io::copy(&mut input.take(most), &mut output)?;
         let output = OwnedFd::from(output);
         if is_new { self.dress(&output, seen.st_mode, 0o666) } else { Ok(()) }
     }
 
-    /// Gives a copy its owner and its permissions; `plain` are those of one that keeps none.
+    /// Gives a copy its owner and permissions; `plain` are the permissions of a copy that does not keep its own.
     fn dress(&self, copy: &OwnedFd, mode: u32, plain: u32) -> io::Result<()> {
         let mode = match self.rules {
             Rules::Local { mask } => mode & 0o777 & !mask,
@@ -210,20 +210,20 @@ impl Copying {
     }
 }
 
-/// The mask of this process. Nothing else in it makes files meanwhile.
+/// The umask of this process. No other thread makes files meanwhile.
 pub(super) fn mask() -> u32 {
     let before = rustix::process::umask(Mode::from_raw_mode(0o022));
     rustix::process::umask(before);
     before.as_raw_mode()
 }
 
-/// Opens what a handle holds; a link is not followed, for the handle is of what it is.
+/// Opens the file behind a handle. The handle may be one of a link, which is not followed.
 fn again(handle: &OwnedFd, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(format!("/proc/self/fd/{}", handle.as_raw_fd()), flags, Mode::empty())?)
 }
 
-/// Removes what stands at a name. What is mounted there is handed back: to remove it would take the mount away from the
-/// container, for it is none of this process's own.
+/// Removes the entry of a name. A mount point is returned instead: removing it would take the mount away from the
+/// container, because the mount is not in this process's own namespace.
 fn make_room(at: &OwnedFd, name: &CStr) -> io::Result<Option<OwnedFd>> {
     let found = match openat(at, name, HANDLE, Mode::empty()) {
         Ok(found) => found,

@@ -1,4 +1,4 @@
-//! Each flag of the commands, as it is given.
+//! Tests of each flag of the commands.
 
 use super::super::testing::{repeats_and_refuses, sets};
 use super::*;

@@ -50,7 +50,7 @@ pub(super) fn describe(
     }
 }
 
-/// Those that were added to the running pod: what they were made of stands in their status alone.
+/// Ephemeral containers: only their status describes them.
 pub(super) fn ephemeral(page: &mut Page, statuses: &[ContainerStatus]) {
     page.line(0, "Ephemeral Containers:");
     for status in statuses {

@@ -1,12 +1,12 @@
-//! Which probe keeps a container from being ready, or had it killed: the status does not say so, the events do, as long as
-//! they are kept.
+//! The probe that keeps a container from being ready, or that had it killed. The status does not have it; the events
+//! do, as long as they are kept.
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::recorder::object::{EventObject, Events};
 
-/// A line for each container that runs, and is not ready for what its probe says.
+/// A line for each running container that is not ready, with the message of its probe.
 pub(super) fn unready(pod: &Pod, happened: &Events) -> Vec<String> {
     let status = pod.status.as_ref();
     let all =
@@ -23,7 +23,7 @@ pub(super) fn unready(pod: &Pod, happened: &Events) -> Vec<String> {
     all.flatten().flatten().filter_map(line).collect()
 }
 
-/// What a probe said for which a container was killed that has ended so.
+/// The probe's message for which a container that has ended was killed.
 pub(super) fn killed(
     pod: &Pod,
     container: &str,
@@ -43,7 +43,7 @@ pub(super) fn killed(
     })
 }
 
-/// The latest event of a container of which this is true.
+/// The latest event of a container that matches.
 fn last<'a>(
     pod: &Pod,
     container: &str,
@@ -63,7 +63,7 @@ fn last<'a>(
         .max_by_key(|event| event.last_timestamp.0)
 }
 
-/// Whether it was last seen between these two times, as far as they are known. The status has whole seconds.
+/// Whether the event was last seen between these two times, as far as they are known. The status has whole seconds.
 fn is_within(event: &EventObject, from: Option<&Time>, to: Option<&Time>) -> bool {
     let at = event.last_timestamp.0.as_second();
     from.is_none_or(|from| at >= from.0.as_second()) && to.is_none_or(|to| at <= to.0.as_second())
@@ -79,7 +79,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"name": "web", "uid": "u1"}, "status": status})).unwrap()
     }
 
-    /// Each: reason, second of the minute, message.
+    /// Events of: reason, second of the minute, message.
     fn events(all: &[(&str, u32, &str)]) -> Events {
         let event = |(reason, second, message): &(&str, u32, &str)| {
             let at = format!("2026-01-02T03:04:{second:02}Z");

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, PodSpec, VolumeProjectio
 
 use super::Page;
 
-/// Names and kinds; what stands in them is in the manifest.
+/// Adds names and kinds of volumes; their content is in the manifest.
 pub(super) fn describe(page: &mut Page, spec: &PodSpec) {
     let list = spec.volumes.as_deref().unwrap_or_default();
     if list.is_empty() {

@@ -90,10 +90,10 @@ fn conditions(page: &mut Page, file: &StatusFile) {
     }
 }
 
-/// Resources of the table, with the number of thousandths or bytes that the node gives.
+/// Resources of the table.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// The pods that have not ended, and what they ask for.
+/// The pods that have not ended, with their requests and limits.
 fn running(page: &mut Page, file: &StatusFile, now: Timestamp) {
     let has_ended = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -133,7 +133,8 @@ fn running(page: &mut Page, file: &StatusFile, now: Timestamp) {
     }
 }
 
-/// `850m (42%)` twice: what these pods request, and their limits. A pod without a limit counts as none, as in kubectl.
+/// Sums of requests and of limits of these pods, such as `850m (42%)`. A pod without a limit counts as 0, as in
+/// kubectl.
 fn asked(file: &StatusFile, specs: &[&PodSpec], resource: &str) -> [String; 2] {
     let sum = |of: &dyn Fn(&PodSpec) -> i64| specs.iter().map(|spec| of(spec)).fold(0, i64::saturating_add);
     let request = sum(&|spec| requests::request(spec, resource));

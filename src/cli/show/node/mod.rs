@@ -1,5 +1,5 @@
-//! `get node` and `describe node`: the node as kubectl shows it, from what the daemon wrote and what the machine says
-//! of itself.
+//! `get node` and `describe node`: the node as kubectl shows it, from the daemon's status file and the machine's own
+//! facts.
 
 mod describe;
 
@@ -29,7 +29,7 @@ pub fn get(options: &Options, names: &[String]) -> Outcome {
     }))
 }
 
-/// There is one node.
+/// Checks that the names are of this node, the only one.
 pub(super) fn is_this(file: &StatusFile, names: &[String]) -> Result<(), String> {
     match names.iter().find(|name| **name != file.node) {
         Some(other) => Err(format!("nodes {other:?} not found; this node is {}", file.node)),
@@ -61,7 +61,7 @@ fn headings(wide: bool) -> Vec<String> {
 
 fn cells(file: &StatusFile, facts: &Facts, wide: bool, now: Timestamp) -> Vec<String> {
     let mut cells = About::of_file(file).cells(facts, wide, now);
-    // kubectl shows no pressure here; without a control plane nothing else would.
+    // kubectl shows no pressure in this column; without a control plane no other column would.
     let short = file.conditions.iter().filter(|condition| condition.type_ != "Ready" && condition.is_true);
     let short: String = short.map(|condition| format!(",{}", one_line(&condition.type_))).collect();
     if let Some(status) = cells.get_mut(1) {

@@ -83,7 +83,7 @@ fn a_node_that_is_drained_or_says_nothing_of_itself() {
         left: Vec::new(),
     });
     assert_eq!(cell(&file), "NotReady,MemoryPressure,SchedulingDisabled");
-    // Written by an earlier version.
+    // The file of an earlier version.
     file.conditions.clear();
     assert_eq!(cell(&file), "Unknown,SchedulingDisabled");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What stands around the machine of a rig: what becomes of its orders, and what lies between it and the engine.
+//! The surroundings of a rig's machine: reports about its orders, and the wire between it and the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,58 +13,58 @@ use crate::network::hosts::HostsFile;
 use crate::runtime::fake::Cursor;
 use crate::volumes::Failure;
 
-/// What becomes of orders about cgroups.
+/// Answers to orders about cgroups.
 pub(in crate::machine::tests) struct Cgroups {
-    /// What becomes of one that is asked for.
+    /// The answer to an order for a cgroup.
     pub(in crate::machine::tests) answer: Result<(), cgroup::NoCgroup>,
     /// Orders are not answered.
     pub(in crate::machine::tests) hang: bool,
-    /// Every one that was told, and each UID whose cgroup was dropped.
+    /// Every ordered cgroup, and each UID whose cgroup was dropped.
     pub(in crate::machine::tests) told: Vec<Result<cgroup::PodCgroup, String>>,
 }
 
-/// What becomes of orders about volumes.
+/// Answers to orders about volumes.
 pub(in crate::machine::tests) struct Volumes {
     /// Orders, in words.
     pub(in crate::machine::tests) orders: Vec<(Mono, String)>,
-    /// What a set-up brings.
+    /// Failures of a set-up.
     pub(in crate::machine::tests) broken: Vec<Failure>,
-    /// What a tear-down brings.
+    /// Result of a tear-down.
     pub(in crate::machine::tests) busy: Result<(), String>,
     /// No order ends.
     pub(in crate::machine::tests) hang: bool,
-    /// Parts are never bound, and what needs them is never sent.
+    /// Parts are never bound, and creates that need them are never sent.
     pub(in crate::machine::tests) parts_hang: bool,
     pub(super) unsent: BTreeSet<Token>,
 }
 
 /// Files and addresses of the node.
 pub(in crate::machine::tests) struct Files {
-    /// What the files of containers say, by name.
+    /// Contents of the termination files of containers, by name.
     pub(in crate::machine::tests) last_words: BTreeMap<String, Result<String, String>>,
-    /// Those of them that are of no more use.
+    /// Termination files that were released.
     pub(in crate::machine::tests) messages_forgotten: Vec<String>,
-    /// UIDs whose files are of no more use.
+    /// UIDs whose files were released.
     pub(in crate::machine::tests) forgotten: Vec<String>,
     /// The node's addresses.
     pub(in crate::machine::tests) addresses: Vec<String>,
-    /// Every hosts file that was asked for.
+    /// Every hosts file that was ordered.
     pub(in crate::machine::tests) hosts: Vec<HostsFile>,
-    /// No hosts file can be written, for this reason.
+    /// The reason why no hosts file can be written.
     pub(in crate::machine::tests) disk_full: Option<String>,
-    /// How often the network was asked for.
+    /// Number of requests for the network.
     pub(in crate::machine::tests) networks_asked: u32,
-    /// Networks that plugins make.
+    /// Networks of plugins.
     pub(in crate::machine::tests) plugins: Plugins,
 }
 
-/// Plugins, and what they hold on the node; it outlives a daemon.
+/// Plugins, and their resources on the node, which outlive a daemon.
 pub(in crate::machine::tests) struct Plugins {
     /// Whether there is a network.
     pub(in crate::machine::tests) ready: Ready,
-    /// Why nothing can be attached.
+    /// The reason why attaching fails.
     pub(in crate::machine::tests) broken: Option<String>,
-    /// Why nothing can be taken off.
+    /// The reason why detaching fails.
     pub(in crate::machine::tests) stuck: Option<String>,
     /// No order ends.
     pub(in crate::machine::tests) hang: bool,
@@ -78,7 +78,7 @@ pub(in crate::machine::tests) struct Plugins {
 }
 
 impl Plugins {
-    /// What becomes of an order, and after how long.
+    /// The reports about an order, each with its delay.
     pub(super) fn told(&mut self, now: Mono, order: &Order) -> Vec<(Duration, Report)> {
         let (Order::Attach(wanted) | Order::Detach(wanted)) = order;
         let sandbox = wanted.sandbox.clone();
@@ -116,7 +116,7 @@ impl Plugins {
     }
 }
 
-/// What is between the machine and the engine.
+/// The wire between the machine and the engine.
 pub(in crate::machine::tests) struct Wire {
     /// Events reach the machine.
     pub(in crate::machine::tests) events: bool,
@@ -169,7 +169,7 @@ impl Default for Files {
 }
 
 impl Wire {
-    /// Nothing is hurt.
+    /// A wire without faults.
     pub(super) fn new(cursor: Cursor) -> Wire {
         Wire { events: true, cursor, hurts: Vec::new(), names: BTreeMap::new() }
     }

@@ -1,16 +1,16 @@
-//! What a test reads of the rig: calls, containers, statuses, log lines.
+//! What tests read from the rig: calls, containers, statuses, log lines.
 
 use super::*;
 
 impl Rig {
-    /// What a probe says of the run that is asked about.
+    /// The result of a probe of the present run.
     pub(in crate::machine::tests) fn news(&self, words: &str, kind: Kind, verdict: ProbeVerdict) -> News {
         let id = self.id(words);
         let asked = self.watched.last().and_then(|(_, watch)| watch.targets.iter().find(|t| t.id == id));
         News::Probed { since: asked.map_or(Mono::default(), |t| t.started), id, kind, verdict }
     }
 
-    /// `app#0`; with another UID than usual `uid/app#0`.
+    /// `app#0`, or with another UID than the usual one `uid/app#0`.
     pub(in crate::machine::tests) fn name_of(&mut self, id: &str) -> String {
         if let Some(c) = self.engine.get(id) {
             let words = name_words(&c.name);
@@ -44,7 +44,7 @@ impl Rig {
         calls.into_iter().map(|(_, words)| words).filter(|words| words != "image").collect()
     }
 
-    /// Those that change something.
+    /// The same, without calls that change nothing.
     pub(in crate::machine::tests) fn take_acts(&mut self) -> Vec<String> {
         let mut calls = self.take_calls();
         calls.retain(|words| !words.starts_with("list") && !words.starts_with("inspect"));
@@ -85,7 +85,7 @@ impl Rig {
         ours == state
     }
 
-    /// The last status told: phase, and of each container its state in words.
+    /// The last reported status: phase, and the state of each container in words.
     pub(in crate::machine::tests) fn status(&self) -> String {
         let last = self.reports.iter().rev().find_map(|r| match r {
             Report::Status { status, .. } => Some(status),
@@ -106,7 +106,7 @@ impl Rig {
         words
     }
 
-    /// The last status told.
+    /// The last reported status.
     pub(in crate::machine::tests) fn last_status(&self) -> PodStatus {
         let last = self.reports.iter().rev().find_map(|r| match r {
             Report::Status { status, .. } => Some(PodStatus::clone(status)),
@@ -129,12 +129,12 @@ impl Rig {
         })
     }
 
-    /// Log lines of at least this weight.
+    /// Log lines of at least this level.
     pub(in crate::machine::tests) fn logged(&self, level: Level) -> Vec<&str> {
         self.log.iter().filter(|(_, l, _)| *l <= level).map(|(_, _, line)| line.as_str()).collect()
     }
 
-    /// The pod runs: sandbox and `app`, from nothing.
+    /// Starts the pod from nothing: sandbox and `app` run.
     pub(in crate::machine::tests) fn up(pod: &Arc<DesiredPod>) -> Rig {
         let mut rig = Rig::fresh();
         rig.run(pod);

@@ -1,9 +1,9 @@
-//! How the rig steps: answers of the engine, outputs of the machine.
+//! The steps of the rig: answers of the engine, outputs of the machine.
 
 use super::*;
 
 impl Rig {
-    /// The events that came since.
+    /// Delivers the events since the last time.
     pub(super) fn hear(&mut self) {
         loop {
             match self.engine.next_event(&mut self.wire.cursor) {
@@ -118,7 +118,7 @@ impl Rig {
         }
     }
 
-    /// The worker's turn: as its thread does.
+    /// One turn of the worker, as its thread does it.
     pub(in crate::machine::tests) fn step(&mut self) {
         let now = self.now();
         let inbox = self.slot.take();
@@ -236,13 +236,13 @@ impl Rig {
 
     // --- looking ------------------------------------------------------------------------------------
 
-    /// Makes a call to the engine that is not the machine's.
+    /// Makes a call to the engine in place of an operator.
     pub(in crate::machine::tests) fn by_hand(&mut self, call: &Call) {
         let now = self.now();
         self.engine.perform(call, now).unwrap();
     }
 
-    /// Nothing is under way, and nothing is due but what `wake` says.
+    /// Whether nothing is under way, and nothing is due before `wake`.
     pub(in crate::machine::tests) fn at_rest(&self) -> bool {
         self.coming.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Containers that end: back-off, policies, and what is kept of the dead.
+//! Tests of containers that end: back-off, policies, and the dead that are kept.
 
 use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
 use crate::machine::{Hint, Report};
@@ -34,7 +34,7 @@ fn a_success_under_policy_always_backs_off_too() {
     assert_eq!(pauses(&rig, 30), [0, 10, 20, 40, 80]);
 }
 
-/// The event "Started" is written once and counted from then on; the line of an end names the attempt.
+/// The event "Started" is logged once and counted from then on; the line of an end has the attempt.
 #[test]
 fn each_restart_is_in_the_log() {
     let mut rig = Rig::fresh();
@@ -49,7 +49,7 @@ fn each_restart_is_in_the_log() {
     }
 }
 
-/// `docker container prune` while it waits to run again: numbers go on, and its end is still told.
+/// `docker container prune` during its back-off: numbers continue, and its end is still shown.
 #[test]
 fn the_dead_removed_by_hand_are_not_forgotten() {
     let mut rig = Rig::fresh();
@@ -72,7 +72,7 @@ fn the_dead_removed_by_hand_are_not_forgotten() {
     assert!(rig.running().contains("app#4"), "{:?}", rig.running());
 }
 
-/// A container that was made for a sandbox that died before the start uses up no attempt number.
+/// A container that was made in a sandbox that died before the start uses up no attempt number.
 #[test]
 fn no_number_is_skipped_when_the_sandbox_dies_under_a_made_container() {
     let mut rig = Rig::fresh();
@@ -87,7 +87,7 @@ fn no_number_is_skipped_when_the_sandbox_dies_under_a_made_container() {
     assert_eq!(rig.running(), ["POD#1".to_owned(), "app#1".to_owned()].into(), "{:?}", rig.calls);
 }
 
-/// The names under which logs are told are those of what ran and was not removed yet.
+/// Logs are available by name from a container's start to its removal.
 #[test]
 fn logs_are_told_from_start_to_removal() {
     let mut rig = Rig::fresh();
@@ -99,7 +99,7 @@ fn logs_are_told_from_start_to_removal() {
     };
     let told = rig.logs.len();
     assert_eq!(attempts(rig.logs.last().unwrap()), ["app#3"]);
-    // Nothing is told while nothing changes.
+    // Nothing is sent while nothing changes.
     rig.pass(s(10));
     assert_eq!(rig.logs.len(), told);
     assert!(rig.logs.windows(2).all(|two| two[0] != two[1]));
@@ -160,7 +160,7 @@ fn k23881_one_dead_container_of_each_name_is_kept() {
     rig.run(&pod("{containers: [{name: app}, {name: other}]}"));
     rig.pass(s(2000));
     assert_eq!(rig.in_state(DockerState::Exited).len(), 1);
-    // The one before the last is removed as soon as the last one has ended.
+    // The instance before the last is removed as soon as the last one has ended.
     let (made, next) = (rig.times("create app#2")[0], rig.times("create app#3")[0]);
     let removed = rig.times("remove app#1")[0];
     assert!((made..next).contains(&removed), "made {made}, removed {removed}, next made {next}");
@@ -188,7 +188,7 @@ fn a_command_that_is_not_there_backs_off_like_a_crash() {
     assert!(rig.engine.containers().count() <= 3);
 }
 
-/// Started again by hand, it is what runs.
+/// A container that was started again by hand counts as the running one.
 #[test]
 fn a_dead_container_that_somebody_starts_is_taken_over() {
     let mut rig = Rig::fresh();
@@ -213,7 +213,7 @@ fn out_of_memory_is_told() {
     assert!(rig.running().contains("app#1"));
 }
 
-/// With version 1 of cgroups Docker says it of all containers below the cgroup whose limit was reached.
+/// With cgroups v1 Docker sets the mark on all containers below the cgroup whose limit was reached.
 #[test]
 fn a_sandbox_that_is_stopped_after_its_pods_memory_ran_out_was_not_killed_for_that() {
     let mut rig = Rig::up(&app());
@@ -228,7 +228,7 @@ fn a_sandbox_that_is_stopped_after_its_pods_memory_ran_out_was_not_killed_for_th
     assert!(!lines.iter().any(|line| line.contains("out of memory")), "{lines:?}");
 }
 
-/// containerd/containerd#8180: the engine tells of the death first, and its own mark is then never set.
+/// containerd/containerd#8180: the engine reports the death first, and then never sets its own mark.
 #[test]
 fn k8180_out_of_memory_is_told_after_the_death() {
     let reason = |rig: &Rig| {
@@ -264,7 +264,7 @@ fn a_dead_sandbox_takes_its_containers_with_it() {
     assert!(killed < made, "the old set is seen dead before the new one is made");
 }
 
-/// The first restart of many makes the next one wait; that Docker did not answer when it was to be started does not.
+/// Each restart lengthens the next wait, but a start that Docker did not answer does not.
 #[test]
 fn a_start_without_an_answer_makes_no_back_off_longer() {
     let mut rig = Rig::up(&app());
@@ -282,7 +282,7 @@ fn a_start_without_an_answer_makes_no_back_off_longer() {
     assert!([waits, ""].contains(&rig.waits("app").as_str()), "one crash so far: {}", rig.waits("app"));
 }
 
-/// The node has too many dead containers: the machine removes its share, once, and keeps what it usually keeps then.
+/// The node has too many dead containers: the machine removes its share, once, and then keeps the usual number.
 #[test]
 fn dead_ones_go_when_the_node_has_too_many_in_all() {
     let mut rig =

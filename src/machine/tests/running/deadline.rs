@@ -1,4 +1,4 @@
-//! activeDeadlineSeconds: when it strikes, that it lasts, and that no clock brings it forward.
+//! Tests of activeDeadlineSeconds: when it passes, that it lasts, and that no clock brings it forward.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn reason(rig: &Rig) -> String {
 const EXCEEDED: &str =
     "Failed: DeadlineExceeded: Pod was active on the node longer than the specified deadline";
 
-/// The pod runs for 29 seconds more, and its deadline strikes within the next four.
+/// The pod runs for 29 seconds more, and its deadline passes within the next four.
 fn strikes_after_29_seconds(rig: &mut Rig) {
     rig.pass(s(29));
     assert_eq!(rig.status(), "Running, app: running");
@@ -46,7 +46,7 @@ fn it_stops_the_pod_and_fails_it_for_good() {
         rig.pass(s(100_000));
         assert_eq!(reason(&rig), EXCEEDED, "{policy}");
         rig.calls.clear();
-        // For every daemon that comes after, and after the machine has lost its power.
+        // It holds for every later daemon, also after a power cut.
         let mut rig = rig.reborn();
         rig.run(&pod);
         rig.pass(s(600));
@@ -82,7 +82,7 @@ fn it_is_counted_on_by_the_next_daemon() {
     let pod = limited("Always", 100);
     let mut rig = Rig::up(&pod);
     rig.pass(s(65));
-    // The clock of the rig goes on: the next daemon begins at second 70 of this start of the machine.
+    // The clock of the rig continues: the next daemon starts 70 seconds after the boot.
     let mut rig = rig.reborn();
     rig.run(&pod);
     strikes_after_29_seconds(&mut rig);
@@ -114,7 +114,7 @@ fn no_jump_of_the_wall_clock_brings_it_forward() {
         rig.run(&pod);
         rig.pass(s(20));
         assert_eq!(rig.status(), "Running, app: running", "{jump}, seen by the next one");
-        // The daemon cannot tell how long the power was off, or which of the two clocks was right.
+        // The daemon cannot know how long the power was off, or which of the two clocks was right.
         let mut rig = rig.power_cut(jump);
         rig.run(&pod);
         rig.pass(s(97));
@@ -141,7 +141,7 @@ fn a_pod_that_has_ended_by_itself_stays_what_it_is() {
     }
 }
 
-/// Upstream counts from when the pod is accepted: its waiting counts too.
+/// Upstream counts from the moment when the pod is accepted: its waiting counts too.
 #[test]
 fn waiting_counts_and_a_pod_that_never_ran_fails() {
     let mut rig = Rig::fresh();

@@ -1,4 +1,4 @@
-//! Last words: when they are asked for, and that nothing but the status waits for them.
+//! Tests of termination messages: when they are read, and that only the status waits for them.
 
 use super::rig::{Hurt, Rig, app, ms, no_space, pod, s, timeout};
 use crate::mapping::logs::LogDriver;

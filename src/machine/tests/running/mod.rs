@@ -1,4 +1,4 @@
-//! Containers that run: their probes, ends, sizes and deadline.
+//! Tests of running containers: their probes, ends, resources and deadline.
 
 use super::rig;
 

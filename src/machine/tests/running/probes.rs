@@ -1,4 +1,4 @@
-//! What a worker has asked of its containers, and what follows from the answers.
+//! Tests of the probes and hooks of a worker, and of the effects of their results.
 
 use super::rig::*;
 use crate::base::clock::Mono;
@@ -19,7 +19,7 @@ impl Rig {
         &self.watched.last().expect("nothing is asked").1
     }
 
-    /// A probe's result arrives.
+    /// Delivers a probe's result.
     fn probed(&mut self, words: &str, kind: Kind, verdict: crate::plan::ProbeVerdict) {
         let news = self.news(words, kind, verdict);
         self.slot.news(news);
@@ -32,7 +32,7 @@ impl Rig {
         self.step();
     }
 
-    /// `started`, `ready` and whether the pod is ready, by the last status.
+    /// `started`, `ready`, and whether the pod is ready, in the last status.
     fn ready(&self) -> (Option<bool>, bool, bool) {
         let last = self.reports.iter().rev().find_map(|r| match r {
             Report::Status { status, .. } => Some(status),
@@ -44,7 +44,7 @@ impl Rig {
         (app.started, app.ready, ready.status == "True")
     }
 
-    /// Kinds that are asked of each container.
+    /// The kinds of probes of each container.
     fn asked(&self) -> Vec<String> {
         let kinds = |t: &crate::probe::Target| -> Vec<&str> {
             Kind::ALL.into_iter().filter(|k| t.probe(*k).is_some()).map(Kind::word).collect()
@@ -115,8 +115,8 @@ fn liveness_failure_kills_with_its_own_grace_and_starts_over() {
     assert_eq!(rig.ready(), (Some(false), false, false), "results do not outlive the container");
 }
 
-/// A probe's own grace comes before the pod's, be it shorter or longer, and only when that probe asked for the
-/// kill (the table of `kuberuntime_container_test.go`).
+/// A probe's own grace replaces the pod's, shorter or longer, but only when that probe caused the kill (the table of
+/// `kuberuntime_container_test.go`).
 #[test]
 fn whose_grace_a_kill_has() {
     let check = |startup: u64, liveness: u64, pod_s: u64, asks: Option<Kind>, expected: u64| {
@@ -225,7 +225,7 @@ fn a_container_whose_post_start_failed_is_not_ready_while_it_is_killed() {
     rig.pass(s(1));
     assert!(rig.running().contains("app#0"));
     assert_eq!(rig.ready(), (Some(true), false, false));
-    // Nor does a probe say otherwise, nor the stop of its pod.
+    // Probes do not change that, nor does the stop of its pod.
     rig.probed("app#0", Kind::Readiness, Failure);
     rig.probed("app#0", Kind::Readiness, Success);
     assert_eq!(rig.ready(), (Some(true), false, false));
@@ -322,7 +322,7 @@ fn the_pre_stop_of_a_pod_whose_manifest_is_gone_is_read_from_its_container() {
     assert!(rig.is("terminated"));
 }
 
-/// On what an older podkeeper made, a hook may be its image's word: the manifest is asked.
+/// On a container of an older podkeeper, a hook may come from its image: the manifest counts.
 #[test]
 fn the_image_of_a_container_of_an_older_podkeeper_sends_no_request_from_the_host() {
     let get = r#"{"httpGet":{"host":"10.0.0.1","path":"/","port":80}}"#;

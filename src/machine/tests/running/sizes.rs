@@ -1,4 +1,4 @@
-//! Cgroups of pods, and other sizes for what runs.
+//! Tests of pods' cgroups, and of new resources for running containers.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn a_pod_that_has_ended_needs_none_and_what_an_earlier_daemon_made_is_removed() 
     assert_eq!(told(&mut rig), [format!("{UID} 2 None"), format!("no {UID}")]);
     rig.pass(s(600));
     assert_eq!(told(&mut rig), [] as [&str; 0]);
-    // Found without its manifest.
+    // The container was found without its manifest.
     let mut rig = Rig::up(&app()).reborn();
     told(&mut rig);
     rig.wish(stop(None));
@@ -83,12 +83,12 @@ fn sizes_change_in_place_and_the_pods_cgroup_has_room_first() {
         (Some(512), Some(128 << 20), Some(128 << 20))
     );
     assert!(rig.logged(log::Level::Info).iter().any(|line| line.contains("ResizeCompleted")));
-    // The daemon after this one finds nothing to do.
+    // The next daemon has nothing to do.
     let mut rig = rig.reborn();
     rig.run(&sized("500m", "128Mi", ""));
     rig.pass(s(600));
     assert_eq!(rig.take_acts(), [] as [&str; 0]);
-    // One that finds other sizes than are wanted changes them.
+    // A daemon that finds other resources than wanted changes them.
     let mut rig = rig.reborn();
     rig.run(&sized("500m", "64Mi", ""));
     rig.pass(s(600));
@@ -177,7 +177,7 @@ fn the_user_of_an_image_is_asked_for_once_for_each_attempt() {
     rig.engine.crash(&id, 1, now);
     rig.pass(s(30));
     assert_eq!(user(&rig, "app#1").as_deref(), Some("0:7"));
-    // It may not be root, and nothing is made.
+    // It may not run as root, and nothing is made.
     let spec = "{containers: [{name: app, image: busybox, securityContext: {runAsNonRoot: true}}]}";
     let mut rig = Rig::up(&pod(spec));
     rig.pass(s(600));

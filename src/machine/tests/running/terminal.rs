@@ -1,5 +1,5 @@
-//! A phase that is terminal stays what it is: under restarts of the daemon, of the engine, of the machine,
-//! and whatever somebody does by hand.
+//! Tests that a terminal phase is final: after restarts of the daemon, of the engine, of the machine, and after changes
+//! by hand.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::pod::DesiredPod;
 use crate::runtime::Call;
 use crate::runtime::fake::{Behaviour, Restart};
 
-/// Ends with this code under this policy, and then nothing may run again.
+/// Checks that a pod of this policy, ended with this code, never runs again.
 fn check(spec: &str, code: i64, phase: &str) {
     let pod = pod(spec);
     let is = |rig: &Rig, when: &str| {
@@ -51,14 +51,14 @@ fn check(spec: &str, code: i64, phase: &str) {
     rig.pass(s(700));
     is(&rig, "after a power cut");
     quiet(&mut rig, "power cut");
-    // Edited under the same UID, in what is no reason to run again.
+    // Edited under the same UID, in a field that is no reason to run again.
     let mut other = (*pod).clone();
     other.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     rig.run(&std::sync::Arc::new(other));
     rig.pass(s(60));
     is(&rig, "after an edit");
     quiet(&mut rig, "edit");
-    // Started by hand it is stopped again.
+    // Started by hand, it is stopped again.
     rig.engine.behave("app", Behaviour::default());
     let (sandbox, app) = (rig.id("POD#0"), rig.engine.containers().find(|c| c.name.starts_with("k8s_app")));
     let app = app.unwrap().id.clone();
@@ -127,7 +127,7 @@ fn a_rule_restarts_within_a_pod_that_never_does() {
     assert!(rig.running().is_empty());
 }
 
-/// A pod that never restarts, and what the power took from it (kubernetes/kubernetes#141948).
+/// A pod that never restarts, and a power cut (kubernetes/kubernetes#141948).
 #[test]
 fn a_power_cut_does_not_end_what_has_not_run_or_always_restarts() {
     let cut = |mut rig: Rig, pod: &Arc<DesiredPod>| {
@@ -141,7 +141,7 @@ fn a_power_cut_does_not_end_what_has_not_run_or_always_restarts() {
     let mut rig = cut(Rig::up(&always), &always);
     rig.pass(s(700));
     assert!(!rig.running().is_empty());
-    // The image comes after the cut; the init container has done its work before.
+    // The image comes after the cut; the init container has finished before.
     let spec = "{restartPolicy: Never, initContainers: [{name: i}], containers: [{name: app, image: late, imagePullPolicy: Never}]}";
     let late = pod(spec);
     let mut rig = Rig::fresh();

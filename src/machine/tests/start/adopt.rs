@@ -1,5 +1,5 @@
-//! Containers that are there already are taken over (design invariant 5): a daemon that was killed at any instant and
-//! started again goes on where it was, and touches nothing that runs.
+//! Tests that existing containers are adopted (design invariant 5): a daemon that is killed at any moment and started
+//! again continues where it was, and touches nothing that runs.
 
 use super::rig::{Rig, app, pod, s, stop};
 use crate::machine::Hint;
@@ -65,7 +65,7 @@ fn k112814_before_its_first_wish_a_worker_stops_nothing() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// The daemon dies after each of the calls of a start; the next one goes on with the containers it made.
+/// The daemon dies after each of the calls of a start; the next one continues with the containers that exist.
 #[test]
 fn every_half_made_state_goes_on_without_duplicates() {
     for killed_after in 0..400 {
@@ -86,7 +86,7 @@ fn half_made(calls_done: &[&str]) -> Rig {
     let mut rig = Rig::fresh();
     rig.run(&app());
     rig.pass_until(calls_done.last().unwrap());
-    // The call arrives, its answer is lost with the daemon.
+    // The call arrives; its answer is lost with the daemon.
     rig.pass(super::rig::ms(1));
     let mut rig = rig.reborn();
     rig.run(&app());
@@ -101,7 +101,7 @@ fn half_made_states_one_by_one() {
         assert_eq!(rig.take_acts(), acts, "after {done:?}");
         assert_eq!(rig.running().len(), 2, "after {done:?}");
     };
-    // A start of what was made may be on its way: it is made anew.
+    // A start of the container may be on its way: it is made anew.
     let sandbox = ["remove POD#0", "create POD#0", "start POD#0", "create app#0", "start app#0"];
     check(&["create POD#0"], &sandbox);
     // The sandbox's start is sent at the same time.
@@ -142,8 +142,8 @@ fn a_start_that_failed_before_the_daemon_died_is_not_waited_for() {
     assert_eq!(rig.in_state(DockerState::Created), ["app#0".to_owned()].into(), "kept for its error");
 }
 
-/// The manifest changed while the daemon was dead, under the same UID: what was made of the old one and
-/// never started is not started now.
+/// The manifest changed while the daemon was dead, under the same UID: a container of the old one that was never
+/// started is not started now.
 #[test]
 fn a_container_made_for_another_image_is_not_started() {
     let mut rig = Rig::fresh();
@@ -176,7 +176,7 @@ fn a_pod_that_has_ended_stays_ended_after_a_restart() {
             assert_eq!(rig.take_acts(), [""; 0], "{policy} {code}");
             assert_eq!(rig.status(), format!("{phase}, app: ended {code}"));
         }
-        // Started by hand: it is stopped again.
+        // Started by hand, it is stopped again.
         let id = rig.id("POD#0");
         rig.by_hand(&Call::Start { id });
         rig.pass(s(60));
@@ -185,7 +185,7 @@ fn a_pod_that_has_ended_stays_ended_after_a_restart() {
     }
 }
 
-/// Whatever an engine leaves out of its answers, nothing is made again because of it.
+/// Fields that an engine leaves out of its answers never cause a restart.
 #[test]
 fn k2062_fields_that_inspect_does_not_report_cause_no_restart() {
     use Field::{
@@ -229,7 +229,7 @@ fn what_is_not_ours_is_never_touched() {
     assert!(!rig.calls.iter().any(|(_, words)| words.contains("foreign")));
 }
 
-/// Docker carries out late what a daemon asked for that has died, after the list that this one began with.
+/// Docker carries out a dead daemon's call late, after the list that this daemon started with.
 #[test]
 fn a_container_that_no_call_of_this_daemon_made_is_looked_at_once_docker_tells_of_it() {
     let mut rig = Rig::up(&app());

@@ -1,4 +1,4 @@
-//! Sandboxes that network plugins attach.
+//! Tests of sandboxes that network plugins attach.
 
 use super::rig::{Rig, app, pod, s, stop};
 use crate::cni::networks::Ready;
@@ -36,7 +36,7 @@ fn a_pod_is_attached_before_it_starts_and_taken_off_before_its_sandbox_ends() {
     assert_eq!(sandbox.host_config.namespaces.network_mode, "none");
     assert!(sandbox.host_config.port_bindings.is_empty() && sandbox.exposed_ports.is_empty());
     assert_eq!(ip(&rig), "10.244.0.1");
-    // A look at it, of which Docker tells no address, changes nothing.
+    // An inspect without an address changes nothing.
     rig.hint(Hint::Changed(rig.id("POD#0")));
     rig.pass(s(5));
     assert_eq!((ip(&rig).as_str(), orders(&rig)), ("10.244.0.1", vec!["attach"]));
@@ -110,7 +110,7 @@ fn what_fails_is_told_and_tried_again() {
         rig.waits("app").ends_with("Failed to create pod sandbox: plugin type=\"bridge\" failed (add): no")
     );
     assert!((3..6).contains(&orders(&rig).len()), "{:?}", orders(&rig));
-    // For ever in one namespace, but not for ever in this one.
+    // Detaching is retried for ever, but the sandbox is stopped after a while.
     rig.pass(s(600));
     assert!(!rig.running().contains("POD#0"));
     rig.files.plugins.broken = None;
@@ -128,7 +128,7 @@ fn what_cannot_be_taken_off_holds_no_pod_up_and_is_tried_again() {
     assert!(rig.running().is_empty());
     let told = "networkPlugin cni failed to teardown pod \\\"web-node_default\\\" network: plugin";
     assert_eq!(rig.log.iter().filter(|(.., line)| line.contains(told)).count(), 1, "{:?}", rig.log);
-    // Its sandbox is the mark that something is held for it.
+    // Its sandbox stays as the mark that it is still attached.
     assert_eq!(rig.engine.containers().count(), 1);
     rig.run(&app());
     rig.pass(s(20));
@@ -138,7 +138,7 @@ fn what_cannot_be_taken_off_holds_no_pod_up_and_is_tried_again() {
     assert_eq!(rig.files.plugins.held.len(), 1);
 }
 
-/// The worker went, and with it the only one who knew: what the pod had held was not free before the daemon's next start.
+/// The worker ended, and the knowledge with it: the pod's address was not free before the daemon's next start.
 #[test]
 fn what_cannot_be_taken_off_of_a_pod_that_is_gone_is_tried_again() {
     let mut rig = up();
@@ -190,7 +190,7 @@ fn what_somebody_killed_or_removed_is_taken_off() {
 fn what_vanished_while_the_daemon_was_away_is_taken_off() {
     let rig = up();
     let (sandbox, now) = (rig.id("POD#0"), rig.now());
-    // The list that the daemon began with still had it.
+    // The list that the daemon started with still had it.
     let mut rig = rig.reborn().found();
     rig.engine.remove_behind_our_back(&sandbox, now);
     rig.run(&app());

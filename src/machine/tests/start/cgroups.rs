@@ -1,4 +1,4 @@
-//! Containers wait for the pod's cgroup, and a pod does without one that cannot be had.
+//! Tests that containers wait for the pod's cgroup, and that a pod runs without one that cannot be made.
 
 use super::rig::{Rig, app, s, stop};
 use crate::cgroup::{NoCgroup, Report};
@@ -12,7 +12,7 @@ fn containers_wait_for_the_cgroup_and_nothing_else_does() {
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), [""; 0], "nothing is made before its limits are in force");
     let pod = Box::new(rig.cgroups.told[0].clone().unwrap());
-    // A stop of the pod is not held up.
+    // A stop of the pod does not wait.
     rig.wish(stop(None));
     rig.pass(s(1));
     assert!(rig.is("terminated"));
@@ -48,7 +48,7 @@ fn a_pod_runs_without_its_cgroup_and_says_so() {
     let told =
         |rig: &Rig| rig.log.iter().filter(|(_, _, line)| line.contains("FailedToCreatePodContainer")).count();
     assert_eq!(told(&rig), 1, "{:?}", rig.log);
-    // Tried again until it works, and told once.
+    // It is retried until it works, and reported once.
     let tried = rig.cgroups.told.len();
     rig.pass(s(600));
     assert!(rig.cgroups.told.len() > tried + 2, "{} tries", rig.cgroups.told.len());
@@ -73,7 +73,7 @@ fn a_pod_runs_outside_of_a_cgroup_in_which_another_podkeeper_runs_one() {
     rig.pass(s(60));
     assert_eq!(rig.status(), "Running, app: running");
     assert_eq!(parents(&rig), ["", ""]);
-    // The other pod is gone: what is made from now on is in it.
+    // The other pod is gone: new containers are in the cgroup.
     rig.cgroups.answer = Ok(());
     rig.pass(s(60));
     rig.by_hand(&Call::Kill { id: rig.id("POD#0"), signal: "KILL".into() });
@@ -114,7 +114,7 @@ fn a_cgroup_is_asked_for_again_with_each_sandbox() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// Two pods had this name one after the other: what the cgroup of one of them holds says nothing of the other's.
+/// Two pods had this name one after the other: the containers in one's cgroup say nothing about the other's.
 #[test]
 fn what_is_in_the_cgroup_of_one_uid_is_not_forgotten_for_that_of_another() {
     let old = super::rig::pod_with("uid-0", "{containers: [{name: app}]}");

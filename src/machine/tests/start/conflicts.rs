@@ -1,4 +1,4 @@
-//! A name that is taken: the four cases of kubernetes/kubernetes#40443, for sandboxes and containers.
+//! Tests of taken names: the four cases of kubernetes/kubernetes#40443, for sandboxes and containers.
 
 use super::rig::{Hurt, ROOT, Rig, app, s, timeout};
 use crate::runtime::{DockerError, RefusalKind, labels, names};
@@ -20,7 +20,7 @@ fn taken(container: &str, owner: &[(&str, &str)], running: bool) -> Rig {
 fn k40443_ours_is_adopted() {
     for (what, later) in [("create POD#0", "create app#0"), ("create app#0", "start app#0")] {
         let mut rig = Rig::fresh();
-        // Docker did it, and its answer says that the name is taken: by the very container.
+        // Docker carried out the create, and answers that the name is taken: by that very container.
         let taken =
             super::rig::refusal(RefusalKind::NameInUse(None), 409, "Conflict. The container name is in use");
         rig.hurt(what, 1, Hurt::DoneBut(taken));
@@ -86,7 +86,7 @@ fn k40443_ghost_gets_a_suffix() {
     }
 }
 
-/// An engine that calls every name taken, and finds nobody who holds it.
+/// An engine that calls every name taken, without a holder that can be found.
 #[test]
 fn k40443_ghosts_for_ever_are_no_hot_loop() {
     for container in ["POD", "app"] {
@@ -155,7 +155,7 @@ fn a_start_whose_answer_is_lost_is_found_and_gone_on_with() {
     }
 }
 
-/// Created behind our back while the pod was being stopped: it is removed, not kept.
+/// A container that was made behind our back during a stop is removed, not kept.
 #[test]
 fn what_was_made_after_a_stop_is_removed() {
     let mut rig = Rig::fresh();

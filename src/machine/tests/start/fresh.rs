@@ -1,4 +1,4 @@
-//! A pod from nothing: which calls, in which order, and which of them at once.
+//! Tests of a pod from nothing: its calls, their order, and which of them are made at once.
 
 use super::rig::{Rig, app, ms, pod, s};
 use crate::machine::Report;
@@ -10,8 +10,8 @@ fn one_container_takes_these_calls_and_no_others() {
     rig.pass(s(3600));
     let calls: Vec<String> =
         rig.calls.iter().map(|(at, words)| format!("{} {words}", at.0.as_millis())).collect();
-    // No list: the sync loop knows that there is nothing. The container is made while the sandbox starts, and
-    // starts when the addresses of its hosts file are known.
+    // There is no list: the sync loop knows that there are no containers. The container is made while the sandbox
+    // starts, and starts when the addresses of its hosts file are known.
     let expected = [
         "0 create POD#0",
         "2 start POD#0",

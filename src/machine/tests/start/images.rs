@@ -1,4 +1,4 @@
-//! Images: policies, pulls, back-off, copies that are there already, the sandbox's own.
+//! Tests of images: policies, pulls, back-off, local copies, the sandbox's image.
 
 use std::sync::Arc;
 
@@ -67,20 +67,20 @@ fn a_pull_that_fails_is_err_image_pull_and_then_back_off() {
         told.get(..4).unwrap(),
         ["ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"]
     );
-    // A second of pulling, and 10, 20, 40, 80, 160 s of patience.
+    // A second of pulling, and waits of 10, 20, 40, 80, 160 s.
     assert_eq!(pull_times(&rig), [0, 11, 32, 73, 154, 315]);
     rig.pass(s(80));
     let back_off = "ImagePullBackOff: Back-off pulling image \"no-such:1\": ErrImagePull: pull access denied";
     assert!(rig.waits("app").starts_with(back_off), "{}", rig.waits("app"));
     let lines = rig.log.len();
     assert!(lines < 40, "{lines} lines: {:?}", rig.log);
-    // Pushed at last.
+    // The image is in the registry at last.
     rig.engine.script_pull("no-such:1", Pull::Takes(s(0)));
     rig.pass(s(400));
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// The registry cannot be reached, and the copy on this machine will do (k3s-io/k3s#8781).
+/// The registry cannot be reached, and the local copy is used (k3s-io/k3s#8781).
 #[test]
 fn k8781_always_takes_the_local_copy_when_the_registry_cannot_be_reached() {
     let mut rig = Rig::fresh();
@@ -92,7 +92,7 @@ fn k8781_always_takes_the_local_copy_when_the_registry_cannot_be_reached() {
     assert!(rig.log.iter().any(|(_, _, l)| l.contains("the copy on this machine is used")), "{:?}", rig.log);
 }
 
-/// Without a network, an image that somebody loads by hand is found.
+/// Without a network, an image that is loaded by hand is found.
 #[test]
 fn k8781_an_image_loaded_by_hand_is_found_without_a_registry() {
     let mut rig = Rig::fresh();
@@ -105,7 +105,7 @@ fn k8781_an_image_loaded_by_hand_is_found_without_a_registry() {
     assert_eq!(rig.status(), "Running, app: running", "{:?}", rig.log);
 }
 
-/// The image's name is mended under the same UID: the one that is there needs no pull.
+/// The image's name is corrected under the same UID: an existing image needs no pull.
 #[test]
 fn an_edit_to_an_image_that_is_there_needs_no_pull() {
     let mut rig = Rig::fresh();
@@ -118,7 +118,7 @@ fn an_edit_to_an_image_that_is_there_needs_no_pull() {
     assert_eq!(rig.pulls.len(), 1, "{:?}", rig.pulls);
 }
 
-/// And the other way round: under policy Always, the new image is asked for whatever was asked before.
+/// The reverse: under policy Always the new image is pulled, whatever was pulled before.
 #[test]
 fn an_edit_under_policy_always_pulls_the_new_image() {
     let mut rig = Rig::fresh();
@@ -134,7 +134,7 @@ fn an_edit_under_policy_always_pulls_the_new_image() {
     assert_eq!(images, ["busybox", "web:1"]);
 }
 
-/// A pod that its image keeps from running is looked at again, and runs of what was looked at.
+/// An image that keeps its pod from running is inspected again, and the container is made from the inspected one.
 #[test]
 fn an_image_that_is_mended_under_its_name_is_found() {
     for policy in ["IfNotPresent", "Always"] {
@@ -150,13 +150,13 @@ fn an_image_that_is_mended_under_its_name_is_found() {
         let mended = rig.engine.replace_image("web:1", "7");
         rig.pass(s(40));
         assert_eq!(rig.status(), "Running, app: running");
-        // A tag that moves after the look changes nothing.
+        // A tag that moves after the inspect changes nothing.
         assert_eq!(rig.engine.get(&rig.id("app#0")).unwrap().body.image, mended);
         assert_eq!(rig.last_status().container_statuses.unwrap()[0].image, "web:1");
     }
 }
 
-/// Between the look and the create.
+/// The image is removed between the inspect and the create.
 #[test]
 fn an_image_that_goes_after_it_was_looked_at_is_asked_for_again() {
     let mut rig = Rig::fresh();
@@ -172,7 +172,7 @@ fn an_image_that_goes_after_it_was_looked_at_is_asked_for_again() {
     assert!(made != first && made.starts_with("sha256:"), "{made}");
 }
 
-/// Unused images are collected, also one that was pulled a moment ago and of which no container is made yet.
+/// Unused images are collected, even one that was just pulled and has no container yet.
 #[test]
 fn an_image_that_goes_between_its_pull_and_the_create_is_pulled_again() {
     let mut rig = Rig::fresh();
@@ -187,7 +187,7 @@ fn an_image_that_goes_between_its_pull_and_the_create_is_pulled_again() {
     assert_eq!(rig.pulls.len(), 2);
 }
 
-/// SIGHUP: the operator has mended the registry, or loaded the image.
+/// SIGHUP: the operator has repaired the registry, or loaded the image.
 #[test]
 fn asked_to_try_again_no_back_off_is_waited_for() {
     for (policy, waits) in [("IfNotPresent", "ImagePullBackOff"), ("Never", "ErrImageNeverPull")] {
@@ -246,7 +246,7 @@ fn never_finds_the_image_when_somebody_brings_it() {
     rig.pass(s(600));
     let tries = rig.times("create app#0").len();
     assert!((15..40).contains(&tries), "{tries} tries in ten minutes");
-    // The kubelet's two events, and again when there are ten of each.
+    // The kubelet's two events are logged, and again at ten of each.
     assert_eq!(rig.logged(log::Level::Warn).len(), 4, "{:?}", rig.log);
     rig.engine.add_image("web:1", true);
     rig.pass(s(31));
@@ -272,7 +272,7 @@ fn a_name_that_is_no_reference_is_told_before_anybody_is_asked() {
     }
 }
 
-/// As a pull tells it, should Docker be stricter than we are.
+/// The message of a pull, in case Docker is stricter than podkeeper.
 #[test]
 fn what_a_failed_pull_is_called() {
     let check = |why: &str, first: &str, then: &str| {
@@ -328,7 +328,7 @@ fn how_far_a_pull_is_stands_in_the_status() {
     assert_eq!(rig.status(), "Running, app: running, other: running");
 }
 
-/// k3s-io/k3s#8781: an image that came from an archive is used at once, whatever was tried before.
+/// k3s-io/k3s#8781: an image that came from an archive is used at once, whatever failed before.
 #[test]
 fn k8781_an_image_that_came_ends_every_wait() {
     let came = |rig: &mut Rig| {
@@ -336,7 +336,7 @@ fn k8781_an_image_that_came_ends_every_wait() {
         rig.hint(Hint::Images(vec!["docker.io/library/no-such:1".into()]));
         rig.pass(ms(500));
     };
-    // In the longest back-off of a pull; or of creates, if nobody may pull.
+    // In the longest back-off of a pull, or of creates, if pulls are forbidden.
     for (policy, waits) in [("IfNotPresent", "ImagePullBackOff"), ("Never", "ErrImageNeverPull")] {
         let mut rig = Rig::fresh();
         rig.run(&with_image("no-such:1", policy));
@@ -354,7 +354,7 @@ fn k8781_an_image_that_came_ends_every_wait() {
     assert_eq!(rig.status(), "Running, app: running");
     rig.pass(s(100));
     assert_eq!((rig.pulls.len(), rig.status().as_str()), (1, "Running, app: running"));
-    // With policy Always the registry is asked first, and that at once.
+    // With policy Always the registry is asked first, and at once.
     let mut rig = Rig::fresh();
     rig.engine.script_pull("no-such:1", Pull::Fails("dial tcp: no route to host".into()));
     rig.run(&with_image("no-such:1", "Always"));
@@ -372,7 +372,7 @@ fn k8781_an_image_that_came_ends_every_wait() {
     assert_eq!(rig.pulls.len(), pulls);
 }
 
-/// With a registry that takes its time to refuse, a pod is mostly pulling.
+/// When the registry refuses slowly, a pod is in the state of pulling most of the time.
 #[test]
 fn why_a_pull_failed_is_told_while_it_is_tried_again() {
     let mut rig = Rig::fresh();

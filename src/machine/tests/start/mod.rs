@@ -1,4 +1,4 @@
-//! From a manifest to running containers: what a start waits for, what is in its way, what is taken over.
+//! Tests from a manifest to running containers: the waits of a start, its obstacles, and existing containers.
 
 use super::rig;
 

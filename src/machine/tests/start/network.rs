@@ -1,5 +1,5 @@
-//! Addresses in environments, hosts files before starts, and files that go with their pod; containers that
-//! were added by hand.
+//! Tests of addresses in environments, hosts files before starts, files that are removed with their pod, and containers
+//! that were added by hand.
 
 use super::rig::{Hurt, Rig, app, pod, pod_with, refusal, s, stop};
 use crate::machine::{Hint, Wish};
@@ -44,7 +44,7 @@ fn a_sandbox_that_lost_its_network_is_made_anew() {
     rig.run(&app());
     rig.pass(s(60));
     assert_eq!(rig.running(), ["POD#1", "app#1"].map(String::from).into());
-    // The host's cannot be lost.
+    // The host's network cannot be lost.
     let mut rig = Rig::up(&pod("{hostNetwork: true, containers: [{name: app}]}"));
     let sandbox = rig.id("POD#0");
     rig.engine.disconnect(&sandbox);
@@ -81,7 +81,7 @@ fn a_container_does_not_start_beside_a_hosts_file_that_is_wrong() {
     );
     let line = "Failed: Error: /pods/uid-1/etc-hosts cannot be written: No space left on device";
     assert!(rig.logged(log::Level::Warn).iter().any(|l| l.contains(line)), "{:?}", rig.log);
-    // Made once, and started once there is room.
+    // It is made once, and started once there is space.
     rig.files.disk_full = None;
     rig.pass(s(60));
     assert_eq!(rig.status(), "Running, app: running");
@@ -99,7 +99,7 @@ fn the_nodes_addresses_are_asked_for_each_time() {
     rig.by_hand(&Call::Kill { id: rig.id("app#0"), signal: "KILL".into() });
     rig.pass(s(30));
     assert_eq!(env(&rig, "app#1"), ["A=192.0.2.8"]);
-    // Under host network they are the pod's.
+    // Under host network the node's addresses are the pod's.
     let mut rig = Rig::fresh();
     rig.run(&pod(&format!("{{hostNetwork: true, containers: [{{name: app, {TELLS}}}]}}")));
     rig.pass(s(5));
@@ -147,7 +147,7 @@ fn files_go_with_their_pod() {
     rig.wish(stop(None));
     rig.pass(s(60));
     assert_eq!(rig.files.forgotten, ["uid-1"]);
-    // Also with one that is replaced, and with one whose containers somebody else removed.
+    // The same for a pod that is replaced, and for one whose containers somebody removed.
     let mut rig = Rig::up(&app());
     rig.run(&pod_with("uid-2", "{containers: [{name: app}]}"));
     rig.pass(s(60));
@@ -173,7 +173,7 @@ fn a_name_that_is_too_long_is_told_once() {
     assert_eq!(told, 1);
 }
 
-/// What `podkeeper debug` does.
+/// Makes and starts a container like `podkeeper debug`.
 fn debug(rig: &mut Rig, name: &str) -> String {
     let sandbox = rig.engine.get(&rig.id("POD#0")).unwrap().clone();
     let container = k8s_openapi::api::core::v1::Container {
@@ -257,7 +257,7 @@ fn an_added_container_ends_with_its_sandbox_and_goes_with_its_pod() {
     assert_eq!(rig.engine.containers().count(), 0);
 }
 
-/// Both tell the node's addresses, and the first is refused.
+/// Both containers use the node's addresses, and the first is refused.
 #[test]
 fn a_container_that_is_refused_does_not_use_up_the_nodes_addresses() {
     let refused = "securityContext: {runAsNonRoot: true, runAsUser: 0}";

@@ -1,4 +1,4 @@
-//! Containers wait for local objects that are not there, and start as soon as they are.
+//! Tests that containers wait for missing local objects, and start as soon as these exist.
 
 use std::sync::Arc;
 
@@ -66,13 +66,13 @@ fn a_change_restarts_nothing_and_counts_at_the_next_start() {
     rig.engine.crash(&id, 1, now);
     rig.pass(s(20));
     assert_eq!(env(&rig, "app#1"), ["K=w"]);
-    // Gone while it runs: it stays.
+    // The object is removed while the container runs: the container stays.
     give(&mut rig, "{apiVersion: v1, kind: List, items: []}");
     rig.take_acts();
     rig.pass(s(600));
     assert_eq!(rig.take_acts(), [""; 0]);
     assert_eq!(rig.status(), "Running, app: running");
-    // Gone when it is to start again: it waits.
+    // The object is missing at the next start: the container waits.
     let (id, now) = (rig.id("app#1"), rig.now());
     rig.engine.crash(&id, 1, now);
     rig.pass(s(900));
@@ -103,13 +103,13 @@ fn one_container_waits_and_the_other_runs() {
     assert_eq!(rig.take_acts(), ["create POD#0", "start POD#0", "create side#0", "start side#0"]);
 }
 
-/// What happens to a pod that needs key `k` of ConfigMap `c`.
+/// An event of a pod that needs key `k` of ConfigMap `c`.
 #[derive(Debug, Clone)]
 enum Happening {
-    /// The key has this value, or there is no such object.
+    /// The key gets this value, or the object is removed.
     Give(Option<u8>),
     Crash,
-    /// The daemon is killed; the next one is told of the same objects.
+    /// The daemon is killed; the next one gets the same objects.
     Killed,
     Pass(u64),
 }
@@ -156,14 +156,14 @@ proptest! {
                 }
                 Happening::Pass(millis) => rig.pass(super::rig::ms(*millis)),
             }
-            // Nothing is ever made of nothing.
+            // No container is ever made without the value.
             let made = rig.engine.containers().filter(|c| c.name.contains("app"));
             prop_assert!(made.into_iter().all(|c| c.body.env.len() == 1));
         }
         give(&mut rig, &text(Some(last)));
         rig.pass(s(400));
         prop_assert_eq!(rig.status(), "Running, app: running", "{:?}", story);
-        // The next start takes the newest value.
+        // The next start uses the newest value.
         let app = rig.running().into_iter().find(|name| name.starts_with("app")).unwrap();
         let (id, now) = (rig.id(&app), rig.now());
         rig.engine.crash(&id, 1, now);
@@ -183,7 +183,7 @@ fn an_edit_without_the_reference_starts_it() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// It starts with those that there is room for, and says so.
+/// It starts with the variables that fit, and an event says so.
 #[test]
 fn services_that_are_left_out_of_its_environment_are_told() {
     let pod = pod("{containers: [{name: app, envFrom: [{configMapRef: {name: podkeeper-services}}]}]}");

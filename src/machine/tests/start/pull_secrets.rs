@@ -1,4 +1,4 @@
-//! Images that need credentials: whose they are, when they come, and images that came with those of somebody else.
+//! Tests of images that need credentials: of which pod, when they come, and images that another pod's secret pulled.
 
 use super::images::with_image;
 use super::rig::{Rig, ms, pod_with, s};
@@ -6,8 +6,8 @@ use crate::image::grants::{Grants, With};
 use crate::machine::Hint;
 use crate::runtime::fake::Pull;
 
-/// An image that a secret of one pod brought is asked for again by another pod, which does not get it where its
-/// policy forbids to ask.
+/// An image that one pod's secret pulled is requested again for another pod, which does not get it if its policy
+/// forbids a pull.
 #[test]
 fn an_image_that_anothers_secret_brought_is_asked_for() {
     use crate::image::credentials::{DockerConfig, Format, lookup};
@@ -26,7 +26,7 @@ fn an_image_that_anothers_secret_brought_is_asked_for() {
         rig.run(&with_image("r.io/web:1", policy));
         rig.pass(s(3));
         assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, status), "{policy}");
-        // The registry has let everybody in.
+        // The registry has served it without credentials of a pod.
         grants.pulled("r.io/web:1", &id, &With::NodeOrNone, None);
         rig.tell_grants(&grants);
         rig.hint(Hint::Retry);
@@ -35,7 +35,7 @@ fn an_image_that_anothers_secret_brought_is_asked_for() {
     }
 }
 
-/// The secret that the pod names for its pulls comes after the pod: the pull is tried with it at once.
+/// The pull secret comes after its pod: the pull is retried with it at once.
 #[test]
 fn a_secret_that_comes_late_ends_the_back_off() {
     let of = "{imagePullSecrets: [{name: s}], containers: [{name: app, image: \"r.io/web:1\", imagePullPolicy: Always}]}";
@@ -63,8 +63,8 @@ fn a_secret_that_comes_late_ends_the_back_off() {
     assert_eq!((rig.pulls.len(), rig.status().as_str()), (before + 1, "Running, app: running"));
 }
 
-/// The record of images that came with secrets is lost: an image that may not be pulled waits until it is known
-/// that it was loaded.
+/// The record of images that were pulled with secrets is lost: an image that may not be pulled waits until it is known
+/// to have been loaded.
 #[test]
 fn with_a_damaged_record_an_image_that_was_loaded_is_used_without_a_pull() {
     let mut rig = Rig::fresh();
@@ -75,7 +75,7 @@ fn with_a_damaged_record_an_image_that_was_loaded_is_used_without_a_pull() {
     rig.run(&with_image("web:1", "Never"));
     rig.pass(s(3));
     assert_eq!(rig.status(), "Pending, app: ErrImageNeverPull");
-    // As the worker does when it is told that the image is missing.
+    // The worker does so when it gets the output that the image is missing.
     grants.pulled("web:1", &id, &With::NodeOrNone, None);
     rig.tell_grants(&grants);
     rig.pass(s(60));

@@ -1,4 +1,4 @@
-//! Volumes are there before the sandbox and go after the last container, whatever happens in between.
+//! Tests that volumes are ready before the sandbox and removed after the last container, in all cases.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn set_up_first_and_taken_down_last() {
     rig.pass(s(10));
     assert_eq!(orders(&mut rig), ["tear down"]);
     assert!(rig.machine.state() == &crate::machine::State::Terminated);
-    // Without volumes nothing is ordered.
+    // Without volumes there are no orders.
     let mut rig = Rig::fresh();
     rig.run(&super::rig::app());
     rig.pass(s(1));
@@ -42,7 +42,7 @@ fn set_up_first_and_taken_down_last() {
     assert_eq!(orders(&mut rig), [""; 0]);
 }
 
-/// On a dead file system neither ends. Nothing else would say why the pod does not start, or does not go.
+/// On a dead file system neither ends. No other event would show why the pod does not start, or does not end.
 #[test]
 fn work_on_volumes_that_hangs_is_told_once() {
     let mut rig = Rig::fresh();
@@ -72,7 +72,7 @@ fn work_on_volumes_that_hangs_is_told_once() {
     );
 }
 
-/// A container that an earlier daemon made, and may have started, would find its volumes gone.
+/// A container that an earlier daemon made, and may have started, would miss its volumes.
 #[test]
 fn not_taken_down_while_a_start_may_come_late() {
     for removable in [true, false] {
@@ -112,7 +112,7 @@ fn a_failure_is_told_and_tried_again_ever_more_slowly() {
     rig.pass(s(1000));
     let times: Vec<u64> = rig.volumes.orders.iter().map(|(at, _)| ms_of(*at)).collect();
     assert_eq!(times[times.len() - 1] - times[times.len() - 2], 122_001);
-    // Another object does not wait for that.
+    // A change of objects does not wait for the retry.
     rig.volumes.broken.clear();
     rig.give(snapshot(&config_map("c", "{k: v}")));
     rig.pass(ms(500));
@@ -120,7 +120,7 @@ fn a_failure_is_told_and_tried_again_ever_more_slowly() {
     assert_eq!(rig.waits("app"), "");
 }
 
-/// A pod that waits ever longer for its volumes goes at once when it is not wanted any more.
+/// A pod that waits longer and longer for its volumes is removed at once when it is not wanted any more.
 #[test]
 fn tear_down_does_not_wait_for_the_next_set_up() {
     let mut rig = Rig::fresh();
@@ -135,8 +135,8 @@ fn tear_down_does_not_wait_for_the_next_set_up() {
     assert!(rig.at_rest());
 }
 
-/// An earlier daemon set them up. Docker tells nothing until another version of the pod is wanted, and by then no container
-/// is left that would name the first one's UID.
+/// An earlier daemon set them up. Docker is silent until another version of the pod is wanted, and by then no container
+/// is left with the first one's UID.
 #[test]
 fn those_of_a_pod_that_changes_before_docker_answers_are_taken_down() {
     let mut rig = Rig::fresh().reborn();
@@ -164,7 +164,7 @@ fn a_changed_object_is_followed_and_restarts_nothing() {
     rig.give(snapshot(&config_map("c", "{k: w}")));
     rig.pass(ms(50));
     assert_eq!(orders(&mut rig), ["set up"]);
-    // The object is gone: the files that are there are used, also for the next container.
+    // The object is gone: the existing files are used, also for the next container.
     rig.volumes.broken = vec![failure("configmap \"c\" not found", true)];
     rig.give(Arc::default());
     rig.pass(ms(50));
@@ -208,7 +208,7 @@ fn the_next_daemon_sets_up_again_what_it_finds_and_ends_what_nobody_wants() {
     rig.pass(s(1));
     assert_eq!(orders(&mut rig), ["set up"]);
     assert_eq!(rig.take_acts(), [""; 0]);
-    // Found without its manifest.
+    // The container was found without its manifest.
     let mut rig = rig.reborn();
     rig.wish(stop(Some(0)));
     rig.pass(s(10));

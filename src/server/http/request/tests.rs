@@ -1,4 +1,4 @@
-//! Heads of requests: what is read, and what is refused.
+//! Tests of heads: those that are read, and those that are refused.
 
 use proptest::prelude::*;
 

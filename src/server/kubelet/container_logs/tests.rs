@@ -1,4 +1,4 @@
-//! How much of a log is meant.
+//! Tests of the parameters of a log.
 
 use super::*;
 

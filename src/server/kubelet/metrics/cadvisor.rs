@@ -1,5 +1,6 @@
-//! `/metrics/cadvisor` (cAdvisor, `metrics/prometheus.go`, as the kubelet's `ContainerPrometheusLabelsFunc` labels it):
-//! what the kernel counts of each cgroup of pods, and of the machine. Docker is not asked.
+//! `/metrics/cadvisor` (cAdvisor, `metrics/prometheus.go`, with the labels of the kubelet's
+//! `ContainerPrometheusLabelsFunc`): the kernel's counters of each cgroup of pods, and of the machine. Docker is not
+//! asked.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use crate::stats::{node as machine, places};
 use crate::status::snapshot::{PodView, Snapshot};
 use k8s_openapi::api::core::v1::Pod;
 
-/// One cgroup, and what it is of: empty where it is of no container or no pod.
+/// One cgroup with its labels, which are empty when it belongs to no container or no pod.
 pub struct Row {
     pub id: String,
     pub container: String,
@@ -33,7 +34,7 @@ pub struct Row {
     pub interfaces: Vec<Interface>,
 }
 
-/// The page.
+/// The whole page.
 pub fn page(at: &Node) -> Answer {
     let hierarchies = Hierarchies::open(PathBuf::from(MOUNT));
     let rows = rows(&at.pods.get(), &hierarchies, Path::new("/proc"));
@@ -59,7 +60,7 @@ struct Of {
     name: &'static str,
     kind: Kind,
     help: &'static str,
-    /// Beside those of the row.
+    /// Labels beside those of the row.
     labels: &'static [(&'static str, &'static str)],
     take: fn(&Row) -> Option<f64>,
 }
@@ -74,7 +75,7 @@ const fn family(
     Of { name, kind, help, labels, take }
 }
 
-/// The label that cAdvisor gives to figures of all disks together.
+/// cAdvisor's label of figures of all disks together.
 const ALL_DEVICES: &[(&str, &str)] = &[("device", "")];
 
 #[rustfmt::skip]
@@ -108,7 +109,7 @@ const FAMILIES: &[Of] = &[
     family("container_threads", Kind::Gauge, "Number of threads running inside the container", &[], |row| row.figures.tasks.map(float)),
 ];
 
-/// cAdvisor tells these only of what has a quota.
+/// cAdvisor reports these only for a cgroup with a quota.
 fn limited(row: &Row, value: Option<u64>) -> Option<u64> {
     row.counted.quota.and(value)
 }
@@ -118,7 +119,7 @@ fn now_seconds() -> f64 {
 }
 
 impl Row {
-    /// A cgroup of nothing, of which nothing is known.
+    /// A row without labels and figures.
     pub fn of(id: &str) -> Row {
         Row {
             id: id.to_owned(),
@@ -212,7 +213,7 @@ pub fn rows(snapshot: &Snapshot, hierarchies: &Hierarchies, proc: &Path) -> Vec<
                 started,
                 ..row(path)
             });
-            // Every container of a pod has its network; one is asked.
+            // All containers of a pod share its network: one is read.
             if containers.len() == 1 && !view.pod.host_network() {
                 let process = hierarchies.processes(path).first().copied();
                 let interfaces = process.and_then(|pid| network::of_process(proc, pid)).unwrap_or_default();
@@ -220,7 +221,7 @@ pub fn rows(snapshot: &Snapshot, hierarchies: &Hierarchies, proc: &Path) -> Vec<
             }
         }
         let mut all: Vec<Row> = of_pod.iter().map(|path| row(path)).collect();
-        // The figures of the network are those of the pod.
+        // The figures of the network belong to the pod.
         if let (Some(pod), Some(first)) = (all.first_mut(), containers.first_mut()) {
             pod.interfaces = std::mem::take(&mut first.interfaces);
         }

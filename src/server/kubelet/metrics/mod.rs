@@ -1,5 +1,5 @@
-//! The pages of metrics. Names, types and labels are the kubelet's and cAdvisor's: dashboards and alerts that exist go on
-//! working. What the kernel does not tell is left out, never 0.
+//! The pages of metrics. Names, types and labels are the kubelet's and cAdvisor's, so that existing dashboards and
+//! alerts work. Values that the kernel does not report are left out, never 0.
 
 pub mod cadvisor;
 mod node;
@@ -11,7 +11,7 @@ mod text;
 use super::Node;
 use crate::server::http::answer::Answer;
 
-/// The page at this path below `/metrics`; `None` where there is none.
+/// The page at this path below `/metrics`; `None` when there is none.
 pub fn answer(at: &Node, rest: &str) -> Option<Answer> {
     match rest {
         "" => Some(node::page(at)),

@@ -1,4 +1,4 @@
-//! `/metrics`: the kubelet's own (upstream `pkg/kubelet/metrics/metrics.go`), as far as the node's state tells them.
+//! `/metrics`: the kubelet's own (upstream `pkg/kubelet/metrics/metrics.go`), as far as the node's state has them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::server::kubelet::Node;
 use crate::stats::{node as machine, process};
 use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 
-/// The page.
+/// The whole page.
 pub fn page(at: &Node) -> Answer {
     let mut page = Page::default();
     let snapshot = at.pods.get();
@@ -64,7 +64,7 @@ fn of_snapshot(page: &mut Page, snapshot: &Snapshot) {
     }
 }
 
-/// What no kubelet tells: why pods do not run, and whether what they depend on is well.
+/// Metrics that no kubelet has: why pods do not run, and whether their dependencies work.
 fn of_podkeeper(page: &mut Page, snapshot: &Snapshot) {
     let mut family = page.family(
         "podkeeper_pods",
@@ -133,14 +133,14 @@ fn states(snapshot: &Snapshot) -> [(&'static str, u64); 3] {
     [("created", created), ("exited", exited), ("running", running)]
 }
 
-/// A container of it runs.
+/// Whether a container of the pod runs.
 fn runs(view: &PodView) -> bool {
     let mut lists =
         view.status.container_statuses.iter().chain(&view.status.init_container_statuses).flatten();
     lists.any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
-/// Of this process (the Prometheus client's names).
+/// Metrics of this process (with the names of Prometheus' client library).
 fn of_process(page: &mut Page) {
     let (proc, pid) = (Path::new("/proc"), std::process::id());
     let Some(figures) = process::read(proc, pid) else { return };

@@ -1,13 +1,13 @@
-//! `/metrics/probes` (upstream `pkg/kubelet/prober/prober_manager.go`): how often each probe has passed and failed.
+//! `/metrics/probes` (upstream `pkg/kubelet/prober/prober_manager.go`): counts of passed and failed probes.
 //!
-//! Durations are left out: a histogram for each probe is more than a small node's probes are worth.
+//! Durations are left out: a histogram for each probe would be too much for a small node.
 
 use super::text::{Kind, Page, float};
 use crate::probe::prober::Tally;
 use crate::server::http::answer::Answer;
 use crate::status::snapshot::Snapshot;
 
-/// The page.
+/// The whole page.
 pub fn page(tallies: &[Tally], snapshot: &Snapshot) -> Answer {
     let uid = |tally: &Tally| {
         let of = snapshot.pods.iter().find(|view| view.pod.key == tally.pod);

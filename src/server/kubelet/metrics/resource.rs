@@ -12,16 +12,16 @@ use crate::stats::cgroup::{Details, Figures, Hierarchies};
 use crate::stats::summary::asked::Asked;
 use crate::stats::{node, places};
 
-/// What a cgroup uses, and what it is of.
+/// Use of a cgroup, with its labels.
 struct Row {
-    /// `container`, `pod` and `namespace`; of a pod without the first.
+    /// `container`, `pod` and `namespace`; a pod has no `container`.
     labels: Vec<(&'static str, String)>,
     started: Option<Timestamp>,
     figures: Figures,
     details: Details,
 }
 
-/// The page.
+/// The whole page.
 pub fn page(at: &Node) -> Answer {
     let hierarchies = Hierarchies::open(PathBuf::from(MOUNT));
     let asked = figures::asked(at);
@@ -95,7 +95,7 @@ fn of_rows(page: &mut Page, what: &str, rows: &[Row], now: i64) {
         }),
     ];
     for (name, kind, help, take) in families {
-        // The kubelet tells limits of swap for containers alone.
+        // The kubelet reports limits of swap for containers alone.
         if what == "pod" && name == "swap_limit_bytes" {
             continue;
         }

@@ -1,10 +1,10 @@
-//! `/metrics/slis` (upstream `staging/src/k8s.io/component-base/metrics/prometheus/slis`): health checks that were made.
+//! `/metrics/slis` (upstream `staging/src/k8s.io/component-base/metrics/prometheus/slis`): results of health checks.
 
 use super::text::{Kind, Page, float};
 use crate::server::http::answer::Answer;
 use crate::server::kubelet::healthz::Counted;
 
-/// The page.
+/// The whole page.
 pub fn page(checks: &[Counted]) -> Answer {
     let mut page = Page::default();
     let help = "This metric records the result of a single healthcheck.";

@@ -17,7 +17,7 @@ pub enum Kind {
     Gauge,
 }
 
-/// One family of a page: its name, and nothing else between its samples.
+/// One family of a page: no other line stands between its samples.
 #[derive(Debug)]
 pub struct Family<'a> {
     page: &'a mut Page,
@@ -25,7 +25,7 @@ pub struct Family<'a> {
 }
 
 impl Page {
-    /// Begins a family; `help` is one line.
+    /// Starts a family; `help` is one line.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -44,8 +44,8 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// One sample; `at` is its time in milliseconds of wall time, where the page tells times. What is no number is not
-    /// told.
+    /// Adds a sample; `at` is its time in milliseconds of wall time, for pages with times. A value that is no number is
+    /// left out.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64, at: Option<i64>) {
         if !value.is_finite() {
             return;
@@ -76,7 +76,7 @@ impl Family<'_> {
     }
 }
 
-/// A count as a value: exact up to 2^53, as everywhere in Prometheus.
+/// A count as a value: exact up to 2^53, as always in Prometheus.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "the format has no other numbers")]
 pub fn float(value: u64) -> f64 {

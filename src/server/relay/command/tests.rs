@@ -1,4 +1,4 @@
-//! What comes before a command is started, over real sockets.
+//! Tests of messages before a command is started, over real sockets.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -62,7 +62,7 @@ fn a_client_that_takes_no_answers_costs_no_time() {
         let text = fs::read_to_string(&file).unwrap();
         Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
     };
-    // Pings, until nobody reads them any more, and then until what was read is answered.
+    // Pings are sent until they are not read any more, and until those that were read are answered.
     let pings = numbers(6, 0, &[1]).repeat(4096);
     let (begun, mut at) = (Instant::now(), 0);
     loop {

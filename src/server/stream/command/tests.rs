@@ -1,4 +1,4 @@
-//! The same conversation over each protocol.
+//! Tests of the same conversation over each protocol.
 
 use super::*;
 use crate::server::stream::spdy::testing::{Client, Frame, data, frames as spdy_frames};
@@ -95,7 +95,7 @@ fn a_terminal_is_waited_for_where_the_protocol_has_its_size() {
     bytes.extend(data(7, 0, br#"ght":30}"#));
     assert_eq!(news(&mut streams, &bytes), [size(80, 24), size(90, 30)]);
     assert!(streams.is_ready());
-    // What is no size is passed over.
+    // Data that is no size is ignored.
     assert_eq!(news(&mut streams, &data(7, 0, b"what?")), []);
     assert_eq!(news(&mut streams, &data(7, 0, br#" {"Width":1,"Height":2}"#)), [size(1, 2)]);
     assert_eq!(news(&mut streams, &data(7, 0, &vec![b' '; 4000])), []);

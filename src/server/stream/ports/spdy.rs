@@ -1,4 +1,4 @@
-//! Pairs of SPDY streams: which two belong together, and what their data means.
+//! Pairs of SPDY streams: which two streams belong together, and the meaning of their data.
 //!
 //! Never here: a pair that is kept after its end, or a half that waits for ever.
 
@@ -18,7 +18,7 @@ pub struct Spdy {
     last: u32,
     pairs: Table<PairId, Pair>,
     streams: Table<StreamId, PairId>,
-    /// Pairs of which one stream is there, by the client's number of them.
+    /// Incomplete pairs, by the client's request id.
     halves: Table<String, Half>,
 }
 
@@ -34,10 +34,10 @@ struct Half {
     stream: StreamId,
     kind: Kind,
     port: u16,
-    /// Data that came before the stream of errors.
+    /// Data that came before the error stream.
     early: Vec<u8>,
     is_ended: bool,
-    /// It was there at the last look: see [`super::Pairs::look`].
+    /// It existed at the last look: see [`super::Pairs::look`].
     is_old: bool,
 }
 
@@ -48,13 +48,13 @@ enum Kind {
 }
 
 impl Spdy {
-    /// Without pairs yet.
+    /// An empty set of pairs.
     pub fn new(wire: Wire) -> Spdy {
         let (pairs, streams, halves) = (Table::new(), Table::new(), Table::new());
         Spdy { wire, last: 0, pairs, streams, halves }
     }
 
-    /// The stream of a pair's data.
+    /// The data stream of a pair.
     pub fn data_of(&self, pair: PairId) -> Option<StreamId> {
         self.pairs.get(&pair).map(|pair| pair.data)
     }
@@ -82,7 +82,7 @@ impl Spdy {
         });
     }
 
-    /// Takes what came of the client.
+    /// Takes an event of the client.
     pub fn heard(&mut self, heard: Heard, told: &mut VecDeque<News>) {
         let event = match heard {
             Heard::Closed => return told.push_back(News::Gone),
@@ -100,7 +100,7 @@ impl Spdy {
             },
             Event::Finished { stream } => match self.pair_of(stream) {
                 Some((pair, Kind::Data)) => told.push_back(News::Ended { pair }),
-                // Clients never send errors, and say so at once.
+                // Data on an error stream is ignored: clients never send any, and end it at once.
                 Some(_) => {}
                 None => self
                     .halves
@@ -114,7 +114,7 @@ impl Spdy {
                     told.push_back(News::Reset { pair });
                 }
             }
-            // What is open goes on until the connection ends.
+            // Open pairs continue until the connection ends.
             Event::GoneAway => {}
         }
     }
@@ -129,7 +129,7 @@ impl Spdy {
     ) {
         let is_busy = self.pairs.len() >= limits::FORWARDED || self.halves.len() >= limits::FORWARDED;
         let Some(half) = self.halves.remove(&request).filter(|half| half.kind != kind && !is_busy) else {
-            // A second stream of the same kind takes the place of the first, as one does that is asked for anew.
+            // A second stream of the same kind replaces the first, like one that is requested anew.
             if is_busy {
                 return self.wire.session.reset(stream, Reason::Refused);
             }
@@ -145,7 +145,7 @@ impl Spdy {
             Kind::Data => (stream, half.stream),
             Kind::Error => (half.stream, stream),
         };
-        // The port of the data stream counts, as for the kubelet.
+        // The port of the data stream counts, as in the kubelet.
         let port = if kind == Kind::Data { port } else { half.port };
         self.pairs.insert(pair, Pair { data, error });
         self.streams.insert(data, pair);
@@ -161,7 +161,7 @@ impl Spdy {
         }
     }
 
-    /// Keeps data of a pair that is not complete, within bounds.
+    /// Keeps data of an incomplete pair, within bounds.
     fn early(&mut self, stream: StreamId, bytes: &[u8]) {
         let half = self.halves.values_mut().find(|half| half.stream == stream && half.kind == Kind::Data);
         let Some(half) = half else { return self.wire.session.taken(stream, bytes.len()) };
@@ -180,7 +180,7 @@ impl Spdy {
         Some((pair, kind))
     }
 
-    /// Ends a pair, with what went wrong.
+    /// Ends a pair; `wrong` is the error.
     pub fn close(&mut self, pair: PairId, wrong: &[u8]) {
         let Some(Pair { data, error }) = self.pairs.remove(&pair) else { return };
         self.streams.remove(&data);
@@ -192,7 +192,7 @@ impl Spdy {
     }
 }
 
-/// Which pair a stream belongs to, as what, and to which port; `None` when its headers do not say.
+/// The pair, kind and port of a stream; `None` when its headers do not have them.
 fn asked(stream: StreamId, headers: &Headers) -> Option<(String, Kind, u16)> {
     let port = headers.get("port")?.parse().ok().filter(|port| *port > 0)?;
     let kind = match headers.get("streamtype")? {
@@ -201,10 +201,10 @@ fn asked(stream: StreamId, headers: &Headers) -> Option<(String, Kind, u16)> {
         _ => return None,
     };
     let request = match headers.get("requestid").filter(|id| !id.is_empty()) {
-        // It is kept for as long as the pair is not complete.
+        // It is kept as long as the pair is incomplete.
         Some(id) if id.len() > limits::FORWARD_REQUEST => return None,
         Some(id) => id.to_owned(),
-        // Old clients name none, and open the stream of errors first: its number is taken for both.
+        // Old clients send none, and open the error stream first: its number is used for both.
         None if kind == Kind::Error => stream.to_string(),
         None => stream.saturating_sub(2).to_string(),
     };

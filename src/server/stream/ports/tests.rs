@@ -1,4 +1,4 @@
-//! The same conversation over each protocol.
+//! Tests of the same conversation over each protocol.
 
 use super::*;
 use crate::server::stream::spdy::testing::{Client, Frame, data, frames as spdy_frames, numbers};
@@ -39,7 +39,7 @@ fn connections_over_spdy() {
     let (mut pairs, mut client) = (Pairs::new(Forward::Spdy, &[]), Client::new());
     let mut bytes = open(&mut client, 1, "error", "80", Some("0"));
     bytes.extend(open(&mut client, 3, "data", "80", Some("0")));
-    // The second pair comes the other way round, with data before it is whole.
+    // The second pair comes in the other order, with data before it is complete.
     bytes.extend(open(&mut client, 5, "data", "443", Some("1")));
     bytes.extend([data(5, 1, b"early"), data(3, 0, b"hallo")].concat());
     bytes.extend(open(&mut client, 7, "error", "443", Some("1")));
@@ -63,7 +63,7 @@ fn connections_over_spdy() {
     assert_eq!(sent_data(&mut pairs), [piece(7, 0, b"refused"), piece(7, 1, b""), piece(5, 1, b"")]);
     assert_eq!(news(&mut pairs, &data(3, 1, b"late")), []);
     assert!(!pairs.is_over());
-    // A number may be used again.
+    // A request id may be used again.
     let again =
         [open(&mut client, 9, "error", "80", Some("0")), open(&mut client, 11, "data", "80", Some("0"))];
     assert_eq!(news(&mut pairs, &again.concat()), [News::Opened { pair: PairId(2), port: 80 }]);
@@ -107,7 +107,7 @@ fn halves_of_pairs_are_given_up() {
     let text = b"error forwarding port: request a: timed out waiting for streams";
     assert_eq!(told[..2], [piece(1, 0, text), piece(1, 1, b"")]);
     assert!(matches!(told[2..], [Frame::Control { kind: 3, .. }]));
-    // Their data is bounded.
+    // Early data is bounded.
     let bytes =
         [open(&mut client, 5, "data", "80", Some("c")), data(5, 0, &vec![0; limits::FORWARD_EARLY + 1])];
     assert_eq!(news(&mut pairs, &bytes.concat()), []);
@@ -128,7 +128,7 @@ fn the_early_data_of_all_halves_has_one_bound() {
         stream += 2;
     }
     assert!(kept > 0 && kept <= limits::FORWARD_WAITING, "{kept}");
-    // A number that is a book of its own is no number.
+    // A very long request id is refused.
     let long = "r".repeat(60_000);
     assert_eq!(news(&mut pairs, &open(&mut client, stream, "data", "80", Some(&long))), []);
     assert!(matches!(spdy_frames(&sent(&mut pairs)).last(), Some(Frame::Control { kind: 3, .. })));
@@ -154,7 +154,7 @@ fn connections_through_a_tunnel() {
     let bytes =
         [open(&mut client, 1, "error", "80", Some("0")), open(&mut client, 3, "data", "80", Some("0"))]
             .concat();
-    // Messages end wherever they like.
+    // Messages may end anywhere.
     let mut messages: Vec<u8> = bytes.chunks(7).flat_map(binary).collect();
     messages.extend(binary(&data(3, 0, b"hallo")));
     messages.extend(frame(0x88, &[]));

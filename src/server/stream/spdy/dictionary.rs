@@ -2,7 +2,7 @@
 //!
 //! Never here: a change. Every client has the same bytes.
 
-/// The checksum by which a compressed stream names the dictionary (Adler-32 of it).
+/// The checksum that identifies the dictionary in a compressed stream (Adler-32).
 pub const ID: u32 = 0xe3c6_a7c2;
 
 /// Its length in bytes.
@@ -77,7 +77,7 @@ const WORDS: [&str; 65] = [
     "origin",
 ];
 
-/// What follows them.
+/// The rest of the dictionary.
 const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
     203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized\
     403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable\

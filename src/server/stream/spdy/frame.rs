@@ -1,6 +1,6 @@
 //! The layout of SPDY/3.1's frames.
 //!
-//! Reading a control frame needs all of its bytes; a data frame is only its head, for its bytes are passed on as they
+//! A control frame is read as a whole; of a data frame only the head is read here, and its bytes are passed on as they
 //! come.
 
 use super::session::StreamId;
@@ -9,15 +9,15 @@ use crate::server::stream::{Fault, fault};
 /// Length of the head of every frame.
 pub const HEAD: usize = 8;
 
-/// The flag of the last frame that its sender sends on a stream.
+/// The flag of the last frame that a sender sends on a stream.
 pub const FIN: u8 = 1;
 /// The flag of a stream on which only its opener sends.
 pub const UNIDIRECTIONAL: u8 = 2;
 
-/// Why a stream is reset.
+/// The reason why a stream is reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The client broke the rules.
+    /// The client broke the protocol.
     ProtocolError = 1,
     /// The stream is not wanted; nothing was done.
     Refused = 3,
@@ -25,7 +25,7 @@ pub enum Reason {
     Cancel = 5,
 }
 
-/// Types of control frames that are understood.
+/// Types of the control frames that are handled.
 mod kind {
     pub const SYN_STREAM: u16 = 1;
     pub const SYN_REPLY: u16 = 2;
@@ -75,11 +75,11 @@ pub enum Control<'a> {
     Headers { stream: StreamId, headers: &'a [u8] },
     /// It ends a stream at once.
     Reset { stream: StreamId },
-    /// It wants an answer.
+    /// It asks for an answer.
     Ping { id: u32 },
     /// It opens no more streams.
     GoAway,
-    /// Settings, windows, and whatever else does not matter here.
+    /// Settings, windows, and other frames that are ignored.
     Other,
 }
 
@@ -122,22 +122,22 @@ fn too_short(kind: u16) -> Fault {
 /// A frame to the client.
 #[derive(Debug)]
 pub enum Sent<'a> {
-    /// The stream that the client opened is taken.
+    /// Accepts a stream that the client opened.
     Reply { stream: StreamId, headers: &'a [u8] },
-    /// A stream ends at once.
+    /// Ends a stream at once.
     Reset { stream: StreamId, reason: Reason },
     /// The answer to a ping.
     Ping { id: u32 },
-    /// No later stream than this one is looked at.
+    /// Streams after this one are not accepted.
     GoAway { last: StreamId },
-    /// So many bytes of a stream (0: of the connection) were taken.
+    /// This many bytes of a stream (0: of the connection) were processed.
     Taken { stream: StreamId, bytes: u32 },
     /// Data, with [`FIN`] or without.
     Data { stream: StreamId, flags: u8, bytes: &'a [u8] },
 }
 
 impl Sent<'_> {
-    /// The bytes of the frame's head and of what comes before a variable part, and that part.
+    /// The bytes of the frame's head with its fixed part, and its variable part.
     #[must_use]
     pub fn encode(&self) -> (Vec<u8>, &[u8]) {
         let control = |kind: u16, fields: &[u32], rest: usize| {
@@ -163,7 +163,7 @@ impl Sent<'_> {
     }
 }
 
-/// Flags and a length of 24 bits.
+/// The flags and a length of 24 bits.
 fn length_word(flags: u8, length: usize) -> [u8; 4] {
     let [_, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [flags, b, c, d]

@@ -1,7 +1,7 @@
-//! Header blocks: inflating those of the client, and the form of ours.
+//! Header blocks: inflates those of the client, and writes ours.
 //!
-//! A block of a few bytes can inflate to gigabytes, so the size is bounded while it inflates. Ours are never
-//! compressed: a zlib stream of stored blocks is one that every reader understands, and a server's headers are empty.
+//! A block of a few bytes can inflate to gigabytes, so the size is checked while inflating. Ours are not compressed:
+//! every reader understands a zlib stream of stored blocks, and a server's headers are empty.
 
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
@@ -11,7 +11,7 @@ use super::dictionary;
 use crate::base::limits;
 use crate::server::stream::{Fault, fault};
 
-/// Names, in lower case, and values. Of several values of a name the first counts.
+/// Names, in lower case, and values. The first of several values of a name counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
@@ -22,7 +22,7 @@ impl Headers {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads the names and values of an inflated block.
+    /// Parses the names and values of an inflated block.
     fn parse(block: &[u8]) -> Result<Headers, Fault> {
         let mut rest = block;
         let count = number(&mut rest).ok_or_else(too_short)?;
@@ -57,14 +57,14 @@ fn text(rest: &mut &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Bytes that a deflated stream may look back: deflate's own limit.
+/// Size of deflate's window, bytes.
 const WINDOW: usize = 32 * 1024;
 
 /// Reads the header blocks of one connection, in the order of their frames.
 pub struct Inflater {
     /// `None` until the first block, which begins with zlib's header.
     state: Option<Box<DecompressorOxide>>,
-    /// A ring, into which the state writes.
+    /// Ring buffer of the inflated bytes.
     window: Vec<u8>,
     at: usize,
 }
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Inflater {
 }
 
 impl Inflater {
-    /// At the beginning of a connection. Memory is taken with the first block.
+    /// For a new connection. Memory is allocated with the first block.
     #[must_use]
     pub fn new() -> Inflater {
         Inflater { state: None, window: Vec::new(), at: 0 }
@@ -116,7 +116,7 @@ impl Inflater {
         Ok(inflated)
     }
 
-    /// Reads zlib's header (RFC 1950), lays the dictionary into the window, and returns what follows.
+    /// Reads zlib's header (RFC 1950), puts the dictionary into the window, and returns the rest.
     fn begin<'a>(&mut self, block: &'a [u8]) -> Result<&'a [u8], Fault> {
         let Some(([method, flags], rest)) = block.split_first_chunk::<2>() else { return Err(too_short()) };
         let is_zlib =
@@ -140,7 +140,7 @@ impl Inflater {
     }
 }
 
-/// Writes header blocks without headers, as a server of streams does.
+/// Writes header blocks without headers.
 #[derive(Debug, Default)]
 pub struct Empty {
     begun: bool,
@@ -150,7 +150,8 @@ impl Empty {
     /// The next block of the connection.
     pub fn block(&mut self) -> Vec<u8> {
         // zlib's header without a dictionary, once; then a stored block that is not the last: its length, the
-        // complement of that, and a count of no headers; then an empty one, before which Go's reader gives nothing out.
+        // complement of that, and a count of no headers; then an empty one, because Go's reader returns nothing before
+        // it.
         const HEADER: [u8; 2] = [0x78, 0x01];
         const STORED: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
         let mut block = Vec::with_capacity(HEADER.len() + STORED.len());

@@ -1,11 +1,11 @@
-//! SPDY/3.1 as a server of Kubernetes streams needs it: the client opens streams, both sides send data on them.
+//! SPDY/3.1 for a server of Kubernetes streams: the client opens streams, both sides send data on them.
 //!
 //! [`session`] is the connection's state; [`frame`] the layout of frames; [`headers`] their header blocks, which one
-//! zlib stream for the whole connection compresses.
+//! zlib stream compresses for the whole connection.
 //!
-//! **Flow control.** The kubelet's spdystream knows none: it sends no window update and ignores what it gets. So windows
-//! of the peer are not heeded here, for a client that never widens them would stall after 64 KiB; but what is taken of a
-//! stream is acknowledged by window updates, so that a client that heeds them does not stall either.
+//! **Flow control.** The kubelet's spdystream has none: it sends no window updates and ignores those that it gets. So
+//! the peer's windows are ignored here, because a client that never widens them would stall after 64 KiB. But processed
+//! bytes of a stream are acknowledged by window updates, so that a client that respects windows does not stall either.
 
 pub mod dictionary;
 pub mod frame;

@@ -1,7 +1,7 @@
-//! The state of one SPDY connection: which streams are open, and on which side.
+//! The state of one SPDY connection: open streams, and their open sides.
 //!
-//! Bytes of the client are given by [`Session::receive`], news of them taken by [`Session::news`] until there are none.
-//! Each accepted stream is answered with SYN_REPLY before any data: spdystream drops data of a stream without one.
+//! [`Session::receive`] takes the client's bytes, and [`Session::news`] returns their events until there are none. Each
+//! accepted stream is answered with SYN_REPLY before any data: spdystream drops data of a stream without one.
 
 use super::frame::{Control, FIN, HEAD, Head, Reason, Sent, UNIDIRECTIONAL};
 use super::headers::{Empty, Headers, Inflater};
@@ -13,16 +13,16 @@ use crate::server::stream::{Fault, fault};
 /// A stream's number: odd, rising, from 1 to 2³¹ − 1. Zero is the connection.
 pub type StreamId = u32;
 
-/// What the client did.
+/// An event of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// It opened a stream; [`Session::accept`] or [`Session::reset`] answers.
     Opened { stream: StreamId, headers: Headers },
-    /// It sent bytes on a stream, never none; [`Session::taken`] tells when they are out of the way.
+    /// It sent bytes on a stream, never none; [`Session::taken`] notes when they are processed.
     Data { stream: StreamId, bytes: Vec<u8> },
     /// It sends no more on a stream.
     Finished { stream: StreamId },
-    /// It gave a stream up, in both directions.
+    /// It ended a stream in both directions.
     Reset { stream: StreamId },
     /// It opens no more streams.
     GoneAway,
@@ -35,11 +35,11 @@ struct Stream {
     heard: bool,
     /// We send no more.
     said: bool,
-    /// Bytes taken that the client was not told of.
+    /// Processed bytes that are not acknowledged yet.
     taken: u32,
 }
 
-/// A data frame that is not over.
+/// An incomplete data frame.
 #[derive(Debug)]
 struct Data {
     stream: StreamId,
@@ -47,7 +47,7 @@ struct Data {
     fin: bool,
 }
 
-/// See the module.
+/// The state of one connection.
 #[derive(Debug)]
 pub struct Session {
     input: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct Session {
     streams: Table<StreamId, Stream>,
     /// The highest stream that the client opened.
     last: StreamId,
-    /// The stream of the last event ended with it: told next.
+    /// The stream of the last event ended with it: the next event.
     finished: Option<StreamId>,
     taken: u32,
     leaving: bool,
@@ -72,7 +72,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// A connection on which nothing was said yet.
+    /// The state of a new connection.
     #[must_use]
     pub fn new() -> Session {
         Session {
@@ -90,17 +90,17 @@ impl Session {
         }
     }
 
-    /// Takes bytes of the client; only after [`Session::news`] returned none.
+    /// Takes bytes of the client; only after [`Session::news`] returned `None`.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.input.drain(..self.at.min(self.input.len()));
         self.at = 0;
         self.input.extend_from_slice(bytes);
     }
 
-    /// The next event in what was received.
+    /// The next event in the received bytes.
     ///
     /// # Errors
-    /// The client does not speak SPDY, or more than the bounds allow; the connection ends then.
+    /// The client breaks the protocol, or exceeds a bound; the connection ends then.
     pub fn news(&mut self) -> Result<Option<Event>, Fault> {
         if let Some(event) = self.finished.take().and_then(|stream| self.heard_end(stream)) {
             return Ok(Some(event));
@@ -152,7 +152,7 @@ impl Session {
         let bytes = self.rest().get(..count).filter(|_| wanted).unwrap_or_default().to_vec();
         self.advance(count);
         if !wanted {
-            // Nobody takes them: as far as the windows go, they are taken.
+            // Unwanted bytes count as processed for the windows.
             self.acknowledge(count);
         }
         let left = left.saturating_sub(count);
@@ -174,7 +174,7 @@ impl Session {
     fn control(&mut self, frame: &Control<'_>, flags: u8) -> Result<Option<Event>, Fault> {
         match *frame {
             Control::Open { stream, headers } => {
-                // Read even when the stream is refused: later blocks refer to it.
+                // Headers are read even for a refused stream: later blocks depend on them.
                 let headers = self.inflater.read(headers)?;
                 Ok(self.open(stream, headers, flags))
             }
@@ -184,7 +184,7 @@ impl Session {
             }
             Control::Reset { stream } => Ok(self.streams.remove(&stream).map(|_| Event::Reset { stream })),
             Control::Ping { id } => {
-                // Even ones would be answers to ours, and there are none.
+                // Even ids would be answers to pings of ours, and there are none.
                 if id % 2 == 1 {
                     self.send_frame(&Sent::Ping { id });
                 }
@@ -224,7 +224,7 @@ impl Session {
         Some(Event::Finished { stream })
     }
 
-    /// Answers that a stream is taken.
+    /// Accepts a stream.
     pub fn accept(&mut self, stream: StreamId) {
         if self.streams.contains_key(&stream) {
             let headers = self.replies.block();
@@ -248,7 +248,7 @@ impl Session {
         }
     }
 
-    /// Says that no more is sent on a stream.
+    /// Ends our side of a stream.
     pub fn finish(&mut self, stream: StreamId) {
         let Some(open) = self.streams.get_mut(&stream).filter(|open| !open.said) else { return };
         open.said = true;
@@ -258,7 +258,7 @@ impl Session {
         self.send_frame(&Sent::Data { stream, flags: FIN, bytes: &[] });
     }
 
-    /// Notes that `count` bytes of a stream's data are out of the way.
+    /// Notes that `count` bytes of a stream's data are processed.
     pub fn taken(&mut self, stream: StreamId, count: usize) {
         self.acknowledge(count);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -270,7 +270,7 @@ impl Session {
         }
     }
 
-    /// The same for the connection.
+    /// Notes processed bytes of the connection.
     fn acknowledge(&mut self, count: usize) {
         self.taken = self.taken.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         if self.taken >= limits::SPDY_ACKNOWLEDGE {
@@ -279,7 +279,7 @@ impl Session {
         }
     }
 
-    /// Says that no more streams are accepted.
+    /// Announces that no more streams are accepted.
     pub fn go_away(&mut self) {
         if !std::mem::replace(&mut self.leaving, true) {
             let last = self.last;
@@ -293,7 +293,7 @@ impl Session {
         self.output.push(rest);
     }
 
-    /// How many streams are open.
+    /// Number of open streams.
     #[cfg(test)]
     pub fn streams_open(&self) -> usize {
         self.streams.len()

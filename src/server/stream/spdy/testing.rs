@@ -1,10 +1,10 @@
-//! A SPDY client for tests: it writes frames as spdystream does, and reads those of the server.
+//! A SPDY client for tests: it writes frames like spdystream, and reads those of the server.
 
 use zlib_rs::{Deflate, DeflateFlush, Status};
 
 use super::dictionary;
 
-/// Writes frames; one for each connection, for its compressor remembers.
+/// Writes the frames of one connection, whose compressor has a state.
 pub struct Client {
     deflate: Deflate,
 }
@@ -36,7 +36,7 @@ impl Client {
         self.compress(&block)
     }
 
-    /// SYN_STREAM.
+    /// A SYN_STREAM frame.
     pub fn open(&mut self, stream: u32, flags: u8, headers: &[(&str, &str)]) -> Vec<u8> {
         let mut body = [stream.to_be_bytes(), [0; 4]].concat();
         body.extend([0, 0]);
@@ -77,7 +77,7 @@ pub enum Frame {
     Data { stream: u32, flags: u8, bytes: Vec<u8> },
 }
 
-/// The frames in what the server sent, which must be whole.
+/// The frames in the server's bytes, which must be complete.
 pub fn frames(mut bytes: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {

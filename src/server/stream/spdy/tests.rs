@@ -1,4 +1,4 @@
-//! The session against frames as clients write them.
+//! Tests of the session with frames as clients write them.
 
 use proptest::prelude::*;
 use zlib_rs::{Inflate, InflateError, InflateFlush};
@@ -25,7 +25,7 @@ fn sent(session: &mut Session) -> Vec<Frame> {
     frames(&bytes)
 }
 
-/// What the events come to, however the bytes were cut: data of a stream joined.
+/// The events with the data of each stream joined, so that cuts in the bytes do not matter.
 fn joined(events: Vec<Event>) -> Vec<Event> {
     let mut all: Vec<Event> = Vec::new();
     for event in events {
@@ -82,7 +82,7 @@ fn a_command_with_input_and_output() {
         Frame::Control { kind: 7, body: [3_u32.to_be_bytes(), [0; 4]].concat() },
     ];
     assert_eq!(sent(&mut session), expected);
-    // After GOAWAY nothing new is taken.
+    // After GOAWAY no stream is accepted.
     assert_eq!(events(&mut session, &client.open(5, 0, &[])).unwrap(), []);
     let refused = Frame::Control { kind: 3, body: [5_u32.to_be_bytes(), 3_u32.to_be_bytes()].concat() };
     assert_eq!(sent(&mut session), [refused]);
@@ -100,11 +100,11 @@ fn what_clients_say_beside_the_streams() {
     let ping = |id: u32| Frame::Control { kind: 6, body: id.to_be_bytes().to_vec() };
     check(numbers(6, 0, &[1]), &[], &[ping(1)]);
     check(numbers(6, 0, &[2]), &[], &[]);
-    // Settings, window updates, and a type that nobody knows.
+    // Settings, window updates, and an unknown type.
     check(numbers(4, 0, &[1, 7, 65_536]), &[], &[]);
     check(numbers(9, 0, &[1, 65_536]), &[], &[]);
     check(control(4711, 0, b"what?"), &[], &[]);
-    // Data and resets of streams that are not there.
+    // Data and resets of streams that do not exist.
     check(data(77, FIN, b"lost"), &[], &[]);
     check(numbers(3, 0, &[77, 5]), &[], &[]);
     check(control(8, 0, &[&1_u32.to_be_bytes()[..], &client.headers(&[("a", "b")])].concat()), &[], &[]);
@@ -136,7 +136,7 @@ fn streams_are_refused_that_break_the_rules_or_the_bounds() {
     sent(&mut session);
     assert_eq!(events(&mut session, &client.open(next, 0, &[])).unwrap(), []);
     assert_eq!(sent(&mut session), [refusal(next, 3)]);
-    // One that ends on both sides makes room.
+    // A stream that ends on both sides makes room.
     session.reset(3, Reason::Cancel);
     assert_eq!(sent(&mut session), [refusal(3, 5)]);
     open(&mut session, &mut client, next + 2);
@@ -151,14 +151,14 @@ fn a_stream_that_its_opener_ends_at_once_is_there_to_be_written_to() {
     session.send(1, b"x");
     session.finish(1);
     assert_eq!(sent(&mut session).len(), 3);
-    // One without our side: nothing can be sent on it.
+    // A stream without our side: nothing can be sent on it.
     events(&mut session, &client.open(3, UNIDIRECTIONAL, &[])).unwrap();
     session.send(3, b"x");
     session.finish(3);
     assert_eq!(sent(&mut session), []);
     assert_eq!(events(&mut session, &data(3, FIN, b"")).unwrap(), [Event::Finished { stream: 3 }]);
     assert_eq!(session.streams_open(), 0);
-    // A stream that is reset as soon as it is heard of hides nothing that follows.
+    // A stream that is reset at once hides no later frame.
     session.receive(&[client.open(5, FIN, &[]), client.open(7, 0, &[])].concat());
     assert!(matches!(session.news(), Ok(Some(Event::Opened { stream: 5, .. }))));
     session.reset(5, Reason::ProtocolError);
@@ -179,7 +179,7 @@ fn what_is_taken_is_acknowledged() {
     assert_eq!(sent(&mut session), []);
     session.taken(1, 2);
     assert_eq!(sent(&mut session), [update(0, half + 1), update(1, half + 1)]);
-    // What nobody wants counts for the connection.
+    // Unwanted data counts for the connection.
     events(&mut session, &data(9, 0, &vec![0; half])).unwrap();
     assert_eq!(sent(&mut session), [update(0, half)]);
 }
@@ -205,7 +205,7 @@ fn bytes_that_are_not_spdy_end_the_connection() {
     check(&block(&[0, 0, 0, 1, 0, 0, 0, 9, b'x']), "a SPDY header block that is too short");
     check(&block(&[0, 0, 0, 0, 0]), "a SPDY header block that is too long");
     check(&block(&[0xff; 4]), "too many headers in a SPDY frame");
-    // A bomb: 4 MiB of nothing in some KiB.
+    // A bomb: 4 MiB of zeros in a few KiB.
     let bomb = Client::new().compress(&vec![0; 4 << 20]);
     assert!(bomb.len() < limits::SPDY_CONTROL);
     check(&open(&bomb), "headers of a SPDY frame that are too long");
@@ -221,16 +221,16 @@ fn our_header_blocks_are_read_by_an_ordinary_zlib() {
         inflate.decompress(&block, &mut out, InflateFlush::SyncFlush).unwrap();
         assert_eq!(inflate.total_out() - before, 4);
         assert_eq!(out[..4], [0; 4]);
-        // Flushed as zlib does it: Go's reader gives out nothing of a stored block before an empty one follows.
+        // Flushed like zlib does it: Go's reader returns nothing of a stored block before an empty one follows.
         assert!(block.ends_with(&[0, 0, 0, 0xff, 0xff]));
     }
-    // The reader asks for a dictionary only where the stream names one.
+    // The reader asks for a dictionary only if the stream names one.
     let block = Client::new().headers(&[]);
     let asked = Inflate::new(true, 15).decompress(&block, &mut [0; 64], InflateFlush::SyncFlush);
     assert_eq!(asked, Err(InflateError::NeedDict { dict_id: dictionary::ID }));
 }
 
-/// A conversation: what a client might send, in any order.
+/// A conversation: possible frames of a client in any order.
 fn conversation() -> impl Strategy<Value = Vec<u8>> {
     let step = (0..6_u8, 0..6_u32, proptest::collection::vec(any::<u8>(), 0..300), any::<bool>());
     proptest::collection::vec(step, 0..40).prop_map(|steps| {

@@ -1,7 +1,7 @@
-//! Messages of the Kubernetes subprotocols: one byte that names a channel, and the channel's data; as they are, or in
-//! base64, with a digit for the channel (`k8s.io/apimachinery/pkg/util/httpstream/wsstream`).
+//! Messages of the Kubernetes subprotocols: one byte for the channel, and the channel's data; raw, or in base64 with a
+//! digit for the channel (`k8s.io/apimachinery/pkg/util/httpstream/wsstream`).
 //!
-//! A message that cannot be read is passed over, as the kubelet does.
+//! An unreadable message is ignored, as in the kubelet.
 
 use super::socket::{Message, Socket};
 use crate::base::limits;
@@ -9,22 +9,22 @@ use crate::manifest::base64;
 use crate::server::stream::Fault;
 use crate::server::stream::outgoing::Outgoing;
 
-/// How a message's data is written.
+/// Encoding of a message's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// Raw bytes.
     Raw,
-    /// As text.
+    /// Base64 text.
     Base64,
 }
 
-/// The channel that names another one, which ends (v5).
+/// The channel whose message names another channel that ends (v5).
 const CLOSE: u8 = 255;
 
-/// What came on a channel.
+/// A message of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// Data, perhaps none.
+    /// Data, which may be empty.
     Data { channel: u8, bytes: Vec<u8> },
     /// The client sends no more on it.
     Ended { channel: u8 },
@@ -37,12 +37,12 @@ pub enum News {
 pub struct Channels {
     socket: Socket,
     form: Form,
-    /// A channel can be closed by the client.
+    /// The client can close a channel.
     closes: bool,
 }
 
 impl Channels {
-    /// Channels over a new connection; `closes` where the protocol has the message that ends a channel.
+    /// The channels of a new connection; `closes`: the protocol has the message that ends a channel.
     #[must_use]
     pub fn new(form: Form, closes: bool) -> Channels {
         Channels { socket: Socket::new(), form, closes }
@@ -53,10 +53,10 @@ impl Channels {
         self.socket.receive(bytes);
     }
 
-    /// The next news in what was received.
+    /// The next message in the received bytes.
     ///
     /// # Errors
-    /// As [`Socket::news`].
+    /// Like [`Socket::news`].
     pub fn news(&mut self) -> Result<Option<News>, Fault> {
         loop {
             let message = match self.socket.news()? {
@@ -84,7 +84,7 @@ impl Channels {
         }
     }
 
-    /// Sends data on a channel; no data is a message too.
+    /// Sends data on a channel; empty data is a message, too.
     pub fn send(&mut self, channel: u8, bytes: &[u8]) {
         if bytes.is_empty() {
             return self.send_piece(channel, bytes);
@@ -107,7 +107,7 @@ impl Channels {
         }
     }
 
-    /// Says that the connection is over.
+    /// Ends the connection.
     pub fn close(&mut self) {
         self.socket.close();
     }

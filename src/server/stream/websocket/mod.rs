@@ -1,7 +1,7 @@
-//! WebSocket as a server of Kubernetes streams needs it: messages of a channel each. `tungstenite` reads and writes the
-//! frames; it is given memory for a connection, so that nothing here waits.
+//! WebSocket for a server of Kubernetes streams: each message belongs to a channel. `tungstenite` reads and writes the
+//! frames, on memory in place of a connection, so that nothing here waits.
 //!
-//! [`channels`] is what is in a message.
+//! [`channels`] handles the content of messages.
 
 pub mod channels;
 pub mod socket;

@@ -1,6 +1,6 @@
-//! One WebSocket connection: bytes of the client in, messages out, and the other way round.
+//! One WebSocket connection: the client's bytes in, messages out, and the reverse.
 //!
-//! A message is held whole, so its size is bounded; pings are answered by the library.
+//! A message is kept as a whole, so its size is bounded; the library answers pings.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -13,16 +13,16 @@ use crate::base::limits;
 use crate::server::stream::Fault;
 use crate::server::stream::outgoing::Outgoing;
 
-/// What the client said.
+/// An input from the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// A message, whether of text or of bytes.
+    /// A message of text or bytes.
     Bytes(Vec<u8>),
-    /// It ends the connection, and has been answered.
+    /// The client ended the connection; the answer is on its way.
     Closed,
 }
 
-/// See the module.
+/// One WebSocket connection.
 #[derive(Debug)]
 pub struct Socket {
     context: WebSocketContext,
@@ -30,7 +30,7 @@ pub struct Socket {
     is_over: bool,
 }
 
-/// The connection as the library sees it: it never waits, and what is not there yet would have to be waited for.
+/// The connection as the library sees it. It never waits: missing bytes are the error `WouldBlock`.
 #[derive(Debug, Default)]
 struct Memory {
     input: Vec<u8>,
@@ -69,7 +69,7 @@ impl Default for Socket {
 }
 
 impl Socket {
-    /// A connection whose handshake is over.
+    /// A connection whose handshake is complete.
     #[must_use]
     pub fn new() -> Socket {
         let config = WebSocketConfig::default()
@@ -81,17 +81,17 @@ impl Socket {
         Socket { context, memory: Memory::default(), is_over: false }
     }
 
-    /// Takes bytes of the client; only after [`Socket::news`] returned none.
+    /// Takes bytes of the client; only after [`Socket::news`] returned `None`.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.memory.input.drain(..self.memory.at.min(self.memory.input.len()));
         self.memory.at = 0;
         self.memory.input.extend_from_slice(bytes);
     }
 
-    /// The next message in what was received.
+    /// The next message in the received bytes.
     ///
     /// # Errors
-    /// The client does not speak WebSocket, or more than the bounds allow. It has been told; the connection ends.
+    /// The client breaks the protocol, or exceeds a bound. It gets a close frame; the connection ends.
     pub fn news(&mut self) -> Result<Option<Message>, Fault> {
         while !self.is_over {
             match self.context.read(&mut self.memory) {
@@ -101,7 +101,7 @@ impl Socket {
                 }
                 Ok(tungstenite::Message::Close(_)) | Err(Error::ConnectionClosed) => {
                     self.is_over = true;
-                    // The answer to the client's closing is sent with this.
+                    // This flush sends the answer to the client's close frame.
                     let _ = self.context.flush(&mut self.memory);
                     return Ok(Some(Message::Closed));
                 }
@@ -131,11 +131,11 @@ impl Socket {
     }
 
     fn write(&mut self, message: tungstenite::Message) {
-        // It fails after the end of the connection alone, and then nobody wants it.
+        // It fails only after the end of the connection, when the message is not needed.
         let _ = self.context.write(&mut self.memory, message);
     }
 
-    /// Says that the connection is over, as it should be.
+    /// Ends the connection normally.
     pub fn close(&mut self) {
         self.end(CloseCode::Normal);
     }

@@ -1,6 +1,6 @@
-//! A WebSocket client for tests, written by hand: the library must not agree with itself alone.
+//! A WebSocket client for tests, written by hand, so that the library is not only tested against itself.
 
-/// A frame as a client sends it: masked.
+/// A frame of a client: masked.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mask = [0x12, 0x34, 0x56, 0x78];
     let mut frame = vec![first];
@@ -20,12 +20,12 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A whole message of bytes.
+/// A complete binary message.
 pub fn binary(payload: &[u8]) -> Vec<u8> {
     frame(0x82, payload)
 }
 
-/// The frames of a server: first byte (FIN and opcode) and payload. They must be whole and not masked.
+/// The frames of a server: first byte (FIN and opcode) and payload. They must be complete and not masked.
 pub fn frames(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
     while let [first, length, rest @ ..] = bytes {

@@ -1,4 +1,4 @@
-//! Sockets and channels against frames as clients write them.
+//! Tests of sockets and channels with frames as clients write them.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn we_end_it() {
     socket.close();
     socket.close();
     assert_eq!(sent(&mut socket), [(0x82, b"last".to_vec()), (0x88, vec![3, 232])]);
-    // What the client sent before it saw that, and its answer.
+    // The client's bytes from before it saw that, and its answer.
     let told = messages(&mut socket, &[binary(b"late"), frame(0x88, &[3, 232])].concat()).unwrap();
     assert_eq!(told, [bytes_of(b"late"), Message::Closed]);
 }

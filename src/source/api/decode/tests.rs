@@ -1,4 +1,4 @@
-//! Pods as servers with admission plugins have them, and what is made of them.
+//! Tests of pods in the form of servers with admission plugins.
 
 use super::*;
 use crate::pod::Source;
@@ -9,7 +9,7 @@ fn acceptor() -> Acceptor {
     Acceptor::new(Source::Api, "n1".to_owned())
 }
 
-/// As a server with its admission plugins has it.
+/// A pod in the form of a server with its admission plugins.
 fn pod(more: &str) -> Value {
     let mut pod: Value = serde_json::from_str(
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"7",
@@ -81,7 +81,7 @@ fn pods_that_are_not_started() {
     assert!(matches!(meaning(mirror, None), Meaning::Mirror));
     let over = r#"{"/status/phase":"Succeeded"}"#;
     assert!(matches!(meaning(over, None), Meaning::Finished(_)));
-    // One that this daemon has seen run is kept, for its logs.
+    // A pod that this daemon has seen running is kept, for its logs.
     let before = read(&pod("{}"), &acceptor(), SERVER, None);
     assert!(matches!(meaning(over, before.as_ref()), Meaning::Wanted(..)));
     let Meaning::Refused(refused) = meaning(r#"{"/spec/hostUsers":false}"#, None) else {
@@ -99,7 +99,7 @@ fn a_pod_that_names_the_token_of_another_one_is_refused() {
             json!({"/spec/volumes": [{"name": "t", "secret": {"secretName": name, "optional": true}}]});
         read(&pod(&volumes.to_string()), &acceptor(), SERVER, None).unwrap().meaning
     };
-    // Of this pod, whose UID is u-1, its text is remembered so.
+    // The pod's own UID is u-1: its stored text names this Secret.
     for name in ["other", "podkeeper-token-u-1-0", "podkeeper-token"] {
         assert!(matches!(thief(name), Meaning::Wanted(..)), "{name}: {:?}", thief(name));
     }

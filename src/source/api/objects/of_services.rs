@@ -1,4 +1,4 @@
-//! The objects that are made of the server's services: asked for, bounded, and what is missing of them told.
+//! The objects made of the server's services: their requests, bounds and problems.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::pod::problem::{Problem, Severity};
 use crate::source::api::services::{self, MASTER, Made, Wanted};
 
 impl Objects {
-    /// What an operator should hear of them.
+    /// Problems with them for the operator.
     pub fn problems(&self, server: &str) -> impl Iterator<Item = Problem> {
         self.without.iter().map(move |(key, what)| Problem {
             severity: Severity::Warning,
@@ -23,7 +23,7 @@ impl Objects {
         })
     }
 
-    /// The services of a server that has none, or lets this node read none, are none: no pod waits for them.
+    /// A server that has no services, or lets this node read none, has no variables: no pod waits for them.
     pub(super) fn services_of(
         &mut self,
         asker: Asker<'_>,
@@ -47,7 +47,7 @@ impl Objects {
         Ok(object)
     }
 
-    /// Bytes that the variables of this object may take: those of all namespaces together are bounded, too.
+    /// Bytes left for the variables of this object: those of all namespaces together are bounded, too.
     fn room_for(&self, key: &ObjectKey) -> usize {
         let others = self.known.iter().filter(|(other, _)| *other != key && services::of(other).is_some());
         let taken = others.map(|(_, known)| match known {
@@ -59,7 +59,7 @@ impl Objects {
     }
 }
 
-/// The services that a pod is told of. One call lists those of its namespace, and another one gets the API server's: a
+/// The services for a pod's variables. One call lists those of its namespace, another one gets the API server's. A
 /// watch of all services of a cluster would cost a connection, and more memory than a node has.
 fn services_of(asker: Asker<'_>, key: &ObjectKey, wanted: Wanted) -> Result<Vec<Value>, ApiError> {
     let (namespace, name) = MASTER;

@@ -1,4 +1,4 @@
-//! What cannot be read, or not with this key, is there for another start.
+//! Tests of files that cannot be read, or not with this key: they stay for another start.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::*;
 use crate::base::regular::faults::READS;
 use crate::manifest::edition::{Claim, Edition};
 
-/// Names and bytes of all that is stored.
+/// Names and bytes of all stored files.
 type Stored = BTreeMap<String, Vec<u8>>;
 
-/// A root directory with a key outside of the store.
+/// A root directory with a key outside the store.
 struct Node {
     temp: TempDir,
 }
@@ -62,10 +62,10 @@ fn told(store: &mut LastGood) -> String {
     why
 }
 
-/// One start with another key threw all away but four files.
+/// A start with another key threw all files away but four.
 #[test]
 fn where_nothing_can_be_unsealed_it_is_the_key() {
-    // A store of an earlier version has no proof of its key.
+    // The store of an earlier version has no proof of its key.
     for (contents, has_proof) in [(1, true), (1, false), (8, true), (8, false)] {
         let node = Node::new(contents);
         if !has_proof {
@@ -89,7 +89,7 @@ fn where_nothing_can_be_unsealed_it_is_the_key() {
         let mut right = node.start();
         assert_eq!(right.load().len(), contents);
         assert_eq!((right.take_news(), node.stored() == before), (None, true));
-        // The key comes while podkeeper runs: what is newer is stored.
+        // The key comes while podkeeper runs: newer content is stored.
         let due = wrong.due().unwrap();
         while wrong.is_behind(due) {
             wrong.save_some(due);
@@ -115,7 +115,7 @@ fn one_damaged_file_is_no_wrong_key() {
         let aside = node.stored().into_keys().filter(|name| name.ends_with(".good.damaged")).count();
         assert_eq!((aside, node.good().len()), (1, contents - 1));
     }
-    // A damaged proof is no wrong key either, and is written again.
+    // A damaged proof does not mean a wrong key, and is written again.
     let node = Node::new(2);
     fs::write(node.dir().join(proof::NAME), "").unwrap();
     let mut store = node.start();
@@ -123,7 +123,7 @@ fn one_damaged_file_is_no_wrong_key() {
     store.remember(content("p0", 2, "two"), &[2]);
     save(&mut store);
     assert!(node.stored()[proof::NAME].len() > 8);
-    // Nothing is lost with a key for which nothing was stored.
+    // A key for which nothing was stored loses nothing.
     store.retain(|_| false);
     save(&mut store);
     node.key(6);
@@ -157,7 +157,7 @@ fn the_record_of_versions_is_not_set_aside_for_a_wrong_key() {
     assert!(node.stored() == before);
 }
 
-/// One error while the store was read threw a pod away.
+/// One error while the store was read lost a pod.
 #[test]
 fn what_cannot_be_read_now_is_no_damage() {
     for why in [Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
@@ -170,7 +170,7 @@ fn what_cannot_be_read_now_is_no_damage() {
         let mut store = node.start();
         assert_eq!(store.load().len(), 6);
         assert!(told(&mut store).starts_with("2 files in "), "{:?}", store.trouble);
-        // It stays told while others are stored.
+        // It stays reported while others are stored.
         store.remember(content("other", 1, "one"), &[1]);
         save(&mut store);
         assert_eq!(store.take_news(), None);
@@ -181,7 +181,7 @@ fn what_cannot_be_read_now_is_no_damage() {
         let mut store = node.start();
         assert_eq!((store.load().len(), store.take_news()), (8, None));
     }
-    // The key and all of them, too.
+    // The key cannot be read, and no file either.
     let node = Node::new(3);
     let before = node.stored();
     for names in [vec![node.temp.path("key")], node.good()] {
@@ -197,7 +197,7 @@ fn what_cannot_be_read_now_is_no_damage() {
     }
 }
 
-/// The next start would take it for newer than what was accepted since.
+/// The next start would take the unread file for newer than the content that was accepted since.
 #[test]
 fn what_could_not_be_read_gives_way_to_newer_content_of_its_path() {
     let of = |bench: &Bench, version| bench.dir().join(bench.store.key.as_ref().unwrap().name("a", version));
@@ -222,7 +222,7 @@ fn what_could_not_be_read_gives_way_to_newer_content_of_its_path() {
 
 #[test]
 fn what_cannot_be_unsealed_is_never_deleted() {
-    // Ours was lost and is made anew: what it sealed cannot be used any more.
+    // podkeeper's own key was lost and is made anew: its files cannot be used any more.
     let mut bench = Bench::new();
     for n in 0..9 {
         bench.remember(content(&format!("p{n}"), 1, "one"), &[1]);

@@ -1,4 +1,4 @@
-//! Files and directories that go away: one by one, all at once, for a moment.
+//! Tests of files and directories that are removed: one by one, all at once, for a moment.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn a_file_that_goes_away_while_others_stay_is_gone_when_the_directory_has_rested
     bench.disk.file("/m/a.yaml", "pod a", 0);
     assert_eq!(bench.look(), "b; broken /m/a.yaml");
     assert_eq!(bench.look_after(200), "a b");
-    // Gone and back in time: nothing happened.
+    // Gone and back in time: nothing changes.
     bench.disk.remove("/m/a.yaml");
     assert_eq!(bench.look(), "");
     bench.disk.file("/m/a.yaml", "pod a", 0);
@@ -33,7 +33,7 @@ fn a_directory_that_is_removed_file_by_file_stops_no_pod() {
     let said = bench.look_after(200);
     for (name, _) in files {
         bench.disk.remove(&format!("/m/{name}"));
-        // A slow disk: each takes nearly as long as it takes to believe.
+        // A slow disk: each deletion takes almost as long as the settling.
         bench.millis += 199;
         assert_eq!(bench.deleted(&[name]), "", "{name}");
     }
@@ -81,7 +81,7 @@ fn an_emptied_directory_is_believed_when_it_has_rested_and_every_deletion_was_se
         bench.disk.remove("/m/a.yaml");
         bench.disk.remove("/m/b.yaml");
         if second {
-            // The second event is heard after the look.
+            // The second event arrives after the scan.
             assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml"]))), None);
             assert_eq!(pods_sent(&bench.scan(&gone(&["b.yaml"]))), None);
         } else {
@@ -121,7 +121,7 @@ fn a_volume_that_comes_back_in_time_changes_nothing() {
     bench.disk.file("/m/a.yaml", "pod a", 0);
     bench.disk.file("/m/b.yaml", "pod b", 0);
     assert_eq!(bench.look_after(100), "");
-    // And the doubt begins anew the next time.
+    // The next time the doubt begins anew.
     bench.disk.remove("/m/a.yaml");
     bench.disk.remove("/m/b.yaml");
     assert_eq!(bench.look_after(1000), "");
@@ -138,11 +138,11 @@ fn an_unmounted_volume_is_not_an_empty_directory() {
     for _ in 0..5 {
         assert_eq!(bench.look_after(20_000), "");
     }
-    // Mounted again.
+    // The volume is mounted again.
     bench.disk.put("/m", Node::Directory);
     bench.disk.file("/m/a.yaml", "pod a", 0);
     assert_eq!(bench.look(), "a");
-    // A volume that does hold manifests is taken for what it is.
+    // A volume that does hold manifests is believed.
     bench.disk.put("/m", Node::OtherVolume);
     bench.disk.remove("/m/a.yaml");
     bench.disk.file("/m/b.yaml", "pod b", 1000);
@@ -171,11 +171,11 @@ fn k3355_a_source_that_cannot_be_read_is_not_empty() {
         assert_eq!(bench.look(), failed);
         assert_eq!(bench.look_after(20_000), "");
         assert!(bench.scan(&Hints::default()).failed);
-        // Back again: said, so that nobody goes on reading of the failure.
+        // The directory is back: that is sent, so that the failure is not shown any longer.
         bench.disk.put("/m", Node::Directory);
         assert_eq!(bench.look(), "a");
         assert_eq!(bench.look(), "");
-        // Back, but empty: that is doubted as ever.
+        // Back, but empty: that is doubted as always.
         bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
         assert_eq!(bench.look(), "Failed(/m: cannot be read: timed out)");
         bench.disk.put("/m", Node::Directory);

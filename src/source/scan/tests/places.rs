@@ -1,4 +1,4 @@
-//! What stands at a place: a single file, a directory, something else, and disks that tell nothing of changes.
+//! Tests of paths: a single file, a directory, something else, and disks that report no changes.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn what_stands_in_the_place_of_a_file() {
         let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
         bench.disk.put("/m/a.yaml", node.clone());
         assert_eq!(bench.look(), expected, "{node:?}");
-        // It is said once.
+        // It is reported once.
         assert_eq!(bench.look_after(20_000), "", "{node:?}");
         bench.disk.file("/m/a.yaml", "pod c", 0);
         assert_eq!(bench.written("a.yaml"), "c b", "{node:?}");
@@ -40,7 +40,7 @@ fn a_single_file_counts_whatever_its_name() {
     bench.disk.file("/etc/pods.conf", "bad", 1001);
     assert_eq!(bench.look(), "");
     assert_eq!(bench.look_after(200), "c; broken /etc/pods.conf; /etc/pods.conf: bad line");
-    // Gone, even seen to be deleted, is not empty: the configured path must exist.
+    // A missing file, even if its deletion was seen, is not an empty set: the configured path must exist.
     bench.disk.remove("/etc/pods.conf");
     assert_eq!(bench.deleted(&["pods.conf"]), "Failed(/etc/pods.conf: does not exist)");
     bench.disk.put("/etc/pods.conf", Node::Unreadable(io::ErrorKind::TimedOut));
@@ -100,7 +100,7 @@ fn the_real_disk_never_opens_what_is_no_file() {
             "zero.yaml: is not a regular file",
         ]
     );
-    // Even asked directly.
+    // Even without the check of the scanner.
     assert!(RealDisk.read(&fifo, 10).is_err());
     assert_eq!(RealDisk.read(&directory.join(&long), 3).unwrap().content.as_slice(), b"pod ");
 }

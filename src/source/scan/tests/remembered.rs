@@ -1,4 +1,4 @@
-//! Contents that were accepted before, at a start: they count until the directory says better.
+//! Tests of stored contents at a start: they count until the directory can be read.
 
 use super::*;
 
@@ -24,14 +24,14 @@ fn a_file_that_is_broken_at_start_keeps_its_last_good_version() {
         let mut next = memory.restart(&bench);
         assert_eq!(next.look(), now);
         assert_eq!(next.look_after(1000), later);
-        // It is still remembered by the one after, and followed when it is good again.
+        // It stays stored, and the file counts again when it is good.
         bench.disk.file("/m/a.yaml", "pod a2", 0);
         assert_eq!(memory.restart(&bench).look(), "a2 b; /m/b.yaml: hm");
     };
     let file = |text: &str, written: i64| Some(Node::File(text.into(), written));
     check(file("bad", 0), "a b; broken /m/a.yaml; /m/a.yaml: bad line; /m/b.yaml: hm", "");
     check(file("", 0), "a b; broken /m/a.yaml; /m/a.yaml: is empty; /m/b.yaml: hm", "");
-    // Just being written: the last good version runs until it is whole.
+    // The file is just being written: the last good version runs until it is complete.
     check(file("pod ax", 1011), "a b; /m/b.yaml: hm", "ax b; /m/b.yaml: hm");
     check(
         Some(Node::Unreadable(io::ErrorKind::TimedOut)),
@@ -60,7 +60,7 @@ fn k3355_a_source_that_is_missing_at_start_is_restored_once() {
     assert_eq!((outcome.before, outcome.update), (None, None));
     bench.disk.put("/m", Node::Directory);
     assert_eq!(next.look(), "a b; /m/b.yaml: hm");
-    // Nothing remembered: nothing restored.
+    // Without stored contents nothing is restored.
     bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
     assert_eq!(Memory::default().restart(&bench).scan(&Hints::default()).before, None);
 }
@@ -84,7 +84,7 @@ fn what_is_gone_at_start_is_gone_but_all_at_once_is_doubted() {
 #[test]
 fn a_volume_that_is_not_mounted_at_start_is_not_empty() {
     let (bench, memory) = remembered();
-    // As if all had been read from a mount point.
+    // As if all contents had been read from a mount point.
     let mut memory = memory;
     memory.0.values_mut().for_each(|c| c.mounted = true);
     bench.disk.remove("/m/a.yaml");
@@ -94,7 +94,7 @@ fn a_volume_that_is_not_mounted_at_start_is_not_empty() {
     assert_eq!(words(&outcome.before.unwrap()), "Restored(a b; /m/b.yaml: hm)");
     let why = words(&outcome.update.unwrap());
     assert!(why.starts_with("Failed(/m: it was a mount point and is none now"), "{why}");
-    // Mounted: the directory counts again, even when it is empty.
+    // The volume is mounted: the directory counts again, even when it is empty.
     bench.disk.put("/m/..", Node::OtherVolume);
     for _ in 0..3 {
         next.millis += 200;
@@ -126,7 +126,7 @@ fn forgotten_only_what_is_found_counts() {
     let (bench, memory) = remembered();
     bench.disk.file("/m/a.yaml", "bad", 0);
     let mut next = memory.restart(&bench);
-    // One is broken, one was written just now.
+    // One file is broken, the other was just written.
     assert!(next.look().starts_with("a b; broken"));
     bench.disk.file("/m/b.yaml", "pod b2", 1011);
     assert!(next.written("b.yaml").starts_with("a b2; broken"));
@@ -135,7 +135,7 @@ fn forgotten_only_what_is_found_counts() {
     assert_eq!(words(outcome.update.as_ref().unwrap()), "b2; broken /m/a.yaml; /m/a.yaml: bad line");
     assert_eq!(outcome.accepted.len(), 1);
     assert_eq!(next.look_after(1000), "");
-    // A source that cannot be read has nothing then.
+    // Then a source that cannot be read has no pods.
     next.scanner.forget();
     bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
     let outcome = next.scan(&Hints::default());

@@ -1,5 +1,5 @@
-//! Signed contents that were replaced and are put back: by the same path, another one, across restarts, with a
-//! store that was damaged. Signed here, on a disk in memory, with a store on the real one.
+//! Tests of signed contents that were replaced and are put back: at the same path, at another one, across restarts,
+//! with a damaged store. The tests sign them; manifests are on a disk in memory, the store on the real one.
 
 mod beside;
 
@@ -10,7 +10,7 @@ use crate::manifest::edition::{Claim, Edition};
 use crate::source::last_good::{Board, LastGood, directory, forget};
 use crate::source::testing::Signer;
 
-/// A file source as its thread runs it.
+/// A file source, as its thread uses it.
 struct Daemon {
     bench: Bench,
     store: LastGood,
@@ -23,7 +23,7 @@ struct World {
     signer: Signer,
     /// `--last-good-key-file`.
     key: Option<PathBuf>,
-    /// When the next file is written, in seconds: what looks the same is not read again.
+    /// When the next file is written, in seconds: a file with the same state is not read again.
     now: std::cell::Cell<i64>,
 }
 
@@ -43,7 +43,7 @@ impl World {
         self.disk.remove(&format!("/m/{name}"));
         self.disk.remove(&format!("/m/{name}.minisig"));
     }
-    /// The store of the URL's source, as its thread begins with it.
+    /// The store of the URL's source, as its thread starts with it.
     fn url(&self, board: &Board) -> LastGood {
         let mut http = LastGood::new(&self.temp.path(""), None, Source::Http).seen_by(board);
         let _ = http.load();
@@ -72,7 +72,7 @@ impl World {
 }
 
 impl Daemon {
-    /// The pods in force after all has settled, with what is wrong.
+    /// The pods in force after all has settled, with the problems.
     fn look(&mut self) -> String {
         let mut said = String::new();
         for _ in 0..3 {
@@ -94,7 +94,7 @@ impl Daemon {
             self.store.save_some(Mono::default());
         }
     }
-    /// What of the store the operator has to know.
+    /// The report of the store to the operator.
     fn trouble(&mut self) -> Option<String> {
         match self.store.take_news() {
             Some(SourceUpdate::Store(trouble)) => trouble,
@@ -103,7 +103,7 @@ impl Daemon {
     }
 }
 
-/// The pods in force, and the part of the problem that tells old from new.
+/// Checks the pods in force, and the part of the problem that compares old and new.
 fn is_refused(said: &str, pods: &str, path: &str, has: &str, seen: &str) {
     let expected = format!("{path}: has {has}, and {seen} already: nothing of it is taken");
     assert!(said.starts_with(&format!("{pods}; ")) && said.contains(&expected), "{said}");
@@ -114,7 +114,7 @@ fn an_older_signed_version_is_refused_by_whatever_name_and_after_a_restart() {
     for (old, new, has, highest) in [
         ("version:1", "version:2", "version 1", "version 2"),
         ("timestamp:100\tfile:web", "timestamp:101\tfile:web", "timestamp 100", "timestamp 101"),
-        // Times that are newer than what is numbered.
+        // Times that are newer than numbered versions.
         ("timestamp:999", "version:0", "timestamp 999", "version 0"),
         ("", "timestamp:1", "no version", "timestamp 1"),
     ] {
@@ -131,7 +131,7 @@ fn an_older_signed_version_is_refused_by_whatever_name_and_after_a_restart() {
             world.put("a.yaml", "pod web", old);
             daemon = again(daemon);
             is_refused(&daemon.look(), "web db", "/m/a.yaml", has, &seen);
-            // Beside it, and in its place, under another name.
+            // Beside the file, and in its place, under another name.
             world.put("b.yaml", "pod web", old);
             daemon = again(daemon);
             is_refused(&daemon.look(), "web db", "/m/b.yaml", has, &seen);
@@ -139,7 +139,7 @@ fn an_older_signed_version_is_refused_by_whatever_name_and_after_a_restart() {
             daemon = again(daemon);
             let said = daemon.look();
             is_refused(&said, "", "/m/b.yaml", has, &seen);
-            // On purpose.
+            // With a newer version, on purpose.
             world.put("b.yaml", "pod web", "version:3");
             daemon = again(daemon);
             assert_eq!(daemon.look(), "web");
@@ -157,7 +157,7 @@ fn the_content_of_a_version_is_one() {
     world.put("a.yaml", "pod web\npod x", "version:1");
     let seen = "pod default/web was accepted with another content in version 1";
     is_refused(&daemon.look(), "web", "/m/a.yaml", "version 1", seen);
-    // The same one may move, and be signed again.
+    // The same content may move, and be signed again.
     world.remove("a.yaml");
     world.put("b.yaml", "pod web", "version:1 node:node1,node2");
     daemon.bench.scanner.acceptor.verifier = Some(Arc::new(world.signer.verifier().of_node("node1", None)));
@@ -181,7 +181,7 @@ fn a_pod_that_was_renamed_does_not_come_back_under_its_old_name() {
             assert!(said.starts_with("shop; "), "{said}");
         }
     }
-    // A pod that moves to another file, which was signed before the one it leaves.
+    // A pod moves to another file, which was signed before the file that it leaves.
     for order in [["a.yaml", "b.yaml"], ["b.yaml", "a.yaml"]] {
         let world = World::new();
         let mut daemon = world.start();
@@ -198,7 +198,7 @@ fn a_pod_that_was_renamed_does_not_come_back_under_its_old_name() {
     }
 }
 
-/// A newer version whose pod the policy refuses keeps the older one in force, also after a restart.
+/// A newer version whose pod the policy refuses keeps the older version in force, also after a restart.
 #[test]
 fn what_is_remembered_does_not_refuse_itself() {
     let world = World::new();
@@ -207,7 +207,7 @@ fn what_is_remembered_does_not_refuse_itself() {
     daemon.look();
     world.put("a.yaml", "pod web\nwarn", "version:2");
     daemon.look();
-    // The source is gone, and only what is remembered is left.
+    // The source cannot be read, and only the stored contents are left.
     world.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
     let mut daemon = world.start();
     let outcome = daemon.bench.scan(&Hints::default());
@@ -234,7 +234,7 @@ fn a_record_that_is_torn_anywhere_is_set_aside_and_told() {
         let mut daemon = world.start();
         let trouble = daemon.trouble().unwrap();
         assert!(trouble.contains("seen.damaged now. Until they are signed anew"), "{length}: {trouble}");
-        // Only remembered contents are known.
+        // Only the stored contents are known.
         world.put("a.yaml", "pod web", "version:1");
         let said = daemon.look();
         assert!(said.contains("has version 1, and pod default/web was accepted in version 2"), "{said}");
@@ -242,7 +242,7 @@ fn a_record_that_is_torn_anywhere_is_set_aside_and_told() {
         world.put("a.yaml", "pod web\npod db", "version:3");
         assert_eq!(daemon.look(), "web db");
         assert_eq!(daemon.store.take_news(), Some(SourceUpdate::Store(None)), "{length}");
-        // Whole again: the next one has nothing to tell.
+        // The store is complete again: the next daemon has nothing to report.
         assert_eq!(world.start().trouble(), None);
         forget::forget(&world.temp.path(""), Source::File).unwrap();
         assert!(daemon.store.was_forgotten());
@@ -252,8 +252,8 @@ fn a_record_that_is_torn_anywhere_is_set_aside_and_told() {
     }
 }
 
-/// A daemon that took `pod web` takes `second` in its place, and is killed before each change of the disk in turn;
-/// `check` gets the node as it was left then, and how many changes came before.
+/// A daemon with `pod web` takes `second` in its place, and is killed before each change of the disk in turn; `check`
+/// gets the node in that state, and the number of changes before it.
 fn killed_before_each_change(second: &str, names: &str, check: impl Fn(&World, u32)) {
     for steps in 0.. {
         let world = World::new();
@@ -303,7 +303,7 @@ fn without_a_store_what_was_seen_is_held_in_memory_and_that_is_told() {
     is_refused(&world.start().look(), "web", "/m/a.yaml", "version 1", seen);
 }
 
-/// The key is on a file system that comes later: what the file holds is added, and not overwritten.
+/// The key is on a file system that is mounted later: the content of the record is added, and not overwritten.
 #[test]
 fn a_record_whose_key_is_late_is_not_lost() {
     let mut world = World::new();
@@ -333,7 +333,7 @@ fn a_record_whose_key_is_late_is_not_lost() {
     }
 }
 
-/// Whatever is on the disk when the power goes: the pod that a file does without is not put back beside it.
+/// For every state of the disk at a power cut: a pod that its file has dropped cannot be put back in another file.
 #[test]
 fn killed_before_any_change_of_the_disk_no_pod_that_was_renamed_comes_back() {
     killed_before_each_change("pod shop", "shop", |world, steps| {

@@ -1,4 +1,4 @@
-//! Signatures, and contents whose signature is late, wrong or missing.
+//! Tests of signatures, and of contents whose signature is late, wrong or missing.
 
 use super::*;
 use crate::source::signature::Verifier;
@@ -35,7 +35,7 @@ fn put(bench: &Bench, content: Option<&str>, signature: Option<&str>, written: i
     }
 }
 
-/// `v1; /m/a.yaml: is not …`: what a look says, later.
+/// The result of a later scan, such as `v1; /m/a.yaml: is not …`.
 fn said(bench: &mut Bench, millis: u64) -> String {
     bench.millis += millis;
     match bench.scan(&Hints { look: true, ..Hints::default() }).update {
@@ -60,7 +60,7 @@ fn only_signed_content_is_taken() {
     assert_eq!(bench(V1, None).1, "; /m/a.yaml: is not signed: there is no .minisig beside it");
     let refused = bench(V2, Some(SIG1)).1;
     assert!(refused.starts_with("; /m/a.yaml: its signature with key"), "{refused}");
-    // Signed is not yet good.
+    // A signed manifest may still be bad.
     let refused = bench(BAD, Some(SIG_BAD)).1;
     assert!(refused.starts_with("; /m/a.yaml:") && !refused.contains("signature"), "{refused}");
 }
@@ -76,7 +76,7 @@ fn two_files_are_replaced_in_any_order_without_an_alarm() {
         assert_eq!(said(&mut bench, 0), "", "{content_first}");
         assert_eq!(said(&mut bench, 1900), "");
         put(&bench, other.0, other.1, 1002);
-        // At once: a signature that fits needs no second look.
+        // At once: a manifest with a valid signature needs no second look.
         assert_eq!(said(&mut bench, 10), "v2");
         assert_eq!(said(&mut bench, 10_000), "");
     }
@@ -90,14 +90,14 @@ fn what_stays_wrong_is_told_and_what_runs_stays() {
     let wrong = said(&mut bench, 2000);
     assert!(wrong.starts_with("v1; /m/a.yaml: its signature with key"), "{wrong}");
     assert_eq!(said(&mut bench, 10_000), "");
-    // The signature alone makes it right.
+    // The signature alone makes it valid.
     put(&bench, None, Some(SIG2), 1020);
     assert_eq!(said(&mut bench, 0), "v2");
-    // And its loss makes it wrong.
+    // Without the signature it is not accepted.
     bench.disk.remove("/m/a.yaml.minisig");
     assert_eq!(said(&mut bench, 20_000), "");
     assert_eq!(said(&mut bench, 2000), "v2; /m/a.yaml: is not signed: there is no .minisig beside it");
-    // Put back: that is what was good.
+    // The signature is put back: the content counts again.
     put(&bench, None, Some(SIG2), 1050);
     assert_eq!(said(&mut bench, 0), "v2");
 }
@@ -140,7 +140,7 @@ fn what_is_remembered_must_be_signed_with_a_key_of_today() {
     check(&memory, Some(&format!("{KEY}{OTHER}")), "v1; ");
     check(&memory, Some(OTHER), "; /m/a.yaml: is signed with key");
     check(&memory, None, "v1; ");
-    // Content that was remembered before anybody asked for signatures.
+    // Content that was stored before signatures were required.
     memory.0.values_mut().for_each(|c| c.signature = None);
     check(&memory, Some(KEY), "; ");
     check(&memory, None, "v1; ");

@@ -1,8 +1,8 @@
-//! Signed contents that one source replaced and another one puts back.
+//! Tests of signed contents that one source replaced and another source puts back.
 
 use super::*;
 
-/// The URL's pod would be put back by whoever may write to the directory, whose pods go before it.
+/// Anyone who may write to the directory could put the URL's old pod back, because its pods take precedence.
 #[test]
 fn what_another_source_replaced_is_not_put_back_by_this_one() {
     let world = World::new();
@@ -21,7 +21,7 @@ fn what_another_source_replaced_is_not_put_back_by_this_one() {
             http.save_some(Mono::default());
         }
         let board = if restarts { Board::default() } else { board };
-        // As at a start: nothing is loaded yet.
+        // As at a start: the URL's contents are not loaded yet.
         let _http = restarts.then(|| url(&board));
         let mut daemon = world.start_beside(&board);
         world.put("a.yaml", "pod web\npod db", "version:7");
@@ -29,7 +29,7 @@ fn what_another_source_replaced_is_not_put_back_by_this_one() {
         is_refused(&daemon.look(), "", "/m/a.yaml", "version 7", highest);
         world.put("a.yaml", "pod db", "version:7");
         assert_eq!(daemon.look(), "db");
-        // It moves, and stays where it is though the other one goes on: what was accepted is not judged anew.
+        // The pod moves, and stays though the other source has a newer version: accepted content is not judged anew.
         world.put("b.yaml", "pod web", "version:8");
         assert_eq!(daemon.look(), "db web");
         http.note(&[seen(9, &["pod default/web"])], BTreeSet::new);
@@ -43,9 +43,8 @@ fn what_another_source_replaced_is_not_put_back_by_this_one() {
     }
 }
 
-/// The URL's newer signed content does without the pod: its last content is the URL's word no more, and whoever may
-/// write to the directory has kept it. The record of an earlier version of podkeeper, or of one that was killed, does
-/// not say so.
+/// The URL's newer signed content drops the pod, and someone who may write to the directory has kept the last content
+/// with it. The record of an earlier version of podkeeper, or of a daemon that was killed, does not have the drop.
 #[test]
 fn what_another_source_does_without_is_not_put_back_by_its_last_content() {
     for (restarts, earlier) in [(false, false), (true, false), (true, true)] {
@@ -57,7 +56,7 @@ fn what_another_source_does_without_is_not_put_back_by_its_last_content() {
         http.note(&[(old.clone(), BTreeSet::new())], BTreeSet::new);
         http.note(&[(of_url(20, "pod other", &["pod default/other"]), BTreeSet::new())], BTreeSet::new);
         if earlier {
-            // Its record says no more of the pod than that of a file's.
+            // The URL's record now says no more about the pod than the file's.
             fs::remove_dir_all(directory(&world.temp.path(""), Source::Http)).unwrap();
             assert!(http.was_forgotten());
             http.note(&[(of_url(20, "pod other", &["pod default/other"]), BTreeSet::new())], BTreeSet::new);
@@ -75,7 +74,7 @@ fn what_another_source_does_without_is_not_put_back_by_its_last_content() {
     }
 }
 
-/// The other way round: the owner of the server has kept the content of a file.
+/// The reverse: the owner of the server has kept the content of a file.
 #[test]
 fn what_a_file_does_without_is_not_put_back_by_the_url() {
     let world = World::new();
@@ -85,7 +84,7 @@ fn what_a_file_does_without_is_not_put_back_by_the_url() {
     assert_eq!(daemon.look(), "web");
     let http = world.url(&board);
     let old = of_url(8, "pod web", &["pod default/web"]);
-    // It moves while the file is there, or is taken away.
+    // The pod moves while the file exists, or after it was removed.
     assert_eq!(http.seen().check(&old, "http"), Ok(()));
     world.put("a.yaml", "pod shop", "version:20");
     assert_eq!(daemon.look(), "shop");
@@ -97,7 +96,7 @@ fn what_a_file_does_without_is_not_put_back_by_the_url() {
     assert_eq!(world.url(&board).seen().check(&of_url(9, "pod web", &["pod default/web"]), "http"), Ok(()));
 }
 
-/// A pod that moved to a file before the URL did without it stays there, whatever the file is called.
+/// A pod that moved to a file before the URL dropped it stays there, whatever the file's name is.
 #[test]
 fn a_pod_that_moved_from_the_url_to_a_file_stays_when_the_url_goes_on() {
     let world = World::new();
@@ -124,7 +123,7 @@ fn a_pod_that_moved_from_the_url_to_a_file_stays_when_the_url_goes_on() {
     }
 }
 
-/// A source that starts sooner than this one judges by the record alone.
+/// A source that starts before this one judges by the record alone.
 #[test]
 fn killed_at_any_moment_the_record_says_what_the_remembered_content_does_without() {
     let world = World::new();
@@ -155,7 +154,7 @@ fn killed_at_any_moment_the_record_says_what_the_remembered_content_does_without
     assert!(file.seen().check(&of_file, "file").is_err());
 }
 
-/// One URL after another, and back: what the first one said last is not older than what was seen of it.
+/// The operator changes the URL and changes it back: the last content of the first URL is not older than what was seen.
 #[test]
 fn a_url_that_is_asked_again_is_not_refused_for_what_another_one_said() {
     let world = World::new();
@@ -180,7 +179,7 @@ fn a_url_that_is_asked_again_is_not_refused_for_what_another_one_said() {
     assert!(file.seen().check(&db, "file").is_err());
 }
 
-/// What the signer of the URL's content says of it.
+/// The claim of the signer of the URL's content.
 fn of_url(version: u64, text: &str, names: &[&str]) -> Claim {
     Claim {
         edition: Edition::Version(version),
