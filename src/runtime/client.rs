@@ -54,6 +54,11 @@ impl Client {
     pub fn begin(&self, call: &Call) -> Pending {
         let form = Form::of(call);
         let request = Request::call(call);
+        if matches!(call, Call::Create { .. })
+            && let Err(error) = self.connect_anew()
+        {
+            return Pending::ready(Err(error));
+        }
         let exchange = match form {
             Form::Containers => Exchange::begin_list(self, request),
             _ => Exchange::begin(self, Some(request)),
@@ -151,6 +156,13 @@ impl Client {
             }
         }
         Connection::open(&self.shared.path).inspect_err(|_| self.forget_version())
+    }
+
+    /// Puts a new connection first. A Docker that is being stopped takes no new one, but goes on answering on those that it
+    /// has while it stops its containers: one that is made now would end at once, and count as a restart.
+    fn connect_anew(&self) -> Result<(), DockerError> {
+        self.put_back(Connection::open(&self.shared.path)?);
+        Ok(())
     }
 
     /// Where the socket is.

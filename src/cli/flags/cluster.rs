@@ -69,7 +69,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "bootstrap-kubeconfig",
             takes: Path("FILE", |o, path| o.cluster.bootstrap = Some(path)),
-            help: "Credentials for requesting the node's own, while the file of --kubeconfig has no valid ones",
+            help: "Credentials for requesting the node's own, while the --kubeconfig file has no valid ones",
             verbs: &[Verb::Run, Verb::Join],
             ..RUN
         },

@@ -88,7 +88,7 @@ _podkeeper() {
                 '*--cgroup-root=[Cgroup for kubepods, the cgroup of all pods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
                 '*--runtime-class=[Runtime of Docker for pods whose runtime class has this handler; may be repeated]:NAME=RUNTIME:' \
-                '*--bootstrap-kubeconfig=[Credentials for requesting the node'\''s own, while the file of --kubeconfig has no valid ones]:FILE:_files' \
+                '*--bootstrap-kubeconfig=[Credentials for requesting the node'\''s own, while the --kubeconfig file has no valid ones]:FILE:_files' \
                 '*--rotate-certificates[Renew the client certificate that the API server has signed before it expires]' \
                 '*--rotate-server-certificates[Let the API server sign the certificate of the kubelet'\''s server, and renew it in time]' \
                 '*--register-node[Make the node object at the API server when there is none]' \
@@ -471,7 +471,7 @@ _podkeeper() {
                 '*--cgroup-root=[Cgroup for kubepods, the cgroup of all pods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
                 '*--runtime-class=[Runtime of Docker for pods whose runtime class has this handler; may be repeated]:NAME=RUNTIME:' \
-                '*--bootstrap-kubeconfig=[Credentials for requesting the node'\''s own, while the file of --kubeconfig has no valid ones]:FILE:_files' \
+                '*--bootstrap-kubeconfig=[Credentials for requesting the node'\''s own, while the --kubeconfig file has no valid ones]:FILE:_files' \
                 '*--rotate-certificates[Renew the client certificate that the API server has signed before it expires]' \
                 '*--rotate-server-certificates[Let the API server sign the certificate of the kubelet'\''s server, and renew it in time]' \
                 '*--register-node[Make the node object at the API server when there is none]' \
@@ -587,7 +587,7 @@ _podkeeper() {
             ;;
         join)
             _arguments \
-                '*--bootstrap-kubeconfig=[Credentials for requesting the node'\''s own, while the file of --kubeconfig has no valid ones]:FILE:_files' \
+                '*--bootstrap-kubeconfig=[Credentials for requesting the node'\''s own, while the --kubeconfig file has no valid ones]:FILE:_files' \
                 '*--token=[Bootstrap token of the cluster]:TOKEN:' \
                 '*--ca-cert-hash=[Digest of the key of one of the cluster'\''s authorities; may be repeated]:sha256\:HEX:' \
                 '*--unsafe-skip-ca-verification[Trust everything that is signed with the token, which other nodes know, too]' \

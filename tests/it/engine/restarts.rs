@@ -44,6 +44,26 @@ fn wait_unreachable(node: &Node) {
     assert!(error.contains("Docker is not reachable"), "{error}");
 }
 
+/// An engine that is being stopped waits for a container that does not end, and still answers on its old connections. The
+/// other pods were restarted in it, and stopped again.
+#[test]
+fn nothing_is_restarted_in_an_engine_that_is_being_stopped() {
+    let mut engine = Engine::new(&[]);
+    let node = node_on(&engine);
+    engine.start_with_image();
+    let deaf = pod("deaf").script("trap '' TERM; while :; do sleep 1; done");
+    node.write("deaf.yaml", deaf.text());
+    node.write("quick.yaml", pod("quick").text());
+    node.launch();
+    wait_whole(&node, &["deaf", "quick"]);
+    engine.stop();
+    wait_unreachable(&node);
+    engine.start();
+    wait_whole(&node, &["deaf", "quick"]);
+    let app: Vec<Container> = node.of("quick").into_iter().filter(|c| c.container == "app").collect();
+    assert!(app.iter().all(|c| c.attempt <= 1), "{app:?}");
+}
+
 /// kubernetes/kubernetes#86420: the engine comes late, is killed, is stopped; the daemon stays, reports it, and
 /// afterwards every pod runs once.
 #[test]
