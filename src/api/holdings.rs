@@ -7,6 +7,7 @@
 mod change;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,11 +39,20 @@ pub use change::Change;
 pub type Id = (Resource, Key);
 
 /// What readers see of it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Stored {
     pub objects: BTreeMap<Id, Arc<Value>>,
     /// Pods that were deleted, with a deletionTimestamp: shown until the node has stopped them.
     pub leaving: BTreeMap<Key, Arc<Value>>,
+}
+
+/// Names without values, for one may be a Secret's.
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (objects, leaving): (Vec<_>, Vec<_>) =
+            (self.objects.keys().collect(), self.leaving.keys().collect());
+        f.debug_struct("Stored").field("objects", &objects).field("leaving", &leaving).finish()
+    }
 }
 
 /// Tells the main loop; `false` when there is none any more.

@@ -2,6 +2,7 @@
 //!
 //! Never here: a wait without an end. A client that takes or sends nothing loses its connection.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -20,7 +21,6 @@ use crate::base::wait::{self, later};
 use crate::base::{http, limits};
 
 /// A connection, and what was read of it beyond the last request.
-#[derive(Debug)]
 pub struct Connection {
     pub transport: Transport,
     /// Bytes that no request has taken yet.
@@ -31,6 +31,13 @@ pub struct Connection {
     /// Who counts requests of it: whether the client's certificate was signed by an authority that is known; `None` until
     /// somebody has looked.
     pub client: Option<Client>,
+}
+
+/// Without the bytes: they may have a token, or a Secret that is written.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<connection of {}, {} bytes read>", self.peer, self.buffer.len())
+    }
 }
 
 /// The body of a request, which the endpoint reads if it wants it.

@@ -1,5 +1,7 @@
 //! Parts of a pod that are written alone: its sizes, and the containers that are added to it.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::added;
@@ -14,10 +16,20 @@ use crate::api::world::Object;
 use crate::server::http::query::Query;
 
 /// What is sent for a part of an object.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum Sent<'a> {
     Whole(&'a Value),
     Patch(patch::Kind, &'a Value),
+}
+
+/// Without the value, which is what a client wrote.
+impl fmt::Debug for Sent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sent::Whole(_) => "<an object>",
+            Sent::Patch(..) => "<a patch>",
+        })
+    }
 }
 
 impl Writes {

@@ -1,6 +1,7 @@
 //! Writes: create, replace, patch and delete, with the rules of an API server (`apiserver/pkg/registry/generic/registry`).
 //! What comes from files or the URL is not written: the client is told where it comes from.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -29,11 +30,17 @@ pub struct Writes {
 }
 
 /// What a client is told of a write.
-#[derive(Debug)]
 pub struct Done {
     pub code: u16,
     pub value: Value,
     pub warnings: Vec<String>,
+}
+
+/// Without the value, which may be a Secret's.
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}, warnings {:?}>", self.code, self.warnings)
+    }
 }
 
 /// How a write is meant.
