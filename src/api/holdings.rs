@@ -7,6 +7,7 @@
 mod change;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,15 +38,24 @@ pub use change::Change;
 /// Resource, namespace and name.
 pub type Id = (Resource, Key);
 
-/// The objects for readers.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What readers see of it.
+#[derive(Clone, Default, PartialEq)]
 pub struct Stored {
     pub objects: BTreeMap<Id, Arc<Value>>,
     /// Pods that were deleted, with a deletionTimestamp: shown until the node has stopped them.
     pub leaving: BTreeMap<Key, Arc<Value>>,
 }
 
-/// Sends an update to the main loop; returns `false` when the receiver is gone.
+/// Names without values, for one may be a Secret's.
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (objects, leaving): (Vec<_>, Vec<_>) =
+            (self.objects.keys().collect(), self.leaving.keys().collect());
+        f.debug_struct("Stored").field("objects", &objects).field("leaving", &leaving).finish()
+    }
+}
+
+/// Tells the main loop; `false` when there is none any more.
 pub type Send = Arc<dyn Fn(FromSource) -> bool + std::marker::Send + Sync>;
 
 /// The objects and their store. Clones share them.

@@ -1,6 +1,7 @@
 //! The published state of the node as objects of the API. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
@@ -30,8 +31,8 @@ const LEASES: &str = "kube-node-lease";
 /// Duration of a node's lease in seconds, like the kubelet's.
 const LEASE_SECONDS: u32 = 40;
 
-/// The data that an object is made of: while it is the same, the object need not be made again.
-#[derive(Debug, Clone)]
+/// What an object was made of: while that is the same it need not be made again.
+#[derive(Clone)]
 pub enum Origin {
     Pod(Arc<DesiredPod>, Arc<PodStatus>, Option<Timestamp>, bool),
     Event(Arc<Kept>),
@@ -43,6 +44,21 @@ pub enum Origin {
     Extended(Vec<Added>, Box<Origin>),
     /// The object is made and compared each time.
     Any,
+}
+
+/// Of which kind it is: what is stored may be a Secret.
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Pod(..) => "<a pod>",
+            Origin::Event(_) => "<an event>",
+            Origin::Local(_) => "<a local object>",
+            Origin::Stored(_) => "<a stored object>",
+            Origin::StoredPod(..) => "<a stored pod>",
+            Origin::Extended(..) => "<a pod with added containers>",
+            Origin::Any => "<an object that is made each time>",
+        })
+    }
 }
 
 impl Origin {

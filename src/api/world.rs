@@ -5,6 +5,7 @@
 //! the change ([`EPOCH_BITS`]).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -23,13 +24,20 @@ const EPOCH_BITS: u32 = 32;
 pub type Key = (String, String);
 
 /// An object at one version. Its value has kind, apiVersion and resourceVersion.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 pub struct Object {
     pub version: u64,
     pub value: Value,
 }
 
-/// A change of an object.
+/// Without the value, which may be a Secret's.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<an object of version {}>", self.version)
+    }
+}
+
+/// What happened to an object.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub version: u64,

@@ -196,7 +196,14 @@ impl Report {
         // A file that cannot be read is no signature.
         let beside = self.config.sources.verifier.as_ref().map(|_| signature::beside(path));
         let most = limits::SIGNATURE_BYTES.saturating_add(1);
-        let signature = beside.and_then(|path| regular::read_start(&path, most).ok());
+        let signature = match beside.map(|path| regular::read_start(&path, most)) {
+            // As in the daemon: what is there and cannot be read is not missing.
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                let why = format!("its signature (*.{}) cannot be read: {error}", signature::SUFFIX);
+                return self.of_file(Severity::Error, path, why);
+            }
+            read => read.and_then(Result::ok),
+        };
         match regular::open(path) {
             Ok(file) => self.read(file, &path.to_string_lossy(), signature.as_deref()),
             Err(error) => self.unreadable(path, &error),

@@ -290,6 +290,8 @@ fn body(wanted: &DockerNetwork, root_dir: &str) -> NetworkBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::System;
+    use crate::runtime::docker::Endpoint;
 
     #[test]
     fn bodies() {
@@ -309,5 +311,29 @@ mod tests {
             serde_json::json!({"Name": "pods", "CheckDuplicate": true, "Driver": "bridge", "EnableIPv6": true,
                 "IPAM": {"Config": [{"Subnet": "10.9.0.0/16"}, {"Subnet": "fd09::/64"}]}, "Labels": labels}),
         );
+    }
+
+    /// Another `--docker-network` than that of the daemon before, or none: what that one made goes, and nothing else.
+    #[test]
+    fn a_network_of_an_earlier_flag_goes() {
+        let docker = Docker::connect(&Endpoint::Fake, System::start());
+        let of = |name: Option<&str>, root_dir: &str| {
+            let wanted = name.map(|name| DockerNetwork { name: name.to_owned(), cidrs: Vec::new() });
+            PodNetwork::new(docker.clone(), wanted, root_dir.to_owned())
+        };
+        let there = || {
+            let Ok(Reply::Networks(found)) = docker.call(&Call::NetworkList { labels: Vec::new() }) else {
+                panic!("no list")
+            };
+            order::set(found.into_iter().map(|network| network.name)).into_iter().collect::<Vec<_>>()
+        };
+        for (name, root_dir) in [("old", "/r"), ("older", "/r"), ("now", "/r"), ("theirs", "/other")] {
+            of(Some(name), root_dir).run(Task::Ensure);
+        }
+        assert_eq!(there(), ["now", "old", "older", "theirs"]);
+        of(Some("now"), "/r").run(Task::Tidy);
+        assert_eq!(there(), ["now", "theirs"]);
+        of(None, "/r").run(Task::Tidy);
+        assert_eq!(there(), ["theirs"]);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Never here: an unbounded wait. A client that takes or sends nothing loses its connection.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -19,8 +20,7 @@ use crate::base::clock::{Clock as _, System};
 use crate::base::wait::{self, later};
 use crate::base::{http, limits};
 
-/// A connection, with bytes that were read beyond the last request.
-#[derive(Debug)]
+/// A connection, and what was read of it beyond the last request.
 pub struct Connection {
     pub transport: Transport,
     /// Bytes that belong to no request yet.
@@ -33,7 +33,14 @@ pub struct Connection {
     pub client: Option<Client>,
 }
 
-/// The body of a request, which the endpoint may read.
+/// Without the bytes: they may have a token, or a Secret that is written.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<connection of {}, {} bytes read>", self.peer, self.buffer.len())
+    }
+}
+
+/// The body of a request, which the endpoint reads if it wants it.
 #[derive(Debug)]
 pub struct Body<'a> {
     connection: &'a mut Connection,

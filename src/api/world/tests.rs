@@ -65,3 +65,35 @@ fn history_is_bounded_by_bytes_too() {
     world(&mut state, &[("a", json!("x".repeat(limits::API_HISTORY_BYTES)))]);
     assert_eq!(told(&state, state.version() - 1).len(), 1);
 }
+
+/// A Secret is an object like others here, as it is held, stored, written and answered.
+#[test]
+fn k12396_nothing_that_holds_an_object_shows_it_when_it_is_formatted() {
+    use crate::api::holdings::Stored;
+    use crate::api::write::parts::Sent;
+    use crate::api::write::writes::Done;
+    const CANARY: &str = "canary-0123456789-abcdefghijklmn";
+    let secret = json!({"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": CANARY}});
+    let kept = || Arc::new(secret.clone());
+    let key = || ("default".to_owned(), "s".to_owned());
+    let object = || Arc::new(Object { version: 7, value: secret.clone() });
+    let change = Change {
+        version: 7,
+        resource: Resource::Secrets,
+        key: key(),
+        before: Some(object()),
+        after: Some(object()),
+    };
+    let stored =
+        Stored { objects: [((Resource::Secrets, key()), kept())].into(), leaving: [(key(), kept())].into() };
+    for shown in [
+        format!("{:?}", object()),
+        format!("{change:?}"),
+        format!("{stored:?}"),
+        format!("{:?} {:?}", Origin::Stored(kept()), Origin::StoredPod(kept(), Box::new(Origin::Any))),
+        format!("{:?}", Done { code: 200, value: secret.clone(), warnings: Vec::new() }),
+        format!("{:?}", Sent::Whole(&secret)),
+    ] {
+        assert!(!shown.contains(CANARY), "{shown}");
+    }
+}

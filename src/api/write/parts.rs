@@ -1,5 +1,7 @@
 //! Writes of parts of a pod: its resources, and the containers that are added to it.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::added;
@@ -13,11 +15,21 @@ use crate::api::value::part;
 use crate::api::world::Object;
 use crate::server::http::query::Query;
 
-/// The body of a write of a part.
-#[derive(Debug, Clone, Copy)]
+/// What is sent for a part of an object.
+#[derive(Clone, Copy)]
 pub enum Sent<'a> {
     Whole(&'a Value),
     Patch(patch::Kind, &'a Value),
+}
+
+/// Without the value, which is what a client wrote.
+impl fmt::Debug for Sent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sent::Whole(_) => "<an object>",
+            Sent::Patch(..) => "<a patch>",
+        })
+    }
 }
 
 impl Writes {

@@ -2,6 +2,7 @@
 //! (`apiserver/pkg/registry/generic/registry`). Objects of files or the URL are not written: the client is told where
 //! they come from.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -29,15 +30,21 @@ pub struct Writes {
     pub maker: Maker,
 }
 
-/// The result of a write, for the client.
-#[derive(Debug)]
+/// What a client is told of a write.
 pub struct Done {
     pub code: u16,
     pub value: Value,
     pub warnings: Vec<String>,
 }
 
-/// Options of a write.
+/// Without the value, which may be a Secret's.
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}, warnings {:?}>", self.code, self.warnings)
+    }
+}
+
+/// How a write is meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     pub(super) dry: bool,

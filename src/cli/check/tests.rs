@@ -185,7 +185,10 @@ fn a_pipe_is_neither_manifest_nor_signature() {
     let texts: Vec<&str> = report.problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(
         texts,
-        ["is not signed: there is no .minisig beside it", "cannot be read: it is not a regular file"]
+        [
+            "its signature (*.minisig) cannot be read: it is not a regular file",
+            "cannot be read: it is not a regular file"
+        ]
     );
     fs::remove_dir_all(&dir).unwrap();
 }

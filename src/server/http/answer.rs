@@ -1,6 +1,6 @@
 //! Answers: the results of endpoints, and the bytes of their heads.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use super::request::{Method, Refused};
 
@@ -9,8 +9,8 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 /// The content type of JSON.
 pub const JSON: &str = "application/json";
 
-/// A status, headers, and a complete body.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A status, headers, and a body that is known as a whole.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     /// Headers beside those of the connection and the body's length. No unchecked value of a client is among them:
@@ -19,7 +19,14 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// How the client recognises the end of a body.
+/// Without the headers, one of which may be a cookie, and the body, which may be a Secret.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<answer {} of {} bytes>", self.status, self.body.len())
+    }
+}
+
+/// How the client sees the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// The length of the body in bytes.
@@ -157,5 +164,13 @@ mod tests {
             Answer::new(200, JSON, "").with("X-A", "a\r\nX-B: b").with("X-C", "c\u{7f}").with("X-D", "d");
         let head = String::from_utf8(answer.head(Ends::Close, true, "D")).unwrap();
         assert!(!head.contains("X-B") && !head.contains("X-C") && head.contains("X-D: d"), "{head}");
+    }
+
+    /// An object of the API may be a Secret, and a header may have what a browser is known by.
+    #[test]
+    fn k12396_a_formatted_answer_shows_neither_its_body_nor_its_headers() {
+        let answer = Answer::new(200, JSON, "canary-of-a-body").with("Set-Cookie", "canary-of-a-header");
+        let shown = format!("{answer:?}");
+        assert!(!shown.contains("canary") && shown.contains("200"), "{shown}");
     }
 }

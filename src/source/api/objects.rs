@@ -18,6 +18,7 @@ use super::services;
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::clock::Mono;
+use crate::base::concealed::Concealed;
 use crate::base::table::Table;
 use crate::base::{limits, order};
 use crate::pod::object::{About, Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
@@ -30,8 +31,8 @@ use crate::source::accept::Acceptor;
 enum Known {
     Found {
         object: Arc<LocalObject>,
-        /// The user's part, which is stored; `None` for a token, which is not.
-        text: Option<String>,
+        /// The user's part, which is remembered; `None` of a token, which is not.
+        text: Option<Concealed<String>>,
     },
     /// The server has no such object, or does not give it to this node.
     Missing,
@@ -123,7 +124,7 @@ impl Objects {
     /// The objects in stored form.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.known.values().filter_map(|known| match known {
-            Known::Found { text, .. } => text.as_deref(),
+            Known::Found { text, .. } => text.as_ref().map(|text| text.as_str()),
             Known::Missing => None,
         })
     }
@@ -178,7 +179,7 @@ impl Objects {
 
     /// Takes a stored object, which counts until the server answers.
     pub fn remember(&mut self, object: Arc<LocalObject>, text: String) {
-        self.known.insert(object.key.clone(), Known::Found { object, text: Some(text) });
+        self.known.insert(object.key.clone(), Known::Found { object, text: Some(text.into()) });
     }
 
     /// Whether one more object of this text can be kept.
@@ -240,7 +241,7 @@ impl Objects {
                             limits::API_OBJECTS_TEXT >> 20
                         )));
                     }
-                    let text = Some(text);
+                    let text = Some(Concealed(text));
                     let same =
                         |known: &&Known| matches!(known, Known::Found { text: old, .. } if *old == text);
                     match self.known.get(key).filter(same) {
@@ -380,7 +381,7 @@ fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
     match claims::reached(&claim, &volume, &asker.acceptor.node_name, asker.node) {
         Ok(bound) => Ok(Known::Found {
             object: claims::object(key, &claim, Ok(bound), asker.server),
-            text: Some(claims::remembered(&claim, &volume).to_string()),
+            text: Some(claims::remembered(&claim, &volume).to_string().into()),
         }),
         Err(why) => unbound(why),
     }

@@ -313,3 +313,17 @@ fn more_services_than_a_process_can_be_told_of_hold_no_pod_up() {
     let told = &set.problems[0].message;
     assert!(told.starts_with("namespace shop: ") && told.contains(" of 4000 Services have no "), "{told}");
 }
+
+/// Objects are remembered as text, Secrets too.
+#[test]
+fn k12396_the_objects_of_a_server_show_no_secret_when_they_are_formatted() {
+    use crate::pod::object::testing;
+    const CANARY: &str = "canary-0123456789-abcdefghijklmn";
+    let text = testing::secret("s", &format!("{{k: {CANARY}}}"));
+    let mut objects = super::objects::Objects::new(Duration::from_secs(1));
+    for object in testing::snapshot(&text).values() {
+        objects.remember(object.clone(), text.clone());
+    }
+    let shown = format!("{objects:?}");
+    assert!(shown.contains("\"s\"") && !shown.contains(CANARY), "{shown}");
+}

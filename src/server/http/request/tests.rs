@@ -91,3 +91,11 @@ proptest! {
         let _ = parse(text.as_bytes());
     }
 }
+
+/// Headers have tokens, and a query may have one.
+#[test]
+fn k12396_a_formatted_request_shows_neither_its_headers_nor_its_query() {
+    let head = "GET /pods?token=canary-1 HTTP/1.1\nHost: a\nAuthorization: Bearer canary-2\n\n";
+    let shown = format!("{:?}", read(head).unwrap());
+    assert!(!shown.contains("canary") && shown.contains("/pods"), "{shown}");
+}
