@@ -329,8 +329,11 @@ def main():
         finally:
             node.daemon.terminate()
             node.daemon.wait()
-            for group in sorted(pathlib.Path("/sys/fs/cgroup").glob(f"**/{CGROUP}/**/"), reverse=True):
-                group.rmdir()
+            top = pathlib.Path("/sys/fs/cgroup")
+            # Not by a search from the top: cgroups of others go meanwhile.
+            for root in [hierarchy / CGROUP for hierarchy in [top, *top.iterdir()]]:
+                for group, _, _ in os.walk(root, topdown=False):
+                    os.rmdir(group)
             if failed or not ended:
                 print(f"logs: {base}/log-*")
             else:

@@ -151,7 +151,7 @@ class Node:
             "writable layers": count(base / "docker/lib/image/overlay2/layerdb/mounts"),
             "pod directories": count(base / "docker/root/pods"),
             "log links": count(base / "docker/pods"),
-            "cgroups": len([d for d in pathlib.Path("/sys/fs/cgroup").glob(f"**{CGROUP_ROOT}/**/pod*")]),
+            "cgroups": pod_cgroups(),
             "mounts": len(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()),
             "threads": count(f"/proc/{pid}/task"),
             "descriptors": count(f"/proc/{pid}/fd"),
@@ -165,6 +165,16 @@ class Node:
         self.engine.terminate()
         self.engine.wait(60)
         run("umount", "-l", self.base / "docker", check=False)
+
+
+def pod_cgroups():
+    """How many cgroups of pods are below the root of this run, in all hierarchies.
+
+    Below that root alone: cgroups of other daemons' pods come and go while one looks.
+    """
+    top = pathlib.Path("/sys/fs/cgroup")
+    roots = [hierarchy / CGROUP_ROOT.lstrip("/") for hierarchy in [top, *top.iterdir()]]
+    return sum(name.startswith("pod") for root in roots for _, names, _ in os.walk(root) for name in names)
 
 
 def run(*words, check=True):
