@@ -20,6 +20,7 @@
 //!   `<source>:<namespace>/<claim>`, which is never followed. The data are in `ROOT/local-storage`, separate
 //!   for each source. Docker mounts that directory itself, so there is no mount to lose, and
 //!   `ReadWriteOncePod` is a look into the other pods' directories.
+//!
 //! The current files of an object are those behind the link `..data`.
 //!
 //! A create whose mounts have a `subPath` waits in the worker's thread until [`sub_path`] has bound it.
