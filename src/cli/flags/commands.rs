@@ -246,7 +246,7 @@ pub static SECTION: Section = Section {
             name: "output",
             short: Some('o'),
             takes: Format(&[Output::Wide, Output::Json, Output::Yaml, Output::Name], Templates::Taken),
-            help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; a table when not given",
+            help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; otherwise a table",
             ..of_verbs(&[Verb::Get, Verb::Images])
         },
         Flag {

@@ -244,8 +244,8 @@ _podkeeper() {
                 '*--selector=[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*-l[Only pods with these labels\: app=web,tier!=db,!canary,zone in (a,b)]:LABELS:' \
                 '*--field-selector=[Only pods with these fields\: status.phase!=Running,metadata.name=web-node1]:FIELDS:' \
-                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; a table when not given]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; a table when not given]:FORMAT:(wide json yaml name)' \
+                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; otherwise a table]:FORMAT:(wide json yaml name)' \
+                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; otherwise a table]:FORMAT:(wide json yaml name)' \
                 '*--watch[After listing, wait and print each row that changes]' \
                 '*-w[After listing, wait and print each row that changes]' \
                 '*--for=[Only the events of this pod]:pod/NAME:' \
@@ -424,8 +424,8 @@ _podkeeper() {
                 '*--config=[File of the settings of run, YAML or JSON; flags take precedence]:FILE:_files' \
                 '*--config-dir=[Further such files, *.conf by name; each overrides earlier ones]:DIR:_files' \
                 '*--run-dir=[Directory of the daemon'\''s status file, on tmpfs]:DIR:_files' \
-                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; a table when not given]:FORMAT:(wide json yaml name)' \
-                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; a table when not given]:FORMAT:(wide json yaml name)' \
+                '*--output=[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; otherwise a table]:FORMAT:(wide json yaml name)' \
+                '*-o[wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME\:PATH; otherwise a table]:FORMAT:(wide json yaml name)' \
                 '*--no-headers[Leave the table'\''s heading out]' \
                 '*:argument:'
             ;;
