@@ -17,6 +17,7 @@ mod node;
 mod objects;
 mod orphans;
 mod pods;
+mod preempted;
 mod reload;
 mod sizes;
 mod sources;
@@ -353,7 +354,10 @@ impl Turn {
                 Due::Sources => self.unpark(now),
                 // What follows is decided after every event.
                 Due::Shutdown => {}
-                Due::Evicted(_) | Due::Returns => self.return_evicted(now),
+                Due::Evicted(_) | Due::Returns => {
+                    self.return_preempted(now);
+                    self.return_evicted(now);
+                }
             }
         }
     }
