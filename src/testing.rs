@@ -174,6 +174,10 @@ pub mod network {
     pub use crate::network::NetworkConfig;
 }
 
+pub mod node {
+    pub use crate::node::Node;
+}
+
 pub mod pod {
     pub use crate::pod::{DesiredPod, PodKey, Source};
     pub mod allocatable {

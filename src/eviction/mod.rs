@@ -7,6 +7,7 @@
 pub mod cadence;
 pub mod local;
 pub mod manager;
+pub mod preemption;
 pub mod rank;
 pub mod signal;
 pub mod threshold;

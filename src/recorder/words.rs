@@ -46,10 +46,10 @@ fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> 
     Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
 }
 
-/// A pod was evicted. Upstream: `pkg/kubelet/eviction/eviction_manager.go`.
+/// A pod had to go. Upstream: `pkg/kubelet/eviction/eviction_manager.go`, `pkg/kubelet/preemption/preemption.go`.
 #[must_use]
-pub fn evicted(message: &str) -> Words {
-    warning("Evicted", message)
+pub fn evicted(reason: &'static str, message: &str) -> Words {
+    warning(reason, message)
 }
 
 /// The sizes of a container were changed. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.

@@ -156,6 +156,9 @@ pub struct EvictionView {
     pub message: String,
     /// Whether the pod does not start again while the node is short of anything.
     pub of_the_node: bool,
+    /// It went for a critical pod, and returns when there is room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preempted: bool,
 }
 
 /// Whether Docker answers.

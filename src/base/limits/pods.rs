@@ -107,6 +107,8 @@ pub const EVICTED_MIN: Duration = Duration::from_secs(300);
 pub const EVICTED_MAX: Duration = Duration::from_secs(3600);
 /// How long after one evicted pod the next one starts again.
 pub const EVICTED_APART: Duration = Duration::from_secs(30);
+/// Most pods that a critical pod names that waits for their end.
+pub const ROOM_NAMES: usize = 5;
 
 // --- Workers and machines ----------------------------------------------------------------------------
 

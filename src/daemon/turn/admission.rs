@@ -113,8 +113,16 @@ pub enum Chosen<'a> {
     ByCluster(Option<&'a NodeAtServer>),
 }
 
-/// Decides whether `pod` may run; `others` are the active pods without it, and `pressures` are the resources that
-/// the node is short of.
+/// Whether the node's room counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// The pod has to fit beside the others.
+    Counts,
+    /// It would be made.
+    IsMade,
+}
+
+/// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
 ///
 /// # Errors
 /// The first check that fails.
@@ -124,15 +132,31 @@ pub fn admit<'a>(
     config: &Config,
     pressures: &Pressures,
     chosen: Chosen<'_>,
+    room: Room,
 ) -> Result<(), Rejection> {
-    pressure::check(pod, pressures)?;
     let others: Vec<&DesiredPod> = others.collect();
-    let node = &config.node;
-    if let Err(message) = node.sysctls.check(pod) {
+    before_room(pod, config, pressures)?;
+    if room == Room::Counts {
+        fits::check(pod, &others, &config.node)?;
+    }
+    beside_room(pod, &others, config, chosen)
+}
+
+fn before_room(pod: &DesiredPod, config: &Config, pressures: &Pressures) -> Result<(), Rejection> {
+    pressure::check(pod, pressures)?;
+    if let Err(message) = config.node.sysctls.check(pod) {
         return refuse(Reason::SysctlForbidden, "spec.securityContext.sysctls", message);
     }
-    operating_system(pod, config)?;
-    fits::check(pod, &others, node)?;
+    operating_system(pod, config)
+}
+
+fn beside_room(
+    pod: &DesiredPod,
+    others: &[&DesiredPod],
+    config: &Config,
+    chosen: Chosen<'_>,
+) -> Result<(), Rejection> {
+    let node = &config.node;
     node_selector(pod, config, chosen)?;
     if let Some(name) = pod.spec.node_name.as_deref()
         && !name.is_empty()
@@ -144,7 +168,7 @@ pub fn admit<'a>(
             "Predicate NodeName failed: node(s) didn't match the requested node name".to_owned(),
         );
     }
-    host_ports(pod, others.into_iter())?;
+    host_ports(pod, others.iter().copied())?;
     taints(pod, chosen)?;
     if !node.app_armor && security::needs_app_armor(pod) {
         let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";

@@ -116,9 +116,9 @@ impl Entry {
         }
     }
 
-    /// The version that waits for other pods.
+    /// The version that starts when other pods are as far as it waits for.
     fn waits(&self) -> Option<&Arc<DesiredPod>> {
-        self.held().filter(|held| matches!(held.why, Why::After(_))).map(|held| &held.pod)
+        self.held().filter(|held| matches!(held.why, Why::After(_) | Why::Room)).map(|held| &held.pod)
     }
 
     /// The worker's last status.
@@ -140,12 +140,34 @@ impl Entry {
     /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds them only while one of its
     /// containers runs.
     pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
+        self.staying().chain(self.leaving())
+    }
+
+    /// Those of them that hold what they have until they are told to stop.
+    pub(super) fn staying(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
+        let over = self.over();
+        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(self.waits())
+    }
+
+    /// The other one, which is being stopped.
+    pub(super) fn leaving(&self) -> Option<&Arc<DesiredPod>> {
+        let old = |pod: &&Arc<DesiredPod>| {
+            self.over().is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
+        };
+        let untold = self.evicted().filter(|_| self.ends_untold());
+        self.status().map(|status| &status.pod).filter(old).or(untold.map(|evicted| &evicted.pod))
+    }
+
+    /// Its worker stops a pod of which it has told nothing yet, and may have begun to start it.
+    pub(super) fn ends_untold(&self) -> bool {
+        let ends = |worker: &WorkerInfo| worker.status.is_none() && !worker.terminated;
+        self.evicted().is_some() && self.worker.as_ref().is_some_and(ends)
+    }
+
+    /// UID of the pod that has ended for good and runs nothing more.
+    fn over(&self) -> Option<&String> {
         let runs = self.worker.as_ref().is_some_and(WorkerInfo::runs);
-        let over = self.status().filter(|status| !runs && status.is_over()).map(|status| &status.pod.uid);
-        let old = self.status().map(|status| &status.pod).filter(|pod| {
-            over.is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
-        });
-        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(old).chain(self.waits())
+        self.status().filter(|status| !runs && status.is_over()).map(|status| &status.pod.uid)
     }
 }
 

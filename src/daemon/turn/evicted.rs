@@ -21,12 +21,23 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::order;
 use crate::base::pace::doubled;
-use crate::eviction::Eviction;
+use crate::eviction::{Eviction, preemption};
 use crate::machine::{StopOrder, Wish};
 use crate::pod::{DesiredPod, Source, priority};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 use crate::status::snapshot::EvictionView;
+
+/// Why a pod had to go, and so when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// It was over a limit of its own.
+    OwnLimits,
+    /// The node was short of something: it does not return while that is so.
+    Node,
+    /// A critical pod needed its room: it returns when there is room again.
+    CriticalPod,
+}
 
 /// A pod that was evicted and is still wanted.
 #[derive(Debug)]
@@ -35,8 +46,14 @@ pub(super) struct Evicted {
     pub(super) status: Arc<PodStatus>,
     /// The pod does not start again before.
     until: Mono,
-    /// The pod does not start again while the node is short of anything.
-    of_the_node: bool,
+    cause: Cause,
+}
+
+impl Evicted {
+    /// It went for a critical pod, and may return now if there is room.
+    pub(super) fn may_fit(&self, now: &Now) -> bool {
+        self.cause == Cause::CriticalPod && self.until <= now.mono
+    }
 }
 
 /// Remembered evictions of a pod.
@@ -52,28 +69,57 @@ pub(super) struct Evictions {
     until_wall: Timestamp,
     /// Why the pod was evicted last.
     message: String,
-    of_the_node: bool,
+    cause: Cause,
 }
 
 impl Evictions {
-    /// One more eviction, after those `before`.
-    fn after(before: Option<&Evictions>, eviction: &Eviction, now: &Now) -> Evictions {
-        let counts = |it: &&Evictions| it.uid == eviction.uid && it.counts(now.mono);
+    /// One more of this pod, after those `before`.
+    pub(super) fn after(
+        before: Option<&Evictions>,
+        uid: &str,
+        cause: Cause,
+        message: &str,
+        now: &Now,
+    ) -> Evictions {
+        let counts = |it: &&Evictions| it.uid == uid && it.counts(now.mono);
         let count = before.filter(counts).map_or(0, |it| it.count.saturating_add(1));
-        let wait = doubled(limits::EVICTED_MIN, count, limits::EVICTED_MAX);
+        let wait = match cause {
+            Cause::OwnLimits | Cause::Node => doubled(limits::EVICTED_MIN, count, limits::EVICTED_MAX),
+            // Room alone decides. Who makes room again and again has the pod start less and less often.
+            Cause::CriticalPod => match count.checked_sub(1) {
+                None => Duration::ZERO,
+                Some(more) => doubled(limits::EVICTED_MIN, more, limits::EVICTED_MAX),
+            },
+        };
         Evictions {
-            uid: eviction.uid.clone(),
+            uid: uid.to_owned(),
             count,
             until: now.mono.after(wait),
             until_wall: now.wall.checked_add(wait).unwrap_or(now.wall),
-            message: eviction.message.trim_end().to_owned(),
-            of_the_node: eviction.of_the_node,
+            message: message.trim_end().to_owned(),
+            cause,
         }
     }
 
-    /// Whether the next eviction would count in a row with these.
+    /// One more, as the keeper orders.
+    fn ordered(before: Option<&Evictions>, eviction: &Eviction, now: &Now) -> Evictions {
+        let cause = if eviction.of_the_node { Cause::Node } else { Cause::OwnLimits };
+        Evictions::after(before, &eviction.uid, cause, &eviction.message, now)
+    }
+
+    /// The next one would count with them.
     fn counts(&self, now: Mono) -> bool {
         now.since(self.until) < limits::EVICTED_MAX
+    }
+}
+
+impl EvictionView {
+    fn cause(&self) -> Cause {
+        match (self.preempted, self.of_the_node) {
+            (true, _) => Cause::CriticalPod,
+            (false, true) => Cause::Node,
+            (false, false) => Cause::OwnLimits,
+        }
     }
 }
 
@@ -108,11 +154,14 @@ impl Turn {
         let Some(ran) = entry.desired.take() else { return };
         // A newer version may wait while this one runs or ends: that version starts again later.
         let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
-        let evictions = Evictions::after(entry.evictions.as_ref(), &eviction, now);
+        let evictions = Evictions::ordered(entry.evictions.as_ref(), &eviction, now);
         entry.evictions = Some(evictions.clone());
         self.keep_evicted(pod, &evictions, now);
         let Eviction { key, uid, grace, .. } = eviction;
-        self.record(ObjectEvent::new(key.clone(), uid, None, words::evicted(&evictions.message)), now);
+        self.record(
+            ObjectEvent::new(key.clone(), uid, None, words::evicted(EVICTED, &evictions.message)),
+            now,
+        );
         let order = StopOrder::new(Some(grace), "it is evicted");
         self.wish(&key, Wish::Stop(order));
     }
@@ -124,32 +173,43 @@ impl Turn {
         if !entry.can_hurry(&eviction.uid, now) {
             return;
         }
-        entry.evictions = Some(Evictions::after(entry.evictions.as_ref(), eviction, now));
+        entry.evictions = Some(Evictions::ordered(entry.evictions.as_ref(), eviction, now));
         self.changed = true;
         let Eviction { key, uid, grace, .. } = eviction;
-        let told = words::evicted(eviction.message.trim_end());
+        let told = words::evicted(EVICTED, eviction.message.trim_end());
         self.record(ObjectEvent::new(key.clone(), uid.clone(), None, told), now);
         self.wish(key, Wish::Stop(StopOrder::new(Some(*grace), "it is evicted while it is being stopped")));
     }
 
-    /// Shows the pod as evicted until it may start again.
-    fn keep_evicted(&mut self, pod: Arc<DesiredPod>, evictions: &Evictions, now: &Now) {
-        let Evictions { until, until_wall, message, of_the_node, .. } = evictions;
+    /// Shows it as evicted until it may return.
+    pub(super) fn keep_evicted(&mut self, pod: Arc<DesiredPod>, evictions: &Evictions, now: &Now) {
+        let Evictions { until, until_wall, message, cause, .. } = evictions;
         let at = status::seconds(*until_wall).0;
-        let when = if *of_the_node { ", once the node has been short of nothing for a while" } else { "" };
+        let begins = match cause {
+            Cause::OwnLimits => format!(" It starts again at {at} at the earliest."),
+            Cause::Node => format!(
+                " It starts again at {at} at the earliest, once the node has been short of nothing for a while."
+            ),
+            Cause::CriticalPod if *until <= now.mono => ". It starts again when there is room.".to_owned(),
+            Cause::CriticalPod => format!(". It starts again at {at} at the earliest, when there is room."),
+        };
         let told = match pod.source {
             // Its controller creates another pod.
             Source::Api => message.clone(),
-            Source::File | Source::Http => {
-                format!("{message} It starts again at {at} at the earliest{when}.")
-            }
+            Source::File | Source::Http => format!("{message}{begins}"),
         };
-        let status = Arc::new(status::evicted(&pod, EVICTED, message, &told, now.wall));
+        let (reason, condition) = match cause {
+            Cause::OwnLimits | Cause::Node => (EVICTED, message.as_str()),
+            Cause::CriticalPod => (preemption::PREEMPTING, preemption::CONDITION),
+        };
+        let status = Arc::new(status::evicted(&pod, reason, condition, &told, now.wall));
         self.changed = true;
         let key = pod.key.clone();
-        let evicted = Evicted { pod, status, until: *until, of_the_node: *of_the_node };
+        let evicted = Evicted { pod, status, until: *until, cause: *cause };
         self.block(&key, Some(Blocked::Evicted(evicted)));
-        self.due.replace(*until, Due::Evicted(key));
+        if *until > now.mono {
+            self.due.replace(*until, Due::Evicted(key));
+        }
     }
 
     /// Takes over what an earlier daemon recorded of the pod's evictions. Returns true if the pod must not start yet.
@@ -162,14 +222,26 @@ impl Turn {
         }
         let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
         let runs = self.runs(&pod.key, &pod.uid);
-        let least = if earlier.of_the_node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
-        // Pods that wait for the node start one by one, even when their time has passed.
+        let cause = earlier.cause();
+        let least = if cause == Cause::Node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
+        // What waits for the node returns one by one, also when its time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
-        let EvictionView { uid, count, message, of_the_node, .. } = earlier;
+        let EvictionView { uid, mut count, message, .. } = earlier;
+        if runs && cause == Cause::CriticalPod {
+            // It did not make room, and does not wait longer for being told once more.
+            match count.checked_sub(1) {
+                None => return false,
+                Some(less) => count = less,
+            }
+        }
         let (until, until_wall) = (now.mono.after(left), now.wall.checked_add(left).unwrap_or(now.wall));
-        let evictions = Evictions { uid, count, until, until_wall, message, of_the_node };
+        let evictions = Evictions { uid, count, until, until_wall, message, cause };
         self.entries.get_or_default(pod.key.clone()).evictions = Some(evictions.clone());
-        if left.is_zero() || runs {
+        let is_over = match cause {
+            Cause::OwnLimits | Cause::Node => left.is_zero(),
+            Cause::CriticalPod => left.is_zero() && !self.stays_away(pod),
+        };
+        if is_over || runs {
             return false;
         }
         self.keep_evicted(Arc::clone(pod), &evictions, now);
@@ -183,7 +255,8 @@ impl Turn {
             count: it.count,
             until: it.until_wall,
             message: it.message.clone(),
-            of_the_node: it.of_the_node,
+            of_the_node: it.cause == Cause::Node,
+            preempted: it.cause == Cause::CriticalPod,
         };
         let all = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.evictions.as_ref()?)));
         let known = all.filter(|(_, it)| it.counts(now.mono)).map(|(key, it)| (key.to_string(), view(it)));
@@ -217,8 +290,13 @@ impl Turn {
         }
         let well = self.node.pressures().is_empty();
         let may = |evicted: &&Evicted| {
-            let returns = evicted.pod.source != Source::Api;
-            returns && evicted.until <= now.mono && (well || !evicted.of_the_node)
+            let is_time = match evicted.cause {
+                Cause::OwnLimits => true,
+                Cause::Node => well,
+                // `return_preempted` does.
+                Cause::CriticalPod => false,
+            };
+            evicted.pod.source != Source::Api && evicted.until <= now.mono && is_time
         };
         let mut ready: Vec<Arc<DesiredPod>> = self
             .entries

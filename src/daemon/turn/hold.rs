@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use super::Turn;
+use super::admission::Room;
 use super::due::Due;
 use super::entry::{Blocked, Entry};
 use crate::base::clock::{Mono, Now};
@@ -19,6 +20,8 @@ use crate::status;
 
 /// Reason in the status of a pod that waits for others.
 pub(super) const WAITS: &str = "WaitingForPods";
+/// Reason in the status of a critical pod that waits until others have gone for it.
+pub(super) const NO_ROOM: &str = "WaitingForRoom";
 /// Reason in the status of a pod that would close a cycle.
 pub(super) const CYCLE: &str = "DependencyCycle";
 /// Message of a pod on a drained node.
@@ -40,6 +43,8 @@ pub(super) enum Why {
     Drained,
     /// Waits for other pods, since this time.
     After(Mono),
+    /// Waits until pods that were told to stop have made room.
+    Room,
     Cycle,
 }
 
@@ -50,6 +55,7 @@ impl Why {
             // The kubelet's word.
             Why::Drained => "NodeShutdown",
             Why::After(_) => WAITS,
+            Why::Room => NO_ROOM,
             Why::Cycle => CYCLE,
         }
     }
@@ -72,17 +78,21 @@ impl Turn {
             return self.hold(pod, Why::Cycle, &way, now);
         }
         self.reject_later_duplicates(&pod, now);
-        if let Err(rejection) = self.admit(&pod) {
-            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room
-            // already.
+        if let Err(rejection) = self.admit(&pod, Room::Counts) {
+            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room.
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
             if !(adopted && rejection.is_for_want_of_room()) {
-                return self.reject(pod, &rejection, now);
+                return match self.make_room(&pod, rejection, now) {
+                    Ok(()) => {}
+                    Err(rejection) => self.reject(pod, &rejection, now),
+                };
             }
         }
-        match after::of(&pod).filter(|_| !adopted && !wanted) {
+        // What others have gone for has waited before they did.
+        let has_waited = self.has_room_made(&pod);
+        match after::of(&pod).filter(|_| !adopted && !wanted && !has_waited) {
             Some(after) => self.run_after(pod, &after, now),
             None => self.run(pod),
         }
@@ -100,7 +110,7 @@ impl Turn {
         }
     }
 
-    fn judge(&mut self, pod: &DesiredPod, after: &After, now: &Now) -> Verdict {
+    pub(super) fn judge(&mut self, pod: &DesiredPod, after: &After, now: &Now) -> Verdict {
         #[cfg(test)]
         {
             self.waiting.judged += 1;
@@ -117,14 +127,21 @@ impl Turn {
         }
     }
 
-    fn wait(&mut self, pod: Arc<DesiredPod>, after: &After, missing: &str, until: Mono, now: &Now) {
+    pub(super) fn wait(
+        &mut self,
+        pod: Arc<DesiredPod>,
+        after: &After,
+        missing: &str,
+        until: Mono,
+        now: &Now,
+    ) {
         let since = self.waits_since(&pod, now);
         self.due.replace(until, Due::After(pod.key.clone()));
         let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());
         self.hold(pod, Why::After(since), &message, now);
     }
 
-    fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, message: &str, now: &Now) {
+    pub(super) fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, message: &str, now: &Now) {
         let reason = why.reason();
         let old = self.entries.get(&pod.key).and_then(Entry::held);
         let same = old.is_some_and(|old| {
@@ -136,11 +153,11 @@ impl Turn {
         let known = old.is_some_and(|old| old.pod.uid == pod.uid && old.why.reason() == reason);
         let status = match why {
             Why::Cycle => status::rejected(&pod, reason, message, now.wall),
-            Why::Drained | Why::After(_) => status::held(&pod, reason, message, now.wall),
+            Why::Drained | Why::After(_) | Why::Room => status::held(&pod, reason, message, now.wall),
         };
         let line = match why {
             Why::Cycle => Some((log::Level::Error, format!("pod {}: {message}; it is not started", pod.key))),
-            Why::After(_) => Some((log::Level::Info, format!("pod {}: {message}", pod.key))),
+            Why::After(_) | Why::Room => Some((log::Level::Info, format!("pod {}: {message}", pod.key))),
             // Logged once, for the node.
             Why::Drained => None,
         };

@@ -17,6 +17,7 @@ mod node;
 mod objects;
 mod orphans;
 mod pods;
+mod preempted;
 mod reload;
 mod sizes;
 mod sources;
@@ -354,7 +355,10 @@ impl Turn {
                 Due::Sources => self.unpark(now),
                 // The drain is continued after every event.
                 Due::Shutdown => {}
-                Due::Evicted(_) | Due::Returns => self.return_evicted(now),
+                Due::Evicted(_) | Due::Returns => {
+                    self.return_preempted(now);
+                    self.return_evicted(now);
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::admission::{self, Chosen, Rejection};
+use super::admission::{self, Chosen, Rejection, Room};
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::uids::OwnerOfUid;
@@ -15,7 +15,7 @@ use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
 use crate::plan;
-use crate::pod::{DesiredPod, PodKey, Source, is_final};
+use crate::pod::{DesiredPod, PodKey, Source, is_final, priority};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
@@ -58,7 +58,9 @@ impl Turn {
 
     /// Admits running pods first, so that they keep their ports; then by name, never by time.
     pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
-        order::sort_by_key(&mut pods, |pod| (!self.runs(&pod.key, &pod.uid), pod.key.clone()));
+        order::sort_by_key(&mut pods, |pod| {
+            (!self.runs(&pod.key, &pod.uid), !priority::is_critical(pod), pod.key.clone())
+        });
         for pod in pods {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.remove(&pod);
@@ -193,19 +195,30 @@ impl Turn {
             // A control plane creates another pod in place of a refused one.
             Some(Blocked::Rejected(rejected)) if rejected.pod.source == Source::Api => None,
             Some(blocked @ (Blocked::Rejected(_) | Blocked::Postponed(_))) => Some(Arc::clone(blocked.pod())),
+            Some(Blocked::Held(held)) if held.why == Why::Room => Some(Arc::clone(&held.pod)),
             Some(Blocked::Held(_) | Blocked::Evicted(_)) | None => None,
         });
-        let blocked: Vec<Arc<DesiredPod>> = blocked.collect();
-        if !blocked.is_empty() {
-            self.additions(blocked, now);
+        // Critical pods first: what went for one does not return into its room.
+        let (critical, others): (Vec<_>, Vec<_>) = blocked.partition(|pod| priority::is_critical(pod));
+        if !critical.is_empty() {
+            self.additions(critical, now);
+        }
+        self.return_preempted(now);
+        if !others.is_empty() {
+            self.additions(others, now);
         }
         self.release(changed, now);
     }
 
-    pub(super) fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
+    pub(super) fn admit(&self, pod: &Arc<DesiredPod>, room: Room) -> Result<(), Rejection> {
         // The pod itself does not count.
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let others = others.flat_map(|(_, entry)| entry.active());
+        // What is made for several is theirs who fit first: it is enough for all of them in the end.
+        let has_room_made = self.has_room_made(pod);
+        let others = others.flat_map(|(_, entry)| {
+            let waits = entry.held().filter(|held| has_room_made && held.why == Why::Room);
+            entry.active().filter(move |pod| waits.is_none_or(|held| !Arc::ptr_eq(&held.pod, pod)))
+        });
         self.check_uid(pod)?;
         // Running pods and their replacements add no load. Pods that ran before a restart of the machine or of Docker,
         // or before a drain, are admitted again; otherwise a disk that is always full would leave the node without
@@ -222,7 +235,7 @@ impl Turn {
             }
             _ => Chosen::Here,
         };
-        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures, chosen)
+        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures, chosen, room)
     }
 
     /// Whether a container of this UID ran at Docker's last list.

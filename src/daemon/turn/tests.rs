@@ -13,6 +13,7 @@ mod networks;
 mod objects;
 mod orphans;
 mod ports;
+mod preempted;
 mod priorities;
 pub(crate) mod rig;
 mod sizes;

@@ -149,7 +149,9 @@ impl Turn {
             let (pod, status, leaving) = (Arc::clone(pod), Arc::clone(&ended.status), ended.leaving);
             return PodView { leaving, stale, is_over, ..PodView::shown(pod, status) };
         }
-        if let Some(status) = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status) {
+        let ends_untold = entry.is_some_and(Entry::ends_untold);
+        let blocked = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status);
+        if let Some(status) = blocked.filter(|_| !ends_untold) {
             let (pod, status) = (Arc::clone(pod), Arc::clone(status));
             return PodView { stale, is_over, ..PodView::shown(pod, status) };
         }
@@ -176,8 +178,9 @@ impl Turn {
             now: now.wall,
         });
         let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
+        let leaving = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.stopping).filter(|_| ends_untold);
         let view = PodView::shown(Arc::clone(pod), Arc::new(status));
-        PodView { stale, is_kept, is_told: is_over, is_over, ..view }
+        PodView { leaving, stale, is_kept, is_told: is_over, is_over, ..view }
     }
 
     /// Whether the source has deleted the pod, none of its containers runs, and none will be started.

@@ -270,3 +270,43 @@ fn what_happens_while_the_server_is_away_is_told_at_its_return() {
         told.contains(&once("Created", 2)) && told.contains(&once("Started", 2))
     });
 }
+
+#[test]
+fn a_pod_that_goes_for_a_critical_one_is_told() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let mut options = without_files();
+    options.flags.push("--max-pods=1".to_owned());
+    let node = node(plane, None, options);
+    let (web, vital) = (format!("web-{}", node.name), format!("vital-{}", node.name));
+    let plain = json!({"automountServiceAccountToken": false});
+    plane.apply(&pod(&web, &node, &plain));
+    in_phase(plane, &node, &web, "Running");
+    let mut critical = plain;
+    critical["priorityClassName"] = json!("system-node-critical");
+    plane.apply(&pod(&vital, &node, &critical));
+    in_phase(plane, &node, &vital, "Running");
+    assert_eq!(ids(&node, &web), [""; 0]);
+    let told = in_phase(plane, &node, &web, "Failed");
+    let status = &told["status"];
+    assert_eq!(
+        (&status["reason"], &status["message"]),
+        (&json!("Preempting"), &json!("Preempted in order to admit critical pod"))
+    );
+    let conditions = status["conditions"].as_array().unwrap();
+    let target = conditions.iter().find(|c| c["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(
+        (&target["status"], &target["reason"], &target["message"]),
+        (
+            &json!("True"),
+            &json!("TerminationByKubelet"),
+            &json!("Pod was preempted by Kubelet to accommodate a critical pod.")
+        )
+    );
+    node.wait_until("its event is there", || events(plane, &web).contains(&("Preempting".to_owned(), 1)));
+    assert!(events(plane, &vital).iter().all(|(reason, _)| reason != "OutOfpods"));
+    // One that is not critical has to wait for its controller to make another one.
+    let late = format!("late-{}", node.name);
+    plane.apply(&pod(&late, &node, &json!({"automountServiceAccountToken": false})));
+    let refused = in_phase(plane, &node, &late, "Failed");
+    assert_eq!(refused["status"]["reason"], "OutOfpods");
+}

@@ -9,6 +9,7 @@ mod hooks;
 mod images;
 mod manifests;
 mod order;
+mod preemption;
 mod probes;
 mod restart;
 mod spec;

@@ -5,6 +5,7 @@
 mod node;
 mod order;
 mod probes;
+mod room;
 mod rules;
 mod scenes;
 mod sources;

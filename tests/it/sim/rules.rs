@@ -20,19 +20,19 @@ fn pod(name: &str, metadata: &str, spec: &str, container: &str) -> String {
 }
 
 impl World {
-    fn write(&mut self, path: &str, text: String) {
+    pub(super) fn write(&mut self, path: &str, text: String) {
         self.note(|| format!("mischief: write {path}"));
         self.files.insert(path.to_owned(), text);
         self.hint_files();
     }
 
-    fn take_away(&mut self, path: &str) {
+    pub(super) fn take_away(&mut self, path: &str) {
         self.note(|| format!("mischief: remove {path}"));
         self.files.remove(path);
         self.hint_files();
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         let until = self.now.after(time);
         self.run_until(until);
     }
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// UIDs of the pods whose `app` runs, by name.
-    fn apps(&self) -> BTreeMap<String, String> {
+    pub(super) fn apps(&self) -> BTreeMap<String, String> {
         let apps = self.engine.containers().filter(|c| c.state == DockerState::Running).filter_map(|c| {
             let label = |key: &str| c.body.labels.get(key).cloned();
             (label(labels::CONTAINER_NAME)? == "app").then_some(())?;

@@ -69,8 +69,7 @@ pub struct World {
     pub files: BTreeMap<String, String>,
     /// The directory cannot be read.
     pub unreadable: bool,
-    /// The marker of a drained node.
-    drain: Option<Drain>,
+    pub given: Given,
     agenda: Agenda,
     /// Counts daemons, so that no answer for a dead one reaches its successor.
     generation: u64,
@@ -91,7 +90,16 @@ pub struct World {
     pub node: Option<Box<Node>>,
 }
 
-/// Record of events and their numbers.
+/// What an operator says of the node.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The marker of a drained node.
+    drain: Option<Drain>,
+    /// What the node has of CPUs, thousandths; `None`: as much as anybody wants.
+    pub milli_cpu: Option<i64>,
+}
+
+/// What happened, and how often.
 #[derive(Debug, Default)]
 pub struct Record {
     pub counts: Counts,
@@ -155,7 +163,7 @@ impl World {
             daemon: None,
             files: BTreeMap::new(),
             unreadable: false,
-            drain: None,
+            given: Given::default(),
             agenda: Agenda::default(),
             generation: 0,
             trace: traced.then(Vec::new),

@@ -5,47 +5,86 @@
 use super::{Reason, Rejection, refuse};
 use k8s_openapi::api::core::v1::Container;
 
+use crate::base::order;
 use crate::daemon::config::Config;
+use crate::eviction::preemption::PODS;
 use crate::node::Node;
 use crate::node::devices::{self, DOMAIN};
 use crate::pod::DesiredPod;
 use crate::pod::requests::{self, HUGE_PAGES};
 
+/// A resource of which the node has too little for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Its name.
+    pub resource: String,
+    requested: i64,
+    used: i64,
+    capacity: i64,
+}
+
+impl Shortage {
+    /// How much more there would have to be (`GetInsufficientAmount`).
+    #[must_use]
+    pub fn missing(&self) -> i64 {
+        self.requested.saturating_sub(self.capacity.saturating_sub(self.used))
+    }
+}
+
 /// Checks that the pod fits beside the others.
 pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Result<(), Rejection> {
+    let Some(Shortage { resource, requested, used, capacity }) = shortages(pod, others, node).next() else {
+        return Ok(());
+    };
+    let message = format!(
+        "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+    );
+    let field = if resource == PODS { "spec".to_owned() } else { field(pod, &resource) };
+    refuse(Reason::OutOf(resource), &field, message)
+}
+
+/// What the node has too little of for the pod beside the others, in the order in which it is told.
+pub fn shortages<'a>(
+    pod: &'a DesiredPod,
+    others: &'a [&DesiredPod],
+    node: &'a Node,
+) -> impl Iterator<Item = Shortage> + 'a {
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
-    enough("pods", "spec", [1, count, node.max_pods])?;
-    for resource in ["cpu", "memory", "ephemeral-storage"] {
+    let pods = short(PODS, [1, count, node.max_pods]);
+    let common = ["cpu", "memory", "ephemeral-storage"].into_iter().filter_map(move |resource| {
         let capacity = match resource {
             "cpu" => node.allocatable.milli_cpu,
             "memory" => node.allocatable.memory,
             // The capacity is unknown.
-            _ if node.allocatable.ephemeral_storage == 0 => continue,
+            _ if node.allocatable.ephemeral_storage == 0 => return None,
             _ => node.allocatable.ephemeral_storage,
         };
-        fits(resource, pod, others, capacity)?;
-    }
-    for resource in requests::names(&pod.spec) {
+        beside(resource, pod, others, capacity)
+    });
+    // Each is named by every container that has some.
+    let named = order::set(requests::names(&pod.spec)).into_iter().filter_map(move |resource| {
         if resource.starts_with(HUGE_PAGES) {
-            fits(resource, pod, others, node.huge_pages.get(resource).copied().unwrap_or(0))?;
+            beside(resource, pod, others, node.huge_pages.get(resource).copied().unwrap_or(0))
         } else if resource.starts_with(DOMAIN) {
             let requested = requests::request(&pod.spec, resource);
             let used = node.devices.used(resource, others.iter().copied());
             let all = node.devices.count(resource);
             let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-            enough(resource, &field(pod, resource), [requested, number(used), number(all)])?;
+            short(resource, [requested, number(used), number(all)])
+        } else {
+            None
         }
-    }
-    Ok(())
+    });
+    pods.into_iter().chain(common).chain(named)
 }
 
-fn fits(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i64) -> Result<(), Rejection> {
+fn beside(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i64) -> Option<Shortage> {
     let requested = requests::request(&pod.spec, resource);
     if requested == 0 {
-        return Ok(());
+        return None;
     }
     let used = others.iter().map(|pod| requests::request(&pod.spec, resource)).fold(0, i64::saturating_add);
-    enough(resource, &field(pod, resource), [requested, used, capacity])
+    short(resource, [requested, used, capacity])
 }
 
 /// Path of the first field that requests the resource.
@@ -58,16 +97,11 @@ fn field(pod: &DesiredPod, resource: &str) -> String {
     first.map_or_else(|| "spec.resources".to_owned(), |(field, ..)| format!("{field}.resources"))
 }
 
-/// `amounts`: requested, used and total amount.
-fn enough(resource: &str, field: &str, amounts: [i64; 3]) -> Result<(), Rejection> {
+/// `amounts`: what is requested, what is used, and what there is.
+fn short(resource: &str, amounts: [i64; 3]) -> Option<Shortage> {
     let [requested, used, capacity] = amounts;
-    if requested == 0 || requested <= capacity.saturating_sub(used) {
-        return Ok(());
-    }
-    let message = format!(
-        "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
-    );
-    refuse(Reason::OutOf(resource.to_owned()), field, message)
+    let fits = requested == 0 || requested <= capacity.saturating_sub(used);
+    (!fits).then(|| Shortage { resource: resource.to_owned(), requested, used, capacity })
 }
 
 /// Message for a resize that is larger than the whole node and so can never succeed.

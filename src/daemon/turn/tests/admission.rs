@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::rig::{Rig, acts, config, pod, pod_of, with_port};
-use crate::daemon::turn::admission::{Chosen, admit};
+use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::node::pressure::Pressures;
 use crate::pod::{DesiredPod, Source};
 
 fn verdict(pod: &DesiredPod, others: &[&DesiredPod]) -> String {
-    match admit(pod, others.iter().copied(), &config(), &Pressures::new(), Chosen::Here) {
+    match admit(pod, others.iter().copied(), &config(), &Pressures::new(), Chosen::Here, Room::Counts) {
         Ok(()) => "fine".into(),
         Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::rig::{Rig, acts, key, pod, pod_of};
 use crate::base::limits;
 use crate::daemon::turn::Event;
-use crate::daemon::turn::admission::{Chosen, admit};
+use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::eviction::{Eviction, News};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::DesiredPod;
@@ -261,7 +261,14 @@ fn who_is_admitted_under_pressure() {
     let check = |spec: &str, what: &[Pressure], expected: &str| {
         let pressures: Pressures = what.iter().copied().collect();
         let config = super::rig::config();
-        let got = match admit(&pod_of("a", spec), std::iter::empty(), &config, &pressures, Chosen::Here) {
+        let got = match admit(
+            &pod_of("a", spec),
+            std::iter::empty(),
+            &config,
+            &pressures,
+            Chosen::Here,
+            Room::Counts,
+        ) {
             Ok(()) => String::new(),
             Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rig::{Rig, acts, config, container, pod, pod_of};
 use crate::daemon::config::Config;
-use crate::daemon::turn::admission::{Chosen, admit};
+use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::daemon::turn::{Effect, Event, RuntimeEvent};
 use crate::machine::Wish;
 use crate::node::Node;
@@ -44,7 +44,14 @@ fn annotated(pod: &Arc<DesiredPod>, key: &str, value: &str) -> Arc<DesiredPod> {
 #[test]
 fn what_does_not_fit() {
     let check = |pod: &DesiredPod, others: &[&DesiredPod], expected: &str| {
-        let got = match admit(pod, others.iter().copied(), &small(), &Default::default(), Chosen::Here) {
+        let got = match admit(
+            pod,
+            others.iter().copied(),
+            &small(),
+            &Default::default(),
+            Chosen::Here,
+            Room::Counts,
+        ) {
             Ok(()) => "fine".to_owned(),
             Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
         };

@@ -1,5 +1,8 @@
 //! The daemon of the world: its start, its death, and the orders of its main loop.
 
+use podkeeper::testing::node::Node;
+use podkeeper::testing::pod::allocatable::Allocatable;
+
 use super::*;
 
 pub struct Daemon {
@@ -56,11 +59,15 @@ impl World {
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
-            allocatable: podkeeper::testing::pod::allocatable::Allocatable::default(),
+            allocatable: Allocatable::default(),
             pod_pids: None,
             dead: Default::default(),
         });
         let mut config = config();
+        if let Some(milli_cpu) = self.given.milli_cpu {
+            let allocatable = Allocatable { milli_cpu, ..config.node.allocatable };
+            config.node = Arc::new(Node { allocatable, ..Node::clone(&config.node) });
+        }
         config.sources.manifest_url = self.hub.as_ref().map(|_| sources::settings());
         self.daemon = Some(Daemon {
             turn: Turn::new(Arc::new(config)),
@@ -79,7 +86,7 @@ impl World {
         });
         self.answers.forget();
         self.note(|| "daemon starts".into());
-        self.event(Event::Drain(self.drain.clone()));
+        self.event(Event::Drain(self.given.drain.clone()));
         self.later(Duration::ZERO, Job::Stream { generation });
         self.look_at_sources();
         self.keeper_begins();
@@ -122,7 +129,7 @@ impl World {
     /// Sets the marker of a drained node, and notifies the daemon, if there is one.
     pub fn marker(&mut self, drain: Option<Drain>) {
         self.note(|| format!("the marker is {drain:?}"));
-        self.drain.clone_from(&drain);
+        self.given.drain.clone_from(&drain);
         self.event(Event::Drain(drain));
     }
 

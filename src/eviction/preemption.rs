@@ -1,0 +1,143 @@
+//! Which pods go so that a critical one fits (upstream `pkg/kubelet/preemption/preemption.go`). Pure.
+//!
+//! Pods that request nothing go before those that request less than they limit, and these before those that are
+//! guaranteed what they limit; of one class as few as possible, and the smaller of two that serve alike. Where nobody's
+//! end would suffice, nobody goes.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use crate::pod::qos::{self, Qos};
+use crate::pod::{DesiredPod, PodKey, priority, requests};
+
+/// Reason of a pod that went, in its status and event (`pkg/kubelet/events/event.go`).
+pub const PREEMPTING: &str = "Preempting";
+/// What is told of it.
+pub const MESSAGE: &str = "Preempted in order to admit critical pod";
+/// The same, of its condition.
+pub const CONDITION: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
+/// The resource that each pod has one of.
+pub const PODS: &str = "pods";
+
+/// A pod that may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The pod.
+    pub key: PodKey,
+    /// Its source stands behind others: it goes before their pods, whatever each requests.
+    pub goes_first: bool,
+    /// Its class of service.
+    pub class: Qos,
+    /// What its end frees of each resource that is missing, in the order of these.
+    pub frees: Vec<i64>,
+    /// What it requests of memory, bytes.
+    pub memory: i64,
+    /// What it requests of CPUs, thousandths.
+    pub cpu: i64,
+}
+
+impl Candidate {
+    /// The versions of one pod, which go together; `resources` are those that are missing. `None` when it is critical.
+    #[must_use]
+    pub fn of(versions: &[&DesiredPod], resources: &[&str], goes_first: bool) -> Option<Candidate> {
+        let first = versions.first()?;
+        if versions.iter().any(|pod| priority::is_critical(pod)) {
+            return None;
+        }
+        let all =
+            |resource: &str| versions.iter().map(|pod| requested(pod, resource)).fold(0, i64::saturating_add);
+        Some(Candidate {
+            key: first.key.clone(),
+            goes_first,
+            class: qos::class(&first.spec),
+            frees: resources.iter().map(|resource| all(resource)).collect(),
+            memory: all("memory"),
+            cpu: all("cpu"),
+        })
+    }
+
+    /// What is true or larger is better protected.
+    fn tier(&self) -> (bool, u8) {
+        let class = match self.class {
+            Qos::BestEffort => 0,
+            Qos::Burstable => 1,
+            Qos::Guaranteed => 2,
+        };
+        (!self.goes_first, class)
+    }
+
+    /// The smaller of two, then by name: the same pods choose the same.
+    fn size(&self) -> (i64, i64, &PodKey) {
+        (self.memory, self.cpu, &self.key)
+    }
+}
+
+fn requested(pod: &DesiredPod, resource: &str) -> i64 {
+    if resource == PODS { 1 } else { requests::request(&pod.spec, resource) }
+}
+
+/// The pods that go for what is missing of each resource; `None` when the end of all would not suffice.
+#[must_use]
+pub fn choose(missing: &[i64], pods: &[Candidate]) -> Option<Vec<PodKey>> {
+    let mut tiers: BTreeMap<(bool, u8), Vec<&Candidate>> = BTreeMap::new();
+    for pod in pods {
+        tiers.entry(pod.tier()).or_default().push(pod);
+    }
+    let mut chosen: Vec<&Candidate> = Vec::new();
+    // The best protected first, of whom only those go that all others together cannot replace.
+    while let Some((_, pods)) = tiers.pop_last() {
+        let others = tiers.values().flatten().chain(&chosen).copied();
+        let left = without(missing, others);
+        chosen.extend(nearest(&left, pods)?);
+    }
+    if !is_enough(missing, &chosen) {
+        return None;
+    }
+    // Who was taken first may have become needless by those that were taken later.
+    for pod in chosen.clone() {
+        let others: Vec<&Candidate> = chosen.iter().copied().filter(|other| other.key != pod.key).collect();
+        if is_enough(missing, &others) {
+            chosen = others;
+        }
+    }
+    Some(chosen.into_iter().rev().map(|pod| pod.key.clone()).collect())
+}
+
+/// Of these pods those that free what is missing, one after the other, the nearest to it first.
+fn nearest<'a>(missing: &[i64], mut pods: Vec<&'a Candidate>) -> Option<Vec<&'a Candidate>> {
+    let (mut left, mut chosen) = (missing.to_vec(), Vec::new());
+    while left.iter().any(|amount| *amount > 0) {
+        let next = pods.iter().copied().min_by(|a, b| compare(a, b, &left))?;
+        pods.retain(|pod| pod.key != next.key);
+        left = without(&left, [next].into_iter());
+        chosen.push(next);
+    }
+    Some(chosen)
+}
+
+fn compare(a: &Candidate, b: &Candidate, missing: &[i64]) -> Ordering {
+    distance(a, missing).total_cmp(&distance(b, missing)).then_with(|| a.size().cmp(&b.size()))
+}
+
+/// How much of what is missing a pod would leave missing: each resource counts alike, by its part.
+fn distance(pod: &Candidate, missing: &[i64]) -> f64 {
+    let parts = missing.iter().zip(&pod.frees).filter(|(amount, _)| **amount > 0).map(|(amount, frees)| {
+        let left = amount.saturating_sub(*frees).max(0) as f64 / *amount as f64;
+        left * left
+    });
+    parts.sum()
+}
+
+/// What is still missing when these are gone, at least nothing.
+fn without<'a>(missing: &[i64], gone: impl Iterator<Item = &'a Candidate>) -> Vec<i64> {
+    gone.fold(missing.to_vec(), |left, pod| {
+        left.iter().zip(&pod.frees).map(|(left, frees)| left.saturating_sub(*frees).max(0)).collect()
+    })
+}
+
+fn is_enough(missing: &[i64], gone: &[&Candidate]) -> bool {
+    without(missing, gone.iter().copied()).iter().all(|left| *left <= 0)
+}
+
+#[cfg(test)]
+mod tests;
