@@ -36,6 +36,11 @@ pub fn value(text: &str) -> Result<i64, QuantityError> {
     parse(text).map(|quantity| quantity.scaled(0))
 }
 
+/// The value in billionths, rounded away from zero: upstream keeps no smaller part.
+fn nano(text: &str) -> Result<i64, QuantityError> {
+    parse(text).map(|quantity| quantity.scaled(9))
+}
+
 /// Thousandths of a CPU as a quantity: `2`, `1500m`.
 #[must_use]
 pub fn cores(milli: i64) -> String {
@@ -73,7 +78,7 @@ pub fn same(a: &str, b: &str) -> bool {
         let suffix = trim(text).trim_start_matches(|c: char| c.is_ascii_digit() || "+-.".contains(c));
         (suffix.ends_with('i'), suffix.len() > 1 && suffix.starts_with(['e', 'E']))
     };
-    (value(a), milli(a)) == (value(b), milli(b)) && value(a).is_ok() && kind(a) == kind(b)
+    (value(a), milli(a), nano(a)) == (value(b), milli(b), nano(b)) && value(a).is_ok() && kind(a) == kind(b)
 }
 
 /// Removes spaces at both ends, except those that JSON writes with a backslash: upstream reads JSON's own
@@ -266,6 +271,8 @@ mod tests {
             ("1Ki", "1024", false),
             ("1k", "1e3", false),
             ("1m", "1000u", true),
+            ("1m", "1u", false),
+            ("1n", "0.1n", true),
             ("1E", "1000P", true),
             ("1", "2", false),
             ("x", "x", false),

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::path::{Path, Report, quoted, shorten};
+use super::times;
 use super::tree::{Data, Node};
 use crate::base::{json, limits};
 
@@ -20,6 +21,9 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     let path = Path::ROOT;
     let path = path.field(name);
     let Some(node) = report.written(&path).filter(|n| !n.is_null()) else { return T::default() };
+    if name != "spec" {
+        times::check(node, &path, report);
+    }
     let most = report.room.min(limits::DECODED_OBJECT);
     let left = Cell::new(most);
     if let Ok(typed) = json::read_within(&node.to_value(), &left) {
@@ -65,7 +69,12 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
         report.warning(path, format!("is null, and read as {value}"));
         return Some(value);
     }
-    // If even an empty value does not fit, the whole value has the wrong type, not its parts.
+    // The typed object reads fewer years and shorter fractions than the API.
+    let epoch = || Value::from("1970-01-01T00:00:00Z");
+    if node.as_str().is_some_and(times::is_time) && fits(epoch()).is_ok() {
+        return Some(epoch());
+    }
+    // When even an empty value does not fit, the whole is of the wrong type, not its parts.
     let empty = match &node.data {
         Data::Map(_) => fits(Value::Object(Map::new())),
         Data::List(_) => fits(Value::Array(Vec::new())),

@@ -58,10 +58,11 @@ impl Allowed {
             if !self.is_allowed(&name) {
                 return Err(format!("forbidden sysctl: {name:?} not allowlisted"));
             }
-            let host = match namespace(&name) {
-                Some(Namespace::Ipc) if pod.spec.host_ipc == Some(true) => "IPC",
-                Some(Namespace::Net) if pod.host_network() => "Net",
-                _ => continue,
+            let shared = Shared { ipc: pod.spec.host_ipc == Some(true), net: pod.host_network() };
+            let host = match of_host(&sysctl.name, shared) {
+                Some("hostIPC") => "IPC",
+                Some(_) => "Net",
+                None => continue,
             };
             return Err(format!("forbidden sysctl: {name:?} not allowed with host {host} enabled"));
         }
@@ -127,6 +128,22 @@ pub fn dotted(name: &str) -> String {
             })
             .collect(),
         _ => name.to_owned(),
+    }
+}
+
+/// Namespaces that a pod shares with the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    pub ipc: bool,
+    pub net: bool,
+}
+
+/// The field of a pod that makes a sysctl the host's own.
+#[must_use]
+pub fn of_host(name: &str, shared: Shared) -> Option<&'static str> {
+    match namespace(&dotted(name))? {
+        Namespace::Ipc => shared.ipc.then_some("hostIPC"),
+        Namespace::Net => shared.net.then_some("hostNetwork"),
     }
 }
 

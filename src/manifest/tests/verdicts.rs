@@ -12,12 +12,35 @@ const ON_PURPOSE: &[&str] = &[
     "must be an absolute path",
     // A reference to a local object becomes a part of a path.
     "claimName: ",
+    "configMap.name: Invalid value",
+    "secret.name: Invalid value",
+    "secretRef.name: Invalid value",
+    "secretName: Invalid value",
+    "metadata.uid: ",
+    // Who writes a suffix alone meant an amount.
+    "must be a number with an optional suffix",
+    // What the kernel reads as another profile than the one that is named.
+    "must be the name of one profile",
+    "must name a profile",
+    // Docker has one mount at a place, and one value of a sysctl.
+    "must be unique",
+    "sysctls[1].name: Duplicate value",
+    "is there twice",
+    // The kubelet refuses them, too, when no other volume refers to an object.
+    "must specify a source",
+    // Of a newer version of the API.
+    "grpc.mode",
 ];
 
+/// Parts of texts that are read as YAML here, and as JSON by the kubelet.
+const AS_YAML: &[&str] = &[":1.0", ":80.0", ":256.0", ":1e0", ":1e2", ":1E2", ":1E400"];
+
+/// Another file of such lines can be judged: `PODKEEPER_VERDICTS=FILE cargo test --lib verdicts`.
 #[test]
 fn pods_are_judged_as_the_kubelet_judges_them() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/kubelet-verdicts.txt");
-    let text = std::fs::read_to_string(path).unwrap();
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/kubelet-verdicts.txt");
+    let other = std::env::var("PODKEEPER_VERDICTS");
+    let text = std::fs::read_to_string(other.as_deref().unwrap_or(own)).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let context = Context { node_name: "node", source: Source::File, path: "/m/pod.yaml" };
     let mut wrong = Vec::new();
@@ -35,7 +58,11 @@ fn pods_are_judged_as_the_kubelet_judges_them() {
                 needed.extend(ON_PURPOSE.iter().filter(is_known));
                 errors.iter().all(on_purpose)
             }
-            "refuse" => !errors.is_empty(),
+            "refuse" => {
+                let number = AS_YAML.iter().find(|part| errors.is_empty() && manifest.contains(**part));
+                needed.extend(number);
+                !errors.is_empty() || number.is_some()
+            }
             other => panic!("{other}: no verdict"),
         };
         if !agrees {
@@ -43,8 +70,11 @@ fn pods_are_judged_as_the_kubelet_judges_them() {
         }
         judged += 1;
     }
-    assert!(judged > 1000, "{judged}");
-    let stale: Vec<_> = ON_PURPOSE.iter().filter(|known| !needed.contains(*known)).collect();
-    assert!(stale.is_empty(), "no difference any more: {stale:?}");
+    if other.is_err() {
+        assert!(judged > 1500, "{judged}");
+        let stale: Vec<_> =
+            ON_PURPOSE.iter().chain(AS_YAML).filter(|known| !needed.contains(*known)).collect();
+        assert!(stale.is_empty(), "no difference any more: {stale:?}");
+    }
     assert!(wrong.is_empty(), "{} of {judged}:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -140,7 +140,10 @@ fn spread(spread: &TopologySpreadConstraint, path: &Path<'_>, report: &mut Repor
     if spread.max_skew <= 0 {
         report.error(&path.field("maxSkew"), invalid_plain(spread.max_skew, POSITIVE));
     }
-    topology_key(&spread.topology_key, path, report);
+    // As upstream, any text is a key here.
+    if spread.topology_key.is_empty() {
+        report.error(&path.field("topologyKey"), required("can not be empty"));
+    }
     let action = spread.when_unsatisfiable.as_str();
     let actions = ["DoNotSchedule", "ScheduleAnyway"];
     if !actions.contains(&action) {

@@ -80,9 +80,9 @@ fn init_only(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
     if container.restart_policy.as_deref() == Some("Always") {
         return probes::check_all(container, path, report);
     }
-    let hooks = container.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some() || l.pre_stop.is_some());
+    resources::check_init(container, path, report);
     for (name, set) in [
-        ("lifecycle", hooks),
+        ("lifecycle", container.lifecycle.is_some()),
         ("livenessProbe", container.liveness_probe.is_some()),
         ("readinessProbe", container.readiness_probe.is_some()),
         ("startupProbe", container.startup_probe.is_some()),

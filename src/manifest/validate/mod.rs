@@ -3,6 +3,7 @@
 //! which are in `support.rs`.
 
 mod affinity;
+mod annotations;
 mod containers;
 mod env;
 mod history;
@@ -37,7 +38,7 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     scheduling::check(spec, &path, report);
     network::check(spec, &path, report);
     security::check_pod(spec, &path, report);
-    security::app_armor_annotations(meta, spec, &root.field("metadata"), report);
+    annotations::check(meta, spec, report);
     resources::check_pod(spec, &path, report);
     resources::check_overhead(spec, &path, report);
     volumes::check_all(&path, report);

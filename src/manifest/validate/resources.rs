@@ -16,9 +16,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
     let Some(resources) = &container.resources else { return };
     let path = path.field("resources");
     lists(resources, &path, report);
-    if spec.resources.is_none() {
-        huge_pages_alone(resources, &path, report);
-    }
+    huge_pages_alone(resources, &path, report);
     let limits_path = path.field("limits");
     for (name, pod) in spec.resources.iter().flat_map(|r| r.limits.iter().flatten()) {
         let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else { continue };
@@ -42,8 +40,24 @@ pub(super) fn check_overhead(spec: &PodSpec, path: &Path<'_>, report: &mut Repor
 fn huge_pages_alone(resources: &ResourceRequirements, path: &Path<'_>, report: &mut Report<'_>) {
     let mut names = resources.limits.iter().chain(&resources.requests).flat_map(|list| list.keys());
     let huge = names.clone().any(|name| name.starts_with(HUGE_PAGES));
-    if huge && !names.any(|name| matches!(name.as_str(), "cpu" | "memory")) {
+    if huge && !names.any(|name| is_cpu_or_memory(name)) {
         report.error(path, forbidden("HugePages require cpu or memory"));
+    }
+}
+
+fn is_cpu_or_memory(name: &str) -> bool {
+    matches!(name, "cpu" | "memory")
+}
+
+/// An init container that ends is not resized.
+pub(super) fn check_init(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
+    let path = path.field("resizePolicy");
+    for (i, policy) in container.resize_policy.iter().flatten().enumerate() {
+        if policy.restart_policy == "RestartContainer" {
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            let path = path.index(i);
+            report.error(&path.field("restartPolicy"), invalid("RestartContainer", detail));
+        }
     }
 }
 
@@ -52,12 +66,22 @@ pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
     let Some(resources) = &spec.resources else { return };
     let path = path.field("resources");
     lists(resources, &path, report);
-    huge_pages_alone(resources, &path, report);
+    // The pod requests what its containers request, unless it says otherwise.
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let requests = all.flat_map(|c| c.resources.iter().flat_map(|r| r.requests.iter().flatten()));
+    if !requests.into_iter().any(|(name, _)| is_cpu_or_memory(name)) {
+        huge_pages_alone(resources, &path, report);
+    }
+    let claims = path.field("claims");
+    // As upstream, an empty list is one, too.
+    if report.written(&claims).is_some_and(|node| !node.is_null()) {
+        report.error(&claims, forbidden("claims may not be set for Resources at pod-level"));
+    }
     for (list, word) in [(&resources.limits, "limits"), (&resources.requests, "requests")] {
         let path = path.field(word);
         for (name, quantity) in list.iter().flatten() {
             let path = path.key(name);
-            if !matches!(name.as_str(), "cpu" | "memory") && !name.starts_with(HUGE_PAGES) {
+            if !is_cpu_or_memory(name) && !name.starts_with(HUGE_PAGES) {
                 report.error(&path, unsupported(name, &["cpu", "hugepages-", "memory"]));
                 continue;
             }
@@ -151,8 +175,7 @@ fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>
             report.error(path, invalid(&quantity.0, "must be an integer"));
         }
         Ok(value) => {
-            if let Some(size) = name.strip_prefix(HUGE_PAGES).filter(|_| !is_multiple(value, name, quantity))
-            {
+            if let Some(size) = name.strip_prefix(HUGE_PAGES).filter(|_| !is_multiple(value, name)) {
                 let detail = format!("{} is not positive integer multiple of {HUGE_PAGES}{size}", quantity.0);
                 report.error(path, invalid(&quantity.0, &detail));
             }
@@ -165,14 +188,10 @@ fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }
 
-/// True for a whole number of pages of the size in the name.
-fn is_multiple(value: i64, name: &str, quantity: &Quantity) -> bool {
-    let text = name.strip_prefix(HUGE_PAGES).unwrap_or_default();
-    let (Ok(size), Ok(thousandths)) = (quantity::value(text), quantity::milli(text)) else { return false };
-    // Above the largest number of thousandths, the value is not exact anyway.
-    let whole = |milli: i64| milli == i64::MAX || milli % 1000 == 0;
-    let exact = whole(thousandths) && quantity::milli(&quantity.0).is_ok_and(whole);
-    size > 0 && exact && value.checked_rem(size) == Some(0)
+/// True for a whole number of pages of the size in the name. A part of a byte counts as one, as upstream.
+fn is_multiple(value: i64, name: &str) -> bool {
+    let size = quantity::value(name.strip_prefix(HUGE_PAGES).unwrap_or_default());
+    size.is_ok_and(|size| size > 0 && value.checked_rem(size) == Some(0))
 }
 
 /// Compares by thousandths; by whole units if thousandths do not fit.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 
-use super::super::path::{Path, Report, invalid, invalid_plain, required, unsupported};
+use super::super::path::{Path, Report, invalid, invalid_plain, unsupported};
 use super::{accepted, accepted_if_set, affinity, chosen, metadata, names, one_of};
 
 pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
@@ -26,7 +26,7 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn toleration(toleration: &Toleration, path: &Path<'_>, report: &mut Report<'_>) {
+pub(super) fn toleration(toleration: &Toleration, path: &Path<'_>, report: &mut Report<'_>) {
     let key = toleration.key.as_deref().unwrap_or_default();
     let operator = toleration.operator.as_deref().unwrap_or_default();
     let value = toleration.value.as_deref().unwrap_or_default();
@@ -54,9 +54,8 @@ fn toleration(toleration: &Toleration, path: &Path<'_>, report: &mut Report<'_>)
                 invalid(value, "value must be empty when `operator` is 'Exists'"),
             );
         }
-        "Lt" | "Gt" if value.is_empty() => report.error(&path.field("value"), required("")),
-        "Lt" | "Gt" => {}
-        other => report.error(&path.field("operator"), unsupported(other, &["Equal", "Exists", "Gt", "Lt"])),
+        // `Lt` and `Gt` need a feature gate that upstream has off.
+        other => report.error(&path.field("operator"), unsupported(other, &["Equal", "Exists"])),
     }
     let effects = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
     one_of(toleration.effect.as_deref(), &effects, &path.field("effect"), report);

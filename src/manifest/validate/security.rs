@@ -1,15 +1,13 @@
 //! Security contexts of pods and containers.
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, PodSpec, SeccompProfile};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::path::{Path, Report, duplicate, invalid, invalid_plain, required, unsupported};
-use super::{between, chosen, names, needed};
+use super::{annotations, between, chosen, names, needed};
+use crate::node::sysctl::{self, Shared};
 
 /// Largest user or group id.
 const ID_MAX: i64 = i32::MAX as i64;
-/// Annotation of older manifests, followed by the container's name.
-const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 /// Longest name of an AppArmor profile.
 const APP_ARMOR_NAME: usize = 4095;
 
@@ -38,6 +36,7 @@ pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
     let sysctls = path.field("sysctls");
+    let shared = Shared { ipc: spec.host_ipc == Some(true), net: spec.host_network == Some(true) };
     let mut seen = std::collections::BTreeSet::new();
     for (i, sysctl) in context.sysctls.iter().flatten().enumerate() {
         let path = sysctls.index(i);
@@ -45,6 +44,10 @@ pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
         needed(&sysctl.name, names::sysctl, &path, report);
         if !seen.insert(sysctl.name.replace('/', ".")) {
             report.error(&path, duplicate(&sysctl.name));
+        }
+        if let Some(field) = sysctl::of_host(&sysctl.name, shared) {
+            let detail = format!("may not be specified when '{field}' is true");
+            report.error(&path, invalid(&sysctl.name, &detail));
         }
     }
 }
@@ -73,19 +76,30 @@ pub(super) fn check_container(container: &Container, path: &Path<'_>, report: &m
 }
 
 fn seccomp(profile: Option<&SeccompProfile>, path: &Path<'_>, report: &mut Report<'_>) {
-    if let Some(profile) = profile {
-        profile_type(&profile.type_, profile.localhost_profile.as_deref(), path, report);
+    let Some(profile) = profile else { return };
+    let file = profile.localhost_profile.as_deref();
+    profile_type(&profile.type_, file, path, report);
+    if profile.type_ == "Localhost"
+        && let Some(file) = file
+        && let Err(why) = annotations::below(file)
+    {
+        report.error(&path.field("localhostProfile"), invalid(file, why));
     }
 }
 
 fn app_armor(profile: Option<&AppArmorProfile>, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(profile) = profile {
-        profile_type(&profile.type_, profile.localhost_profile.as_deref(), path, report);
-        if profile.type_ == "Localhost"
-            && let Some(name) = profile.localhost_profile.as_deref().filter(|name| !name.is_empty())
-            && let Err(why) = app_armor_name(name)
-        {
-            report.error(&path.field("localhostProfile"), invalid(name, why));
+        let name = profile.localhost_profile.as_deref();
+        profile_type(&profile.type_, name, path, report);
+        let field = path.field("localhostProfile");
+        match name.filter(|_| profile.type_ == "Localhost") {
+            Some("") => report.error(&field, required("must be set when type is Localhost")),
+            Some(name) => {
+                if let Err(why) = app_armor_name(name) {
+                    report.error(&field, invalid(name, why));
+                }
+            }
+            None => {}
         }
     }
 }
@@ -93,7 +107,7 @@ fn app_armor(profile: Option<&AppArmorProfile>, path: &Path<'_>, report: &mut Re
 /// Checks the name of a profile of the node. The kubelet refuses a profile that is not loaded; `unconfined`
 /// is never loaded, but the kernel reads it as no profile, alone, in another namespace (`:root://unconfined`)
 /// or in a stack (`a//&b`).
-fn app_armor_name(name: &str) -> Result<(), &'static str> {
+pub(super) fn app_armor_name(name: &str) -> Result<(), &'static str> {
     if name.len() > APP_ARMOR_NAME {
         return Err("may not be longer than 4095");
     }
@@ -107,40 +121,10 @@ fn app_armor_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The annotations that preceded the field (upstream `ValidateAppArmorPodAnnotations`).
-pub(super) fn app_armor_annotations(
-    meta: &ObjectMeta,
-    spec: &PodSpec,
-    path: &Path<'_>,
-    report: &mut Report<'_>,
-) {
-    let path = path.field("annotations");
-    let all = spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.name.as_str());
-    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|c| c.name.as_str());
-    let names: Vec<&str> = all.chain(ephemeral).collect();
-    for (key, value) in meta.annotations.iter().flatten() {
-        let Some(container) = key.strip_prefix(APPARMOR) else { continue };
-        let path = path.key(key);
-        if !names.contains(&container) {
-            report.error(&path, invalid(container, "container not found"));
-        }
-        let profile = match value.as_str() {
-            "" | "runtime/default" | "unconfined" => continue,
-            other => other.strip_prefix("localhost/"),
-        };
-        match profile
-            .map(|name| if name.is_empty() { Err("must name a profile") } else { app_armor_name(name) })
-        {
-            None => report.error(&path, invalid(value, "invalid AppArmor profile name")),
-            Some(Err(why)) => report.error(&path, invalid(value, why)),
-            Some(Ok(())) => {}
-        }
-    }
-}
-
 fn profile_type(kind: &str, localhost: Option<&str>, path: &Path<'_>, report: &mut Report<'_>) {
     let field = path.field("localhostProfile");
-    match (kind, localhost.filter(|p| !p.is_empty())) {
+    // As upstream, an empty text is a value, too.
+    match (kind, localhost) {
         ("Localhost", None) => {
             report.error(&field, required("must be set when type is Localhost"));
         }

@@ -118,7 +118,8 @@ fn file(value: &str, path: &Path<'_>, report: &mut Report<'_>) {
     } else if let Err(why) = crate::layout::inside(value)
         && !value.starts_with('/')
     {
-        report.error(path, invalid(value, why.strip_prefix("invalid path: ").unwrap_or(&why)));
+        // The API takes it, and no volume can have it.
+        report.warning(path, why.strip_prefix("invalid path: ").unwrap_or(&why));
     }
 }
 

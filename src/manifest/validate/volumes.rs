@@ -125,8 +125,6 @@ pub(super) fn check_mounts(
         let target = mount.mount_path.as_str();
         if target.is_empty() {
             report.error(&path.field("mountPath"), required(""));
-        } else if target.contains(':') {
-            report.error(&path.field("mountPath"), invalid(target, "must not contain ':'"));
         } else if !seen.insert(layout::target(target)) {
             report.error(&path.field("mountPath"), invalid(target, "must be unique"));
         }
