@@ -16,6 +16,50 @@ pub const PREEMPTING: &str = "Preempting";
 pub const MESSAGE: &str = "Preempted in order to admit critical pod";
 /// The same, of its condition.
 pub const CONDITION: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
+/// The message of a pod that makes room for one of a source that precedes its own: the kubelet has no such sources.
+pub const BEHIND: &str = "Preempted in order to admit a pod of a source that precedes its own";
+
+/// The text of the condition of a pod with this message.
+#[must_use]
+pub fn condition(message: &str) -> &str {
+    if message == MESSAGE { CONDITION } else { message }
+}
+
+/// Which pods may be stopped for one that has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// All that are not critical: the pod is critical.
+    All,
+    /// Those of sources that stand behind others, which its own does not: what they request keeps no pod of the others
+    /// from starting.
+    Behind,
+}
+
+impl Reach {
+    /// The message of a pod that is stopped.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        match self {
+            Reach::All => MESSAGE,
+            Reach::Behind => BEHIND,
+        }
+    }
+
+    /// Why it is stopped, for the log.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Reach::All => "it is preempted by a critical pod",
+            Reach::Behind => "it is preempted by a pod of a source that precedes its own",
+        }
+    }
+
+    /// Whether a pod may be stopped.
+    #[must_use]
+    pub fn has(self, pod: &Candidate) -> bool {
+        self == Reach::All || pod.goes_first
+    }
+}
 /// The resource that each pod has one of.
 pub const PODS: &str = "pods";
 

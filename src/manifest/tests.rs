@@ -436,6 +436,11 @@ fn lists_take_no_more_memory_than_a_pod_may_have() {
     let long = "has lists that are too long: they would take more than 4 MiB of memory";
     assert_eq!((pods, errors), (0, vec![long.to_owned()]));
     assert_eq!(of(&pod("a", most - 1)), (1, Vec::new()));
+    // A null is only warned of, and what is read without it counts as well.
+    let with_null = |name: &str| pod(name, most - 1).replace("image: b", "image: b, args: [null]");
+    assert_eq!(of(&with_null("a")), (1, Vec::new()));
+    let nulls = (0..5).map(|n| with_null(&format!("p{n}"))).collect::<Vec<_>>().join("\n---\n");
+    assert_eq!(of(&nulls).0, 0);
     let many = |count: usize| {
         (0..count).map(|n| pod(&format!("p{n}"), most - 1)).collect::<Vec<_>>().join("\n---\n")
     };

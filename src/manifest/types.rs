@@ -24,23 +24,39 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     if name != "spec" {
         times::check(node, &path, report);
     }
-    let most = report.room.min(limits::DECODED_OBJECT);
-    let left = Cell::new(most);
-    if let Ok(typed) = json::read_within(&node.to_value(), &left) {
-        report.room = report.room.saturating_sub(most.saturating_sub(left.get()));
-        return typed;
-    }
-    if left.get() == 0 {
-        report.type_error(&path, too_large(most));
-        return T::default();
+    match within(&node.to_value(), report) {
+        Ok(typed) => return typed,
+        Err(Wrong::Size(most)) => {
+            report.type_error(&path, too_large(most));
+            return T::default();
+        }
+        Err(Wrong::Type) => {}
     }
     let fits = |value: Value| json::read::<T>(&value).map(drop).map_err(|e| e.to_string());
-    let rest = fitting(node, &path, &fits, report).and_then(|rest| json::read(&rest).ok());
-    if rest.is_none() {
+    match fitting(node, &path, &fits, report).map(|rest| within(&rest, report)) {
+        Some(Ok(typed)) => return typed,
+        Some(Err(Wrong::Size(most))) => report.type_error(&path, too_large(most)),
         // All parts fit but the whole does not: no type of the API is like this.
-        report.type_error(&path, "does not fit its type");
+        Some(Err(Wrong::Type)) | None => report.type_error(&path, "does not fit its type"),
     }
-    rest.unwrap_or_default()
+    T::default()
+}
+
+enum Wrong {
+    Type,
+    /// Its lists would take more than so many bytes.
+    Size(usize),
+}
+
+/// Reads a value whose lists take no more than is left for this pod and for its manifest, and takes that off.
+fn within<T: DeserializeOwned>(value: &Value, report: &mut Report<'_>) -> Result<T, Wrong> {
+    let most = report.room.min(limits::DECODED_OBJECT);
+    let left = Cell::new(most);
+    let typed = json::read_within(value, &left);
+    if typed.is_ok() {
+        report.room = report.room.saturating_sub(most.saturating_sub(left.get()));
+    }
+    typed.map_err(|_| if left.get() == 0 { Wrong::Size(most) } else { Wrong::Type })
 }
 
 /// `most`: bytes that the lists of a pod may take.

@@ -200,7 +200,7 @@ impl Turn {
         };
         let (reason, condition) = match cause {
             Cause::OwnLimits | Cause::Node => (EVICTED, message.as_str()),
-            Cause::CriticalPod => (preemption::PREEMPTING, preemption::CONDITION),
+            Cause::CriticalPod => (preemption::PREEMPTING, preemption::condition(message)),
         };
         let status = Arc::new(status::evicted(&pod, reason, condition, &told, now.wall));
         self.changed = true;
@@ -305,7 +305,10 @@ impl Turn {
             .filter(may)
             .map(|evicted| Arc::clone(&evicted.pod))
             .collect();
-        order::sort_by_key(&mut ready, |pod| (Reverse(priority::of(pod)), pod.key.clone()));
+        order::sort_by_key(&mut ready, |pod| {
+            let is_behind = self.config.policy.evict_first(pod.source);
+            (is_behind, Reverse(priority::of(pod)), pod.key.clone())
+        });
         let more = ready.len() > 1;
         let Some(next) = ready.into_iter().next() else { return };
         if now.mono < self.node.returns {

@@ -56,10 +56,12 @@ impl Turn {
         pod.source == Source::Api && is_terminal && !is_here
     }
 
-    /// Admits running pods first, so that they keep their ports; then by name, never by time.
+    /// Admits running pods first, so that they keep their ports; then those for which others would be stopped, so that
+    /// none starts in vain; then by name, never by time.
     pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
         order::sort_by_key(&mut pods, |pod| {
-            (!self.runs(&pod.key, &pod.uid), !priority::is_critical(pod), pod.key.clone())
+            let is_critical = priority::is_critical(pod);
+            (!self.runs(&pod.key, &pod.uid), !is_critical, !self.precedes(pod), pod.key.clone())
         });
         for pod in pods {
             if pod.metadata.deletion_timestamp.is_some() {
@@ -198,10 +200,10 @@ impl Turn {
             Some(Blocked::Held(held)) if held.why == Why::Room => Some(Arc::clone(&held.pod)),
             Some(Blocked::Held(_) | Blocked::Evicted(_)) | None => None,
         });
-        // Critical pods first: what went for one does not return into its room.
-        let (critical, others): (Vec<_>, Vec<_>) = blocked.partition(|pod| priority::is_critical(pod));
-        if !critical.is_empty() {
-            self.additions(critical, now);
+        // Pods for which others are stopped come first: those do not return into the room that they made.
+        let (preceding, others): (Vec<_>, Vec<_>) = blocked.partition(|pod| self.precedes(pod));
+        if !preceding.is_empty() {
+            self.additions(preceding, now);
         }
         self.return_preempted(now);
         if !others.is_empty() {

@@ -1,9 +1,9 @@
-//! Room for critical pods: others go for one that would fit otherwise (upstream `pkg/kubelet/preemption/preemption.go`,
-//! `pkg/kubelet/lifecycle/predicate.go`). `eviction::preemption` chooses. The critical pod is held until those that go are
-//! seen dead, and has its room meanwhile: nobody else gets it. What is known decides each time anew, so that a daemon that
-//! begins in between goes on.
+//! Room for critical pods, and for pods of sources that do not stand behind others: other pods are stopped for one that
+//! would fit otherwise (upstream `pkg/kubelet/preemption/preemption.go`, `pkg/kubelet/lifecycle/predicate.go`).
+//! `eviction::preemption` chooses. The pod is held until those that are stopped are seen dead, and has its room meanwhile:
+//! no other pod gets it. Each turn decides anew by what is known, so that a daemon that starts in between goes on.
 //!
-//! Who went is kept like an evicted pod (`evicted`), and returns when there is room again.
+//! A pod that was stopped is kept like an evicted one (`evicted`), and returns when there is room again.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,29 +17,29 @@ use crate::base::clock::Now;
 use crate::base::count::many;
 use crate::base::limits;
 use crate::base::order;
-use crate::eviction::preemption::{self, Candidate};
+use crate::eviction::preemption::{self, Candidate, Reach};
 use crate::machine::{StopOrder, Wish};
 use crate::pod::after::{self, Verdict};
 use crate::pod::{DesiredPod, PodKey, Source, priority};
 use crate::recorder::{ObjectEvent, words};
 
 impl Turn {
-    /// Has others stop for a critical pod that is refused for want of room alone, and holds it until they have ended.
+    /// Has others stop for a pod that is refused for want of room alone, and holds it until they have ended.
     ///
     /// # Errors
-    /// Why it is refused all the same: for something else, or nobody's end would make the room.
+    /// Why it is refused all the same: for another reason, or because no pod's end would make the room.
     pub(super) fn make_room(
         &mut self,
         pod: &Arc<DesiredPod>,
         refused: Rejection,
         now: &Now,
     ) -> Result<(), Rejection> {
-        if !priority::is_critical(pod) || !matches!(refused.reason, Reason::OutOf(_)) {
+        let Some(reach) = self.reach_of(pod).filter(|_| matches!(refused.reason, Reason::OutOf(_))) else {
             return Err(refused);
-        }
+        };
         self.admit(pod, Room::IsMade)?;
-        let Some(victims) = self.victims(pod) else { return Err(refused) };
-        // Nobody goes for a pod that would not start yet.
+        let Some(victims) = self.victims(pod, reach) else { return Err(refused) };
+        // No pod is stopped for one that would not start yet.
         if let Some(after) = after::of(pod).filter(|_| !self.has_room_made(pod)) {
             match self.judge(pod, &after, now) {
                 Verdict::Start => {}
@@ -53,10 +53,26 @@ impl Turn {
                 }
             }
         }
-        victims.iter().for_each(|key| self.preempt(key, now));
+        victims.iter().for_each(|key| self.preempt(key, reach, now));
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
         Ok(())
+    }
+
+    /// The pods that may be stopped for this one; `None`: none.
+    fn reach_of(&self, pod: &DesiredPod) -> Option<Reach> {
+        let is_behind = |source| self.config.policy.evict_first(source);
+        match priority::is_critical(pod) {
+            true => Some(Reach::All),
+            false => {
+                (!is_behind(pod.source) && Source::ALL.into_iter().any(is_behind)).then_some(Reach::Behind)
+            }
+        }
+    }
+
+    /// Whether other pods may be stopped for this one. It is admitted before those.
+    pub(super) fn precedes(&self, pod: &DesiredPod) -> bool {
+        self.reach_of(pod).is_some()
     }
 
     /// Others went for this version of the pod, or end for it still.
@@ -66,7 +82,7 @@ impl Turn {
     }
 
     /// Who goes for a pod beside those that go anyway; `None`: there would not be room without all of them either.
-    fn victims(&self, pod: &DesiredPod) -> Option<Vec<PodKey>> {
+    fn victims(&self, pod: &DesiredPod, reach: Reach) -> Option<Vec<PodKey>> {
         let others = || self.entries.iter().filter(|(key, _)| **key != pod.key).map(|(_, entry)| entry);
         let staying: Vec<&DesiredPod> = others().flat_map(Entry::staying).map(Arc::as_ref).collect();
         let short: Vec<fits::Shortage> = fits::shortages(pod, &staying, &self.config.node).collect();
@@ -77,37 +93,27 @@ impl Turn {
             let goes_first = versions.iter().any(|pod| self.config.policy.evict_first(pod.source));
             Candidate::of(&versions, &resources, goes_first)
         });
-        preemption::choose(&missing, &candidates.collect::<Vec<_>>())
+        let candidates: Vec<Candidate> = candidates.filter(|pod| reach.has(pod)).collect();
+        preemption::choose(&missing, &candidates)
     }
 
     /// Stops a pod in its own time, and keeps it away.
-    fn preempt(&mut self, key: &PodKey, now: &Now) {
+    fn preempt(&mut self, key: &PodKey, reach: Reach, now: &Now) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let ran = entry.desired.take();
         // A newer version may wait while this one runs: that one returns.
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
         let Some(pod) = newest else { return };
-        let evictions = Evictions::after(
-            entry.evictions.as_ref(),
-            &pod.uid,
-            Cause::CriticalPod,
-            preemption::MESSAGE,
-            now,
-        );
+        let message = reach.message();
+        let evictions =
+            Evictions::after(entry.evictions.as_ref(), &pod.uid, Cause::CriticalPod, message, now);
         entry.evictions = Some(evictions.clone());
         let uid = ran.as_ref().unwrap_or(&pod).uid.clone();
         self.keep_evicted(pod, &evictions, now);
-        self.record(
-            ObjectEvent::new(
-                key.clone(),
-                uid,
-                None,
-                words::evicted(preemption::PREEMPTING, preemption::MESSAGE),
-            ),
-            now,
-        );
+        let told = words::evicted(preemption::PREEMPTING, message);
+        self.record(ObjectEvent::new(key.clone(), uid, None, told), now);
         if ran.is_some() {
-            self.wish(key, Wish::Stop(StopOrder::new(None, "it is preempted by a critical pod")));
+            self.wish(key, Wish::Stop(StopOrder::new(None, reach.why())));
         }
     }
 
@@ -121,14 +127,18 @@ impl Turn {
         format!("Waits for the end of {}: {named}{more}.", many(leaving.len(), "pod"))
     }
 
-    /// Lets pods return that went for a critical one, as far as there is room again: the most important first.
+    /// Lets preempted pods return, as far as there is room again: those of sources that stand behind others last, of the
+    /// others the most important first.
     pub(super) fn return_preempted(&mut self, now: &Now) {
         if !self.docker.listed || self.draining.is_some() {
             return;
         }
         let away = self.entries.values().filter_map(Entry::evicted).filter(|it| it.may_fit(now));
         let mut away: Vec<Arc<DesiredPod>> = away.map(|it| Arc::clone(&it.pod)).collect();
-        order::sort_by_key(&mut away, |pod| (Reverse(priority::of(pod)), pod.key.clone()));
+        order::sort_by_key(&mut away, |pod| {
+            let is_behind = self.config.policy.evict_first(pod.source);
+            (is_behind, Reverse(priority::of(pod)), pod.key.clone())
+        });
         for pod in away {
             if self.stays_away(&pod) {
                 continue;

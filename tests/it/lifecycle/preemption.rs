@@ -36,7 +36,7 @@ fn a_critical_pod_gets_its_room_and_who_went_comes_back() {
     node.wait_until("it waits for its room", || node.reason("vital") == "WaitingForRoom");
     let message = node.pod("vital").unwrap().status.unwrap().message.unwrap();
     assert_eq!(message, format!("Waits for the end of 1 pod: default/{}.", node.full("web")));
-    assert_eq!(node.running("web", "app"), [web.clone()], "its grace period is its own");
+    assert_eq!(node.running("web", "app"), std::slice::from_ref(&web), "its grace period is its own");
 
     // Who begins in between goes on.
     node.kill9();

@@ -154,6 +154,37 @@ fn pods_of_a_source_behind_others_go_first() {
     assert_eq!(told, ["stop b: it is preempted by a critical pod"]);
 }
 
+/// A pod of such a source requested all of the node, and no pod of another source got any room, not even a new version of
+/// one that ran.
+#[test]
+fn requests_of_a_source_behind_others_keep_no_pod_of_theirs_from_starting() {
+    let mut exceptions = Exceptions::default();
+    exceptions.add("http=pod-security=restricted").unwrap();
+    let mut config = node();
+    config.sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(http::Settings::new);
+    config.policy = Arc::new(Policies::all(SourcePolicy::default()).except(&exceptions).unwrap());
+    let mut rig = Rig::listed_with(config);
+    let greedy = plain("b", 900);
+    of_source(&mut rig, Source::File, &[&plain("a", 100)]);
+    of_source(&mut rig, Source::Http, &[&greedy]);
+    assert_eq!(rig.shown(), "a Pending, b Pending");
+    let why = "it is preempted by a pod of a source that precedes its own";
+    let told = of_source(&mut rig, Source::File, &[&plain("a", 100), &plain("c", 50)]);
+    assert_eq!(told, [format!("stop b: {why}")]);
+    assert_eq!(rig.shown(), "a Pending, b Pending terminating, c Pending WaitingForRoom");
+    assert_eq!(acts(rig.gone("b")), ["spawn c, empty", "run c/c-1", "retire b"]);
+    assert_eq!(rig.shown(), "a Pending, b Failed Preempting, c Pending");
+    let told = "Preempted in order to admit a pod of a source that precedes its own. It starts again when there is room.";
+    assert_eq!(message(&rig, "b"), told);
+    // Pods of its own source, and those that would need more than all of them have, get no room.
+    of_source(&mut rig, Source::Http, &[&greedy, &plain("d", 600), &plain("e", 300)]);
+    of_source(&mut rig, Source::File, &[&plain("a", 100), &plain("c", 50), &plain("f", 900)]);
+    assert_eq!(
+        rig.shown(),
+        "a Pending, b Failed Preempting, c Pending, d Pending, e Failed OutOfcpu, f Failed OutOfcpu"
+    );
+}
+
 #[test]
 fn who_had_no_room_before_does_not_get_that_of_the_critical_pod() {
     let (a, c, d, z) = (plain("a", 900), plain("c", 200), plain("d", 900), critical("z", 500));
