@@ -11,8 +11,16 @@ pub(crate) fn golden(name: &str, got: &str) {
     assert_eq!(got, expected, "{} (UPDATE=1 rewrites it)", path.display());
 }
 
-/// The directory for tests' files: in memory if possible, because no unit test needs a disk. `TMPDIR` names another
-/// one. Some tests execute files that they write, which a container's `/dev/shm` may not allow.
+/// The rows of a file of what a kubelet and an API server said to each other.
+pub(crate) fn recorded(name: &str) -> Vec<serde_json::Value> {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cluster/recorded").join(name);
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Where tests write: in memory where the machine has such a place, for no unit test learns anything by waiting for a disk.
+/// `TMPDIR` names another place. Some tests run what they write, which a container's `/dev/shm` may not allow.
 pub(crate) fn temporary() -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     let runs = |at| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, after, select};
 
 use super::answer::Answer;
-use super::events::{Next, Post};
+use super::events::{Ask, Next, Post};
 use super::{Shared, is_over};
 use crate::api_client::request::encoded;
 use crate::api_client::{Client, Method, Request};
@@ -34,15 +34,7 @@ impl EventSender {
                     }
                 }
                 Next::Ask(ask) => {
-                    let events = format!("/api/v1/namespaces/{}/events", encoded(&ask.namespace));
-                    let request = match ask.is_new {
-                        true => Request::with(Method::Post, events, &ask.body),
-                        false => {
-                            let path = format!("{events}/{}", encoded(&ask.name));
-                            Request::with(Method::StrategicPatch, path, &ask.body)
-                        }
-                    };
-                    let answer = Answer::of(self.client.call(&request, limits::CLUSTER_DEADLINE));
+                    let answer = Answer::of(self.client.call(&request(&ask), limits::CLUSTER_DEADLINE));
                     if let Some((level, line)) = self.post.told(&ask, &answer, self.clock.now().mono) {
                         log::log!(level, "{line}");
                     }
@@ -62,5 +54,16 @@ impl EventSender {
                 recv(due) -> _ => true,
             }
         })
+    }
+}
+
+pub(super) fn request(ask: &Ask) -> Request {
+    let events = format!("/api/v1/namespaces/{}/events", encoded(&ask.namespace));
+    match ask.is_new {
+        true => Request::with(Method::Post, events, &ask.body),
+        false => {
+            let path = format!("{events}/{}", encoded(&ask.name));
+            Request::with(Method::StrategicPatch, path, &ask.body)
+        }
     }
 }

@@ -56,8 +56,9 @@ impl Heartbeat {
                     }
                 }
                 Next::Ask(ask) => {
-                    let answer =
-                        Answer::of(self.client.call(&self.request(&ask), limits::HEARTBEAT_DEADLINE));
+                    let answer = Answer::of(
+                        self.client.call(&request(&self.settings.name, &ask), limits::HEARTBEAT_DEADLINE),
+                    );
                     let ours = self.ours(&snapshot);
                     let news = heart.told(&ask, answer, &ours, self.clock.now().mono);
                     self.tell(news, &heart);
@@ -88,21 +89,6 @@ impl Heartbeat {
         })
     }
 
-    fn request(&self, ask: &Ask) -> Request {
-        let name = encoded(&self.settings.name);
-        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", lease::NAMESPACE);
-        match ask {
-            Ask::Create(node) => Request::with(Method::Post, "/api/v1/nodes", node),
-            Ask::Read => Request::get(format!("/api/v1/nodes/{name}")),
-            Ask::Patch(patch) => {
-                Request::with(Method::StrategicPatch, format!("/api/v1/nodes/{name}/status"), patch)
-            }
-            Ask::ReadLease => Request::get(format!("{leases}/{name}")),
-            Ask::CreateLease(lease) => Request::with(Method::Post, leases, lease),
-            Ask::RenewLease(lease) => Request::with(Method::Put, format!("{leases}/{name}"), lease),
-        }
-    }
-
     fn tell(&self, news: Vec<News>, heart: &Heart) {
         let name = &self.settings.name;
         for news in news {
@@ -123,5 +109,20 @@ impl Heartbeat {
             }
         }
         self.shared.was_ready.store(heart.was_ready(), Ordering::Relaxed);
+    }
+}
+
+pub(super) fn request(name: &str, ask: &Ask) -> Request {
+    let name = encoded(name);
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", lease::NAMESPACE);
+    match ask {
+        Ask::Create(node) => Request::with(Method::Post, "/api/v1/nodes", node),
+        Ask::Read => Request::get(format!("/api/v1/nodes/{name}")),
+        Ask::Patch(patch) => {
+            Request::with(Method::StrategicPatch, format!("/api/v1/nodes/{name}/status"), patch)
+        }
+        Ask::ReadLease => Request::get(format!("{leases}/{name}")),
+        Ask::CreateLease(lease) => Request::with(Method::Post, leases, lease),
+        Ask::RenewLease(lease) => Request::with(Method::Put, format!("{leases}/{name}"), lease),
     }
 }

@@ -17,6 +17,8 @@ pub mod node;
 mod patch;
 mod pod_status;
 pub mod pods;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::IpAddr;

@@ -86,7 +86,7 @@ impl PodStatuses {
     }
 }
 
-fn request(key: &PodKey, ask: &Ask) -> Request {
+pub(super) fn request(key: &PodKey, ask: &Ask) -> Request {
     let pods = format!("/api/v1/namespaces/{}/pods", encoded(&key.namespace));
     let name = encoded(&key.name);
     let removal = |uid: &str| -> Value {

@@ -13,7 +13,7 @@ use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
 use crate::api_client::testing::{Asked, Authority, Server, begin, chunk, json as answer};
 use crate::base::clock::System;
-use crate::base::testing::scratch;
+use crate::base::testing::{recorded, scratch};
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::{PodSet, SourceUpdate};
@@ -50,13 +50,23 @@ fn start(name: &str, serve: Box<crate::api_client::testing::Answerer>) -> Rig {
 }
 
 fn start_with(name: &str, patience: Patience, serve: Box<crate::api_client::testing::Answerer>) -> Rig {
+    start_on("n1", name, patience, serve)
+}
+
+/// The same on a node of this name.
+fn start_on(
+    node: &str,
+    name: &str,
+    patience: Patience,
+    serve: Box<crate::api_client::testing::Answerer>,
+) -> Rig {
     let (authority, directory) = (Authority::new(), scratch(name));
     let server = Server::start(&authority, serve);
     let client = Client::new(server.kubeconfig(&directory, &authority, ""));
     let (tell, heard) = unbounded();
     let source = ApiSource::start(Parts {
         client,
-        acceptor: Acceptor::new(Source::Api, "n1".to_owned()),
+        acceptor: Acceptor::new(Source::Api, node.to_owned()),
         store: None,
         pods: ServerPods::default(),
         clock: System::start(),
@@ -326,4 +336,86 @@ fn k12396_the_objects_of_a_server_show_no_secret_when_they_are_formatted() {
     }
     let shown = format!("{objects:?}");
     assert!(shown.contains("\"s\"") && !shown.contains(CANARY), "{shown}");
+}
+
+/// What a real server answered a kubelet to one question of podkeeper's; `cluster/tests.rs` has whence it is.
+fn recorded_answer(asked: &str, rows: &[Value]) -> Option<Value> {
+    let (method, path) = asked.split_once(' ')?;
+    // Of Services it asks one namespace, where the kubelet asked all.
+    let path = &path.replace("/namespaces/default/services", "/services");
+    let bare = |path: &str| path.split('?').next().unwrap().to_owned();
+    let of = |row: &&Value| {
+        row["method"] == method && row["path"].as_str().is_some_and(|it| bare(it) == bare(path))
+    };
+    if let Some(row) = rows.iter().find(of) {
+        return Some(row["body"].clone());
+    }
+    // The kubelet lists one object by its name, and podkeeper gets it.
+    let bare = bare(path);
+    let (list, name) = bare.rsplit_once('/')?;
+    let lists =
+        rows.iter().filter(|row| row["path"].as_str().is_some_and(|it| it.starts_with(&format!("{list}?"))));
+    lists
+        .filter_map(|row| row["body"]["items"].as_array())
+        .flatten()
+        .find(|item| item["metadata"]["name"] == name)
+        .cloned()
+}
+
+#[test]
+fn what_a_real_server_told_a_kubelet_is_followed() {
+    let (go_on, gate) = bounded::<()>(1);
+    let rows = recorded("answers.jsonl");
+    let rig = start_on(
+        "node1",
+        "api-recorded",
+        patience(),
+        Box::new(move |asked, out| {
+            if !asked.line.starts_with("GET /api/v1/pods?") {
+                return match recorded_answer(&asked.line, &rows) {
+                    Some(body) => answer(out, 200, &body.to_string()),
+                    None => not_found(out),
+                };
+            }
+            let (is_watch, streams) =
+                (asked.line.contains("watch=1"), asked.line.contains("sendInitialEvents"));
+            let is_alike = |row: &&Value| {
+                row["path"].as_str().is_some_and(|path| {
+                    path.starts_with("/api/v1/pods?")
+                        && path.contains("watch=true") == is_watch
+                        && path.contains("sendInitialEvents") == streams
+                })
+            };
+            let row = rows.iter().find(is_alike).unwrap();
+            if !is_watch {
+                return answer(out, 200, &row["body"].to_string());
+            }
+            begin(out)?;
+            for frame in row["frames"].as_array().unwrap() {
+                // From here on the pods are deleted.
+                if frame["object"]["metadata"]["resourceVersion"] == "429" {
+                    _ = gate.recv();
+                }
+                chunk(out, &format!("{frame}\n"))?;
+            }
+            if streams {
+                // This server could not stream, said so, and ended the answer.
+                out.write_all(b"0\r\n\r\n")?;
+                out.flush()?;
+                return Ok(true);
+            }
+            thread::sleep(PATIENCE);
+            Ok(false)
+        }),
+    );
+    rig.set("the list has none", |set| set.pods.is_empty());
+    let set = rig.set("a mirror pod is nobody's wish", |set| names(set) == ["once", "web"]);
+    assert!(set.problems.is_empty() && set.broken.is_empty(), "{:?}", set.problems);
+    let objects: Vec<String> = set.objects.iter().map(|object| object.key.to_string()).collect();
+    for wanted in ["ConfigMap default/settings", "Secret default/token", "ConfigMap default/kube-root-ca.crt"]
+    {
+        assert!(objects.contains(&wanted.to_owned()), "{wanted}: {objects:?}");
+    }
+    go_on.send(()).unwrap();
+    rig.set("they are deleted and gone", |set| set.pods.is_empty());
 }
