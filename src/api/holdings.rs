@@ -38,7 +38,7 @@ pub use change::Change;
 /// Resource, namespace and name.
 pub type Id = (Resource, Key);
 
-/// What readers see of it.
+/// The part that readers see.
 #[derive(Clone, Default, PartialEq)]
 pub struct Stored {
     pub objects: BTreeMap<Id, Arc<Value>>,

@@ -31,7 +31,7 @@ const LEASES: &str = "kube-node-lease";
 /// Duration of a node's lease in seconds, like the kubelet's.
 const LEASE_SECONDS: u32 = 40;
 
-/// What an object was made of: while that is the same it need not be made again.
+/// The input of an object: while it is the same, the object need not be made again.
 #[derive(Clone)]
 pub enum Origin {
     Pod(Arc<DesiredPod>, Arc<PodStatus>, Option<Timestamp>, bool),

@@ -37,7 +37,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// What happened to an object.
+/// The change of an object.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub version: u64,

@@ -2,7 +2,7 @@
 //! recorded, and reduced to one request of each form and to the answers about three pods. In one role what podkeeper sends
 //! is compared with what the kubelet did in the same place; in the other the server's answers drive podkeeper.
 //!
-//! `cluster/recorded/differences.txt` has all that differs. What is new there is right, or a bug.
+//! `cluster/recorded/differences.txt` has all differences. A new one is either right or a bug.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn at(seconds: u64) -> Now {
     Now { mono: Mono(Duration::from_secs(seconds)), wall: WALL }
 }
 
-/// What bodies look like: by path the types of what is there. `[]` is an element of a list, `*` a name that anybody gives.
+/// The shape of bodies: by path the types of the values. `[]` is an element of a list, `*` a name that a user chooses.
 type Shape = BTreeMap<String, BTreeSet<&'static str>>;
 
 /// Objects whose fields are such names.
@@ -72,7 +72,7 @@ fn form(method: &str, path: &str) -> String {
     format!("{method} {}", parts.collect::<Vec<_>>().join("/"))
 }
 
-/// What the kubelet sent, by form.
+/// The kubelet's requests, by form.
 struct Kubelet {
     bodies: BTreeMap<String, (Shape, BTreeSet<String>)>,
 }
@@ -92,7 +92,7 @@ impl Kubelet {
         Kubelet { bodies }
     }
 
-    /// What the kubelet did not send in a request of this form.
+    /// Fields that the kubelet did not send in a request of this form.
     fn differences(&self, request: &Request) -> Vec<String> {
         let form = form(request.method.word(), &request.path);
         let Some((known, types)) = self.bodies.get(&form) else { return vec![form] };
@@ -110,7 +110,7 @@ impl Kubelet {
         wrong_type.into_iter().chain(fields).collect()
     }
 
-    /// What every body of this form had, and this one has not.
+    /// Fields that every body of this form had, and this one lacks.
     fn missing(&self, request: &Request) -> Vec<String> {
         let form = form(request.method.word(), &request.path);
         let rows = recorded("requests.jsonl");
@@ -149,7 +149,7 @@ fn answered(form: &str, code: u16) -> Answer {
     Answer::of(Err(ApiError::Status { code, reason, message, retry_after: None }))
 }
 
-/// What the watch told of a pod, by its version.
+/// The events of the watch on a pod, by version.
 fn watched(name: &str) -> BTreeMap<u64, Value> {
     let rows = recorded("answers.jsonl");
     let frames = rows.iter().filter_map(|row| row["frames"].as_array()).flatten();
@@ -271,7 +271,7 @@ impl Sides {
         self.view.status = Arc::new(serde_json::from_value(object["status"].clone()).unwrap());
     }
 
-    /// What is asked now; the answer is told.
+    /// The request that is due now; its answer is passed on.
     fn ask(&mut self, answer: impl Fn(&Ask) -> Answer) -> Option<Ask> {
         self.seconds += 1;
         let source = |name: &str| SourceView { ready: true, ..SourceView::silent(name) };
@@ -389,7 +389,7 @@ fn what_is_sent_is_of_the_kubelets_form() {
     golden("cluster/recorded/differences.txt", &(text.trim_end().to_owned() + "\n"));
 }
 
-/// What the server has is what its kubelet told: a node that has the same tells nothing.
+/// The server has the status that its kubelet sent: a node with the same one sends nothing.
 #[test]
 fn what_the_server_has_is_not_told_again() {
     let mut judged = 0;

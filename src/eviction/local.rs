@@ -54,7 +54,7 @@ pub struct Used {
 pub struct Together {
     /// All of them.
     pub used: DiskUse,
-    /// What they may hold.
+    /// The most that they may hold.
     pub most: DiskUse,
     /// Of the pods that write to one this pod has the fullest: it goes first.
     pub is_fullest: bool,

@@ -12,7 +12,7 @@ use crate::pod::{DesiredPod, PodKey, priority, requests};
 
 /// Reason of a pod that went, in its status and event (`pkg/kubelet/events/event.go`).
 pub const PREEMPTING: &str = "Preempting";
-/// What is told of it.
+/// The message of its status and event.
 pub const MESSAGE: &str = "Preempted in order to admit critical pod";
 /// The same, of its condition.
 pub const CONDITION: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
@@ -72,11 +72,11 @@ pub struct Candidate {
     pub goes_first: bool,
     /// Its class of service.
     pub class: Qos,
-    /// What its end frees of each resource that is missing, in the order of these.
+    /// The amount that its end frees of each missing resource, in the order of these.
     pub frees: Vec<i64>,
-    /// What it requests of memory, bytes.
+    /// Requested memory, bytes.
     pub memory: i64,
-    /// What it requests of CPUs, thousandths.
+    /// Requested CPUs, thousandths.
     pub cpu: i64,
 }
 
@@ -100,7 +100,7 @@ impl Candidate {
         })
     }
 
-    /// What is true or larger is better protected.
+    /// The larger, the better protected.
     fn tier(&self) -> (bool, u8) {
         let class = match self.class {
             Qos::BestEffort => 0,
@@ -172,7 +172,7 @@ fn distance(pod: &Candidate, missing: &[i64]) -> f64 {
     parts.sum()
 }
 
-/// What is still missing when these are gone, at least nothing.
+/// The amounts that are still missing when these are gone, at least 0.
 fn without<'a>(missing: &[i64], gone: impl Iterator<Item = &'a Candidate>) -> Vec<i64> {
     gone.fold(missing.to_vec(), |left, pod| {
         left.iter().zip(&pod.frees).map(|(left, frees)| left.saturating_sub(*frees).max(0)).collect()

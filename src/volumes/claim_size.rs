@@ -32,7 +32,7 @@ pub fn over(name: &str, used: u64, size: u64, path: Option<&Path>) -> Option<Str
     })
 }
 
-/// What a pod is told whose source has claims that hold more together than they may.
+/// The message of a pod whose source has claims that hold more together than they may.
 #[must_use]
 pub fn over_together(source: Source, used: DiskUse, most: DiskUse) -> Option<String> {
     let (limit, held) = match (used.bytes > most.bytes, used.inodes > most.inodes) {
@@ -47,7 +47,8 @@ pub fn over_together(source: Source, used: DiskUse, most: DiskUse) -> Option<Str
     ))
 }
 
-/// What all claims of a source may hold together, where that has a bound: bytes, and the same part of the disk's inodes.
+/// The most that all claims of a source may hold together, if there is a bound: bytes, and the same part of the disk's
+/// inodes.
 /// `None` also where the disk does not tell its size: then nothing is known that would be a reason for a pod to go.
 #[must_use]
 pub fn together(root: &Path, most: Most) -> Option<DiskUse> {
@@ -65,7 +66,7 @@ pub fn together(root: &Path, most: Most) -> Option<DiskUse> {
     Some(DiskUse { bytes: most.of(disk.capacity), inodes })
 }
 
-/// What all claims of a source hold, those of manifests that are gone among them. A mount in there is a disk of its own.
+/// The content of all claims of a source, including those whose manifests are gone. A mount in there is a disk of its own.
 pub fn of_source(root: &Path, source: Source, round: &mut Round) -> DiskUse {
     let local = root.join(layout::LOCAL_STORAGE);
     let Some(own) = layout::claims_of(source) else {

@@ -15,7 +15,7 @@ use crate::api::value::part;
 use crate::api::world::Object;
 use crate::server::http::query::Query;
 
-/// What is sent for a part of an object.
+/// The request for a part of an object.
 #[derive(Clone, Copy)]
 pub enum Sent<'a> {
     Whole(&'a Value),

@@ -30,7 +30,7 @@ pub struct Writes {
     pub maker: Maker,
 }
 
-/// What a client is told of a write.
+/// The answer to a write.
 pub struct Done {
     pub code: u16,
     pub value: Value,

@@ -82,9 +82,9 @@ pub(super) struct Measure {
     garbage: Option<Arc<Collector>>,
     /// Sizes of images; asked once.
     images: OnceLock<Shares>,
-    /// What the claims of each source may hold together.
+    /// The most that the claims of each source may hold together.
     bounds: Vec<(Source, DiskUse)>,
-    /// What they hold above that.
+    /// The amount that they hold above it.
     excess: OnceLock<u64>,
     /// The excess is being counted, or was counted.
     is_excess_counted: AtomicBool,

@@ -85,7 +85,7 @@ impl Evictions {
         let count = before.filter(counts).map_or(0, |it| it.count.saturating_add(1));
         let wait = match cause {
             Cause::OwnLimits | Cause::Node => doubled(limits::EVICTED_MIN, count, limits::EVICTED_MAX),
-            // Room alone decides. Who makes room again and again has the pod start less and less often.
+            // Room alone decides. A pod that makes room again and again starts less and less often.
             Cause::CriticalPod => match count.checked_sub(1) {
                 None => Duration::ZERO,
                 Some(more) => doubled(limits::EVICTED_MIN, more, limits::EVICTED_MAX),

@@ -81,7 +81,7 @@ impl Turn {
         held.is_some_and(|held| held.why == Why::Room && held.pod.uid == pod.uid)
     }
 
-    /// Who goes for a pod beside those that go anyway; `None`: there would not be room without all of them either.
+    /// The pods to stop for a pod, beside those that are ending anyway; `None`: the end of all would not make room.
     fn victims(&self, pod: &DesiredPod, reach: Reach) -> Option<Vec<PodKey>> {
         let others = || self.entries.iter().filter(|(key, _)| **key != pod.key).map(|(_, entry)| entry);
         let staying: Vec<&DesiredPod> = others().flat_map(Entry::staying).map(Arc::as_ref).collect();
@@ -117,7 +117,7 @@ impl Turn {
         }
     }
 
-    /// What a critical pod waits for, for its status.
+    /// The reason why a pod waits, for its status.
     fn awaited_for(&self, pod: &DesiredPod) -> String {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let leaving = others.filter(|(_, entry)| entry.leaving().is_some()).map(|(key, _)| key.to_string());

@@ -27,7 +27,7 @@ fn pod(name: &str) -> DesiredPod {
     pod
 }
 
-/// Who goes for these amounts of cpu, memory (MiB) and pods, in the order of the names.
+/// The pods that are stopped for these amounts of cpu, memory (MiB) and pods, in the order of the names.
 fn chosen(names: &str, missing: [i64; 3]) -> Option<String> {
     let needs = ["cpu", "memory", PODS].into_iter().zip([missing[0], missing[1] * MIB, missing[2]]);
     let needs: Vec<(&str, i64)> = needs.filter(|(_, amount)| *amount > 0).collect();
@@ -149,7 +149,7 @@ fn who_has_become_needless_stays() {
 }
 
 proptest! {
-    /// Whoever goes is needed, all together suffice, and nobody goes where all would not.
+    /// Each chosen pod is needed, all together suffice, and none is chosen if all would not.
     #[test]
     fn who_goes_suffices_and_is_needed(
         missing in (0i64..40, 0i64..40),

@@ -338,7 +338,7 @@ fn k12396_the_objects_of_a_server_show_no_secret_when_they_are_formatted() {
     assert!(shown.contains("\"s\"") && !shown.contains(CANARY), "{shown}");
 }
 
-/// What a real server answered a kubelet to one question of podkeeper's; `cluster/tests.rs` has whence it is.
+/// The answer of a real server to a kubelet, for one request of podkeeper's; `cluster/tests.rs` says where it is from.
 fn recorded_answer(asked: &str, rows: &[Value]) -> Option<Value> {
     let (method, path) = asked.split_once(' ')?;
     // Of Services it asks one namespace, where the kubelet asked all.

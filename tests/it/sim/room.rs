@@ -9,7 +9,7 @@ use podkeeper::testing::runtime::fake::FaultPlan;
 use super::world::{NODE, World};
 use super::{seconds, seeds};
 
-/// What the node has of CPUs, thousandths.
+/// CPUs of the node, thousandths.
 const ROOM: i64 = 1000;
 /// A critical pod for which there is never room.
 const TOO_LARGE: &str = "critical-large";
@@ -84,7 +84,7 @@ impl World {
         told.map(|kept| kept.event.of.to_string()).collect()
     }
 
-    /// What all that runs requests together, and its names.
+    /// The requests of all running pods together, and their names.
     fn in_use(&self, pods: &Pods) -> (i64, Vec<String>) {
         let names: Vec<String> = self.apps().into_keys().collect();
         let names: Vec<String> =
@@ -125,8 +125,8 @@ impl World {
     }
 }
 
-/// Whoever comes and goes, and whenever the daemon dies: no critical pod goes for another one, and in the end those have
-/// their room, and all others as much as is left.
+/// Whichever pods come and go, and whenever the daemon dies: no critical pod is stopped for another one, and in the end
+/// critical pods have their room, and all others as much as is left.
 fn critical_pods_come_and_go(w: &mut World) {
     let chaos = Mono(seconds(120));
     // Half of the worlds are without accidents: there it holds at every moment that no more runs than there is room for.

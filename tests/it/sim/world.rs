@@ -90,16 +90,16 @@ pub struct World {
     pub node: Option<Box<Node>>,
 }
 
-/// What an operator says of the node.
+/// An operator's orders for the node.
 #[derive(Debug, Default)]
 pub struct Given {
     /// The marker of a drained node.
     drain: Option<Drain>,
-    /// What the node has of CPUs, thousandths; `None`: as much as anybody wants.
+    /// CPUs of the node, thousandths; `None`: no bound.
     pub milli_cpu: Option<i64>,
 }
 
-/// What happened, and how often.
+/// Events, and how often they happened.
 #[derive(Debug, Default)]
 pub struct Record {
     pub counts: Counts,

@@ -43,7 +43,7 @@ pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Re
     refuse(Reason::OutOf(resource), &field, message)
 }
 
-/// What the node has too little of for the pod beside the others, in the order in which it is told.
+/// The resources of which the node has too little for the pod beside the others, in the order of the message.
 pub fn shortages<'a>(
     pod: &'a DesiredPod,
     others: &'a [&DesiredPod],

@@ -1,4 +1,4 @@
-//! What tests read from the rig: calls, containers, statuses, log lines.
+//! Reads the rig for tests: calls, containers, statuses, log lines.
 
 use super::*;
 
