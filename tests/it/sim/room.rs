@@ -179,7 +179,7 @@ fn critical_pods_come_and_go(w: &mut World) {
 
 #[test]
 fn critical_pods_have_their_room_and_the_others_what_is_left() {
-    seeds(150, critical_pods_come_and_go);
+    seeds(30, critical_pods_come_and_go);
 }
 
 /// A critical pod for which the end of all would not make room has nobody go.
