@@ -108,7 +108,9 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     if is_illegal(pod, old, &init, &regular) {
         return old.clone();
     }
-    let mut computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox).to_owned();
+    let again = about_to_start(input);
+    let mut computed =
+        phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox, again).to_owned();
     // A running container (a sidecar beside a failed init container) is stopped before the phase is terminal,
     // as the kubelet's status manager waits for it (`mergePodStatus`). A pod that restarts all containers has
     // not ended.
@@ -145,6 +147,19 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     }
     status.conditions = Some(conditions::conditions(input, old, &status));
     status
+}
+
+/// True when the newest instance of a regular container is made and was never started, beside an earlier one. The end
+/// of that one says nothing then, whatever the restart policy: it started late, when it was replaced already, and was
+/// killed.
+fn about_to_start(input: &Input<'_>) -> bool {
+    let pod = input.pod;
+    let again = |name: &str| match input.observed.instances(&pod.uid, name).as_slice() {
+        [newest, _, ..] => newest.state == RunState::Created,
+        _ => false,
+    };
+    let ends = input.terminal || pod.metadata.deletion_timestamp.is_some();
+    !ends && pod.containers().any(|(kind, c)| kind == ContainerKind::Regular && again(&c.name))
 }
 
 /// Prefix of the message of a refused pod.

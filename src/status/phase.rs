@@ -107,6 +107,7 @@ pub(super) fn phase(
     regular: &[ContainerStatus],
     terminal: bool,
     regular_in_sandbox: bool,
+    about_to_start: bool,
 ) -> &'static str {
     let mut counts = Counts::default();
     for (kind, container) in pod.containers() {
@@ -133,7 +134,8 @@ pub(super) fn phase(
     }
     let all_succeeded = counts.stopped == counts.succeeded;
     // A static pod ends with its manifest, so its teardown gives it no terminal phase.
-    let is_final = (terminal && pod.source == Source::Api) || counts.stopped == counts.stopped_final;
+    let all_final = counts.stopped == counts.stopped_final && !about_to_start;
+    let is_final = (terminal && pod.source == Source::Api) || all_final;
     match (is_final, all_succeeded) {
         (false, _) => "Running",
         (true, true) => "Succeeded",

@@ -80,6 +80,30 @@ fn phase_table() {
     assert_eq!(case(&pod("{containers: []}"), "").phase(), "Pending", "row 7, no containers");
 }
 
+/// A start of which Docker told nothing in time: the container was made anew, and the first one ran late all the same
+/// and was killed as the older one. The next one is about to start.
+#[test]
+fn an_end_beside_a_newer_instance_that_is_made_ends_no_pod() {
+    for policy in ["Never", "OnFailure"] {
+        for code in ["0", "143"] {
+            let app = app(policy);
+            let before = case(&app, &format!("{UP}app running; app#1 created")).status();
+            let case = case(&app, &format!("{UP}app exited {code}; app#1 created")).after(before.clone());
+            assert_eq!(
+                (before.phase.as_deref(), case.phase().as_str()),
+                (Some("Pending"), "Running"),
+                "{policy} {code}"
+            );
+            let last = case.status();
+            let runs = super::case(&app, &format!("{UP}app exited {code}; app#1 running")).after(last);
+            assert_eq!(runs.phase(), "Running", "{policy} {code}");
+            let finalised = Case { terminal: true, ..case };
+            let expected = if policy == "Never" || code == "0" { "Failed" } else { "Running" };
+            assert_eq!(finalised.phase(), expected, "{policy} {code}");
+        }
+    }
+}
+
 #[test]
 fn phase_is_sticky() {
     let old = |phase: &str| PodStatus {
