@@ -24,6 +24,11 @@ pub const SUB_PATHS: &str = "volume-subpaths";
 pub const PLUGINS: &str = "plugins";
 /// Directory of emptyDir volumes.
 pub const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+const SECRET: &str = "kubernetes.io~secret";
+const DOWNWARD_API: &str = "kubernetes.io~downward-api";
+const PROJECTED: &str = "kubernetes.io~projected";
+/// Plugins of volumes whose files podkeeper writes to memory.
+pub const IN_MEMORY: [&str; 3] = [SECRET, DOWNWARD_API, PROJECTED];
 /// Directory of claims.
 pub const LOCAL: &str = "kubernetes.io~local-volume";
 /// Directory of NFS mounts.
@@ -96,9 +101,9 @@ impl<'a> Kind<'a> {
         match self {
             Kind::EmptyDir(_) => Some(EMPTY_DIR),
             Kind::ConfigMap(_) => Some("kubernetes.io~configmap"),
-            Kind::Secret(_) => Some("kubernetes.io~secret"),
-            Kind::DownwardApi(_) => Some("kubernetes.io~downward-api"),
-            Kind::Projected(_) => Some("kubernetes.io~projected"),
+            Kind::Secret(_) => Some(SECRET),
+            Kind::DownwardApi(_) => Some(DOWNWARD_API),
+            Kind::Projected(_) => Some(PROJECTED),
             Kind::Claim(_) => Some(LOCAL),
             Kind::Nfs(_) => Some(NFS),
             Kind::HostPath(_) | Kind::Other => None,

@@ -33,6 +33,7 @@ pub mod claim_size;
 mod claim_use;
 pub(crate) mod helper;
 mod host_path;
+mod in_memory;
 pub mod manager;
 pub mod mounts;
 pub mod payload;

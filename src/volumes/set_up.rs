@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
-use super::{Failure, Note, SetUp, atomic, helper, host_path, mounts, payload};
+use super::{Failure, Note, SetUp, atomic, helper, host_path, in_memory, mounts, payload};
 use crate::base::clock::Clock as _;
 use crate::base::order;
 use crate::base::quantity;
@@ -261,6 +261,11 @@ impl One<'_> {
         };
         let files = payload::render(kind, &facts, self.objects);
         let files = files.map_err(|why| Trouble { why, usable: there })?.unwrap_or_default();
+        if in_memory {
+            let memory = u64::try_from(self.node.allocatable.memory).unwrap_or(0);
+            let checked = in_memory::check(&self.node.root()?, &self.pod.uid, &path, &files, memory);
+            checked.map_err(|why| Trouble { why, usable: there })?;
+        }
         self.mount_points(&dir).map_err(cannot("cannot make mount points in", &path))?;
         let group = self.group();
         let written = atomic::write(&dir, &files, group, self.node.clock.now().wall);

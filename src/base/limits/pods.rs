@@ -258,6 +258,10 @@ pub const PROBE_OUTPUT: usize = 10 * 1024;
 pub const PROBE_TRIES: u32 = 3;
 /// Most redirects that a probe follows.
 pub const PROBE_REDIRECTS: usize = 10;
+/// Bytes that files of Secrets, tokens and fields of one pod may always take in memory.
+pub const IN_MEMORY_OF_POD: u64 = 512 * 1024;
+/// All pods together may take this part of the node's memory for them before a pod gets no more than that.
+pub const IN_MEMORY_PART: u64 = 8;
 /// Most exec probes of one source that are being started at once: Docker starts them slowly, and 100 at once would all be
 /// late.
 pub const PROBE_EXECS: usize = 8;
