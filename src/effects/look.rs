@@ -26,7 +26,7 @@ use crate::policy::{LevelVersion, Policies, SourcePolicy};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{PodVolumes, Settings, Volumes};
-use crate::volumes::{Order, Report, SetUp, helper, mounts};
+use crate::volumes::{Interest, Order, Report, SetUp, helper, mounts};
 
 /// Name of the node.
 const NODE: &str = "node";
@@ -169,7 +169,9 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();
     let hand = PodVolumes::new(&volumes, pod.key.clone(), Arc::new(move |report| tell.send(report).unwrap()));
-    hand.order(Order::SetUp(SetUp { pod: Arc::clone(pod), objects: Arc::clone(objects) }));
+    let interest = Interest::default();
+    let wanted = interest.of_an_order();
+    hand.order(Order::SetUp(SetUp { pod: Arc::clone(pod), objects: Arc::clone(objects), wanted }));
     let Report::SetUp { failed, .. } = told.recv().unwrap() else { panic!("another report") };
     facts.extend(failed.iter().map(|failure| format!("{failure:?}")));
     tree(&base, &mut facts);

@@ -16,7 +16,7 @@ use crate::layout;
 use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
 use crate::recorder::words;
-use crate::volumes::{self, Note, Order, Report, SetUp};
+use crate::volumes::{self, Interest, Note, Order, Report, SetUp};
 
 /// State of the volumes of each UID that this name had.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ struct Life {
     /// All of them are ready.
     ready: bool,
     work: Work,
+    /// They are wanted.
+    interest: Interest,
 }
 
 /// A kind of work on the disk.
@@ -145,7 +147,7 @@ impl Machine {
                 life.due = false;
                 life.begin(Task::SetUp, now);
                 let objects = Arc::clone(&self.objects);
-                let order = SetUp { pod: Arc::clone(pod), objects };
+                let order = SetUp { pod: Arc::clone(pod), objects, wanted: life.interest.of_an_order() };
                 self.out.push(Output::Volumes(Order::SetUp(order)));
             }
         }
@@ -158,6 +160,9 @@ impl Machine {
         let over: Vec<String> =
             self.volumes.0.keys().filter(|uid| Some(uid.as_str()) != but).cloned().collect();
         for uid in &over {
+            if let Some(life) = self.volumes.0.get_mut(uid) {
+                life.interest = Interest::default();
+            }
             let runs = self.containers.all().any(|c| c.uid == *uid && c.state.is_running());
             if runs || self.calls.is_starting() {
                 continue;

@@ -34,6 +34,7 @@ mod claim_use;
 pub(crate) mod helper;
 mod host_path;
 mod in_memory;
+mod interest;
 pub mod manager;
 pub mod mounts;
 pub mod payload;
@@ -52,6 +53,7 @@ use rustix::fs::Mode;
 use crate::layout;
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
+pub use interest::{Interest, Wanted};
 
 /// An order of a machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +73,8 @@ pub struct SetUp {
     pub pod: Arc<DesiredPod>,
     /// Objects for the files.
     pub objects: Arc<Objects>,
+    /// When this is over, the set-up ends before the next volume.
+    pub wanted: Wanted,
 }
 
 /// Result or progress of an order.

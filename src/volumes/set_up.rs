@@ -38,6 +38,11 @@ const ON_MISMATCH: &str = "OnRootMismatch";
 pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) -> Vec<Failure> {
     let mut failed = Vec::new();
     for volume in layout::volumes(&order.pod) {
+        if order.wanted.is_over() {
+            let why = "the pod is not wanted any more".to_owned();
+            failed.push(Failure { volume: volume.name.clone(), why, usable: false });
+            continue;
+        }
         let one = One { node, pod: &order.pod, objects: &order.objects, volume };
         let mut note = |what: Note| note(&volume.name, what);
         if let Err(Trouble { why, usable }) = one.set_up(&mut note) {

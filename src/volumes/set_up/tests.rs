@@ -17,7 +17,7 @@ use crate::pod::{PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{PodVolumes, Settings, Volumes};
-use crate::volumes::{Order, Report};
+use crate::volumes::{Interest, Order, Report};
 
 struct Rig {
     base: PathBuf,
@@ -69,6 +69,21 @@ impl Rig {
         self.set_up_with_notes(source, uid, volumes, objects).0
     }
 
+    /// The same for a pod that is gone meanwhile.
+    fn set_up_in_vain(&self, uid: &str, volumes: &str) -> String {
+        let spec = format!("{{containers: [{{name: a}}], volumes: {volumes}}}");
+        let mut pod = testing::pod(&spec);
+        pod.uid = uid.to_owned();
+        let wanted = Interest::default().of_an_order();
+        self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects: Arc::default(), wanted }));
+        match self.told.recv().unwrap() {
+            Report::SetUp { failed, .. } => {
+                failed.into_iter().map(|it| it.why).collect::<Vec<_>>().join("; ")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// The failures and the notes.
     fn set_up_with_notes(
         &self,
@@ -83,7 +98,9 @@ impl Rig {
         pod.uid = uid.to_owned();
         pod.source = source;
         let objects = if objects.is_empty() { Arc::default() } else { snapshot(objects) };
-        self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects }));
+        let interest = Interest::default();
+        let wanted = interest.of_an_order();
+        self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects, wanted }));
         let mut notes = Vec::new();
         loop {
             match self.told.recv().unwrap() {
@@ -117,6 +134,15 @@ impl Rig {
         );
         fs::remove_dir_all(self.base).unwrap();
     }
+}
+
+/// Pods whose names changed at each look piled up threads and mounts.
+#[test]
+fn a_pod_that_is_gone_gets_no_further_volume() {
+    let rig = rig("set-up-in-vain");
+    let why = rig.set_up_in_vain("a", "[{name: v, emptyDir: {}}, {name: w, emptyDir: {}}]");
+    assert_eq!(why, "the pod is not wanted any more; the pod is not wanted any more");
+    assert!(!rig.base.join("pods").exists());
 }
 
 #[test]
