@@ -158,10 +158,16 @@ impl Client {
         Connection::open(&self.shared.path).inspect_err(|_| self.forget_version())
     }
 
-    /// Puts a new connection first. A Docker that is being stopped takes no new one, but goes on answering on those that it
-    /// has while it stops its containers: one that is made now would end at once, and count as a restart.
+    /// Replaces the first connection by a new one. A Docker that is being stopped takes no new one, but goes on answering on
+    /// those that it has while it stops its containers: one that is made now would end at once, and count as a restart.
     fn connect_anew(&self) -> Result<(), DockerError> {
-        self.put_back(Connection::open(&self.shared.path)?);
+        let fresh = Connection::open(&self.shared.path).inspect_err(|_| self.forget_version())?;
+        let last = self.pool().idle.pop();
+        // Docker may have been upgraded meanwhile.
+        if last.is_some_and(|last| last.idle() == Idle::Closed) {
+            self.forget_version();
+        }
+        self.put_back(fresh);
         Ok(())
     }
 

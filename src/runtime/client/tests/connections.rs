@@ -76,6 +76,7 @@ fn k40443_no_request_is_sent_twice() {
             s.write_all(ok("OK").as_bytes()).unwrap();
             read_request(&s);
             s.write_all(ok("[]").as_bytes()).unwrap();
+            hold(&s);
         }),
         // A create comes over a connection of its own.
         Box::new(|s: UnixStream| drop(read_request(&s))),
@@ -89,6 +90,26 @@ fn k40443_no_request_is_sent_twice() {
         server.requests(),
         ["GET /_ping", "GET /v1.41/containers/json?all=1", "POST /v1.41/containers/create?name=x"]
     );
+}
+
+/// A Docker that is being stopped answers on old connections alone. The new ones take the place of old ones.
+#[test]
+fn each_create_takes_a_new_connection_and_no_more_are_kept() {
+    let create = |n: u32| Call::Create { name: n.to_string(), body: Box::new(CreateBody::default()) };
+    let answer = |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("{\"Id\":\"a\"}").as_bytes()).unwrap();
+        hold(&s);
+    };
+    let server = Server::start(vec![Box::new(answer), Box::new(answer), Box::new(answer)]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    client.remember((1, 41));
+    for n in 0..3 {
+        client.begin(&create(n)).wait().unwrap();
+        assert_eq!(client.pool().idle.len(), 1);
+    }
+    drop(client);
+    assert_eq!(server.requests().len(), 3);
 }
 
 #[test]
