@@ -4,9 +4,6 @@
 //! are a twelfth of the program. Any linker that accepts a linker script (GNU ld, gold, LLD) can do this; for
 //! another one set `PODKEEPER_KEEP_UNWIND_TABLES=1`.
 //!
-//! The same script keeps code together that most nodes never run: the kernel maps the neighbours of a page that is used,
-//! and they count as memory of the process.
-//!
 //! Relative relocations are packed (saves a hundred KiB) if the C library of the build can read them:
 //! glibc 2.36, of 2022. For machines with an older one set `PODKEEPER_PLAIN_RELOCATIONS=1`.
 //!
@@ -18,7 +15,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=packaging/link.rs");
-    println!("cargo::rerun-if-changed=packaging/release.ld");
+    println!("cargo::rerun-if-changed=packaging/no-unwind-tables.ld");
     println!("cargo::rerun-if-env-changed=PODKEEPER_KEEP_UNWIND_TABLES");
     println!("cargo::rerun-if-env-changed=PODKEEPER_PLAIN_RELOCATIONS");
     if variable("PROFILE") != "release" {
@@ -26,7 +23,7 @@ fn main() {
     }
     let argument = |text: &str| println!("cargo::rustc-link-arg-bin=podkeeper=-Wl,{text}");
     if variable("PODKEEPER_KEEP_UNWIND_TABLES").is_empty() {
-        let script = format!("{}/packaging/release.ld", variable("CARGO_MANIFEST_DIR"));
+        let script = format!("{}/packaging/no-unwind-tables.ld", variable("CARGO_MANIFEST_DIR"));
         argument(&format!("--no-eh-frame-hdr,-T,{script}"));
     }
     if variable("PODKEEPER_PLAIN_RELOCATIONS").is_empty() && reads_packed_relocations() {
