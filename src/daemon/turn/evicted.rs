@@ -35,8 +35,8 @@ pub(super) enum Cause {
     OwnLimits,
     /// The node was short of something: it does not return while that is so.
     Node,
-    /// A critical pod needed its room: it returns when there is room again.
-    CriticalPod,
+    /// Another pod needed its room: it returns when there is room again.
+    Room,
 }
 
 /// A pod that was evicted and is still wanted.
@@ -50,9 +50,9 @@ pub(super) struct Evicted {
 }
 
 impl Evicted {
-    /// It went for a critical pod, and may return now if there is room.
+    /// It made room for another pod, and may return now if there is some.
     pub(super) fn may_fit(&self, now: &Now) -> bool {
-        self.cause == Cause::CriticalPod && self.until <= now.mono
+        self.cause == Cause::Room && self.until <= now.mono
     }
 }
 
@@ -86,7 +86,7 @@ impl Evictions {
         let wait = match cause {
             Cause::OwnLimits | Cause::Node => doubled(limits::EVICTED_MIN, count, limits::EVICTED_MAX),
             // Room alone decides. A pod that makes room again and again starts less and less often.
-            Cause::CriticalPod => match count.checked_sub(1) {
+            Cause::Room => match count.checked_sub(1) {
                 None => Duration::ZERO,
                 Some(more) => doubled(limits::EVICTED_MIN, more, limits::EVICTED_MAX),
             },
@@ -116,7 +116,7 @@ impl Evictions {
 impl EvictionView {
     fn cause(&self) -> Cause {
         match (self.preempted, self.of_the_node) {
-            (true, _) => Cause::CriticalPod,
+            (true, _) => Cause::Room,
             (false, true) => Cause::Node,
             (false, false) => Cause::OwnLimits,
         }
@@ -190,8 +190,8 @@ impl Turn {
             Cause::Node => format!(
                 " It starts again at {at} at the earliest, once the node has been short of nothing for a while."
             ),
-            Cause::CriticalPod if *until <= now.mono => ". It starts again when there is room.".to_owned(),
-            Cause::CriticalPod => format!(". It starts again at {at} at the earliest, when there is room."),
+            Cause::Room if *until <= now.mono => ". It starts again when there is room.".to_owned(),
+            Cause::Room => format!(". It starts again at {at} at the earliest, when there is room."),
         };
         let told = match pod.source {
             // Its controller creates another pod.
@@ -200,7 +200,7 @@ impl Turn {
         };
         let (reason, condition) = match cause {
             Cause::OwnLimits | Cause::Node => (EVICTED, message.as_str()),
-            Cause::CriticalPod => (preemption::PREEMPTING, preemption::condition(message)),
+            Cause::Room => (preemption::PREEMPTING, preemption::condition(message)),
         };
         let status = Arc::new(status::evicted(&pod, reason, condition, &told, now.wall));
         self.changed = true;
@@ -227,7 +227,7 @@ impl Turn {
         // What waits for the node returns one by one, also when its time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
         let EvictionView { uid, mut count, message, .. } = earlier;
-        if runs && cause == Cause::CriticalPod {
+        if runs && cause == Cause::Room {
             // It did not make room, and does not wait longer for being told once more.
             match count.checked_sub(1) {
                 None => return false,
@@ -239,7 +239,7 @@ impl Turn {
         self.entries.get_or_default(pod.key.clone()).evictions = Some(evictions.clone());
         let is_over = match cause {
             Cause::OwnLimits | Cause::Node => left.is_zero(),
-            Cause::CriticalPod => left.is_zero() && !self.stays_away(pod),
+            Cause::Room => left.is_zero() && !self.stays_away(pod),
         };
         if is_over || runs {
             return false;
@@ -256,7 +256,7 @@ impl Turn {
             until: it.until_wall,
             message: it.message.clone(),
             of_the_node: it.cause == Cause::Node,
-            preempted: it.cause == Cause::CriticalPod,
+            preempted: it.cause == Cause::Room,
         };
         let all = self.entries.iter().filter_map(|(key, entry)| Some((key, entry.evictions.as_ref()?)));
         let known = all.filter(|(_, it)| it.counts(now.mono)).map(|(key, it)| (key.to_string(), view(it)));
@@ -294,7 +294,7 @@ impl Turn {
                 Cause::OwnLimits => true,
                 Cause::Node => well,
                 // `return_preempted` does.
-                Cause::CriticalPod => false,
+                Cause::Room => false,
             };
             evicted.pod.source != Source::Api && evicted.until <= now.mono && is_time
         };

@@ -105,8 +105,7 @@ impl Turn {
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
         let Some(pod) = newest else { return };
         let message = reach.message();
-        let evictions =
-            Evictions::after(entry.evictions.as_ref(), &pod.uid, Cause::CriticalPod, message, now);
+        let evictions = Evictions::after(entry.evictions.as_ref(), &pod.uid, Cause::Room, message, now);
         entry.evictions = Some(evictions.clone());
         let uid = ran.as_ref().unwrap_or(&pod).uid.clone();
         self.keep_evicted(pod, &evictions, now);
