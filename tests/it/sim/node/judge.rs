@@ -1,5 +1,6 @@
 //! Rules that the node's keeper must obey.
 
+use podkeeper::testing::base::clock::Mono;
 use podkeeper::testing::base::limits;
 use podkeeper::testing::daemon::keeper::mind::Seen;
 use podkeeper::testing::eviction::Eviction;
@@ -84,7 +85,8 @@ impl World {
         if node.changed.after(limits::COLLECT_FRESH) > *began {
             return;
         }
-        let garbage = self.garbage();
+        let began = *began;
+        let garbage = self.garbage(began);
         let amount = |room: Room| {
             if threshold.signal.resource() == Resource::Inodes { room.inodes } else { room.bytes }
         };
@@ -99,13 +101,16 @@ impl World {
         );
     }
 
-    /// Room that the policy allows to free: images that are unused and whose records are old enough.
-    fn garbage(&self) -> Room {
+    /// Room that the policy allows to free: images that are unused and whose records are old enough at `then`, when the
+    /// collector began to run. An image that has become old enough since is removed by the next run.
+    fn garbage(&self, then: Mono) -> Room {
         let node = self.node.as_ref().unwrap();
         let keeping = node.keeping.as_ref().unwrap();
         let known = self.known();
+        // The pods of some of these images have ended since.
         let wanted = |tag: &String| {
-            known.iter().any(|pod| pod.containers().any(|(_, c)| c.image.as_ref() == Some(tag)))
+            keeping.wanted.contains(tag)
+                || known.iter().any(|pod| pod.containers().any(|(_, c)| c.image.as_ref() == Some(tag)))
         };
         let may_go = |image: &podkeeper::testing::runtime::ImageSummary| {
             let is_used = self.engine.containers().any(|c| c.image_id() == image.id);
@@ -113,7 +118,7 @@ impl World {
             let is_old = keeping
                 .records
                 .get(&image.id)
-                .is_some_and(|record| self.now.0.saturating_sub(record.seen_up) >= node.policy.min_age);
+                .is_some_and(|record| then.0.saturating_sub(record.seen_up) >= node.policy.min_age);
             !is_used && is_old && !image.tags.iter().any(|tag| wanted(tag) || fixed(tag))
         };
         let images = self.engine.image_list().into_iter().filter(may_go);

@@ -46,6 +46,8 @@ pub struct Keeping {
     pub run: Option<(Run, Collect, Mono)>,
     /// The last run that was to collect all garbage: its begin, its end and its report.
     pub last: Option<(Mono, Mono, Report)>,
+    /// Images of the pods that were there, those that still ended included, when the last run began.
+    pub wanted: BTreeSet<String>,
     /// Traces that exist as long as the evicted pod does: ids of its containers, and its UID.
     trace: Option<(Vec<String>, String)>,
     /// Times of the looks of the last minute.
@@ -70,6 +72,7 @@ impl Keeping {
             due: None,
             run: None,
             last: None,
+            wanted: BTreeSet::new(),
             trace: None,
             looks: VecDeque::new(),
             victim: None,
@@ -225,7 +228,10 @@ impl World {
                 Order::Rank(threshold) => self.evict(&threshold, &seen),
                 Order::Collect(order) => {
                     let run = Run::new(order, moment(&self.now()));
-                    self.keeping().unwrap().run = Some((run, order, now));
+                    let wanted = self.images_of_pods();
+                    let keeping = self.keeping().unwrap();
+                    keeping.run = Some((run, order, now));
+                    keeping.wanted = wanted;
                     self.collector_goes_on();
                 }
             }
@@ -278,6 +284,13 @@ impl World {
     }
 
     // --- the collector ------------------------------------------------------------------------------
+
+    /// Images that the daemon's pods name, those that still end included.
+    fn images_of_pods(&self) -> BTreeSet<String> {
+        let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
+        let pods = snapshot.pods.iter().map(|view| view.pod.containers().filter_map(|(_, c)| c.image.clone()));
+        pods.flatten().collect()
+    }
 
     /// Calls `act` on the collector's run, with the present knowledge.
     fn with_run<R>(&mut self, act: impl FnOnce(&mut Run, &mut Records, &View<'_>) -> R) -> R {

@@ -21,7 +21,7 @@ pub use self::keeper::Deed;
 use self::keeper::Keeping;
 use self::model::{MIB, Model, Rates, Room, image_size};
 use super::world::{NODE, World};
-use super::{seconds, seeds};
+use super::{run, seconds, seeds};
 
 /// Pods of this name are critical.
 const CRITICAL: &str = "critical";
@@ -269,6 +269,15 @@ fn pressure(w: &mut World) {
     assert_eq!(before, w.running(), "something moves in peace");
     assert_eq!(kills, w.record.kills.len(), "something is killed in peace");
     w.check_node_at_rest();
+}
+
+/// Regression: larger seeds in which an image became garbage after the last run of the collector had begun.
+#[test]
+fn nodes_that_failed_once() {
+    for seed in [449, 810, 863] {
+        let (story, failed) = run(seed, false, &pressure);
+        assert!(failed.is_none(), "SIM_SEED={seed}: {story}");
+    }
 }
 
 #[test]
