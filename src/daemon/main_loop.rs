@@ -14,12 +14,12 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
 use crate::base::clock::{Clock, Mono, Now};
 use crate::base::table::Table;
-use crate::base::{limits, logging, pulse};
+use crate::base::{limits, logging, program_pages, pulse};
 use crate::daemon::config::Config;
 use crate::daemon::once::{self, Report};
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::signals::{self, Signal};
-use crate::daemon::turn::{Effect, Event, Turn};
+use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::daemon::watch;
 use crate::daemon::wiring::{self, Actors, RunError, cannot};
 use crate::machine::Slot;
@@ -81,7 +81,8 @@ fn run_main_thread(
     }
     let once = config.runs_once.then(|| actors.tools.clock.now().mono);
     let marker = Marker::Awaited(after(limits::MARKER_PATIENCE));
-    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once };
+    let settled = None;
+    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once, settled };
     Ok(main.run())
 }
 
@@ -126,6 +127,8 @@ struct MainLoop {
     marker: Marker,
     /// `--runonce`: the time of the start.
     once: Option<Mono>,
+    /// The time at which the pages of the program are given back, if there was work since they were.
+    settled: Option<Mono>,
 }
 
 /// The sending threads live as long as this one.
@@ -158,8 +161,13 @@ impl MainLoop {
             }
             unpublished = unpublished.saturating_add(1);
             let message = self.next_message(now.mono);
-            if self.handle(message, &self.now()).is_break() {
+            let now = self.now();
+            if self.handle(message, &now).is_break() {
                 return None;
+            }
+            if self.settled.is_some_and(|at| at <= now.mono) {
+                self.settled = None;
+                program_pages::give_back();
             }
         }
     }
@@ -179,7 +187,8 @@ impl MainLoop {
     fn due(&self, now: Mono) -> Receiver<Instant> {
         let of_turn = self.turn.next_due().map(|at| at.since(now));
         let of_once = self.once.map(|begun| once::due(now.since(begun)));
-        [of_turn, of_once].into_iter().flatten().min().map_or(never(), after)
+        let of_pages = self.settled.map(|at| at.since(now));
+        [of_turn, of_once, of_pages].into_iter().flatten().min().map_or(never(), after)
     }
 
     fn report(&self, now: &Now) -> Option<Report> {
@@ -232,6 +241,9 @@ impl MainLoop {
     /// Lets the turn decide, and carries out its effects. A failed effect is an event, handled after the others; this
     /// ends, because the turn waits before it tries again.
     fn tell(&mut self, event: Event, now: &Now) {
+        if matches!(event, Event::Runtime(RuntimeEvent::Listed { .. })) {
+            self.settled = Some(now.mono.after(limits::SETTLED));
+        }
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             for effect in self.turn.handle(event, now) {
@@ -277,6 +289,7 @@ impl MainLoop {
             self.actors.writer.publish_events(change, events);
         }
         if self.turn.take_changed() {
+            self.settled = Some(now.mono.after(limits::SETTLED));
             let snapshot = Arc::new(self.turn.snapshot(now));
             if self.actors.watch.tells() {
                 self.actors.watch.tell(self.turn.is_ready(), snapshot.summary());
@@ -327,7 +340,16 @@ mod tests {
             wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default(), Vec::new()).unwrap();
         let turn = Turn::new(Arc::clone(&config));
         let marker = Marker::Awaited(after(Duration::ZERO));
-        let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once: None };
+        let mut main = MainLoop {
+            turn,
+            workers: Table::new(),
+            actors,
+            signals,
+            events,
+            marker,
+            once: None,
+            settled: None,
+        };
         // Much later than any machine needs; without it a broken loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();

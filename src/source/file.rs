@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::limits;
 use crate::base::pace::Pace;
-use crate::base::wait;
+use crate::base::{program_pages, wait};
 use crate::pod::Source;
 use crate::source::FromSource;
 use crate::source::accept::Acceptor;
@@ -191,6 +191,10 @@ impl Actor {
             self.store.note(&outcome.signed, || self.scanner.names());
             if spoke && !outcome.failed {
                 self.store.retain(|path| self.scanner.holds(path));
+            }
+            if outcome.quiet {
+                // Nothing follows from this scan, and the next one may be minutes away.
+                program_pages::give_back();
             }
             let end = self.clock.now().mono;
             // A burst of hints becomes few scans, and scanning takes at most half of the time.

@@ -288,7 +288,8 @@ impl World {
     /// Images that the daemon's pods name, those that still end included.
     fn images_of_pods(&self) -> BTreeSet<String> {
         let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
-        let pods = snapshot.pods.iter().map(|view| view.pod.containers().filter_map(|(_, c)| c.image.clone()));
+        let pods =
+            snapshot.pods.iter().map(|view| view.pod.containers().filter_map(|(_, c)| c.image.clone()));
         pods.flatten().collect()
     }
 
