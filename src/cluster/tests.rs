@@ -254,6 +254,7 @@ impl Sides {
             status: PodStatus::default(),
             withheld: Default::default(),
             ceiling: i32::MAX,
+            weight: 0,
         };
         let view = PodView { is_kept: true, ..PodView::shown(Arc::new(desired), Arc::new(status)) };
         let server = PodsOfNode { is_complete: true, ..PodsOfNode::default() };

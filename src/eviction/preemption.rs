@@ -62,6 +62,8 @@ impl Reach {
 }
 /// The resource that each pod has one of.
 pub const PODS: &str = "pods";
+/// podkeeper's own memory, which pods of many or long lists take as long as they are there. The kubelet does not count it.
+pub const MANIFEST_MEMORY: &str = "manifest-memory";
 
 /// A pod that may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +119,11 @@ impl Candidate {
 }
 
 fn requested(pod: &DesiredPod, resource: &str) -> i64 {
-    if resource == PODS { 1 } else { requests::request(&pod.spec, resource) }
+    match resource {
+        PODS => 1,
+        MANIFEST_MEMORY => i64::try_from(pod.weight).unwrap_or(i64::MAX),
+        _ => requests::request(&pod.spec, resource),
+    }
 }
 
 /// The pods that go for what is missing of each resource; `None` when the end of all would not suffice.

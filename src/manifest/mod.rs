@@ -390,6 +390,7 @@ fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> 
 
 /// One pod, if its types fit; further problems are in the report.
 fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<'_>) -> Option<DesiredPod> {
+    let room = report.room;
     // A value of the wrong type is dropped, so that it does not hide other problems.
     let mut metadata: ObjectMeta = types::field("metadata", report);
     let mut spec: PodSpec = types::field("spec", report);
@@ -399,7 +400,7 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
     if rules == Rules::OfSyntax {
         report.downgrade_errors();
     }
-    unknown_fields(&metadata, &spec, report);
+    unknown::fields(&metadata, &spec, report);
     defaults::apply(&mut spec);
     let (status, static_pod::Hashes { written, shape }) =
         static_pod::apply(&mut metadata, &mut spec, context, report);
@@ -414,28 +415,19 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
     let uid = metadata.uid.clone()?;
     let (source, spec) = (context.source, Arc::new(spec));
     let (withheld, ceiling) = (BTreeSet::new(), i32::MAX);
-    Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status, withheld, ceiling })
-}
-
-fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
-    let root = Path::ROOT;
-    for entry in report.root().entries() {
-        let path = root.field(&entry.key);
-        // A value that cannot be written as JSON was not read from it, either.
-        let typed = match entry.key.as_str() {
-            "metadata" => serde_json::to_value(metadata),
-            "spec" => serde_json::to_value(spec),
-            "status" => continue,
-            key if key.eq_ignore_ascii_case("apiVersion") || key.eq_ignore_ascii_case("kind") => continue,
-            key => {
-                if !entry.value.is_null() {
-                    unknown::unknown(key, &path, report);
-                }
-                continue;
-            }
-        };
-        if let Ok(typed) = typed {
-            unknown::check(&entry.value, &typed, &path, report);
-        }
-    }
+    let weight = room.saturating_sub(report.room).saturating_add(report.root().texts());
+    Some(DesiredPod {
+        key,
+        uid,
+        written,
+        shape,
+        source,
+        origin,
+        metadata,
+        spec,
+        status,
+        withheld,
+        ceiling,
+        weight,
+    })
 }

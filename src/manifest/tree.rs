@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use super::path::{Path, Step};
 
-use crate::base::order;
+use crate::base::{limits, order};
 
 /// 1-based line and column.
 pub(crate) type Place = (u32, u32);
@@ -112,6 +112,19 @@ impl Node {
             Data::String(_) => "a string",
             Data::List(_) => "a list",
             Data::Map(_) => "a map",
+        }
+    }
+
+    /// Bytes that its texts take in memory, with what an allocation of each costs.
+    pub(crate) fn texts(&self) -> usize {
+        let sum = |all: &mut dyn Iterator<Item = usize>| all.fold(0, usize::saturating_add);
+        match &self.data {
+            Data::Null | Data::Bool(_) | Data::Number(_) => 0,
+            Data::String(text) => text.len().saturating_add(limits::TEXT_OVERHEAD),
+            Data::List(items) => sum(&mut items.iter().map(Node::texts)),
+            Data::Map(entries) => sum(&mut entries.iter().map(|entry| {
+                entry.value.texts().saturating_add(entry.key.len()).saturating_add(limits::TEXT_OVERHEAD)
+            })),
         }
     }
 

@@ -1,11 +1,37 @@
 //! Fields that the API does not have: found by comparing the manifest with the typed object, which lacks
 //! them.
 
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::fields;
 use super::path::{Path, Report, shorten};
 use super::tree::{Data, Node};
+
+/// Reports the fields of a pod that its types do not have.
+pub(super) fn fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
+    let root = Path::ROOT;
+    for entry in report.root().entries() {
+        let path = root.field(&entry.key);
+        // A value that cannot be written as JSON was not read from it, either.
+        let typed = match entry.key.as_str() {
+            "metadata" => serde_json::to_value(metadata),
+            "spec" => serde_json::to_value(spec),
+            "status" => continue,
+            key if key.eq_ignore_ascii_case("apiVersion") || key.eq_ignore_ascii_case("kind") => continue,
+            key => {
+                if !entry.value.is_null() {
+                    unknown(key, &path, report);
+                }
+                continue;
+            }
+        };
+        if let Ok(typed) = typed {
+            check(&entry.value, &typed, &path, report);
+        }
+    }
+}
 
 /// Warns of each key below `path` that `typed` does not have.
 pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut Report<'_>) {

@@ -20,6 +20,7 @@ pub(crate) fn pod(json: &str) -> DesiredPod {
     let name = pod.metadata.name.clone().unwrap();
     DesiredPod {
         withheld: Default::default(),
+        weight: 0,
         ceiling: i32::MAX,
         written: None,
         shape: None,

@@ -68,6 +68,7 @@ impl Sample {
         Arc::new(DesiredPod {
             withheld: Default::default(),
             ceiling: i32::MAX,
+            weight: 0,
             written: self.written.map(str::to_owned),
             shape: self.shape.map(str::to_owned),
             key: PodKey { namespace: "default".into(), name: full_name },

@@ -30,6 +30,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
     }
     DesiredPod {
         withheld: Default::default(),
+        weight: 0,
         ceiling: i32::MAX,
         written: None,
         shape: None,

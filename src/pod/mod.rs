@@ -148,6 +148,9 @@ pub struct DesiredPod {
     /// The highest priority that counts for this pod. Set by the merge, from its source's policy; part of no hash, and
     /// of no container.
     pub ceiling: i32,
+    /// Bytes that it takes in memory as it was read from its manifest, about: its texts, and the elements of its lists.
+    /// Part of no hash.
+    pub weight: usize,
 }
 
 /// The role of a container in its pod's life.

@@ -61,6 +61,7 @@ fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
         spec: Arc::new(PodSpec { node_name: Some(context.node_name.into()), ..PodSpec::default() }),
         status: PodStatus::default(),
         withheld: Default::default(),
+        weight: 0,
         ceiling: i32::MAX,
     })
 }

@@ -167,6 +167,7 @@ pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &Ephemer
         key,
         uid,
         withheld: Default::default(),
+        weight: 0,
         ceiling: i32::MAX,
         written: None,
         shape: None,

@@ -9,6 +9,13 @@ use std::time::Duration;
 pub const DECODED_OBJECT: usize = 4 * 1024 * 1024;
 /// Bytes that those of all pods of one manifest take.
 pub const DECODED_MANIFEST: usize = 16 * 1024 * 1024;
+/// Bytes that a text takes in memory beside its own length, at most: its head, and what the heap adds.
+pub const TEXT_OVERHEAD: usize = 48;
+/// Bytes that the pods which run or end may take together, as they were read from their manifests. A pod of a former
+/// manifest that takes its time to end counts, or other pods at each look would add up.
+pub const ACTIVE_MANIFESTS: usize = 16 * 1024 * 1024;
+/// The same for each pod that the node may have, where that is more: many times what a usual pod takes.
+pub const ACTIVE_MANIFEST: usize = 64 * 1024;
 /// Largest manifest file in bytes.
 pub const MANIFEST_BYTES: usize = 1024 * 1024;
 /// Most documents (and list items) in one file.

@@ -39,6 +39,7 @@ fn desired(source: Source, uid: &str, spec: Value) -> DesiredPod {
         status: PodStatus::default(),
         withheld: Default::default(),
         ceiling: i32::MAX,
+        weight: 0,
     }
 }
 

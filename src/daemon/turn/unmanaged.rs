@@ -90,6 +90,7 @@ impl Turn {
             shape: None,
             withheld: BTreeSet::new(),
             ceiling: 0,
+            weight: 0,
         };
         let is_kept = self.entries.get(key).is_some_and(|entry| entry.can_hurry(&pod.uid, now));
         Some(PodView { leaving, is_kept, is_told: false, ..PodView::shown(Arc::new(pod), Arc::new(status)) })

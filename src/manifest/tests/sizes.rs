@@ -36,3 +36,24 @@ fn lists_take_no_more_memory_than_a_pod_may_have() {
     let much = "does not fit: the pods of this manifest would take more than 16 MiB of memory";
     assert_eq!((pods, errors), (0, vec![much.to_owned()]));
 }
+
+#[test]
+fn a_pod_weighs_what_its_lists_and_its_texts_take() {
+    let weight = |pod: &str| {
+        let decoded = decode(pod.as_bytes(), &Context { node_name: "n", source: Source::Http, path: "u" });
+        decoded.pods.first().unwrap_or_else(|| panic!("{:?}", decoded.problems)).weight
+    };
+    let pod = |rest: &str, annotation: usize| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, annotations: {{note: '{}'}}}}, spec: {{containers: [{{name: a, \
+             image: b}}]{rest}}}}}",
+            "x".repeat(annotation)
+        )
+    };
+    let plain = weight(&pod("", 1));
+    assert!((size_of::<k8s_openapi::api::core::v1::Container>()..8192).contains(&plain), "{plain}");
+    assert_eq!(weight(&pod("", 100_001)), plain + 100_000);
+    let two = weight(&pod(", volumes: [{name: v}, {name: w}]", 1));
+    let volumes = 2 * size_of::<k8s_openapi::api::core::v1::Volume>();
+    assert!((plain + volumes..plain + volumes + 500).contains(&two), "{two}, {plain}");
+}

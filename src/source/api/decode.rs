@@ -272,6 +272,7 @@ fn meaning_of(
         spec: Arc::new(pod.spec.clone().unwrap_or_default()),
         status: Default::default(),
         withheld: Default::default(),
+        weight: 0,
         ceiling: i32::MAX,
     };
     let message = format!("Pod requires node features that are not available: {message}");

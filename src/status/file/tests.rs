@@ -12,6 +12,7 @@ pub(crate) fn snapshot() -> Snapshot {
     let pod = DesiredPod {
         withheld: Default::default(),
         ceiling: i32::MAX,
+        weight: 0,
         written: None,
         shape: None,
         key: PodKey { namespace: "default".into(), name: "web-node1".into() },

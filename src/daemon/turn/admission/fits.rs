@@ -5,9 +5,9 @@
 use super::{Reason, Rejection, refuse};
 use k8s_openapi::api::core::v1::Container;
 
-use crate::base::order;
+use crate::base::{limits, order};
 use crate::daemon::config::Config;
-use crate::eviction::preemption::PODS;
+use crate::eviction::preemption::{MANIFEST_MEMORY, PODS};
 use crate::node::Node;
 use crate::node::devices::{self, DOMAIN};
 use crate::pod::DesiredPod;
@@ -39,7 +39,11 @@ pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Re
     let message = format!(
         "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
     );
-    let field = if resource == PODS { "spec".to_owned() } else { field(pod, &resource) };
+    let field = if [PODS, MANIFEST_MEMORY].contains(&resource.as_str()) {
+        "spec".to_owned()
+    } else {
+        field(pod, &resource)
+    };
     refuse(Reason::OutOf(resource), &field, message)
 }
 
@@ -51,6 +55,10 @@ pub fn shortages<'a>(
 ) -> impl Iterator<Item = Shortage> + 'a {
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
     let pods = short(PODS, [1, count, node.max_pods]);
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let used = others.iter().map(|pod| pod.weight).fold(0, usize::saturating_add);
+    let manifests =
+        short(MANIFEST_MEMORY, [number(pod.weight), number(used), manifest_memory(node.max_pods)]);
     let common = ["cpu", "memory", "ephemeral-storage"].into_iter().filter_map(move |resource| {
         let capacity = match resource {
             "cpu" => node.allocatable.milli_cpu,
@@ -69,13 +77,19 @@ pub fn shortages<'a>(
             let requested = requests::request(&pod.spec, resource);
             let used = node.devices.used(resource, others.iter().copied());
             let all = node.devices.count(resource);
-            let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
             short(resource, [requested, number(used), number(all)])
         } else {
             None
         }
     });
-    pods.into_iter().chain(common).chain(named)
+    pods.into_iter().chain(manifests).chain(common).chain(named)
+}
+
+/// Bytes that the manifests of so many pods may take in memory.
+fn manifest_memory(max_pods: i64) -> i64 {
+    let least = i64::try_from(limits::ACTIVE_MANIFESTS).unwrap_or(i64::MAX);
+    let each = i64::try_from(limits::ACTIVE_MANIFEST).unwrap_or(i64::MAX);
+    max_pods.saturating_mul(each).max(least)
 }
 
 fn beside(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i64) -> Option<Shortage> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::evicted::{eviction, later, running};
 use super::rig::{Rig, acts, pod};
 use crate::base::limits;
+use crate::pod::DesiredPod;
 
 /// Regression: a pod with a grace period of years and without a manifest filled the disk, and others were evicted
 /// for it.
@@ -57,4 +58,38 @@ fn a_found_pod_that_is_being_stopped_can_be_told_to_hurry() {
     let told = rig.handle(eviction("a", "a-1", true));
     assert_eq!(acts(told), ["stop a within 1 s: it is evicted while it is being stopped"]);
     assert!(!rig.snapshot().pods[0].is_kept, "it was told");
+}
+
+/// A source behind others named other pods at each poll, each with 740 volumes that took 5 MiB of the daemon's memory; those
+/// of before took their time to end, and a node of 256 MiB lost its daemon within 75 seconds.
+#[test]
+fn pods_that_are_being_stopped_take_of_the_memory_for_manifests_until_they_have_ended() {
+    let large = |name: &str| {
+        let mut pod = DesiredPod::clone(&pod(name));
+        pod.weight = limits::ACTIVE_MANIFESTS / 4;
+        Arc::new(pod)
+    };
+    let mut rig = Rig::listed();
+    let first: Vec<Arc<DesiredPod>> = ["a", "b", "c", "d"].into_iter().map(large).collect();
+    assert_eq!(acts(rig.want(&first)).iter().filter(|act| act.starts_with("spawn")).count(), 4);
+    for pod in &first {
+        rig.status(pod, "Running", false);
+    }
+    let (next, small) = (large("e"), pod("f"));
+    let told = acts(rig.want(&[next.clone(), small]));
+    assert!(told.iter().any(|act| act == "spawn f, empty"), "{told:?}");
+    assert!(!told.iter().any(|act| act.starts_with("spawn e")), "{told:?}");
+    let refused = "Pod was rejected: Node didn't have enough resource: manifest-memory, requested: 4194304, used: 16777216, \
+                   capacity: 16777216";
+    let message = |rig: &Rig, name: &str| {
+        let snapshot = rig.snapshot();
+        let view = snapshot.pods.iter().find(|view| view.pod.key.name == name).unwrap();
+        view.status.message.clone().unwrap_or_default()
+    };
+    assert_eq!(message(&rig, "e"), refused);
+    for pod in &first {
+        rig.status(pod, "Running", true);
+    }
+    let told = acts(rig.gone("a"));
+    assert!(told.iter().any(|act| act == "spawn e, empty"), "{told:?}");
 }
