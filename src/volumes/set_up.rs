@@ -213,7 +213,9 @@ impl One<'_> {
     fn page_size(&self, medium: &str) -> Result<u64, Trouble> {
         let bytes = |text: &str| quantity::value(text).ok().and_then(|size| u64::try_from(size).ok());
         if let Some(size) = medium.strip_prefix("HugePages-") {
-            return bytes(size).ok_or_else(|| format!("unknown storage medium {medium:?}").into());
+            return bytes(size)
+                .filter(|size| *size > 0)
+                .ok_or_else(|| format!("unknown storage medium {medium:?}").into());
         }
         if medium != "HugePages" {
             return Err(format!("unknown storage medium {medium:?}").into());

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, ObjectFieldSelector, Resourc
 use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
 use super::super::tree::Node;
+use super::resources::no_digits;
 use super::{names, needed};
 use crate::base::quantity;
 use crate::pod::downward;
@@ -132,6 +133,7 @@ pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>,
         report.error(&path.field("resource"), unsupported(name, RESOURCES));
     }
     let Some(divisor) = field.divisor.as_ref().map(|q| q.0.as_str()) else { return };
+    no_digits(divisor, &path.field("divisor"), report);
     if let Err(e) = quantity::value(divisor) {
         return report.error(&path.field("divisor"), invalid(divisor, &e.to_string()));
     }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Container;
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, required};
 use super::super::support;
 use super::super::tree::Node;
+use super::resources::no_digits;
 use super::{chosen, names, needed, one_of};
 use crate::base::quantity;
 
@@ -84,6 +85,7 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
         "emptyDir" => {
             let limit = source.get("sizeLimit").and_then(Node::as_str);
             let at = path.field("sizeLimit");
+            no_digits(limit.unwrap_or_default(), &at, report);
             match limit.map(|limit| (limit, quantity::value(limit))) {
                 Some((limit, Err(e))) => report.error(&at, invalid(limit, &e.to_string())),
                 Some((limit, Ok(value))) if value < 0 => {
