@@ -353,6 +353,9 @@ impl Ready {
 
 /// Checks the type of the path; creates it if the type requires it, and if the kubelet leaves that to Docker.
 fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
+    if !path.starts_with('/') {
+        return Err(format!("invalid HostPath {path:?}: must be an absolute path"));
+    }
     if path.split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{path}`: must not contain '..'"));
     }
