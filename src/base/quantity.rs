@@ -89,9 +89,10 @@ pub fn canonical(value: i64, like: &str) -> String {
 /// upstream, a text with a sign or a needless zero in front of it is no other's.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
-    let is_bare = |text: &str| {
-        let digit = |b: &u8| b.is_ascii_digit();
-        !text.starts_with('+') && !(text.starts_with('0') && text.as_bytes().get(1).is_some_and(digit))
+    let is_bare = |text: &str| match text.as_bytes() {
+        [b'0', next, ..] => !next.is_ascii_digit(),
+        [first, ..] => *first != b'+',
+        [] => true,
     };
     let kind = |text: &str| {
         let suffix = trim(text).trim_start_matches(|c: char| c.is_ascii_digit() || "+-.".contains(c));
