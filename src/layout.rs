@@ -248,7 +248,8 @@ pub fn host_path(
         Kind::HostPath(_) if is_guarded(pod, &volume.name, policies) => {
             below(root, &guarded(&pod.uid, &volume.name))
         }
-        Kind::HostPath(it) => Some(PathBuf::from(&it.path)),
+        // Docker takes another text for the name of a volume.
+        Kind::HostPath(it) => it.path.starts_with('/').then(|| PathBuf::from(&it.path)),
         Kind::Claim(it) if is_of_cluster(pod, &it.claim_name, objects) => {
             below(root, &guarded(&pod.uid, &volume.name))
         }

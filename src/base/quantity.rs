@@ -3,8 +3,8 @@
 //!
 //! Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`. As there, a remaining fraction
 //! is rounded away from zero (`0.1` of a byte is one byte), a value that does not fit 63 bits becomes the
-//! largest one that does, and spaces around a quantity are ignored. Unlike there, a suffix without a number
-//! (`Gi`) is an error: the operator meant a limit and would get none.
+//! largest one that does, spaces around a quantity are ignored, and a text without digits (`Gi`, `.`) is zero.
+//! Settings of the operator are read with [`written`], which wants a number.
 
 use std::fmt;
 
@@ -34,6 +34,20 @@ pub fn milli(text: &str) -> Result<i64, QuantityError> {
 /// See [`QuantityError`].
 pub fn value(text: &str) -> Result<i64, QuantityError> {
     parse(text).map(|quantity| quantity.scaled(0))
+}
+
+/// The same as [`value`] for a setting of podkeeper itself: a suffix without a number is an error.
+///
+/// # Errors
+/// See [`QuantityError`].
+pub fn written(text: &str) -> Result<i64, QuantityError> {
+    if has_digits(text) { value(text) } else { Err(QuantityError) }
+}
+
+/// Whether it is a quantity with digits before its suffix; one without them is zero.
+#[must_use]
+pub fn has_digits(text: &str) -> bool {
+    parse(text).is_ok_and(|quantity| !(quantity.whole.is_empty() && quantity.fraction.is_empty()))
 }
 
 /// The value in billionths, rounded away from zero: upstream keeps no smaller part.
@@ -71,14 +85,24 @@ pub fn canonical(value: i64, like: &str) -> String {
     format!("{number}{suffix}")
 }
 
-/// Whether both are the same quantity in the same format: decimal (`1k`), binary (`1Ki`) or with an exponent.
+/// Whether both are the same quantity in the same format: decimal (`1k`), binary (`1Ki`) or with an exponent. As
+/// upstream, a text with a sign or a needless zero in front of it is no other's.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
+    let is_bare = |text: &str| match text.as_bytes() {
+        [b'0', next, ..] => !next.is_ascii_digit(),
+        [first, ..] => *first != b'+',
+        [] => true,
+    };
     let kind = |text: &str| {
         let suffix = trim(text).trim_start_matches(|c: char| c.is_ascii_digit() || "+-.".contains(c));
         (suffix.ends_with('i'), suffix.len() > 1 && suffix.starts_with(['e', 'E']))
     };
-    (value(a), milli(a), nano(a)) == (value(b), milli(b), nano(b)) && value(a).is_ok() && kind(a) == kind(b)
+    (value(a), milli(a), nano(a)) == (value(b), milli(b), nano(b))
+        && value(a).is_ok()
+        && kind(a) == kind(b)
+        && is_bare(trim(a))
+        && is_bare(trim(b))
 }
 
 /// Removes spaces at both ends, except those that JSON writes with a backslash: upstream reads JSON's own
@@ -109,10 +133,12 @@ fn parse(text: &str) -> Result<Parsed<'_>, QuantityError> {
         Some(rest) => split_digits(rest),
         None => ("", rest),
     };
-    if whole.is_empty() && fraction.is_empty() {
+    let (exponent, binary) = parse_suffix(suffix).ok_or(QuantityError)?;
+    // Upstream reads no digits as zero, unless the suffix is beyond its fast path: `Pi`, `Ei`, `e-10`.
+    let has_none = whole.is_empty() && fraction.is_empty();
+    if has_none && (text.is_empty() || exponent < -9 || binary > 40) {
         return Err(QuantityError);
     }
-    let (exponent, binary) = parse_suffix(suffix).ok_or(QuantityError)?;
     Ok(Parsed { negative, whole, fraction, exponent, binary })
 }
 
@@ -276,20 +302,38 @@ mod tests {
             ("1E", "1000P", true),
             ("1", "2", false),
             ("x", "x", false),
+            ("1", "+1", false),
+            ("1", "001", false),
+            ("1k", "0.001M", true),
         ] {
             assert_eq!(same(a, b), expected, "{a} {b}");
         }
     }
 
     #[test]
+    fn without_digits_it_is_zero() {
+        for text in
+            [".", "-", "+", "-.", "m", "+m", "n", "Ki", ".Mi", "-Gi", "Ti", "E", "e3", "e-9", "E+30", " m "]
+        {
+            assert_eq!((text, value(text), milli(text)), (text, Ok(0), Ok(0)));
+            assert_eq!((text, written(text)), (text, Err(QuantityError)));
+        }
+        assert_eq!(written("0"), Ok(0));
+        assert_eq!(written("10Mi"), Ok(10 << 20));
+    }
+
+    #[test]
     fn syntax() {
         for text in [
             "",
-            ".",
-            "-",
-            "+",
-            "m",
-            "Ki",
+            " ",
+            "K",
+            "i",
+            "e",
+            "--",
+            "Pi",
+            "-.Ei",
+            "e-10",
             "1\n",
             "1 1",
             "1i",

@@ -273,12 +273,12 @@ fn pairs<'a>(text: &'a str, between: char) -> Result<Vec<(&'a str, &'a str)>, St
 /// Parses a percentage into thousandths of a percent.
 fn percent(number: &str) -> Result<i64, String> {
     let plain = number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+'));
-    let value = if plain { quantity::milli(number).ok() } else { None };
+    let value = if plain && quantity::has_digits(number) { quantity::milli(number).ok() } else { None };
     value.ok_or_else(|| format!("parsing {number:?}: a number is wanted before the %"))
 }
 
 fn units(text: &str) -> Result<i64, String> {
-    quantity::value(text).map_err(|error| format!("quantity {text:?} {error}, or a percentage"))
+    quantity::written(text).map_err(|error| format!("quantity {text:?} {error}, or a percentage"))
 }
 
 #[cfg(test)]

@@ -76,12 +76,24 @@ fn float(text: &str) -> Option<Number> {
         return None;
     }
     let value: f64 = text.parse().ok()?;
+    as_integer(value).or_else(|| Number::from_f64(value))
+}
+
+/// The integer that a number with a point or an exponent is equal to.
+pub(crate) fn as_integer(value: f64) -> Option<Number> {
     // 2^53: beyond it floats do not represent all whole numbers.
-    if value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0 {
-        #[allow(clippy::cast_possible_truncation)]
-        return Some(Number::from(value as i64));
+    #[allow(clippy::cast_possible_truncation)]
+    (value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0).then(|| Number::from(value as i64))
+}
+
+/// The same number as JSON has it, in which one with a point or an exponent is no integer.
+pub(crate) fn of_json(text: &str, data: Data) -> Data {
+    match data {
+        Data::Number(number) if text.contains(['.', 'e', 'E']) => {
+            Data::Number(number.as_f64().and_then(Number::from_f64).unwrap_or(number))
+        }
+        data => data,
     }
-    Number::from_f64(value)
 }
 
 #[cfg(test)]

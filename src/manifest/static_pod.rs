@@ -4,7 +4,8 @@
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::path::{Path, Report, required};
+use super::path::{Path, Report, quoted, required};
+use super::validate::names;
 use super::{Context, hash, tree};
 use crate::node::{devices, runtimes};
 use crate::pod::Source;
@@ -48,7 +49,7 @@ pub(crate) fn apply(
     // (kubernetes/kubernetes#63814).
     let canonical = tree::canonical(report.root());
     let written = hash::fnv1a_128_hex(&[&canonical]);
-    let given = meta.uid.take().filter(|uid| !uid.is_empty());
+    let given = meta.uid.take().filter(|uid| !uid.is_empty()).map(|uid| usable(uid, context, report));
     let written = given.is_none().then_some(written);
     let shape = given.is_none().then(|| hash::shape(&tree::without_sizes(report.root()), qos::class(spec)));
     let uid = given.unwrap_or_else(|| {
@@ -79,6 +80,19 @@ pub(crate) fn apply(
         tolerate_no_execute(spec);
     }
     (PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }, Hashes { written, shape })
+}
+
+/// The UID that a manifest gives, or the hash of a text that cannot be a part of paths and container names. So an edit
+/// keeps the UID, and two pods with the same text have one UID.
+fn usable(uid: String, context: &Context<'_>, report: &mut Report<'_>) -> String {
+    // The API's UIDs are refused instead: an object with another UID would be another object.
+    if context.source == Source::Api || names::uid(&uid).is_ok() {
+        return uid;
+    }
+    let made = hash::fnv1a_128_hex(&["metadata.uid:", &uid]);
+    let message = format!("{} cannot be a part of paths: the pod has the UID {made}", quoted(&uid));
+    report.warning(&Path::ROOT.field("metadata").field("uid"), message);
+    made
 }
 
 /// Adds `{operator: Exists, effect: NoExecute}`; a matching one is replaced, not duplicated.

@@ -1,5 +1,6 @@
 //! Golden manifests (with pinned identities and hashes), the corpus of bad files, and properties.
 
+mod odd;
 pub(crate) mod shape;
 mod sizes;
 mod verdicts;

@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::{Map, Number, Value};
 
 use super::path::{Path, Step};
+use super::scalar;
 
 use crate::base::{limits, order};
 
@@ -245,7 +246,12 @@ fn write_canonical(node: &Node, out: &mut String) {
             }
             out.push('}');
         }
-        Data::Null | Data::Bool(_) | Data::Number(_) | Data::String(_) => {
+        // JSON has points where YAML has none.
+        Data::Number(number) => {
+            let whole = number.as_f64().filter(|_| number.is_f64()).and_then(scalar::as_integer);
+            out.push_str(&whole.unwrap_or_else(|| number.clone()).to_string());
+        }
+        Data::Null | Data::Bool(_) | Data::String(_) => {
             out.push_str(&node.to_value().to_string());
         }
     }

@@ -1,4 +1,5 @@
-//! Parses YAML text into one [`Node`] tree per document. JSON is YAML, and is parsed in the same way.
+//! Parses YAML text into one [`Node`] tree per document. JSON is YAML, and is parsed in the same way, except that a
+//! number with a point or an exponent is no integer there.
 //!
 //! The parser returns events; this module builds trees from them, because no existing reader has all three
 //! of: a place for every field, kubectl's meaning of plain scalars, and bounds on depth, documents and the
@@ -78,6 +79,8 @@ fn count(n: usize) -> u32 {
 pub(crate) fn documents(text: &str) -> Result<Vec<Node>> {
     let mut composer = Composer {
         parser: Parser::new_from_str(text),
+        // As upstream (`hasJSONPrefix`).
+        is_json: text.trim_start().starts_with('{'),
         text,
         anchors: HashMap::new(),
         nodes: limits::MANIFEST_NODES,
@@ -113,6 +116,7 @@ fn place(span: &Span) -> Place {
 struct Composer<'t> {
     parser: Parser<'t, StrInput<'t>>,
     text: &'t str,
+    is_json: bool,
     anchors: HashMap<usize, Node>,
     /// Number of nodes that may still be created.
     nodes: usize,
@@ -177,6 +181,7 @@ impl<'t> Composer<'t> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.spend(at, 0, text.len())?;
                 let data = scalar_data(at, &text, style, tag.as_deref())?;
+                let data = if self.is_json { scalar::of_json(&text, data) } else { data };
                 self.anchored(anchor, Node { at, data })
             }
             Event::Alias(id) => {

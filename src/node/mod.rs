@@ -190,7 +190,8 @@ pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
     let mut reserved = Allocatable::default();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, amount) = part.split_once('=').ok_or_else(|| format!("{part:?} is not NAME=QUANTITY"))?;
-        let value = if name == "cpu" { quantity::milli(amount) } else { quantity::value(amount) };
+        let value = quantity::written(amount);
+        let value = if name == "cpu" { value.and_then(|_| quantity::milli(amount)) } else { value };
         let value =
             value.map_err(|e| format!("failed to parse quantity {amount:?} for {name:?} resource: {e}"))?;
         if value < 0 {

@@ -32,7 +32,7 @@ impl Most {
             "*" => Ok(Most::All),
             text if text.ends_with('%') => share(text).map(Most::Percent),
             text => {
-                let bytes = quantity::value(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
+                let bytes = quantity::written(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
                 bytes.map(Most::Bytes).ok_or_else(wrong)
             }
         }

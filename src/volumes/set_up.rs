@@ -213,7 +213,9 @@ impl One<'_> {
     fn page_size(&self, medium: &str) -> Result<u64, Trouble> {
         let bytes = |text: &str| quantity::value(text).ok().and_then(|size| u64::try_from(size).ok());
         if let Some(size) = medium.strip_prefix("HugePages-") {
-            return bytes(size).ok_or_else(|| format!("unknown storage medium {medium:?}").into());
+            return bytes(size)
+                .filter(|size| *size > 0)
+                .ok_or_else(|| format!("unknown storage medium {medium:?}").into());
         }
         if medium != "HugePages" {
             return Err(format!("unknown storage medium {medium:?}").into());
@@ -351,6 +353,9 @@ impl Ready {
 
 /// Checks the type of the path; creates it if the type requires it, and if the kubelet leaves that to Docker.
 fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
+    if !path.starts_with('/') {
+        return Err(format!("invalid HostPath {path:?}: must be an absolute path"));
+    }
     if path.split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{path}`: must not contain '..'"));
     }

@@ -32,9 +32,12 @@ fn the_kubelet_s_layout() {
     check("projected: {sources: []}", "/r/pods/uid-1/volumes/kubernetes.io~projected/v");
     check("nfs: {server: s, path: /p}", "/r/pods/uid-1/volumes/kubernetes.io~nfs/v");
     check("hostPath: {path: /srv}", "/srv");
+    check("hostPath: {path: srv}", "");
+    check("hostPath: {path: ' /srv'}", "");
     check("persistentVolumeClaim: {claimName: data}", "/r/local-storage/default/data");
     check("persistentVolumeClaim: {claimName: ..}", "");
     check("persistentVolumeClaim: {claimName: a/b}", "");
+    check("persistentVolumeClaim: {claimName: ../../x}", "");
     check("csi: {driver: d}", "");
 }
 

@@ -198,7 +198,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "container-log-max-size",
             takes: Text("SIZE", |o, text| {
-                let size = quantity::value(text).map_err(|_| "must be a quantity, such as 10Mi".to_owned());
+                let size = quantity::written(text).map_err(|_| "must be a quantity, such as 10Mi".to_owned());
                 o.docker.log_max_size = size?;
                 Ok(())
             }),

@@ -8,17 +8,6 @@ const ON_PURPOSE: &[&str] = &[
     "not supported by this version of podkeeper",
     "static pods may not reference",
     "remove the manifest to delete the pod",
-    // A relative path would depend on the daemon's working directory.
-    "must be an absolute path",
-    // A reference to a local object becomes a part of a path.
-    "claimName: ",
-    "configMap.name: Invalid value",
-    "secret.name: Invalid value",
-    "secretRef.name: Invalid value",
-    "secretName: Invalid value",
-    "metadata.uid: ",
-    // Who writes a suffix alone meant an amount.
-    "must be a number with an optional suffix",
     // What the kernel reads as another profile than the one that is named.
     "must be the name of one profile",
     "must name a profile",
@@ -33,7 +22,7 @@ const ON_PURPOSE: &[&str] = &[
 ];
 
 /// Parts of texts that are read as YAML here, and as JSON by the kubelet.
-const AS_YAML: &[&str] = &[":1.0", ":80.0", ":256.0", ":1e0", ":1e2", ":1E2", ":1E400"];
+const AS_YAML: &[&str] = &[":1E400", ":1e400"];
 
 /// Another file of such lines can be judged: `PODKEEPER_VERDICTS=FILE cargo test --lib verdicts`.
 #[test]

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, ObjectFieldSelector, Resourc
 use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
 use super::super::tree::Node;
-use super::{names, needed};
+use super::resources::no_digits;
+use super::{names, needed, sources};
 use crate::base::quantity;
 use crate::pod::downward;
 
@@ -47,19 +48,23 @@ pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<
             (Some(_), Some(_)) => {
                 report.error(&path, invalid("", "may not have more than one field specified at a time"))
             }
-            (Some(map), None) => object_name(&map.name, &path.field("configMapRef"), report),
-            (None, Some(secret)) => object_name(&secret.name, &path.field("secretRef"), report),
+            (Some(map), None) => all_of(&map.name, &path.field("configMapRef"), report),
+            (None, Some(secret)) => all_of(&secret.name, &path.field("secretRef"), report),
         }
     }
 }
 
-/// `ValidateConfigMapName` and `ValidateSecretName`, applied where upstream checks the name.
-fn object_name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
-    needed(name, names::subdomain, &path.field("name"), report);
+/// An object in `envFrom`, whose name upstream checks like the beginning of a name.
+fn all_of(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    let path = path.field("name");
+    needed(name, names::subdomain_prefix, &path, report);
+    if names::subdomain_prefix(name).is_ok() {
+        sources::name(name, &path, report);
+    }
 }
 
 fn key_ref(name: &str, key: &str, path: &Path<'_>, report: &mut Report<'_>) {
-    object_name(name, path, report);
+    needed(name, names::subdomain, &path.field("name"), report);
     needed(key, key_is_good, &path.field("key"), report);
 }
 
@@ -132,6 +137,7 @@ pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>,
         report.error(&path.field("resource"), unsupported(name, RESOURCES));
     }
     let Some(divisor) = field.divisor.as_ref().map(|q| q.0.as_str()) else { return };
+    no_digits(divisor, &path.field("divisor"), report);
     if let Err(e) = quantity::value(divisor) {
         return report.error(&path.field("divisor"), invalid(divisor, &e.to_string()));
     }

@@ -41,16 +41,8 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
 
 fn generate_name(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(prefix) = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
-        // A suffix is appended, so a final dash is allowed. Upstream (`maskTrailingDash`) also hides the
-        // character before it.
-        let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
-            let mut rest: String = rest.to_owned();
-            rest.pop();
-            rest + "a"
-        });
-        if let Err(detail) = names::subdomain(masked.as_deref().unwrap_or(prefix)) {
-            report.error(&path.field("generateName"), invalid(prefix, detail));
-        }
+        // A suffix is appended.
+        accepted(prefix, names::subdomain_prefix, &path.field("generateName"), report);
     }
 }
 

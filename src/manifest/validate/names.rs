@@ -43,6 +43,17 @@ pub(super) fn subdomain(text: &str) -> Verdict {
     ok(text.split('.').all(|part| shaped(part, lower, b"-")), SUBDOMAIN)
 }
 
+/// Beginning of a DNS-1123 subdomain: a final dash is allowed, and as upstream (`maskTrailingDash`) any character
+/// before it.
+pub(super) fn subdomain_prefix(text: &str) -> Verdict {
+    let masked = text.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
+        let mut rest: String = rest.to_owned();
+        rest.pop();
+        rest + "a"
+    });
+    subdomain(masked.as_deref().unwrap_or(text))
+}
+
 /// Subdomain of a resolver's search list: a part may begin with one `_` and contain more.
 pub(super) fn search(text: &str) -> Verdict {
     ok(text.len() <= 253, MOST_253)?;
@@ -114,8 +125,8 @@ pub(super) fn header(text: &str) -> Verdict {
     )
 }
 
-/// `metadata.uid` of a manifest: it becomes a part of container names, which are split at `_`.
-pub(super) fn uid(text: &str) -> Verdict {
+/// A UID that can be a part of paths, and of container names, which are split at `_`.
+pub(in crate::manifest) fn uid(text: &str) -> Verdict {
     ok(text.len() <= 63, MOST_63)?;
     ok(
         shaped(text, alphanumeric, b"-."),
@@ -147,6 +158,7 @@ mod tests {
                 vec!["", "A", "-a", "a-", "a.b", "a_b", "\u{e9}", &long],
             ),
             (subdomain, vec!["a.b-c", "1.2", &long], vec!["", ".", "a..b", "a.", "A", "a.-b"]),
+            (subdomain_prefix, vec!["a", "a-", "a_-", "--", "a.-"], vec!["", "-", "A", "a--b-c.", "A.--"]),
             (qualified, vec!["a", "A_b", "x.y/Z"], vec!["", "/a", "a/", "a/b/c", "X/a", "-a", &long]),
             (label_value, vec!["", "A", "a_b.c"], vec!["-", "a b", &long]),
             (env_name, vec!["A", "a b", "1"], vec!["a=b", "\u{e9}", "a\n"]),

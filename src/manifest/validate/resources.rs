@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, unsupported};
+use super::super::path::{Path, Report, duplicate, forbidden, invalid, quoted, required, unsupported};
 use super::{accepted, names};
 use crate::base::quantity;
 use crate::pod::requests::{self, HUGE_PAGES};
@@ -166,6 +166,12 @@ fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>
     if !name.contains('/') && !standard {
         report.error(path, invalid(name, "must be a standard resource for containers"));
     }
+    let is_good = |name: &str| names::qualified(name).is_ok();
+    if is_extended(name) && is_good(name) && (name.starts_with(QUOTA) || !is_good(&format!("{QUOTA}{name}")))
+    {
+        report.error(path, invalid(name, "doesn't follow extended resource name standard"));
+    }
+    no_digits(&quantity.0, path, report);
     match quantity::value(&quantity.0) {
         Err(e) => report.error(path, invalid(&quantity.0, &e.to_string())),
         Ok(_) if quantity.0.starts_with('-') && compare(&quantity.0, "0").is_some_and(|o| o.is_lt()) => {
@@ -180,6 +186,16 @@ fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>
                 report.error(path, invalid(&quantity.0, &detail));
             }
         }
+    }
+}
+
+/// Prefix of a resource's name in a quota, with which the name must be one as well.
+const QUOTA: &str = "requests.";
+
+/// Warns about a suffix without a number: its writer meant an amount, and a limit of zero is none.
+pub(super) fn no_digits(text: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    if !quantity::has_digits(text) && quantity::value(text).is_ok() {
+        report.warning(path, format!("{} has no digits, and counts as 0", quoted(text)));
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, PodSpec, ProjectedVolumeSource, Volume};
 
-use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, required};
+use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, quoted, required};
 use super::volumes::has_dot_dot;
 use super::{env, names};
 
@@ -17,6 +17,10 @@ pub(super) fn check_all(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
     let list = path.field("volumes");
     for (i, one) in spec.volumes.iter().flatten().enumerate() {
         volume(one, &list.index(i), report);
+    }
+    let list = path.field("imagePullSecrets");
+    for (i, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
+        name(&secret.name, &list.index(i).field("name"), report);
     }
 }
 
@@ -67,12 +71,11 @@ fn volume(volume: &Volume, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Name of an object: no other name can exist, and it becomes part of a path.
-fn name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
-    if !name.is_empty()
-        && let Err(detail) = names::subdomain(name)
-    {
-        report.error(path, invalid(name, detail));
+/// Warns about the name of an object that no object can have. As upstream, the pod is accepted, and waits for the
+/// object.
+pub(super) fn name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    if !name.is_empty() && names::subdomain(name).is_err() {
+        report.warning(path, format!("{} is no name of an object: it is never found", quoted(name)));
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, required};
+use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, quoted, required};
 use super::super::support;
 use super::super::tree::Node;
+use super::resources::no_digits;
 use super::{chosen, names, needed, one_of};
 use crate::base::quantity;
 
@@ -66,9 +67,11 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
             if has_dot_dot(value) {
                 report.error(&at, invalid(value, "must not contain '..'"));
             }
-            // A relative path would depend on the daemon's working directory.
+            // Upstream accepts it, and a runtime may take it for a path below its own directory or for the name of
+            // one of Docker's volumes.
             if !value.is_empty() && !value.starts_with('/') {
-                report.error(&at, invalid(value, "must be an absolute path"));
+                let message = format!("{} is no absolute path: the volume cannot be set up", quoted(value));
+                report.warning(&at, message);
             }
             let types = [
                 "BlockDevice",
@@ -84,6 +87,7 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
         "emptyDir" => {
             let limit = source.get("sizeLimit").and_then(Node::as_str);
             let at = path.field("sizeLimit");
+            no_digits(limit.unwrap_or_default(), &at, report);
             match limit.map(|limit| (limit, quantity::value(limit))) {
                 Some((limit, Err(e))) => report.error(&at, invalid(limit, &e.to_string())),
                 Some((limit, Ok(value))) if value < 0 => {

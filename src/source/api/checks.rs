@@ -64,8 +64,13 @@ pub fn name(key: &PodKey) -> Option<(&'static str, String)> {
     if !is_label(&key.namespace) || key.namespace.len() > 63 {
         return Some(("metadata.namespace", wrong()));
     }
-    let is_good = key.name.len() <= 253 && key.name.split('.').all(is_label);
-    (!is_good).then(|| ("metadata.name", wrong()))
+    (!is_name(&key.name)).then(|| ("metadata.name", wrong()))
+}
+
+/// Whether an object of the server can have this name.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 fn is_label(text: &str) -> bool {

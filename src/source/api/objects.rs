@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Parts;
+use super::checks;
 use super::claims;
 use super::decode::{self, Token};
 use super::services;
@@ -224,6 +225,11 @@ impl Objects {
     /// No answer, or one that does not decide about the object.
     pub fn look_up(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
         let Asker { acceptor, server, .. } = asker;
+        // The server is not asked at a path that means something else.
+        if !checks::is_name(&key.name) {
+            self.known.insert(key.clone(), Known::Missing);
+            return Ok(());
+        }
         let asked = match (key.kind, services::of(key)) {
             (ObjectKind::PersistentVolumeClaim, _) => return self.look_up_claim(asker, key, now),
             (_, Some(wanted)) => self.services_of(asker, key, wanted),

@@ -187,6 +187,26 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
 }
 
 #[test]
+fn the_server_is_not_asked_for_a_name_that_no_object_has() {
+    let volumes = ["..", "a/b", "A", "a b"].into_iter().enumerate().flat_map(|(i, name)| {
+        [
+            json!({"name": format!("s{i}"), "secret": {"secretName": name}}),
+            json!({"name": format!("c{i}"), "configMap": {"name": name}}),
+            json!({"name": format!("p{i}"), "persistentVolumeClaim": {"claimName": name}}),
+        ]
+    });
+    let pods = vec![pod("odd", &json!({"volumes": volumes.collect::<Vec<_>>()}), &json!({}))];
+    let rig = with("api-odd-names", patience(), pods, |asked, out| match asked.line.contains("/services") {
+        true => not_found(out),
+        false => answer(out, 500, "{}"),
+    });
+    let set = rig.set("the first set", |_| true);
+    assert_eq!((names(&set), set.broken.len()), (vec!["odd"], 0));
+    let told: Vec<&str> = set.problems.iter().map(|it| it.message.as_str()).collect();
+    assert!(told.iter().all(|it| !it.contains("500")), "{told:?}");
+}
+
+#[test]
 fn an_object_whose_reading_hangs_does_not_hold_up_those_of_other_pods() {
     let of = |kind: &str, spec: Value| json!({"volumes": [{"name": "v", kind: spec}]});
     let pods = vec![

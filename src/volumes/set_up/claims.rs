@@ -28,7 +28,8 @@ impl One<'_> {
         note: &mut dyn FnMut(Note),
     ) -> Result<(), Trouble> {
         let namespace = self.pod.key.namespace.clone();
-        let failed = |why: &str| format!("error processing PVC {namespace}/{name}: {why}").into();
+        let failed =
+            |why: &str| format!("error processing PVC {namespace}/{}: {why}", name.escape_debug()).into();
         let kind = ObjectKind::PersistentVolumeClaim;
         let key = ObjectKey { kind, namespace: namespace.clone(), name: name.to_owned() };
         match self.objects.get(&key).map(|object| &object.content) {

@@ -1,5 +1,6 @@
 //! Volumes that cannot be set up, and repeated work; containers' views are tested on the real Docker.
 
+mod odd_names;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
