@@ -15,7 +15,7 @@ use super::exit::Exit;
 use super::flags::{self, Flag, Options, Takes, Verb};
 use super::given::{Given, Origin, Parsed};
 use super::nearest::nearest;
-use super::rules::check_run;
+use super::rules::{check_run, check_values};
 use super::value;
 use super::verbs::Operands;
 use crate::pod::Source;
@@ -90,6 +90,8 @@ pub enum Command {
     Page(Box<Options>),
     /// `join` of this server.
     Join(Box<Options>, String),
+    /// `hollow`.
+    Hollow(Box<Parsed>),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -337,6 +339,13 @@ fn finish(
             [server] => Ok(Command::Join(options, server.clone())),
             _ => usage(verb, "name one API server: https://HOST:6443"),
         },
+        Verb::Hollow if options.sources.kubeconfig.is_none() => {
+            usage(verb, "no API server: give --kubeconfig FILE")
+        }
+        Verb::Hollow => {
+            check_values(verb, &options)?;
+            Ok(Command::Hollow(whole(options)))
+        }
         Verb::Version => Ok(Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),
