@@ -45,6 +45,9 @@ struct Shared {
     calls: usize,
     /// Notified when a call has ended, or the client was closed.
     freed: Condvar,
+    /// Notified when the client was closed. Calls that wait for their turn wait here, so that none of them gets the
+    /// notice that was meant for a call that waits for a place.
+    ended: Condvar,
     closed: AtomicBool,
 }
 
@@ -123,6 +126,7 @@ impl Client {
             pool: Mutex::new(pool),
             calls: budget.calls,
             freed: Condvar::new(),
+            ended: Condvar::new(),
             closed: AtomicBool::new(false),
         };
         Client { shared: Arc::new(shared), is_heartbeat: false }
@@ -203,6 +207,7 @@ impl Client {
         self.shared.closed.store(true, Ordering::Release);
         self.cut();
         self.shared.freed.notify_all();
+        self.shared.ended.notify_all();
     }
 
     /// Whether the client was closed: a call that fails then says nothing about the server.
@@ -229,16 +234,16 @@ impl Client {
             if now >= until {
                 return Err(ApiError::Unreachable("too many calls to the server are under way".to_owned()));
             }
-            let wake = if now < begin {
-                begin.min(until)
+            let (wake, notice) = if now < begin {
+                (begin.min(until), &self.shared.ended)
             } else if pool.calls < self.shared.calls {
                 pool.calls = pool.calls.saturating_add(1);
                 return Ok(Place(Some(&self.shared)));
             } else {
-                until
+                (until, &self.shared.freed)
             };
             let left = wake.saturating_duration_since(now);
-            let waited = pulse::waits(|| self.shared.freed.wait_timeout(pool, left));
+            let waited = pulse::waits(|| notice.wait_timeout(pool, left));
             pool = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
