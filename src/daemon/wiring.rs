@@ -3,6 +3,7 @@
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
 mod error;
+mod on_host;
 mod servers;
 mod sources;
 mod to_cluster;
@@ -32,14 +33,10 @@ use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::Events;
-use crate::daemon::keeper::local::LimitWatch;
-use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::kmsg::KernelLog;
-use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
-use crate::daemon::watch::Watch;
+use crate::daemon::wiring::on_host::OnHost;
 use crate::daemon::wiring::sources::Sources;
-use crate::eviction::threshold;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
@@ -86,21 +83,26 @@ pub(super) struct Actors {
     pub(super) tools: Tools,
 }
 
-/// The actors that write to this machine's disk, measure the machine, and watch the process. Dropping it ends them, in
-/// this order.
-pub(super) struct OnHost {
-    pub(super) writer: Writer,
-    pub(super) keeper: Keeper,
-    pub(super) limits: LimitWatch,
-    pub(super) watch: Watch,
-}
-
 /// The kind of the node.
 pub(super) enum Kind {
     /// The node of this machine. Holds the function that recreates its run directory.
     Whole(Restore),
     /// A node without a machine, on the in-memory Docker. Holds the client that all nodes of the process share.
     Hollow(Client),
+}
+
+impl Kind {
+    /// The client of a hollow node, the function of a whole one, and the engine.
+    fn parts(self, config: &Config, clock: System) -> (Option<Client>, Option<Restore>, Docker) {
+        match self {
+            Kind::Whole(restore) => (None, Some(restore), Docker::connect(&config.docker, clock)),
+            Kind::Hollow(client) => {
+                // No two nodes have containers of the same ids.
+                let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(&config.node_name);
+                (Some(client), None, Docker::in_memory(clock, seed))
+            }
+        }
+    }
 }
 
 /// The parts that most actors use.
@@ -129,14 +131,7 @@ pub(super) fn start(
     earlier: Vec<Arc<Kept>>,
 ) -> Result<Actors, RunError> {
     let clock = System::start();
-    let (hollow, restore, docker) = match kind {
-        Kind::Whole(restore) => (None, Some(restore), Docker::connect(&config.docker, clock)),
-        Kind::Hollow(client) => {
-            // No two nodes have containers of the same ids.
-            let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(&config.node_name);
-            (Some(client), None, Docker::in_memory(clock, seed))
-        }
-    };
+    let (hollow, restore, docker) = kind.parts(config, clock);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
     let parts = Parts { config, root_dir, clock, docker, events, pulses, hollow };
     let preload = parts.preload()?;
@@ -169,15 +164,8 @@ pub(super) fn start(
     let kernel_log = parts.kernel_log()?;
     let (servers, store, told) = parts.serve(pods.clone(), prober.clone(), pulls.clone())?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
-    let host = match writer {
-        Some(writer) => Some(OnHost {
-            writer,
-            keeper: parts.keeper(&cgroups, pods, garbage, docker_root.clone())?,
-            limits: parts.limits(docker_root),
-            watch: parts.watch()?,
-        }),
-        None => None,
-    };
+    let host =
+        writer.map(|writer| parts.on_host(writer, &cgroups, pods, garbage, docker_root)).transpose()?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
@@ -343,32 +331,6 @@ impl Parts<'_> {
         }
     }
 
-    fn keeper(
-        &self,
-        cgroups: &Cgroups,
-        pods: Latest,
-        garbage: Arc<Collector>,
-        docker_root: EngineRoot,
-    ) -> Result<Keeper, RunError> {
-        let (eviction, garbage) = match self.config.docker {
-            Endpoint::Unix(_) => (self.config.eviction.clone(), Some(garbage)),
-            Endpoint::Fake => (threshold::Settings::none(), None),
-        };
-        let parts = keeper::Parts {
-            eviction,
-            garbage,
-            pods,
-            root_dir: self.config.root_dir.clone(),
-            docker: self.docker.clone(),
-            docker_root,
-            clock: self.clock,
-            parents: cgroups.parents.clone(),
-            out: self.events.clone(),
-        };
-        Keeper::start(parts, self.pulses.clone())
-            .map_err(cannot("the keeper of the node could not be started"))
-    }
-
     fn network(&self) -> Arc<PodNetwork> {
         let wanted = self.config.network.docker_network.clone();
         Arc::new(PodNetwork::new(self.docker.clone(), wanted, self.root_dir.clone()))
@@ -379,15 +341,6 @@ impl Parts<'_> {
         let tell: networks::Tell = Box::new(move |missing| out.send(Event::Network(missing)).is_ok());
         Networks::start(self.config.network.cni.clone(), self.root_dir.clone(), self.docker.clone(), tell)
             .map_err(cannot("the thread that looks for a network could not be started"))
-    }
-
-    fn watch(&self) -> Result<Watch, RunError> {
-        Watch::start(Notifier::of_environment(), self.pulses.clone(), self.events.clone())
-            .map_err(cannot("the watch over the threads could not be started"))
-    }
-
-    fn limits(&self, docker_root: EngineRoot) -> LimitWatch {
-        LimitWatch::new(self.docker.clone(), self.config.root_dir.clone(), docker_root, self.events.clone())
     }
 
     fn writer(&self, restore: Restore) -> Result<Writer, RunError> {
