@@ -1,7 +1,7 @@
 //! All connections to the server, and the calls over them.
 //!
-//! Few connections: those of calls are kept and reused, at most [`limits::API_CALLS`] calls are in progress, and each
-//! watch has its own. Connections with replaced credentials are not reused, and watches on them are cut, because they
+//! Few connections: those of calls are kept and reused, at most [`Budget::calls`] calls are in progress, and each watch
+//! has its own. Connections with replaced credentials are not reused, and watches on them are cut, because they
 //! would continue with the old identity.
 //!
 //! Never here: a retry of a call that the server may have carried out and that would have another effect the second
@@ -21,7 +21,7 @@ use super::error::ApiError;
 use super::json;
 use super::kubeconfig::Kubeconfig;
 use super::line::{self, Broken, Line};
-use super::rate::Bucket;
+use super::rate::{Bucket, Budget};
 use super::request::Request;
 use super::watch::Watch;
 use crate::base::dial::Names;
@@ -41,8 +41,13 @@ struct Shared {
     names: Names,
     credentials: Mutex<Credentials>,
     pool: Mutex<Pool>,
+    /// Calls at a time.
+    calls: usize,
     /// Notified when a call has ended, or the client was closed.
     freed: Condvar,
+    /// Notified when the client was closed. Calls that wait for their turn wait here, so that none of them gets the
+    /// notice that was meant for a call that waits for a place.
+    ended: Condvar,
     closed: AtomicBool,
 }
 
@@ -85,27 +90,33 @@ impl Client {
     /// A client for the server of this kubeconfig, which is read at the first call and again when it changes.
     #[must_use]
     pub fn new(kubeconfig: PathBuf) -> Client {
-        Client::of(kubeconfig.clone(), Credentials::new(kubeconfig))
+        Client::with(kubeconfig, Budget::default())
+    }
+
+    /// The same, with other bounds: for many nodes in one process.
+    #[must_use]
+    pub fn with(kubeconfig: PathBuf, budget: Budget) -> Client {
+        Client::of(kubeconfig.clone(), Credentials::new(kubeconfig), budget)
     }
 
     /// The same, for a kubeconfig that another thread will write.
     #[must_use]
     pub fn awaiting(kubeconfig: PathBuf) -> Client {
-        Client::of(kubeconfig.clone(), Credentials::awaited(kubeconfig))
+        Client::of(kubeconfig.clone(), Credentials::awaited(kubeconfig), Budget::default())
     }
 
     /// A client for a kubeconfig that was read already.
     #[must_use]
     pub fn given(config: Kubeconfig) -> Client {
-        Client::of(PathBuf::new(), Credentials::given(config))
+        Client::of(PathBuf::new(), Credentials::given(config), Budget::default())
     }
 
-    fn of(kubeconfig: PathBuf, credentials: Credentials) -> Client {
+    fn of(kubeconfig: PathBuf, credentials: Credentials, budget: Budget) -> Client {
         let pool = Pool {
             idle: Vec::new(),
             calls: 0,
             live: Vec::new(),
-            bucket: Bucket::full(Instant::now()),
+            bucket: Bucket::full(budget, Instant::now()),
             generation: 0,
         };
         let shared = Shared {
@@ -113,7 +124,9 @@ impl Client {
             path: kubeconfig,
             names: Names::default(),
             pool: Mutex::new(pool),
+            calls: budget.calls,
             freed: Condvar::new(),
+            ended: Condvar::new(),
             closed: AtomicBool::new(false),
         };
         Client { shared: Arc::new(shared), is_heartbeat: false }
@@ -194,10 +207,17 @@ impl Client {
         self.shared.closed.store(true, Ordering::Release);
         self.cut();
         self.shared.freed.notify_all();
+        self.shared.ended.notify_all();
+    }
+
+    /// Whether the client was closed: a call that fails then says nothing about the server.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
     }
 
     fn check_open(&self) -> Result<(), ApiError> {
-        if self.shared.closed.load(Ordering::Acquire) { Err(ApiError::Closed) } else { Ok(()) }
+        if self.is_closed() { Err(ApiError::Closed) } else { Ok(()) }
     }
 
     /// Waits for a place among the calls.
@@ -214,16 +234,16 @@ impl Client {
             if now >= until {
                 return Err(ApiError::Unreachable("too many calls to the server are under way".to_owned()));
             }
-            let wake = if now < begin {
-                begin.min(until)
-            } else if pool.calls < limits::API_CALLS {
+            let (wake, notice) = if now < begin {
+                (begin.min(until), &self.shared.ended)
+            } else if pool.calls < self.shared.calls {
                 pool.calls = pool.calls.saturating_add(1);
                 return Ok(Place(Some(&self.shared)));
             } else {
-                until
+                (until, &self.shared.freed)
             };
             let left = wake.saturating_duration_since(now);
-            let waited = pulse::waits(|| self.shared.freed.wait_timeout(pool, left));
+            let waited = pulse::waits(|| notice.wait_timeout(pool, left));
             pool = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -309,7 +329,7 @@ impl Client {
     fn keep(&self, mut line: Line) {
         line.used = Instant::now();
         let mut pool = lock(&self.shared.pool);
-        if pool.idle.len() < limits::API_IDLE && line.generation == pool.generation {
+        if pool.idle.len() < self.shared.calls && line.generation == pool.generation {
             pool.idle.push(line);
         }
         pool.live.retain(|(socket, _)| socket.strong_count() > 0);

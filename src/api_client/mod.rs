@@ -28,5 +28,6 @@ mod tests;
 
 pub use client::Client;
 pub use error::ApiError;
+pub use rate::Budget;
 pub use request::{Method, Request};
 pub use watch::{Kind, Next, WatchEvent};

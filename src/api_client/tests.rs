@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::testing::{Answerer, Authority, Server, begin, chunk, json};
-use super::{ApiError, Client, Kind, Method, Next, Request};
+use super::{ApiError, Budget, Client, Kind, Method, Next, Request};
 use crate::base::testing::scratch;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -295,4 +295,42 @@ fn an_answer_of_more_values_than_memory_can_hold_is_not_read() {
     let rig = rig("api-values", "", Box::new(move |_, out| json(out, 200, &many)));
     let error = rig.client.call(&Request::get("/a"), PATIENCE).unwrap_err().to_string();
     assert!(error.contains("more than 500000 values"), "{error}");
+}
+
+/// Calls that have to wait for their turn must not take the notice of one that waits for a place.
+#[test]
+fn a_place_that_becomes_free_goes_to_a_call_whose_turn_has_come() {
+    let (answer, answers) = mpsc::channel::<()>();
+    let answers = std::sync::Mutex::new(answers);
+    let rig = rig(
+        "api-turns",
+        "",
+        Box::new(move |asked, out| {
+            if asked.line == "GET /first" {
+                answers.lock().unwrap().recv().unwrap();
+            }
+            json(out, 200, "{}")
+        }),
+    );
+    let budget = Budget { qps: 2, burst: 1, calls: 1 };
+    let client = Client::with(rig.directory.join("kubeconfig"), budget);
+    let begun = Instant::now();
+    let call = |path: &'static str| {
+        let client = client.clone();
+        thread::spawn(move || client.call(&Request::get(path), PATIENCE).map(drop))
+    };
+    let mut calls = vec![call("/first")];
+    while rig.server.lines().is_empty() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Their turns come after half a second and after one second.
+    calls.push(call("/second"));
+    thread::sleep(Duration::from_millis(50));
+    calls.push(call("/third"));
+    thread::sleep(Duration::from_millis(750).saturating_sub(begun.elapsed()));
+    answer.send(()).unwrap();
+    for call in calls {
+        call.join().unwrap().unwrap();
+    }
+    assert_eq!(rig.server.lines(), ["GET /first", "GET /second", "GET /third"]);
 }

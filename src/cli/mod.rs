@@ -14,6 +14,7 @@ pub mod flags;
 mod forget;
 mod given;
 pub mod help;
+mod hollow;
 mod join;
 mod kubeconfig;
 mod lock;
@@ -84,6 +85,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Kubeconfig(options) => kubeconfig::run(&options),
         Command::Page(options) => page::run(&options),
         Command::Join(options, server) => join::run(&options, &server),
+        Command::Hollow(parsed) => hollow::run(&parsed),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

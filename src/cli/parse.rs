@@ -15,8 +15,7 @@ use super::exit::Exit;
 use super::flags::{self, Flag, Options, Takes, Verb};
 use super::given::{Given, Origin, Parsed};
 use super::nearest::nearest;
-use super::rules::check_run;
-use super::value;
+use super::rules::{check_hollow, check_run};
 use super::verbs::Operands;
 use crate::pod::Source;
 use crate::pod::object::ObjectKind;
@@ -90,6 +89,8 @@ pub enum Command {
     Page(Box<Options>),
     /// `join` of this server.
     Join(Box<Options>, String),
+    /// `hollow`.
+    Hollow(Box<Parsed>),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -322,21 +323,17 @@ fn finish(
         Verb::Load => Ok(Command::Load(options, words.into_iter().map(PathBuf::from).collect())),
         Verb::Images => Ok(Command::Images(options)),
         Verb::Prune => Ok(Command::Prune(options)),
-        Verb::Completion => match operands::texts(verb, words)?.as_slice() {
-            [word] => match Shell::parse(word) {
-                Some(shell) => Ok(Command::Completion(shell)),
-                None => {
-                    usage(verb, format!("no shell {word:?} is known: {}", value::any_of(&Shell::words())))
-                }
-            },
-            _ => usage(verb, format!("name one shell: {}", value::any_of(&Shell::words()))),
-        },
+        Verb::Completion => operands::shell(words).map(Command::Completion),
         Verb::Kubeconfig => Ok(Command::Kubeconfig(options)),
         Verb::Page => Ok(Command::Page(options)),
         Verb::Join => match operands::texts(verb, words)?.as_slice() {
             [server] => Ok(Command::Join(options, server.clone())),
             _ => usage(verb, "name one API server: https://HOST:6443"),
         },
+        Verb::Hollow => {
+            check_hollow(verb, &options)?;
+            Ok(Command::Hollow(whole(options)))
+        }
         Verb::Version => Ok(Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),

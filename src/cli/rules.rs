@@ -116,6 +116,18 @@ pub(super) fn check_run(verb: Verb, o: &Options) -> Result<(), UsageError> {
     Ok(())
 }
 
+/// Checks the values for `hollow`.
+///
+/// # Errors
+/// As [`check_values`], or there is no API server.
+pub(super) fn check_hollow(verb: Verb, o: &Options) -> Result<(), UsageError> {
+    check_values(verb, o)?;
+    if o.sources.kubeconfig.is_none() {
+        return usage(verb, "no API server: give --kubeconfig FILE");
+    }
+    Ok(())
+}
+
 /// Notes about flags that are given and have no effect, with the reason.
 pub(super) fn without_effect(o: &Options) -> Vec<String> {
     if o.sources.kubeconfig.is_some() {

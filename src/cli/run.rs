@@ -91,7 +91,7 @@ pub(super) fn configuration(verb: Verb, parsed: &Parsed, host: &str) -> Result<C
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     let eviction = options.eviction.settings().map_err(refuse)?;
     let root_dir = full(&options.directories.root)?;
-    let machine = sys::machine(&root_dir);
+    let machine = machine(verb, options, &root_dir);
     let directory = options.server.directory(&root_dir, &full)?;
     let certificates = options.certificates(&node_name, &directory, &full)?;
     let serving = certificates.as_ref().filter(|settings| settings.serves);
@@ -176,6 +176,14 @@ fn node_labels(options: &Options, node_name: &str) -> BTreeMap<String, String> {
     .into();
     node_labels.extend(options.node.labels.clone());
     node_labels
+}
+
+/// The machine that the node is on.
+fn machine(verb: Verb, options: &Options, root_dir: &Path) -> Machine {
+    match verb {
+        Verb::Hollow => Machine { capacity: options.hollow.capacity, ..Machine::default() },
+        _ => sys::machine(root_dir),
+    }
 }
 
 /// The node and its resources.

@@ -272,6 +272,15 @@ verbs! {
         note: "The cluster is found as by 'kubeadm join': 'kubeadm token create --print-join-command' prints SERVER, the\n\
              token and the digest. The daemon need not run, and none of its files is changed: the remaining steps are printed.",
     }
+    Hollow {
+        word: "hollow",
+        synopsis: "hollow --kubeconfig FILE [--count N] [FLAG...]",
+        operands: Operands::None,
+        summary: "Load a cluster's control plane with nodes that have no machine",
+        note: "Each node reports to the API server what a real one would, and runs its pods on a Docker in memory, where\n\
+             volumes are always there and probes pass. All nodes use the credentials of FILE, which need the rights of all\n\
+             of them. SIGTERM ends them; their node objects stay.",
+    }
     Version {
         word: "version",
         synopsis: "version",

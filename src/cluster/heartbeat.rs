@@ -59,6 +59,9 @@ impl Heartbeat {
                     let answer = Answer::of(
                         self.client.call(&request(&self.settings.name, &ask), limits::HEARTBEAT_DEADLINE),
                     );
+                    if self.client.is_closed() {
+                        return;
+                    }
                     let ours = self.ours(&snapshot);
                     let news = heart.told(&ask, answer, &ours, self.clock.now().mono);
                     self.tell(news, &heart);

@@ -54,6 +54,9 @@ impl PodStatuses {
                 }
                 Next::Ask(key, ask) => {
                     let answer = Answer::of(self.client.call(&request(&key, &ask), limits::CLUSTER_DEADLINE));
+                    if self.client.is_closed() {
+                        return;
+                    }
                     match desk.told(&key, ask, answer, &self.pods.latest(), self.clock.now().mono) {
                         Some(News::Line(level, line)) => log::log!(level, "{line}"),
                         Some(News::NoMirror(key, why)) => {

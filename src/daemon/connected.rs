@@ -26,7 +26,8 @@ use crate::worker::pulls::Pulls;
 /// The parts that this work needs; see the module.
 pub(super) struct Connected {
     pub(super) docker: Docker,
-    pub(super) run_dir: FileWatch,
+    /// `None` for a node without files.
+    pub(super) run_dir: Option<FileWatch>,
     /// Whether this Docker can mount a directory and all mounts below it read-only.
     pub(super) recursive_mounts: Arc<AtomicBool>,
     pub(super) network: Arc<PodNetwork>,
@@ -35,8 +36,8 @@ pub(super) struct Connected {
     /// Pulls, if podkeeper has its own sandbox image and must load it.
     pub(super) sandbox_image: Option<Pulls>,
     pub(super) preload: Option<Preload>,
-    /// Remembers which images are used.
-    pub(super) garbage: Arc<Collector>,
+    /// Remembers which images are used; `None` where none is removed.
+    pub(super) garbage: Option<Arc<Collector>>,
     /// The cgroups of processes outside of pods, if podkeeper manages them.
     pub(super) resources: Option<Resources>,
     pub(super) events: Sender<Event>,
@@ -45,7 +46,9 @@ pub(super) struct Connected {
 impl Listener for Connected {
     /// Calls Docker, and waits for the pods' network for `limits::NETWORK_PATIENCE` at most.
     fn connected(&self) {
-        self.run_dir.check();
+        if let Some(run_dir) = &self.run_dir {
+            run_dir.check();
+        }
         self.recursive_mounts.store(self.docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
         PodNetwork::connected(&self.network);
         self.ask_about_the_engine();
@@ -76,11 +79,15 @@ impl Listener for Connected {
     }
 
     fn listed(&self, containers: &[ContainerSummary]) {
-        self.garbage.saw(containers);
+        if let Some(garbage) = &self.garbage {
+            garbage.saw(containers);
+        }
     }
 
     fn image(&self, image: &str) {
-        self.garbage.heard(image);
+        if let Some(garbage) = &self.garbage {
+            garbage.heard(image);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
+use crate::api_client::Client;
 use crate::base::clock::{Clock, Mono, Now};
 use crate::base::table::Table;
 use crate::base::{limits, logging, program_pages, pulse};
@@ -21,7 +22,7 @@ use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::daemon::watch;
-use crate::daemon::wiring::{self, Actors, RunError, cannot};
+use crate::daemon::wiring::{self, Actors, Kind, RunError, cannot};
 use crate::machine::Slot;
 use crate::node::{kernel, sys};
 use crate::pod::PodKey;
@@ -74,8 +75,10 @@ fn run_main_thread(
     if let Ok(earlier) = file::read(&config.run_dir) {
         turn.restore_evictions(earlier.file.evictions);
     }
-    let actors = wiring::start(&config, events_in, restore, pulses, turn.events())?;
-    actors.writer.set_earlier_events(turn.events());
+    let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
+    if let Some(host) = &actors.host {
+        host.writer.set_earlier_events(turn.events());
+    }
     if let Some(told) = &actors.told {
         told.tell_events(turn.events());
     }
@@ -84,6 +87,25 @@ fn run_main_thread(
     let settled = None;
     let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once, settled };
     Ok(main.run())
+}
+
+/// Runs a hollow node until its signal to end: the client is the one that all such nodes of the process share.
+///
+/// # Errors
+/// A thread could not be started.
+pub(super) fn run_hollow(
+    config: Arc<Config>,
+    signals: Receiver<Signal>,
+    client: Client,
+) -> Result<(), RunError> {
+    let (events_in, events) = bounded(limits::EVENT_QUEUE);
+    let turn = Turn::new(Arc::clone(&config));
+    let actors = wiring::start(&config, events_in, Kind::Hollow(client), Pulses::default(), Vec::new())?;
+    // It cannot be drained, so no marker is awaited.
+    let marker = Marker::Known;
+    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once: None };
+    main.run();
+    Ok(())
 }
 
 /// The marker of a drained node. A dead disk must not block SIGTERM or the command line.
@@ -139,8 +161,10 @@ fn closed() -> ControlFlow<()> {
 
 impl MainLoop {
     fn end(&self, signal: i32) -> ControlFlow<()> {
-        log::info!("signal {signal}: podkeeper ends now; the pods go on running");
-        self.actors.watch.stopping();
+        if let Some(host) = &self.actors.host {
+            log::info!("signal {signal}: podkeeper ends now; the pods go on running");
+            host.watch.stopping();
+        }
         ControlFlow::Break(())
     }
 
@@ -155,7 +179,9 @@ impl MainLoop {
                 self.publish(&now);
                 unpublished = 0;
                 if let Some(report) = self.report(&now) {
-                    self.actors.watch.stopping();
+                    if let Some(host) = &self.actors.host {
+                        host.watch.stopping();
+                    }
                     return Some(report);
                 }
             }
@@ -210,12 +236,18 @@ impl MainLoop {
                         let began = watch::monotonic();
                         self.tell(Event::Drain(drain), now);
                         self.tell(Event::Rescan, now);
-                        self.actors.watch.reloaded(began);
+                        if let Some(host) = &self.actors.host {
+                            host.watch.reloaded(began);
+                        }
                     }
                 }
             }
             Message::Signal(Signal::Reloaded(reload)) => self.reload(*reload, now),
-            Message::Signal(Signal::Ask) => self.actors.writer.answer(),
+            Message::Signal(Signal::Ask) => {
+                if let Some(host) = &self.actors.host {
+                    host.writer.answer();
+                }
+            }
             Message::Signal(Signal::End(number)) => return self.end(number),
             Message::Closed => return closed(),
         }
@@ -286,23 +318,27 @@ impl MainLoop {
             if let Some(cluster) = &self.actors.cluster {
                 cluster.tell_events(events.clone());
             }
-            self.actors.writer.publish_events(change, events);
+            if let Some(host) = &self.actors.host {
+                host.writer.publish_events(change, events);
+            }
         }
         if self.turn.take_changed() {
             self.settled = Some(now.mono.after(limits::SETTLED));
             let snapshot = Arc::new(self.turn.snapshot(now));
-            if self.actors.watch.tells() {
-                self.actors.watch.tell(self.turn.is_ready(), snapshot.summary());
-            }
-            self.actors.keeper.tell(Arc::clone(&snapshot));
-            self.actors.limits.tell(Arc::clone(&snapshot));
             if let Some(told) = &self.actors.told {
                 told.tell(Arc::clone(&snapshot), Arc::clone(self.turn.local_objects()));
             }
             if let Some(cluster) = &self.actors.cluster {
                 cluster.tell(Arc::clone(&snapshot));
             }
-            self.actors.writer.publish(snapshot, Arc::clone(self.turn.local_objects()));
+            if let Some(host) = &self.actors.host {
+                if host.watch.tells() {
+                    host.watch.tell(self.turn.is_ready(), snapshot.summary());
+                }
+                host.keeper.tell(Arc::clone(&snapshot));
+                host.limits.tell(Arc::clone(&snapshot));
+                host.writer.publish(snapshot, Arc::clone(self.turn.local_objects()));
+            }
         }
     }
 }
@@ -336,8 +372,14 @@ mod tests {
         });
         let (signal, signals) = bounded(2);
         let (events_in, events) = bounded(limits::EVENT_QUEUE);
-        let actors =
-            wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default(), Vec::new()).unwrap();
+        let actors = wiring::start(
+            &config,
+            events_in,
+            Kind::Whole(Box::new(|| Ok(()))),
+            Pulses::default(),
+            Vec::new(),
+        )
+        .unwrap();
         let turn = Turn::new(Arc::clone(&config));
         let marker = Marker::Awaited(after(Duration::ZERO));
         let mut main = MainLoop {

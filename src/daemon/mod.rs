@@ -8,6 +8,7 @@ mod connected;
 pub mod drain;
 mod engine_root;
 pub mod events;
+pub mod hollow;
 pub mod keeper;
 pub mod kmsg;
 pub mod main_loop;

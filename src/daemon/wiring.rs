@@ -3,11 +3,13 @@
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
 mod error;
+mod on_host;
 mod servers;
 mod sources;
 mod to_cluster;
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -18,6 +20,7 @@ pub(super) use error::{RunError, cannot};
 
 use crate::api::holdings::Reading;
 use crate::api::told::ApiBoard;
+use crate::api_client::Client;
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::locks::LOCK;
@@ -30,14 +33,10 @@ use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::Events;
-use crate::daemon::keeper::local::LimitWatch;
-use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::kmsg::KernelLog;
-use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
-use crate::daemon::watch::Watch;
+use crate::daemon::wiring::on_host::OnHost;
 use crate::daemon::wiring::sources::Sources;
-use crate::eviction::threshold;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
@@ -78,12 +77,32 @@ pub(super) struct Actors {
     pub(super) cluster: Option<Cluster>,
     sources: Sources,
     preload: Option<Preload>,
-    pub(super) writer: Writer,
-    pub(super) keeper: Keeper,
-    pub(super) limits: LimitWatch,
-    pub(super) watch: Watch,
+    /// The threads for this machine; a hollow node has none.
+    pub(super) host: Option<OnHost>,
     /// The parts that each worker gets.
     pub(super) tools: Tools,
+}
+
+/// The kind of the node.
+pub(super) enum Kind {
+    /// The node of this machine. Holds the function that recreates its run directory.
+    Whole(Restore),
+    /// A node without a machine, on the in-memory Docker. Holds the client that all nodes of the process share.
+    Hollow(Client),
+}
+
+impl Kind {
+    /// The client of a hollow node, the function of a whole one, and the engine.
+    fn parts(self, config: &Config, clock: System) -> (Option<Client>, Option<Restore>, Docker) {
+        match self {
+            Kind::Whole(restore) => (None, Some(restore), Docker::connect(&config.docker, clock)),
+            Kind::Hollow(client) => {
+                // No two nodes have containers of the same ids.
+                let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(&config.node_name);
+                (Some(client), None, Docker::in_memory(clock, seed))
+            }
+        }
+    }
 }
 
 /// The parts that most actors use.
@@ -96,6 +115,8 @@ struct Parts<'a> {
     events: Sender<Event>,
     /// The threads that are watched.
     pulses: Pulses,
+    /// The client of a hollow node.
+    hollow: Option<Client>,
 }
 
 /// Starts all actors.
@@ -105,33 +126,34 @@ struct Parts<'a> {
 pub(super) fn start(
     config: &Arc<Config>,
     events: Sender<Event>,
-    restore: Restore,
+    kind: Kind,
     pulses: Pulses,
     earlier: Vec<Arc<Kept>>,
 ) -> Result<Actors, RunError> {
     let clock = System::start();
-    let docker = Docker::connect(&config.docker, clock);
-    let parts = Parts::new(config, clock, docker, events, pulses);
+    let (hollow, restore, docker) = kind.parts(config, clock);
+    let root_dir = config.root_dir.to_string_lossy().into_owned();
+    let parts = Parts { config, root_dir, clock, docker, events, pulses, hollow };
     let preload = parts.preload()?;
     let cgroups = parts.cgroups();
     let node = parts.node(&cgroups);
     let pulls = parts.pulls(preload.clone(), Arc::clone(&node.grants));
     let settings = Arc::new(parts.settings());
     let (network, networks) = (parts.network(), parts.networks()?);
-    let writer = parts.writer(restore)?;
+    let writer = restore.map(|restore| parts.writer(restore)).transpose()?;
     let pods = Latest::default();
     let garbage = Arc::new(parts.garbage(preload.clone(), pods.clone()));
     let docker_root = EngineRoot::default();
     let stream = parts.event_stream(Connected {
         docker: parts.docker.clone(),
-        run_dir: writer.watch(&config.run_dir, LOCK),
+        run_dir: writer.as_ref().map(|writer| writer.watch(&config.run_dir, LOCK)),
         recursive_mounts: Arc::clone(&node.recursive_mounts),
         network: Arc::clone(&network),
         cgroups: cgroups.clone(),
         docker_root: docker_root.clone(),
         sandbox_image: settings.builtin_sandbox.then(|| pulls.clone()),
         preload: preload.clone(),
-        garbage: Arc::clone(&garbage),
+        garbage: Some(Arc::clone(&garbage)).filter(|_| parts.hollow.is_none()),
         resources: Resources::of(&config.node, cgroup::node::MOUNT.into())
             .filter(|_| config.docker != Endpoint::Fake),
         events: parts.events.clone(),
@@ -142,9 +164,8 @@ pub(super) fn start(
     let kernel_log = parts.kernel_log()?;
     let (servers, store, told) = parts.serve(pods.clone(), prober.clone(), pulls.clone())?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
-    let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
-    let limits = parts.limits(docker_root);
-    let watch = parts.watch()?;
+    let host =
+        writer.map(|writer| parts.on_host(writer, &cgroups, pods, garbage, docker_root)).transpose()?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
@@ -162,6 +183,7 @@ pub(super) fn start(
         cgroups,
         pulses: parts.pulses.clone(),
         tell: parts.tell(),
+        is_hollow: parts.hollow.is_some(),
         docker: parts.docker,
     };
     Ok(Actors {
@@ -173,10 +195,7 @@ pub(super) fn start(
         cluster,
         sources,
         preload,
-        writer,
-        keeper,
-        limits,
-        watch,
+        host,
         tools,
     })
 }
@@ -194,6 +213,9 @@ impl Actors {
 
     /// Removes the files of earlier pods, in a thread of its own, because a disk may block.
     pub(super) fn sweep(&self, keep: InUse) {
+        if self.tools.is_hollow {
+            return;
+        }
         let (files, logs) = (self.tools.termination.clone(), Arc::clone(&self.tools.logs));
         let (cgroups, volumes) = (self.tools.cgroups.clone(), self.tools.volumes.clone());
         let networks = Arc::clone(&self.tools.networks);
@@ -209,19 +231,6 @@ impl Actors {
             // The next start removes them.
             log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
         }
-    }
-}
-
-impl<'a> Parts<'a> {
-    fn new(
-        config: &'a Arc<Config>,
-        clock: System,
-        docker: Docker,
-        events: Sender<Event>,
-        pulses: Pulses,
-    ) -> Parts<'a> {
-        let root_dir = config.root_dir.to_string_lossy().into_owned();
-        Parts { config, root_dir, clock, docker, events, pulses }
     }
 }
 
@@ -289,14 +298,18 @@ impl Parts<'_> {
     }
 
     fn node(&self, cgroups: &Cgroups) -> NodeCells {
-        let grants = Arc::new(Grants::open(&self.config.root_dir));
+        let grants = match self.hollow {
+            Some(_) => Grants::default(),
+            None => Grants::open(&self.config.root_dir),
+        };
+        let grants = Arc::new(grants);
         NodeCells { cgroups: cgroups.parents.clone(), recursive_mounts: Arc::default(), grants }
     }
 
     fn settings(&self) -> Settings {
         let config = self.config;
         let oom_floor = sys::oom_floor();
-        if oom_floor > -1000 {
+        if oom_floor > -1000 && self.hollow.is_none() {
             log::info!("this process may not lower oom_score_adj: containers get at least {oom_floor}");
         }
         Settings {
@@ -318,32 +331,6 @@ impl Parts<'_> {
         }
     }
 
-    fn keeper(
-        &self,
-        cgroups: &Cgroups,
-        pods: Latest,
-        garbage: Arc<Collector>,
-        docker_root: EngineRoot,
-    ) -> Result<Keeper, RunError> {
-        let (eviction, garbage) = match self.config.docker {
-            Endpoint::Unix(_) => (self.config.eviction.clone(), Some(garbage)),
-            Endpoint::Fake => (threshold::Settings::none(), None),
-        };
-        let parts = keeper::Parts {
-            eviction,
-            garbage,
-            pods,
-            root_dir: self.config.root_dir.clone(),
-            docker: self.docker.clone(),
-            docker_root,
-            clock: self.clock,
-            parents: cgroups.parents.clone(),
-            out: self.events.clone(),
-        };
-        Keeper::start(parts, self.pulses.clone())
-            .map_err(cannot("the keeper of the node could not be started"))
-    }
-
     fn network(&self) -> Arc<PodNetwork> {
         let wanted = self.config.network.docker_network.clone();
         Arc::new(PodNetwork::new(self.docker.clone(), wanted, self.root_dir.clone()))
@@ -354,15 +341,6 @@ impl Parts<'_> {
         let tell: networks::Tell = Box::new(move |missing| out.send(Event::Network(missing)).is_ok());
         Networks::start(self.config.network.cni.clone(), self.root_dir.clone(), self.docker.clone(), tell)
             .map_err(cannot("the thread that looks for a network could not be started"))
-    }
-
-    fn watch(&self) -> Result<Watch, RunError> {
-        Watch::start(Notifier::of_environment(), self.pulses.clone(), self.events.clone())
-            .map_err(cannot("the watch over the threads could not be started"))
-    }
-
-    fn limits(&self, docker_root: EngineRoot) -> LimitWatch {
-        LimitWatch::new(self.docker.clone(), self.config.root_dir.clone(), docker_root, self.events.clone())
     }
 
     fn writer(&self, restore: Restore) -> Result<Writer, RunError> {
@@ -385,7 +363,9 @@ impl Parts<'_> {
         // Without a main loop the problem is not reported.
         let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
         let claims = Arc::new(Claims::new(config.root_dir.clone(), config.declared(), tell));
-        Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;
+        if self.hollow.is_none() {
+            Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;
+        }
         let settings = manager::Settings {
             root: config.root_dir.clone(),
             name: config.node_name.clone(),

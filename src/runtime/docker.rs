@@ -63,14 +63,18 @@ impl Docker {
     pub fn connect(endpoint: &Endpoint, clock: System) -> Docker {
         match endpoint {
             Endpoint::Unix(path) => Docker::Engine(Client::new(path)),
-            Endpoint::Fake => {
-                let fake = Fake::new(Arc::new(clock), 0);
-                if let Err(error) = fake.drive() {
-                    log::error!("the in-memory engine has no clockwork: {error}");
-                }
-                Docker::Fake(fake)
-            }
+            Endpoint::Fake => Docker::in_memory(clock, 0),
         }
+    }
+
+    /// An in-memory engine. The ids of its containers follow from `seed`.
+    #[must_use]
+    pub fn in_memory(clock: System, seed: u64) -> Docker {
+        let fake = Fake::new(Arc::new(clock), seed);
+        if let Err(error) = fake.drive() {
+            log::error!("the in-memory engine has no clockwork: {error}");
+        }
+        Docker::Fake(fake)
     }
 
     /// The API version in use, as text; `None` before the engine has answered.

@@ -11,15 +11,14 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::gate::{Gate, Permit};
 use super::mailbox::{Mail, Mailbox};
-use super::needs;
 use super::node::NodeCells;
 use super::pulls::Pulls;
+use super::{hollow, needs};
 use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::cgroup::{self, Cgroups};
-use crate::cni::networks::Networks;
-use crate::cni::orders::PodNetworks;
+use crate::cni::{networks::Networks, orders::PodNetworks};
 use crate::machine::{FromPod, Input, Machine, NodeFacts, Output, Settings, Token};
 use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
@@ -81,6 +80,8 @@ pub struct Tools {
     pub pulses: Pulses,
     /// Sends to the main loop; returns false if it is gone.
     pub tell: Tell,
+    /// The node has no machine: see [`super::hollow`].
+    pub is_hollow: bool,
 }
 
 /// A running worker. Dropping it tells the thread to end, without waiting for it.
@@ -244,6 +245,7 @@ impl Body {
 
     /// Returns false if the main loop is gone, so that this worker is not needed any more.
     fn carry_out(&mut self, output: Output) -> bool {
+        let Some(output) = hollow::done(self.tools.is_hollow, output, &mut self.told) else { return true };
         match output {
             Output::Call(token, Call::Start { .. }) if self.unsent.contains_key(&token) => {
                 let why = self.unsent.remove(&token).unwrap_or_default();

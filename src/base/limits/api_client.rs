@@ -20,8 +20,6 @@ pub const API_CONNECT: Duration = Duration::from_secs(5);
 pub const API_HANDSHAKE: Duration = Duration::from_secs(10);
 /// Most calls at a time, without heartbeats.
 pub const API_CALLS: usize = 3;
-/// Most idle connections that are kept.
-pub const API_IDLE: usize = 3;
 /// A connection that was idle for this long is not used again.
 pub const API_IDLE_MAX: Duration = Duration::from_secs(80);
 /// Bytes that are read from a connection at once.

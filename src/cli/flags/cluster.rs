@@ -4,7 +4,7 @@ use std::path::{Path as StdPath, PathBuf};
 use std::time;
 
 use super::Takes::{Duration, Number, Path, Seconds, Switch, Taints};
-use super::{Flag, Options, RUN, Section, Verb, put, value};
+use super::{Flag, Options, RUN, RUN_HOLLOW, Section, Verb, put, value};
 use crate::certificates;
 use crate::cluster::node::{Settings, Taint};
 
@@ -98,7 +98,7 @@ pub static SECTION: Section = Section {
             name: "register-with-taints",
             takes: Taints(|o, taints| o.cluster.taints = taints),
             help: "Taints of a new node object; an existing one keeps its own",
-            ..RUN
+            ..RUN_HOLLOW
         },
         Flag {
             name: "node-status-update-frequency",
@@ -106,7 +106,7 @@ pub static SECTION: Section = Section {
             default: "10s",
             help: "How often a changed status of the node is sent",
             rule: |o| value::too_short(o.cluster.update),
-            ..RUN
+            ..RUN_HOLLOW
         },
         Flag {
             name: "node-status-report-frequency",
@@ -122,7 +122,7 @@ pub static SECTION: Section = Section {
             default: "40",
             help: "Duration of the node's lease; it is renewed four times in that time",
             rule: |o| (o.cluster.lease < 4).then(|| format!("{} must be at least 4", o.cluster.lease)),
-            ..RUN
+            ..RUN_HOLLOW
         },
         Flag {
             name: "node-status-max-images",

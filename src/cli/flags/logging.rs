@@ -1,7 +1,7 @@
 //! Flags: logging.
 
 use super::Takes::Number;
-use super::{Flag, RUN, Section};
+use super::{Flag, RUN_HOLLOW, Section};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
@@ -23,7 +23,7 @@ pub static SECTION: Section = Section {
         default: "0",
         help: "Log more: 2 decisions, 4 everything",
         live: |_, _| true,
-        ..RUN
+        ..RUN_HOLLOW
     }],
 };
 

@@ -12,6 +12,7 @@ mod docker;
 mod drain;
 mod eviction;
 mod garbage;
+mod hollow;
 mod host;
 mod logging;
 mod logs;
@@ -66,6 +67,8 @@ pub struct Options {
     pub logs: logs::Values,
     /// Flags of `drain`.
     pub drain: drain::Values,
+    /// Flags of `hollow`.
+    pub hollow: hollow::Values,
 }
 
 impl Options {
@@ -209,6 +212,8 @@ fn choose(choices: &[Word], text: &str) -> Result<fn(&mut Options), String> {
 
 const RUN: Flag = of_verbs(&[Verb::Run]);
 const RUN_CHECK: Flag = of_verbs(&[Verb::Run, Verb::Check]);
+const RUN_HOLLOW: Flag = of_verbs(&[Verb::Run, Verb::Hollow]);
+const RUN_CHECK_HOLLOW: Flag = of_verbs(&[Verb::Run, Verb::Check, Verb::Hollow]);
 const CHECK: Flag = of_verbs(&[Verb::Check]);
 
 /// Two flags are equal when they are the same entry.
@@ -351,6 +356,7 @@ pub static SECTIONS: &[&Section] = &[
     &directories::SECTION,
     &logging::SECTION,
     &drain::SECTION,
+    &hollow::SECTION,
     &commands::SECTION,
     &logs::SECTION,
 ];

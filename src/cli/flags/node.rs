@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Repeats::Adds;
 use super::Takes::{Count, List, Map, Name, Number, PathOrNone, Switch, Text};
-use super::{Flag, InFile, RUN, RUN_CHECK, Section, put, value};
+use super::{Flag, InFile, RUN, RUN_CHECK, RUN_CHECK_HOLLOW, Section, put, value};
 use crate::node;
 use crate::source::signature::GROUP;
 
@@ -52,7 +52,7 @@ pub static SECTION: Section = Section {
                 }
                 !signs
             },
-            ..RUN_CHECK
+            ..RUN_CHECK_HOLLOW
         },
         Flag {
             name: "node-ip",
@@ -108,7 +108,7 @@ pub static SECTION: Section = Section {
                 Arc::make_mut(&mut now.node).max_pods = new.node.max_pods;
                 true
             },
-            ..RUN_CHECK
+            ..RUN_CHECK_HOLLOW
         },
         Flag {
             name: "pod-max-pids",

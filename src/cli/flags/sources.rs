@@ -5,7 +5,7 @@ use std::time;
 
 use super::Repeats::Adds;
 use super::Takes::{Choice, Duration, Number, Path, Secret, Switch, Text};
-use super::{CHECK, Flag, InFile, RUN, RUN_CHECK, Section, Verb, of_verbs, put, value};
+use super::{CHECK, Flag, InFile, RUN, RUN_CHECK, RUN_HOLLOW, Section, Verb, of_verbs, put, value};
 use crate::base::limits;
 use crate::manifest::edition::Edition;
 use crate::pod::Source;
@@ -196,7 +196,7 @@ pub static SECTION: Section = Section {
             name: "kubeconfig",
             takes: Path("FILE", |o, path| o.sources.kubeconfig = Some(path)),
             help: "Kubeconfig of the API server whose pods for this node are run, with the node's credentials",
-            ..RUN
+            ..RUN_HOLLOW
         },
         Flag {
             name: "api-last-good",

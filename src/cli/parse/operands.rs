@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::{Command, Copied, LogsOf, UsageError, Way, usage};
+use crate::cli::completion::Shell;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output, Verb};
 use crate::cli::rules::check_values;
@@ -31,6 +32,18 @@ pub(super) fn none_left(verb: Verb, words: &[OsString]) -> Result<(), UsageError
     match words.first() {
         None => Ok(()),
         Some(word) => usage(verb, format!("unexpected argument {:?}", word.to_string_lossy())),
+    }
+}
+
+pub(super) fn shell(words: Vec<OsString>) -> Result<Shell, UsageError> {
+    let verb = Verb::Completion;
+    let known = || value::any_of(&Shell::words());
+    match texts(verb, words)?.as_slice() {
+        [word] => match Shell::parse(word) {
+            Some(shell) => Ok(shell),
+            None => usage(verb, format!("no shell {word:?} is known: {}", known())),
+        },
+        _ => usage(verb, format!("name one shell: {}", known())),
     }
 }
 

@@ -40,6 +40,7 @@ const FILES: &[(&str, &[Verb])] = &[
     ("docker/target.rs", &[Verb::Logs, Verb::Attach, Verb::Exec, Verb::Cp]),
     ("drain.rs", &[Verb::Drain, Verb::Resume]),
     ("forget.rs", &[Verb::Forget]),
+    ("hollow.rs", &[Verb::Hollow]),
     ("join.rs", &[Verb::Join]),
     ("kubeconfig.rs", &[Verb::Kubeconfig]),
     ("page.rs", &[Verb::Page]),

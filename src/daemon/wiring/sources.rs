@@ -48,6 +48,7 @@ impl Parts<'_> {
         let config = self.config;
         let key_file = config.sources.last_good_key_file.as_deref();
         if !config.declared().is_empty()
+            && self.hollow.is_none()
             && let Err(why) = LastGood::prepare(&config.root_dir, key_file)
         {
             log::debug!("what sources say cannot be remembered yet: {why}");
@@ -66,7 +67,8 @@ impl Parts<'_> {
             Some(ApiSource::Cluster(settings)) => {
                 let is_awaited = config.certificates.as_ref().is_some_and(|it| it.bootstrap.is_some());
                 let new = if is_awaited { Client::awaiting } else { Client::new };
-                let server = (new(settings.kubeconfig.clone()), ServerPods::default());
+                let client = self.hollow.clone().unwrap_or_else(|| new(settings.kubeconfig.clone()));
+                let server = (client, ServerPods::default());
                 let store = settings.remembers.then(|| store(Source::Api));
                 (Some(self.api_source(&server, store)?), Some(server))
             }

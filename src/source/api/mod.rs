@@ -240,6 +240,7 @@ impl Actor {
             let wait = match self.reflect() {
                 Ok(wait) => wait,
                 Err(Fault::Stopped | Fault::Failed(ApiError::Closed)) => return Err(Stopped),
+                Err(Fault::Failed(_)) if self.parts.client.is_closed() => return Err(Stopped),
                 Err(Fault::Failed(error)) => {
                     let (now, luck) = (self.now(), self.luck());
                     let wait = self.reflector.failed(&error, now, luck);

@@ -12,7 +12,7 @@ _podkeeper() {
         [ "${COMP_WORDS[i]}" != -- ] || return
     done
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join version help --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join hollow version help --help --version' -- "$current"))
         return
     fi
     case $verb:$before in
@@ -179,6 +179,11 @@ _podkeeper() {
         return
         ;;
     join:--token | join:--ca-cert-hash) return ;;
+    hollow:--kubeconfig)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    hollow:--node-labels | hollow:--max-pods | hollow:--register-with-taints | hollow:--node-status-update-frequency | hollow:--node-lease-duration-seconds | hollow:-v | hollow:--count | hollow:--name-prefix | hollow:--node-capacity | hollow:--kube-api-qps) return ;;
     esac
     case $verb in
     run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --kubeconfig --api-last-good --sync-frequency --runonce --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --runtime-class --bootstrap-kubeconfig --rotate-certificates --rotate-server-certificates --register-node --register-with-taints --node-status-update-frequency --node-status-report-frequency --node-lease-duration-seconds --node-status-max-images --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --network-plugin --cni-conf-dir --cni-bin-dir --cni-cache-dir --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --api-address --port --address --read-only-port --cadvisor-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authentication-token-webhook --authentication-token-webhook-cache-ttl --authorization-webhook-cache-authorized-ttl --authorization-webhook-cache-unauthorized-ttl --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --config-dir --root-dir --run-dir --pod-logs-dir -v' words='' ;;
@@ -207,8 +212,9 @@ _podkeeper() {
     kubeconfig) flags='--api-address --config --config-dir --root-dir --run-dir --user --group --server' words='' ;;
     page) flags='--api-address --config --config-dir --root-dir --run-dir --server' words='' ;;
     join) flags='--bootstrap-kubeconfig --token --ca-cert-hash --unsafe-skip-ca-verification' words='' ;;
+    hollow) flags='--kubeconfig --node-labels --max-pods --register-with-taints --node-status-update-frequency --node-lease-duration-seconds -v --count --name-prefix --node-capacity --kube-api-qps' words='' ;;
     version) flags='' words='' ;;
-    help) flags='' words='run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join version help' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join hollow version help' ;;
     *) return ;;
     esac
     if [ "${current#-}" != "$current" ]; then

@@ -48,6 +48,7 @@ _podkeeper() {
             'kubeconfig:Make a user'\''s credentials for the API of this node, and print them for kubectl'
             'page:Print a link that shows this node in a browser, once'
             'join:Find a cluster to join, and write the files that the daemon requests its credentials with'
+            'hollow:Load a cluster'\''s control plane with nodes that have no machine'
             'version:Print the version'
             'help:Print help for a command'
         )
@@ -593,13 +594,28 @@ _podkeeper() {
                 '*--unsafe-skip-ca-verification[Trust everything that is signed with the token, which other nodes know, too]' \
                 '*:argument:'
             ;;
+        hollow)
+            _arguments \
+                '*--kubeconfig=[Kubeconfig of the API server whose pods for this node are run, with the node'\''s credentials]:FILE:_files' \
+                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
+                '*--max-pods=[Maximum number of pods on this node]:N:' \
+                '*--register-with-taints=[Taints of a new node object; an existing one keeps its own]:KEY=VALUE\:EFFECT,...:' \
+                '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \
+                '*--node-lease-duration-seconds=[Duration of the node'\''s lease; it is renewed four times in that time]:SECONDS:' \
+                '*-v[Log more\: 2 decisions, 4 everything]:N:' \
+                '*--count=[Number of nodes, at most 1000]:N:' \
+                '*--name-prefix=[Beginning of the nodes'\'' names; their numbers follow, from 0]:TEXT:' \
+                '*--node-capacity=[CPU, memory and ephemeral-storage of each node; may be repeated]:RESOURCE=N,...:' \
+                '*--kube-api-qps=[Calls per second of all nodes to the API server, beside their heartbeats]:N:' \
+                '*:argument:'
+            ;;
         version)
             _arguments \
                 '*:argument:'
             ;;
         help)
             _arguments \
-                '*:argument:(run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join version help)'
+                '*:argument:(run check forget drain resume get describe top stats logs restart attach exec cp port-forward debug explain pull load images prune config completion kubeconfig page join hollow version help)'
             ;;
         esac
         ;;

@@ -1,6 +1,7 @@
 //! The daemon as a node of a real cluster.
 
 pub mod control_plane;
+mod hollow;
 mod joining;
 mod node;
 mod reports;

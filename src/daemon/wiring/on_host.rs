@@ -1,0 +1,78 @@
+//! Starts the threads for this machine, which a hollow node does not have.
+
+use std::sync::Arc;
+
+use super::{Parts, RunError, cannot};
+use crate::cgroup::Cgroups;
+use crate::daemon::engine_root::EngineRoot;
+use crate::daemon::keeper::local::LimitWatch;
+use crate::daemon::keeper::{self, Keeper};
+use crate::daemon::notify::Notifier;
+use crate::daemon::watch::Watch;
+use crate::eviction::threshold;
+use crate::garbage::collector::Collector;
+use crate::runtime::docker::Endpoint;
+use crate::status::snapshot::Latest;
+use crate::status::writer::Writer;
+
+/// The actors that write to this machine's disk, measure the machine, and watch the process. Dropping it ends them, in
+/// this order.
+pub(in crate::daemon) struct OnHost {
+    pub(in crate::daemon) writer: Writer,
+    pub(in crate::daemon) keeper: Keeper,
+    pub(in crate::daemon) limits: LimitWatch,
+    pub(in crate::daemon) watch: Watch,
+}
+
+impl Parts<'_> {
+    pub(super) fn on_host(
+        &self,
+        writer: Writer,
+        cgroups: &Cgroups,
+        pods: Latest,
+        garbage: Arc<Collector>,
+        docker_root: EngineRoot,
+    ) -> Result<OnHost, RunError> {
+        Ok(OnHost {
+            writer,
+            keeper: self.keeper(cgroups, pods, garbage, docker_root.clone())?,
+            limits: self.limits(docker_root),
+            watch: self.watch()?,
+        })
+    }
+
+    fn keeper(
+        &self,
+        cgroups: &Cgroups,
+        pods: Latest,
+        garbage: Arc<Collector>,
+        docker_root: EngineRoot,
+    ) -> Result<Keeper, RunError> {
+        let (eviction, garbage) = match self.config.docker {
+            Endpoint::Unix(_) => (self.config.eviction.clone(), Some(garbage)),
+            Endpoint::Fake => (threshold::Settings::none(), None),
+        };
+        let parts = keeper::Parts {
+            eviction,
+            garbage,
+            pods,
+            root_dir: self.config.root_dir.clone(),
+            docker: self.docker.clone(),
+            docker_root,
+            clock: self.clock,
+            parents: cgroups.parents.clone(),
+            out: self.events.clone(),
+        };
+        Keeper::start(parts, self.pulses.clone())
+            .map_err(cannot("the keeper of the node could not be started"))
+    }
+
+    fn watch(&self) -> Result<Watch, RunError> {
+        Watch::start(Notifier::of_environment(), self.pulses.clone(), self.events.clone())
+            .map_err(cannot("the watch over the threads could not be started"))
+    }
+
+    fn limits(&self, docker_root: EngineRoot) -> LimitWatch {
+        LimitWatch::new(self.docker.clone(), self.config.root_dir.clone(), docker_root, self.events.clone())
+    }
+}
