@@ -15,10 +15,11 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 use crate::api_client::Client;
 use crate::base::clock::{Clock, Mono, Now};
 use crate::base::table::Table;
-use crate::base::{limits, logging, program_pages, pulse};
+use crate::base::{limits, logging, pulse};
 use crate::daemon::config::Config;
 use crate::daemon::once::{self, Report};
 use crate::daemon::reload::{Reader, Reload};
+use crate::daemon::settled::Settled;
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::daemon::watch;
@@ -84,8 +85,8 @@ fn run_main_thread(
     }
     let once = config.runs_once.then(|| actors.tools.clock.now().mono);
     let marker = Marker::Awaited(after(limits::MARKER_PATIENCE));
-    let settled = None;
-    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once, settled };
+    let (workers, settled) = (Table::new(), Settled::Yes);
+    let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled };
     Ok(main.run())
 }
 
@@ -103,7 +104,8 @@ pub(super) fn run_hollow(
     let actors = wiring::start(&config, events_in, Kind::Hollow(client), Pulses::default(), Vec::new())?;
     // It cannot be drained, so no marker is awaited.
     let marker = Marker::Known;
-    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events, marker, once: None };
+    let (workers, once, settled) = (Table::new(), None, Settled::NotMine);
+    let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled };
     main.run();
     Ok(())
 }
@@ -149,8 +151,7 @@ struct MainLoop {
     marker: Marker,
     /// `--runonce`: the time of the start.
     once: Option<Mono>,
-    /// The time at which the pages of the program are given back, if there was work since they were.
-    settled: Option<Mono>,
+    settled: Settled,
 }
 
 /// The sending threads live as long as this one.
@@ -191,10 +192,7 @@ impl MainLoop {
             if self.handle(message, &now).is_break() {
                 return None;
             }
-            if self.settled.is_some_and(|at| at <= now.mono) {
-                self.settled = None;
-                program_pages::give_back();
-            }
+            self.settled.give_back(now.mono);
         }
     }
 
@@ -213,7 +211,7 @@ impl MainLoop {
     fn due(&self, now: Mono) -> Receiver<Instant> {
         let of_turn = self.turn.next_due().map(|at| at.since(now));
         let of_once = self.once.map(|begun| once::due(now.since(begun)));
-        let of_pages = self.settled.map(|at| at.since(now));
+        let of_pages = self.settled.due(now);
         [of_turn, of_once, of_pages].into_iter().flatten().min().map_or(never(), after)
     }
 
@@ -274,7 +272,7 @@ impl MainLoop {
     /// ends, because the turn waits before it tries again.
     fn tell(&mut self, event: Event, now: &Now) {
         if matches!(event, Event::Runtime(RuntimeEvent::Listed { .. })) {
-            self.settled = Some(now.mono.after(limits::SETTLED));
+            self.settled.worked(now.mono);
         }
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -323,7 +321,7 @@ impl MainLoop {
             }
         }
         if self.turn.take_changed() {
-            self.settled = Some(now.mono.after(limits::SETTLED));
+            self.settled.worked(now.mono);
             let snapshot = Arc::new(self.turn.snapshot(now));
             if let Some(told) = &self.actors.told {
                 told.tell(Arc::clone(&snapshot), Arc::clone(self.turn.local_objects()));
@@ -390,7 +388,7 @@ mod tests {
             events,
             marker,
             once: None,
-            settled: None,
+            settled: Settled::Yes,
         };
         // Much later than any machine needs; without it a broken loop would wait for ever.
         let (over, patience) = bounded::<()>(0);

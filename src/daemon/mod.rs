@@ -15,6 +15,7 @@ pub mod main_loop;
 mod notify;
 pub mod once;
 pub mod reload;
+mod settled;
 pub mod signals;
 pub mod turn;
 mod watch;
