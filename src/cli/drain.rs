@@ -37,7 +37,7 @@ pub fn drain(options: &Options) -> Outcome {
     let place = drain::path(root_dir);
     drain::write(root_dir, &marker)
         .map_err(|error| format!("{}: {error}; nothing is stopped", place.display()))?;
-    match lock::tell(root_dir) {
+    match lock::tell(root_dir, &options.directories.run) {
         Notified::Nobody => Ok(print(
             "drained; podkeeper is not running here: what runs goes on until the next one begins, which stops \
              it and starts nothing\n",
@@ -60,7 +60,7 @@ pub fn resume(options: &Options) -> Outcome {
     {
         return Ok(print("the node is not drained\n"));
     }
-    match lock::tell(root_dir) {
+    match lock::tell(root_dir, &options.directories.run) {
         Notified::Nobody => {
             Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n"))
         }
