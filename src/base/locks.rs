@@ -16,16 +16,55 @@ pub const LOCK: &str = "lock";
 /// The process that runs on this root or run directory, if it is certain: it wrote its id into the
 /// lock, and the kernel lists this process as the holder.
 pub fn holder(dir: &Path) -> Option<u32> {
-    let inode = fs::metadata(dir.join(LOCK)).ok()?.ino();
     let pid = regular::read_text(&dir.join(LOCK), limits::LOCK_BYTES).ok()?.trim().parse().ok()?;
-    is_listed(kernel_list, |held| held == (inode, Some(pid))).ok()?.then_some(pid)
+    is_held_by(dir, pid).then_some(pid)
+}
+
+/// Whether the kernel lists this process as the holder of a lock of this directory.
+#[must_use]
+pub fn is_held_by(dir: &Path, pid: u32) -> bool {
+    let Some(own) = Own::of(dir) else { return false };
+    is_listed(kernel_list, |held| held.pid == Some(pid) && own.is(held)).unwrap_or(false)
 }
 
 /// Whether a daemon runs on this root or run directory. Read from the kernel's list of locks, so that looking
 /// never disturbs a daemon that starts; without that list, an existing lock file counts as a running daemon.
 pub fn is_alive(dir: &Path) -> bool {
-    let Ok(meta) = fs::metadata(dir.join(LOCK)) else { return false };
-    is_listed(kernel_list, |(inode, _)| inode == meta.ino()).unwrap_or(true)
+    let Some(own) = Own::of(dir) else { return false };
+    is_listed(kernel_list, |held| own.is(held)).unwrap_or(own.file.is_some())
+}
+
+/// What a daemon locks: the file, and the directory itself, which needs neither room nor a disk that can be written.
+struct Own {
+    /// Its inode. The kernel may list another device than `stat` shows.
+    file: Option<u64>,
+    device: (u32, u32),
+    directory: u64,
+}
+
+impl Own {
+    fn of(dir: &Path) -> Option<Own> {
+        let meta = fs::metadata(dir).ok()?;
+        let file = fs::metadata(dir.join(LOCK)).ok().map(|meta| meta.ino());
+        let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+        Some(Own { file, device, directory: meta.ino() })
+    }
+
+    /// Roots of file systems share few inode numbers, so the directory's device counts, too; but one without a disk of
+    /// its own (major number 0, as with btrfs) may be listed under another number.
+    fn is(&self, held: &Held) -> bool {
+        let is_device = held.device == self.device || (held.device.0 == 0 && self.device.0 == 0);
+        self.file == Some(held.inode) || (is_device && held.inode == self.directory)
+    }
+}
+
+/// A lock in the kernel's list.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    /// Major and minor number.
+    device: (u32, u32),
+    inode: u64,
+    pid: Option<u32>,
 }
 
 fn kernel_list() -> io::Result<String> {
@@ -37,26 +76,28 @@ fn kernel_list() -> io::Result<String> {
 /// lists lack it.
 fn is_listed(
     mut list: impl FnMut() -> io::Result<String>,
-    is_it: impl Fn((u64, Option<u32>)) -> bool,
+    is_it: impl Fn(&Held) -> bool,
 ) -> io::Result<bool> {
     for _ in 0..limits::LOCK_LOOKS {
-        if flocks(&list()?).any(&is_it) {
+        if flocks(&list()?).any(|held| is_it(&held)) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// The inodes of files that are locked by `flock`, with the process that holds each, from lines such as `1:
+/// The files that are locked by `flock`, with the process that holds each, from lines such as `1:
 /// FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits for a lock has an arrow before the
 /// word.
-fn flocks(locks: &str) -> impl Iterator<Item = (u64, Option<u32>)> {
+fn flocks(locks: &str) -> impl Iterator<Item = Held> {
     locks.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         words.next().filter(|kind| *kind == "FLOCK")?;
         let pid = words.nth(2)?.parse().ok();
-        let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
-        Some((inode, pid))
+        let mut place = words.next()?.split(':');
+        let mut number = || u32::from_str_radix(place.next()?, 16).ok();
+        let device = (number()?, number()?);
+        Some(Held { device, inode: place.next()?.parse().ok()?, pid })
     })
 }
 
@@ -69,7 +110,7 @@ mod tests {
     fn a_lock_that_one_list_lacks_is_held_all_the_same() {
         let mut lists = ["", "3: FLOCK  ADVISORY  WRITE 9 08:01:99 0 EOF\n"].into_iter().map(str::to_owned);
         let next = || lists.next().ok_or_else(|| io::Error::other("no more"));
-        assert!(is_listed(next, |held| held == (99, Some(9))).unwrap());
+        assert!(is_listed(next, |held| (held.inode, held.pid) == (99, Some(9))).unwrap());
         let mut looks = 0;
         let empty = || {
             looks += 1;
@@ -86,6 +127,25 @@ mod tests {
                     2: POSIX  ADVISORY  READ 9 08:01:42 128 128\n\
                     3: FLOCK  ADVISORY  WRITE -1 08:01:99 0 EOF\n\
                     4: FLOCK\n\n";
-        assert_eq!(flocks(list).collect::<Vec<_>>(), [(5678, Some(1234)), (99, None)]);
+        let held = |device, inode, pid| Held { device, inode, pid };
+        let expected = [held((0, 0x19), 5678, Some(1234)), held((8, 1), 99, None)];
+        assert_eq!(flocks(list).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_directory_is_told_from_that_of_another_disk() {
+        let own = |device| Own { file: None, device, directory: 2 };
+        let held = |device, inode| Held { device, inode, pid: None };
+        for (device, other, is) in [
+            ((7, 1), (7, 1), true),
+            ((7, 1), (7, 2), false),
+            ((0, 40), (0, 39), true),
+            ((0, 40), (7, 1), false),
+        ] {
+            assert_eq!(own(device).is(&held(other, 2)), is, "{device:?} {other:?}");
+            assert!(!own(device).is(&held(other, 3)));
+        }
+        let with_file = Own { file: Some(9), ..own((0, 40)) };
+        assert!(with_file.is(&held((8, 1), 9)) && !with_file.is(&held((8, 1), 2)));
     }
 }

@@ -16,7 +16,7 @@ use crate::base::clock::{Clock, System, boot_id};
 use crate::base::count::many;
 use crate::base::limits;
 use crate::base::locks;
-use crate::daemon::drain::{self, Drain};
+use crate::daemon::drain::{self, By, Drain, Places};
 use crate::status::file;
 use crate::status::snapshot::DrainView;
 
@@ -27,17 +27,24 @@ pub fn drain(options: &Options) -> Outcome {
         return Err(format!("{why}; nothing is stopped"));
     }
     lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
-    let boot = if options.drain.until_reboot { boot_id() } else { None };
+    let is_shutdown = options.drain.shutdown;
+    let boot = if options.drain.until_reboot || is_shutdown { boot_id() } else { None };
     // A shutdown may begin when the timeout ends: the daemon tells each pod in time.
     let within = u32::try_from(options.drain.timeout.as_secs()).ok().filter(|_| boot.is_some());
-    let asked = Drain { since: System::start().now().wall, grace: options.drain.grace, within, boot };
-    // A drain without an end that is in force stays so.
-    let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.drain.until_reboot);
-    let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
+    let (since, grace) = (System::start().now().wall, options.drain.grace);
+    // An operator's drain that is in force stays so, and one without an end has none.
+    let places = places(options);
+    let of_operator: Vec<Drain> = match boot {
+        Some(_) => drain::standing(&places).filter(|it| it.1 == By::Operator).map(|it| it.0).collect(),
+        None => Vec::new(),
+    };
+    let by = if is_shutdown && of_operator.is_empty() { By::Shutdown } else { By::Operator };
+    let is_endless = of_operator.iter().any(|old| old.boot.is_none());
+    let marker = Drain { since, grace, within, boot: boot.clone().filter(|_| !is_endless) };
     let place = drain::path(root_dir);
-    drain::write(root_dir, &marker)
+    drain::write(&places, &marker, by, boot.as_deref())
         .map_err(|error| format!("{}: {error}; nothing is stopped", place.display()))?;
-    match lock::tell(root_dir) {
+    match lock::tell(root_dir, &options.directories.run) {
         Notified::Nobody => Ok(print(
             "drained; podkeeper is not running here: what runs goes on until the next one begins, which stops \
              it and starts nothing\n",
@@ -55,12 +62,14 @@ pub fn resume(options: &Options) -> Outcome {
     }
     lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is started"))?;
     let place = drain::path(root_dir);
-    if !drain::remove(root_dir)
+    let remove = if options.drain.shutdown { drain::undo_shutdown } else { drain::remove };
+    if !remove(&places(options))
         .map_err(|error| format!("{}: {error}; nothing is started", place.display()))?
     {
-        return Ok(print("the node is not drained\n"));
+        let by = if options.drain.shutdown { " by a shutdown" } else { "" };
+        return Ok(print(&format!("the node is not drained{by}\n")));
     }
-    match lock::tell(root_dir) {
+    match lock::tell(root_dir, &options.directories.run) {
         Notified::Nobody => {
             Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n"))
         }
@@ -78,6 +87,10 @@ pub fn resume(options: &Options) -> Outcome {
             Ok(print(&format!("resumed: podkeeper (process {pid}) starts the pods\n")))
         }
     }
+}
+
+fn places(options: &Options) -> Places {
+    Places { root: options.directories.root.clone(), run: options.directories.run.clone() }
 }
 
 /// The reason why these are not the directories of one daemon: the marker would be where the intended daemon does not

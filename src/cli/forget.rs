@@ -24,12 +24,12 @@ pub fn run(options: &Options, source: Source) -> Outcome {
     };
     let contents = many(count, "content");
     let said = format!("forgotten of source {source}: {contents}\n");
-    Ok(print(&(said + &tell(root_dir, source))))
+    Ok(print(&(said + &tell(root_dir, &options.directories.run, source))))
 }
 
 /// Tells the daemon and waits until it has forgotten, too; returns the answer for the user.
-fn tell(root_dir: &Path, source: Source) -> String {
-    let process = match lock::tell(root_dir) {
+fn tell(root_dir: &Path, run_dir: &Path, source: Source) -> String {
+    let process = match lock::tell(root_dir, run_dir) {
         Notified::Nobody => {
             return "podkeeper is not running here: the next one begins without it\n".to_owned();
         }

@@ -92,14 +92,14 @@ verbs! {
     }
     Forget {
         word: "forget",
-        synopsis: "forget --source file|http [--root-dir DIR]",
+        synopsis: "forget --source file|http [--root-dir DIR] [--run-dir DIR]",
         operands: Operands::None,
         summary: "Forget the stored last good version of a source",
         note: "A running daemon reads the source again: only the pods that it finds then run.",
     }
     Drain {
         word: "drain",
-        synopsis: "drain [--grace N] [--timeout DURATION] [--until-reboot] [FLAG...]",
+        synopsis: "drain [--grace N] [--timeout DURATION] [--until-reboot] [--shutdown] [FLAG...]",
         operands: Operands::None,
         summary: "Stop all pods in order, and keep them stopped until resume",
         note: "Pods of the lowest priority (spec.priority) stop first. Exit code 5: not all stopped in time; they\n\
@@ -107,7 +107,7 @@ verbs! {
     }
     Resume {
         word: "resume",
-        synopsis: "resume [FLAG...]",
+        synopsis: "resume [--shutdown] [FLAG...]",
         operands: Operands::None,
         summary: "Start the pods of a drained node again",
         note: "",

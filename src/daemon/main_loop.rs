@@ -17,6 +17,7 @@ use crate::base::clock::{Clock, Mono, Now};
 use crate::base::table::Table;
 use crate::base::{limits, logging, pulse};
 use crate::daemon::config::Config;
+use crate::daemon::drain::Places;
 use crate::daemon::once::{self, Report};
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::settled::Settled;
@@ -41,7 +42,8 @@ use crate::worker::thread::Worker;
 /// # Errors
 /// A thread could not be started.
 pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<Option<Report>, RunError> {
-    let signals = signals::catch(&config.root_dir, settings).map_err(cannot("signals cannot be handled"))?;
+    let marker = Places { root: config.root_dir.clone(), run: config.run_dir.clone() };
+    let signals = signals::catch(marker, settings).map_err(cannot("signals cannot be handled"))?;
     // The kernel delivers a signal to the first thread of the process, and no other thread gets it while that thread
     // waits for a disk: so the first thread only waits.
     let main = move || run_main_thread(config, signals, restore);

@@ -4,7 +4,6 @@
 //! Never here: reading a file in the thread that catches signals.
 
 use std::io;
-use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
 
 use crate::base::limits;
-use crate::daemon::drain::{self, Drain};
+use crate::daemon::drain::{self, Drain, Places};
 use crate::daemon::reload::{Reader, Reload};
 
 /// The request of a signal.
@@ -28,15 +27,15 @@ pub enum Signal {
     End(i32),
 }
 
-/// Catches signals from now on. A first [`Signal::Rescan`] comes by itself, with the marker at the start.
+/// Catches signals from now on. A first [`Signal::Rescan`] comes by itself, with the marker at the start; `marker` says
+/// where that may be.
 ///
 /// # Errors
 /// A thread could not be started, or a handler could not be set.
-pub fn catch(root_dir: &Path, mut settings: Reader) -> io::Result<Receiver<Signal>> {
+pub fn catch(marker: Places, mut settings: Reader) -> io::Result<Receiver<Signal>> {
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
     let (out, signals) = bounded(limits::SIGNAL_QUEUE);
-    let root_dir = root_dir.to_owned();
-    let rescan = rescans(move || drain::read(&root_dir), move || (settings.0)(), out.clone())?;
+    let rescan = rescans(move || drain::read(&marker), move || (settings.0)(), out.clone())?;
     // The channel is new, so it has room.
     let _room = rescan.try_send(());
     thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(

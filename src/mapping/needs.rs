@@ -20,7 +20,7 @@ pub struct Create {
 /// Prerequisites of a create on the node. They are not sent to Docker.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Needs {
-    /// Termination file to create; if that fails, its mount is left out.
+    /// Termination file to create; on a full or read-only disk its mount is left out.
     pub termination_file: Option<LogFile>,
     /// Resolver settings and hosts file.
     pub network: Option<Wanted>,

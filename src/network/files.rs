@@ -4,7 +4,7 @@
 //! replaced file. An unchanged file is not written.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,6 +114,9 @@ impl NodeFiles {
     }
 
     fn write(&self, uid: &str, name: &str, content: &str) -> Result<(), String> {
+        if self.files.holds(uid, name, content.as_bytes()) {
+            return Ok(());
+        }
         let done = self.files.pod_file(uid, name).and_then(|mut file| update(&mut file, content));
         done.map_err(|error| format!("{} cannot be written: {error}", path(&self.root, uid, name).display()))
     }
@@ -141,16 +144,10 @@ pub fn path(root: &Path, uid: &str, name: &str) -> PathBuf {
     root.join("pods").join(uid).join(name)
 }
 
+/// Shortens the file last: on a full disk the room that it gave up would be gone.
 fn update(file: &mut File, content: &str) -> io::Result<()> {
-    let mut old = Vec::new();
-    let most = u64::try_from(content.len()).unwrap_or(u64::MAX).saturating_add(1);
-    io::Read::by_ref(file).take(most).read_to_end(&mut old)?;
-    if old == content.as_bytes() {
-        return Ok(());
-    }
-    file.set_len(0)?;
-    io::Seek::rewind(file)?;
-    file.write_all(content.as_bytes())
+    file.write_all(content.as_bytes())?;
+    file.set_len(u64::try_from(content.len()).unwrap_or(u64::MAX))
 }
 
 /// A file of the node; empty when it does not exist.

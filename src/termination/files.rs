@@ -126,6 +126,37 @@ impl Files {
         }
     }
 
+    /// Whether a pod's own file is there, with this content. Nothing is opened for writing: on a disk that has become
+    /// read-only a pod runs on with the files that it has.
+    pub fn holds(&self, uid: &str, name: &str, content: &[u8]) -> bool {
+        // Held throughout, so that no sweep removes the file afterwards.
+        let mut in_use = self.in_use();
+        let is_same = super::is_one_name(uid)
+            && self.read_pod_file(uid, name, content.len()).is_ok_and(|it| it == content);
+        if is_same {
+            in_use.insert(uid.to_owned());
+        }
+        is_same
+    }
+
+    /// At most one byte more than `most`; nothing of a file with another mode.
+    fn read_pod_file(&self, uid: &str, name: &str, most: usize) -> io::Result<Vec<u8>> {
+        let mut at = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        for part in ["pods", uid] {
+            at = openat(&at, part, DIRECTORY, Mode::empty())?;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let found = openat(&at, name, flags, Mode::empty())?;
+        let mode = fstat(&found)?.st_mode;
+        if FileType::from_raw_mode(mode) != FileType::RegularFile || mode & 0o7777 != 0o644 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let most = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let mut bytes = Vec::new();
+        File::from(found).take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Opens a pod's own file for reading and writing, creating it if missing; `ROOT/pods/<uid>/<name>`.
     ///
     /// # Errors

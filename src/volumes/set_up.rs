@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, HostPathVolumeSource, NFSVolumeSource, Volume,
 };
-use rustix::fs::{FileType, Mode, OFlags, fchmod, openat, stat};
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, openat, stat};
 use rustix::io::Errno;
 
 use super::manager::Node;
@@ -252,10 +252,7 @@ impl One<'_> {
             let opened = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
             opened.map_err(cannot("cannot open", &path))?
         } else {
-            // An earlier volume may have left another mode.
-            fchmod(&dir, Mode::from_raw_mode(0o777))
-                .map_err(io::Error::from)
-                .map_err(cannot("cannot open up", &path))?;
+            open_up(&dir).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
             dir
         };
         let there = atomic::is_written(&dir).map_err(cannot("cannot read", &path))?;
@@ -325,6 +322,14 @@ impl One<'_> {
         helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &[], &path)?;
         self.node.docker_sees(&path)?;
         Ok(())
+    }
+}
+
+/// An earlier volume may have left another mode. On a read-only disk the right one is not set again.
+fn open_up(dir: &OwnedFd) -> rustix::io::Result<()> {
+    match fstat(dir)?.st_mode & 0o7777 {
+        0o777 => Ok(()),
+        _ => fchmod(dir, Mode::from_raw_mode(0o777)),
     }
 }
 

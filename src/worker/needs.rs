@@ -1,5 +1,5 @@
 //! Parts of a create that come from the node and not from Docker, made or read by the worker's thread just before
-//! the create is sent: seccomp profiles, devices. If a part is missing, the worker answers in Docker's place and
+//! the create is sent: seccomp profiles, devices, the file of last words. If a part is missing, the worker answers in Docker's place and
 //! sends nothing.
 
 use std::fs::File;
@@ -13,6 +13,8 @@ use rustix::fs::{Mode, OFlags, open, openat};
 use crate::base::limits;
 use crate::mapping::needs::Needs;
 use crate::runtime::{CreateBody, DockerError, Refusal};
+use crate::termination::LogFile;
+use crate::termination::files::Files;
 
 /// Directory of seccomp profiles below the root directory.
 const SECCOMP: &str = "seccomp";
@@ -34,6 +36,29 @@ pub fn complete(body: &mut CreateBody, needs: &Needs, root_dir: &Path) -> Result
             return Err(Refusal::not_sent(why));
         }
     }
+    Ok(())
+}
+
+/// Makes the file of a container's last words. On a disk that is full or read-only there are none: the container runs
+/// without the mount.
+///
+/// # Errors
+/// The file cannot be made for another reason.
+pub fn termination(
+    body: &mut CreateBody,
+    files: &Files,
+    file: &LogFile,
+    root_dir: &Path,
+) -> Result<(), DockerError> {
+    let Err(error) = files.make(file) else { return Ok(()) };
+    let path = file.path(root_dir).unwrap_or_default();
+    let why = format!("its termination-log file {} cannot be made: {error}", path.display());
+    let (read_only, full) = (io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::StorageFull);
+    if ![read_only, full, io::ErrorKind::QuotaExceeded].contains(&error.kind()) {
+        return Err(Refusal::not_sent(why));
+    }
+    log::warn!("container {} of pod {} has no termination message: {why}", file.container, file.uid);
+    body.host_config.mounts.retain(|mount| Path::new(&mount.source) != path);
     Ok(())
 }
 

@@ -335,11 +335,7 @@ impl Body {
         };
         // This comes last, so that a refused create leaves no file.
         if let Some(file) = &needs.termination_file {
-            self.tools.termination.make(file).map_err(|error| {
-                let path = file.path(root).unwrap_or_default();
-                let path = path.display();
-                Refusal::not_sent(format!("its termination-log file {path} cannot be made: {error}"))
-            })?;
+            needs::termination(body, &self.tools.termination, file, root)?;
         }
         Ok(told)
     }

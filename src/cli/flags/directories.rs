@@ -58,6 +58,7 @@ const REMEMBERING: Flag =
     of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull, Verb::Kubeconfig, Verb::Page]);
 const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Run,
+    Verb::Forget,
     Verb::Drain,
     Verb::Resume,
     Verb::Get,

@@ -1,4 +1,4 @@
-//! Flags of `drain`.
+//! Flags of `drain` and `resume`.
 
 use std::time;
 
@@ -11,6 +11,7 @@ pub struct Values {
     pub grace: Option<u32>,
     pub timeout: time::Duration,
     pub until_reboot: bool,
+    pub shutdown: bool,
 }
 
 const DRAIN: Flag = of_verbs(&[Verb::Drain]);
@@ -37,6 +38,12 @@ pub static SECTION: Section = Section {
             help: "The next boot of the machine resumes the node",
             ..DRAIN
         },
+        Flag {
+            name: "shutdown",
+            takes: Switch(|o, on| o.drain.shutdown = on),
+            help: "drain: until the next boot, or until resume --shutdown, which undoes no other",
+            ..of_verbs(&[Verb::Drain, Verb::Resume])
+        },
     ],
 };
 
@@ -53,6 +60,7 @@ mod tests {
                 ("grace", "3", |o| o.drain.grace == Some(3)),
                 ("timeout", "3s", |o| o.drain.timeout.as_secs() == 3),
                 ("until-reboot", "true", |o| o.drain.until_reboot),
+                ("shutdown", "true", |o| o.drain.shutdown),
             ],
         );
     }

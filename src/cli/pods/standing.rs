@@ -14,7 +14,7 @@ use crate::base::locks;
 use crate::base::logging::one_line;
 use crate::cli::docker::engine;
 use crate::cli::{VERSION, say};
-use crate::daemon::drain;
+use crate::daemon::drain::{self, Places};
 use crate::status::file::{self, Status};
 use crate::status::node_object::STATUS_UNKNOWN;
 use crate::status::snapshot::{DockerView, StatusFile};
@@ -51,7 +51,7 @@ pub fn load(run_dir: &Path) -> Result<Status, String> {
     if let Some(warning) = warning(daemon, &status.file, is_silent) {
         say(&format!("warning: {warning}"));
     }
-    if let Some(note) = drained(&status.file, daemon != Daemon::Gone) {
+    if let Some(note) = drained(&status.file, run_dir, daemon != Daemon::Gone) {
         say(&format!("note: {note}"));
     }
     if daemon != Daemon::Answers {
@@ -97,7 +97,7 @@ pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
 
 /// A note that the node is drained. Without a daemon the file may be outdated: `drain` and `resume` work on the marker,
 /// which the next daemon reads.
-fn drained(file: &StatusFile, alive: bool) -> Option<String> {
+fn drained(file: &StatusFile, run_dir: &Path, alive: bool) -> Option<String> {
     let root_dir = Path::new(&file.root_dir);
     let is_known = !file.root_dir.is_empty()
         && match std::fs::symlink_metadata(drain::path(root_dir)) {
@@ -105,7 +105,8 @@ fn drained(file: &StatusFile, alive: bool) -> Option<String> {
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
     if !alive && is_known {
-        let since = drain::read(root_dir)?.since;
+        let places = Places { root: root_dir.to_owned(), run: run_dir.to_owned() };
+        let since = drain::read(&places)?.since;
         return Some(format!(
             "this node is drained since {since}: the next podkeeper starts nothing until podkeeper resume"
         ));
@@ -204,6 +205,7 @@ mod tests {
     #[test]
     fn without_a_daemon_the_marker_says_whether_the_node_is_drained() {
         let root = crate::base::testing::scratch("drained-note");
+        let run = root.join("run");
         let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let marker = drain::Drain { since, grace: None, within: None, boot: None };
         let view = DrainView { since, grace_seconds: None, stopped: false, left: vec!["a/b".into()] };
@@ -211,16 +213,17 @@ mod tests {
         let (is, was) = (file(Some(view)), file(None));
         let says = "this node is drained since 2026-01-02T03:04:05Z";
         let lives = format!("{says} (1 still to be stopped): podkeeper resume starts its pods");
-        assert_eq!(drained(&is, true).as_ref(), Some(&lives));
-        assert_eq!((drained(&was, true), drained(&was, false)), (None, None));
-        assert_eq!(drained(&is, false), None, "resumed since");
-        drain::write(&root, &marker).unwrap();
+        assert_eq!(drained(&is, &run, true).as_ref(), Some(&lives));
+        assert_eq!((drained(&was, &run, true), drained(&was, &run, false)), (None, None));
+        assert_eq!(drained(&is, &run, false), None, "resumed since");
+        let places = Places { root: root.clone(), run: run.clone() };
+        drain::write(&places, &marker, drain::By::Operator, None).unwrap();
         let next = format!("{says}: the next podkeeper starts nothing until podkeeper resume");
-        assert_eq!(drained(&is, false).as_ref(), Some(&next));
-        assert_eq!(drained(&was, false).as_ref(), Some(&next), "drained since");
+        assert_eq!(drained(&is, &run, false).as_ref(), Some(&next));
+        assert_eq!(drained(&was, &run, false).as_ref(), Some(&next), "drained since");
         // The file of an earlier version does not say where the root directory is.
         let mute = StatusFile { root_dir: String::new(), ..is };
-        assert_eq!(drained(&mute, false), Some(lives));
+        assert_eq!(drained(&mute, &run, false), Some(lives));
         std::fs::remove_dir_all(&root).unwrap();
     }
 

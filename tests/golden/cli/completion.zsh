@@ -212,6 +212,7 @@ _podkeeper() {
                 '*--config=[File of the settings of run, YAML or JSON; flags take precedence]:FILE:_files' \
                 '*--config-dir=[Further such files, *.conf by name; each overrides earlier ones]:DIR:_files' \
                 '*--root-dir=[State that survives a boot, and the lock; also marks podkeeper'\''s containers]:DIR:_files' \
+                '*--run-dir=[Directory of the daemon'\''s status file, on tmpfs]:DIR:_files' \
                 '*:argument:'
             ;;
         drain)
@@ -223,6 +224,7 @@ _podkeeper() {
                 '*--grace=[Longest grace of any pod; each pod'\''s own when not given]:SECONDS:' \
                 '*--timeout=[How long to wait until all pods have stopped]:DURATION:' \
                 '*--until-reboot[The next boot of the machine resumes the node]' \
+                '*--shutdown[drain\: until the next boot, or until resume --shutdown, which undoes no other]' \
                 '*:argument:'
             ;;
         resume)
@@ -231,6 +233,7 @@ _podkeeper() {
                 '*--config-dir=[Further such files, *.conf by name; each overrides earlier ones]:DIR:_files' \
                 '*--root-dir=[State that survives a boot, and the lock; also marks podkeeper'\''s containers]:DIR:_files' \
                 '*--run-dir=[Directory of the daemon'\''s status file, on tmpfs]:DIR:_files' \
+                '*--shutdown[drain\: until the next boot, or until resume --shutdown, which undoes no other]' \
                 '*:argument:'
             ;;
         get)

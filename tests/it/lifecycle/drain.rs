@@ -107,6 +107,31 @@ fn without_a_daemon_the_marker_waits_for_the_next_one() {
     assert!(!marker().contains("boot"), "{}", marker());
 }
 
+/// Regression: after `systemctl soft-reboot`, which is no boot of the kernel, all pods stayed down.
+#[test]
+fn a_shutdown_that_no_boot_follows_is_undone_and_an_operators_drain_is_not() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").text());
+    node.wait_running("web", "app");
+    let shutdown = || {
+        let (code, said, error) = podkeeper(&node, &["drain", "--shutdown", "--timeout", "80s"]);
+        assert_eq!(code, Some(0), "{said}{error}");
+        assert!(nothing_runs(&node));
+        node.restart();
+        node.wait_until("the new daemon is drained, too", || node.reason("web") == "NodeShutdown");
+        podkeeper(&node, &["resume", "--shutdown"]).1
+    };
+    assert!(shutdown().starts_with("resumed: podkeeper (process "));
+    node.wait_running("web", "app");
+    for arguments in [&["drain"][..], &["drain", "--until-reboot"]] {
+        podkeeper(&node, arguments);
+        assert_eq!(shutdown(), "the node is not drained by a shutdown\n", "{arguments:?}");
+        assert_eq!(node.reason("web"), "NodeShutdown");
+        assert!(podkeeper(&node, &["resume"]).1.starts_with("resumed: "));
+        node.wait_running("web", "app");
+    }
+}
+
 #[test]
 fn a_daemon_that_hangs_stops_nothing_and_drain_says_so() {
     let node = Node::start();

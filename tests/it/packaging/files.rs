@@ -32,17 +32,17 @@ fn k86420_the_unit_survives_docker_and_the_oom_killer() {
 }
 
 /// The optional unit that drains at shutdown: before Docker and the daemon are stopped, without leaving the
-/// node drained, and within its own time.
+/// node drained, also where no boot follows, and within its own time.
 #[test]
 fn the_drain_unit_runs_before_docker_stops() {
     let unit = read("packaging/systemd/podkeeper-drain.service");
     let lines: Vec<&str> = unit.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect();
     for line in [
         "After=docker.service docker.socket containerd.service podkeeper.service",
-        "ExecStart=/bin/true",
+        "ExecStart=-/usr/bin/podkeeper resume --shutdown",
         "RemainAfterExit=yes",
         "RefuseManualStop=yes",
-        "ExecStop=/usr/bin/podkeeper drain --until-reboot --timeout 80s",
+        "ExecStop=/usr/bin/podkeeper drain --shutdown --timeout 80s",
         "TimeoutStopSec=90s",
     ] {
         assert!(lines.contains(&line), "the unit has no line {line}");

@@ -155,12 +155,16 @@ fn a_machine_that_goes_down_ends_its_pods_in_the_order_of_their_priorities_and_t
     fs::create_dir(&order).unwrap();
     let drain = "podkeeper-drain.service";
     let root = node.root().display().to_string();
-    let command = node.command(&["drain", "--until-reboot", "--timeout", "80s", "--root-dir", &root]);
-    let command = line(std::iter::once(command.get_program()).chain(command.get_args()));
+    let words = |arguments: &[&str]| {
+        let command = node.command(&[arguments, &["--root-dir", &root]].concat());
+        line(std::iter::once(command.get_program()).chain(command.get_args()))
+    };
+    let (stop, start) =
+        (words(&["drain", "--shutdown", "--timeout", "80s"]), words(&["resume", "--shutdown"]));
     machine.install(drain, &packaged(drain));
     machine.install(
         &format!("{drain}.d/test.conf"),
-        &format!("{ALONE}[Service]\nExecStop=\nExecStop={command}\n"),
+        &format!("{ALONE}[Service]\nExecStart=\nExecStart=-{start}\nExecStop=\nExecStop={stop}\n"),
     );
     let told = format!("[Service]\nExecStop=/bin/sh -c 'echo docker >>{}/all'\n", order.display());
     machine.install("docker.service.d/test.conf", &told);
