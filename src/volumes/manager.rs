@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fmt, fs, thread};
 
 use super::claim_move::Claims;
+use super::in_memory::InMemory;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
 use crate::base::limits;
@@ -34,6 +35,7 @@ pub struct Node {
     sees: AtomicBool,
     pub(super) claims: Arc<Claims>,
     uses: Mutex<Table<String, Use>>,
+    pub(super) in_memory: InMemory,
 }
 
 /// User of a pod's directory.
@@ -81,6 +83,7 @@ impl Volumes {
             sees: AtomicBool::new(false),
             claims,
             uses: Mutex::default(),
+            in_memory: InMemory::default(),
         }))
     }
 
@@ -107,6 +110,9 @@ impl Volumes {
             return false;
         }
         let result = tear_down::pod(root, uid);
+        if result.is_ok() {
+            self.0.in_memory.forget(uid);
+        }
         self.0.release(uid);
         if let Err(why) = &result
             && (attempt == 0 || attempt.saturating_add(1) == limits::SWEEP_TRIES)
@@ -228,6 +234,7 @@ impl PodVolumes {
                 // Most pods have no volumes: no thread for them.
                 let idle = !self.lock().runs;
                 if idle && self.node.root().is_ok_and(|root| tear_down::is_clean(&root, uid)) {
+                    self.node.in_memory.forget(uid);
                     self.node.release(uid);
                     return (self.tell)(Report::TornDown { uid: uid.clone(), result: Ok(()) });
                 }
@@ -311,6 +318,7 @@ fn work(node: &Arc<Node>, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
             begins("removing its volumes".to_owned());
             let result = node.root().and_then(|root| tear_down::pod(&root, &uid));
             if result.is_ok() {
+                node.in_memory.forget(&uid);
                 node.release(&uid);
             }
             tell(Report::TornDown { uid, result });
