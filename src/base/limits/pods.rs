@@ -234,6 +234,12 @@ pub const IN_MEMORY_OF_POD: u64 = 512 * 1024;
 pub const IN_MEMORY_PART: u64 = 8;
 /// Pods that are evicted first get this part of that part, all of them together.
 pub const IN_MEMORY_BEHIND: u64 = 2;
+/// Most pods of one source whose volumes are being set up or removed at once.
+pub const VOLUMES_AT_ONCE: usize = 4;
+/// Work on volumes that takes longer gives its place to another pod.
+pub const VOLUMES_BUSY: Duration = Duration::from_secs(2);
+/// Most pods of one source whose work takes longer at once: beyond that, others wait for them.
+pub const VOLUMES_LATE: usize = 32;
 /// Bytes of a file of a volume that are compared at once.
 pub const FILE_PART: usize = 16 * 1024;
 
