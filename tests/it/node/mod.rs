@@ -9,5 +9,6 @@ pub mod log_drivers;
 mod pressure;
 mod reserved;
 mod returns;
+mod secrets;
 mod small_disk;
 mod stats;
