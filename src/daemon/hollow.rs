@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use crate::api_client::Client;
 use crate::base::limits;
 use crate::daemon::config::{ApiSource, Config};
+use crate::daemon::drain::Places;
 use crate::daemon::main_loop::run_hollow;
 use crate::daemon::reload::Reader;
 use crate::daemon::signals::{self, Signal};
@@ -80,7 +81,8 @@ fn start(config: Config, client: Client, ends: Sender<End>) -> Result<Running, R
 pub fn run(base: &Config, names: Vec<String>, client: &Client) -> Result<(), RunError> {
     sys::raise_open_files();
     let reader = Reader(Box::new(|| None));
-    let signals = signals::catch(ROOT.as_ref(), reader).map_err(cannot("signals cannot be handled"))?;
+    let nowhere = Places { root: ROOT.into(), run: ROOT.into() };
+    let signals = signals::catch(nowhere, reader).map_err(cannot("signals cannot be handled"))?;
     let mut nodes = Vec::new();
     let outcome = attend(base, names, client, &signals, &mut nodes);
     for node in &nodes {

@@ -12,6 +12,7 @@ pub mod priority;
 pub mod problem;
 pub mod qos;
 pub mod requests;
+pub mod turn;
 pub mod waiting;
 
 use std::collections::BTreeSet;

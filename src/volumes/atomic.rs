@@ -30,7 +30,12 @@ const NEW_DATA: &str = "..data_tmp";
 ///
 /// # Errors
 /// The disk is full, or another error of the system; then all old files stay in force.
-pub(super) fn write(dir: &OwnedFd, files: &Payload, group: Option<u32>, now: Timestamp) -> io::Result<bool> {
+pub(super) fn write(
+    dir: &OwnedFd,
+    files: &Payload<'_>,
+    group: Option<u32>,
+    now: Timestamp,
+) -> io::Result<bool> {
     let old = current(dir)?;
     let old_names = match &old {
         Some(name) => match walk::open_below(dir.as_fd(), &[name])? {
@@ -149,7 +154,7 @@ fn fresh(dir: &OwnedFd, now: Timestamp) -> io::Result<(String, OwnedFd)> {
     Err(Errno::EXIST.into())
 }
 
-fn fill(version: &OwnedFd, files: &Payload, group: Option<u32>) -> io::Result<()> {
+fn fill(version: &OwnedFd, files: &Payload<'_>, group: Option<u32>) -> io::Result<()> {
     for (path, file) in files {
         let mut parts: Vec<&str> = path.split('/').collect();
         let Some(last) = parts.pop() else { continue };
@@ -175,7 +180,7 @@ fn fill(version: &OwnedFd, files: &Payload, group: Option<u32>) -> io::Result<()
 }
 
 /// The mode, with read access for the group.
-fn mode(file: &PayloadFile, group: Option<u32>) -> u32 {
+fn mode(file: &PayloadFile<'_>, group: Option<u32>) -> u32 {
     if group.is_some() { file.mode | 0o440 } else { file.mode }
 }
 
@@ -190,7 +195,7 @@ fn own_directory(at: &OwnedFd, group: Option<u32>) -> io::Result<()> {
 }
 
 /// Whether the version holds exactly these files, with their modes and owners.
-fn same(version: &OwnedFd, files: &Payload, group: Option<u32>) -> io::Result<bool> {
+fn same(version: &OwnedFd, files: &Payload<'_>, group: Option<u32>) -> io::Result<bool> {
     for (path, file) in files {
         let mut parts: Vec<&str> = path.split('/').collect();
         let Some(last) = parts.pop() else { continue };
@@ -224,15 +229,21 @@ fn is_another_kind(error: &io::Error) -> bool {
     [Errno::LOOP, Errno::NOTDIR].into_iter().any(|errno| number == Some(errno.raw_os_error()))
 }
 
-fn holds(found: File, data: &[u8]) -> io::Result<bool> {
-    let most = u64::try_from(data.len()).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::with_capacity(data.len());
-    found.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes == data)
+fn holds(mut found: File, data: &[u8]) -> io::Result<bool> {
+    let mut part = vec![0; limits::FILE_PART.min(data.len().saturating_add(1))];
+    let mut rest = data;
+    loop {
+        let read = found.read(&mut part)?;
+        let Some(same) = part.get(..read).and_then(|read| rest.strip_prefix(read)) else { return Ok(false) };
+        if read == 0 {
+            return Ok(rest.is_empty());
+        }
+        rest = same;
+    }
 }
 
 /// Whether the version has no other files. The wanted ones were checked before.
-fn count(version: &OwnedFd, files: &Payload) -> io::Result<bool> {
+fn count(version: &OwnedFd, files: &Payload<'_>) -> io::Result<bool> {
     let mut open = vec![String::new()];
     let mut found = 0_usize;
     while let Some(prefix) = open.pop() {

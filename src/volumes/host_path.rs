@@ -181,8 +181,7 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), S
     let failed = |why: String| format!("cannot bind {}: {why}", place.display());
     let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
     loop {
-        let table = mounts::table().map_err(words)?;
-        if mounts::at(&table, &place).is_none() {
+        if !mounts::is_at(&place).map_err(words)? {
             break;
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;

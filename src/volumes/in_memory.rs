@@ -1,121 +1,256 @@
-//! The memory that files of Secrets, tokens and fields take. They lie on a tmpfs that podkeeper writes, so no limit of a
-//! pod bounds them and no eviction finds them: one Secret in hundreds of volumes would take all of a small node.
+//! The memory that volumes take: files of Secrets, tokens and fields, and the mounts of all that lie in memory. They are on
+//! tmpfs that podkeeper makes, so no limit of a pod bounds them and no eviction finds them: one Secret in hundreds of
+//! volumes would take all of a small node.
 //!
-//! A pod may always have a little. Only while all such volumes of the node take little, it may have more.
+//! A pod may always have a little. Only while all such volumes of the node take little, it may have more. Sources whose
+//! pods are evicted first share half of that little for all of their pods.
+//!
+//! What is taken is counted here, and read from the kernel once in each daemon. Never here: a mount or a file that is made.
 
+use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use super::mounts::{self, Mounted};
-use super::payload::Payload;
+use super::payload;
 use crate::base::limits;
-use crate::layout;
+use crate::base::table::Table;
+use crate::layout::{self, Kind};
+use crate::pod::downward::Facts;
+use crate::pod::object::Objects;
 use crate::runtime::progress::bytes;
 
 /// A page of the kernel: each file takes whole ones, and one for itself.
 const PAGE: u64 = 4096;
+/// A mount with its root, the directory of a version and the links to it.
+const MOUNT: u64 = 2 * PAGE;
 
-/// Checks that the files may be written to the volume at `path`. `memory`: that of the node, bytes.
-///
-/// # Errors
-/// They may not, or the mounts cannot be read: the reason.
-pub(super) fn check(root: &Path, uid: &str, path: &Path, files: &Payload, memory: u64) -> Result<(), String> {
-    let wanted = size(files);
-    let table = mounts::table().map_err(|error| format!("cannot read the mounts: {error}"))?;
-    let pods = root.join("pods");
-    let others: Vec<&Path> = written(&table, &pods).filter(|at| *at != path).collect();
-    let own = sum(others.iter().copied().filter(|at| at.starts_with(pods.join(uid)))).saturating_add(wanted);
-    if own <= limits::IN_MEMORY_OF_POD {
-        return Ok(());
+/// Memory of volumes: bytes by name.
+pub(super) type Bytes = Table<String, u64>;
+
+/// Whether such a volume takes memory that is counted here.
+pub(super) fn counts(kind: Kind<'_>) -> bool {
+    match kind {
+        Kind::EmptyDir(spec) => spec.and_then(|spec| spec.medium.as_deref()).is_some_and(|it| !it.is_empty()),
+        Kind::Secret(_) | Kind::DownwardApi(_) | Kind::Projected(_) => true,
+        _ => false,
     }
-    let all = sum(others.into_iter()).saturating_add(wanted);
-    verdict(own, all, memory)
 }
 
-/// `own` and `all`: bytes that the pod and all pods would take.
-fn verdict(own: u64, all: u64, memory: u64) -> Result<(), String> {
-    let most = memory / limits::IN_MEMORY_PART;
-    // Of a node whose memory is unknown nothing can be said.
-    if own <= limits::IN_MEMORY_OF_POD || all <= most || memory == 0 {
-        return Ok(());
+/// Memory for a volume that is not there yet, or is to hold these files: bytes, a little too many rather than too few. No
+/// file is made for it. `None`: it takes none that is counted here, or cannot be made.
+pub(super) fn size(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Option<u64> {
+    let mut sum = MOUNT;
+    let whole = |length: usize| u64::try_from(length).unwrap_or(u64::MAX).div_ceil(PAGE);
+    // Without all of its files it is not made: the reason is told then.
+    let mut each = || {
+        payload::each(kind, facts, objects, &mut |_, file| {
+            sum = sum.saturating_add(whole(file.data.len()).saturating_add(1).saturating_mul(PAGE));
+            Ok(())
+        })
+    };
+    (counts(kind) && each().is_ok()).then_some(sum)
+}
+
+/// A pod that asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub uid: &'a str,
+    /// Its source's pods are evicted first.
+    pub is_behind: bool,
+    /// Memory of the node, bytes; 0: unknown.
+    pub memory: u64,
+}
+
+/// The answer for the volumes of a pod.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Granted {
+    /// What they took before.
+    pub before: Bytes,
+    /// Volumes that keep the files they have, and why they get no others.
+    pub kept: Table<String, String>,
+}
+
+/// No volume of the pod may be made: the first that is too much, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub volume: String,
+    pub why: String,
+}
+
+/// What all volumes of the node take; `None` until it was read from the kernel.
+#[derive(Debug, Default)]
+pub(super) struct InMemory(Mutex<Option<Shares>>);
+
+impl InMemory {
+    /// Most bytes with which a pod without volumes in memory has a chance.
+    pub(super) fn most(memory: u64) -> u64 {
+        if memory == 0 { u64::MAX } else { (memory / limits::IN_MEMORY_PART).max(limits::IN_MEMORY_OF_POD) }
     }
-    Err(format!(
-        "its files lie in memory, and with them volumes of Secrets, tokens and fields would take {} there, {} of it this pod: \
-         a pod gets more than {} only while all together take at most {}",
-        bytes(all),
-        bytes(own),
-        bytes(limits::IN_MEMORY_OF_POD),
-        bytes(most)
-    ))
+
+    /// Whether the pod has such volumes.
+    ///
+    /// # Errors
+    /// The mounts cannot be read.
+    pub(super) fn has_some(&self, root: &Path, uid: &str) -> io::Result<bool> {
+        self.with(root, |shares| shares.0.get(uid).is_some_and(|pod| pod.sum > 0))
+    }
+
+    /// Takes memory for volumes of a pod, whose names and sizes these are. Others see it as taken from then on.
+    ///
+    /// # Errors
+    /// The mounts cannot be read.
+    pub(super) fn take(
+        &self,
+        root: &Path,
+        asker: Asker<'_>,
+        wanted: &[(&str, u64)],
+    ) -> io::Result<Result<Granted, Refused>> {
+        self.with(root, |shares| shares.take(asker, wanted))
+    }
+
+    /// Notes what a volume takes after it could not be made.
+    pub(super) fn put_back(&self, uid: &str, volume: &str, bytes: u64) {
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shares) = &mut *shares {
+            shares.set(uid, volume, bytes);
+        }
+    }
+
+    /// Notes that the volumes of a pod are gone.
+    pub(super) fn forget(&self, uid: &str) {
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shares) = &mut *shares {
+            shares.0.remove(uid);
+        }
+    }
+
+    fn with<T>(&self, root: &Path, work: impl FnOnce(&mut Shares) -> T) -> io::Result<T> {
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shares = match &mut *shares {
+            Some(shares) => shares,
+            none => none.insert(Shares::found(&mounts::table()?, &root.join("pods"), used)),
+        };
+        Ok(work(shares))
+    }
 }
 
-/// Volumes that podkeeper has written to memory.
-fn written<'t>(table: &'t [Mounted], pods: &'t Path) -> impl Iterator<Item = &'t Path> {
-    let is_written = move |mounted: &&Mounted| {
-        let parts: Vec<_> = mounted.at.strip_prefix(pods).into_iter().flatten().collect();
-        let plugin = parts.get(2).and_then(|plugin| plugin.to_str());
-        let is_volume = parts.len() == 4 && parts.get(1).is_some_and(|part| *part == layout::VOLUMES);
-        mounted.kind == "tmpfs"
-            && is_volume
-            && plugin.is_some_and(|plugin| layout::IN_MEMORY.contains(&plugin))
-    };
-    table.iter().filter(is_written).map(|mounted| mounted.at.as_path())
+/// Volumes by pod.
+#[derive(Debug, Default)]
+struct Shares(Table<String, Share>);
+
+#[derive(Debug, Default)]
+struct Share {
+    /// `None`: an earlier daemon has made them, for a pod that has not asked yet.
+    is_behind: Option<bool>,
+    sum: u64,
+    volumes: Bytes,
 }
 
-fn sum<'p>(places: impl Iterator<Item = &'p Path>) -> u64 {
-    let used = |place: &Path| {
-        let found = rustix::fs::statvfs(place).ok()?;
-        let blocks = found.f_blocks.saturating_sub(found.f_bfree);
-        Some(blocks.saturating_mul(found.f_frsize))
-    };
-    places.filter_map(used).fold(0, u64::saturating_add)
+impl Share {
+    /// Returns what it took before.
+    fn set(&mut self, volume: &str, bytes: u64) -> u64 {
+        let before = if bytes == 0 {
+            self.volumes.remove(volume)
+        } else {
+            self.volumes.insert(volume.to_owned(), bytes)
+        };
+        let before = before.unwrap_or(0);
+        self.sum = self.sum.saturating_sub(before).saturating_add(bytes);
+        before
+    }
 }
 
-fn size(files: &Payload) -> u64 {
-    let of = |length: usize| u64::try_from(length).unwrap_or(u64::MAX).div_ceil(PAGE).saturating_mul(PAGE);
-    files.values().fold(0, |sum, file| sum.saturating_add(of(file.data.len())).saturating_add(PAGE))
+impl Shares {
+    /// What an earlier daemon has left. `used`: bytes in the file system at a place.
+    fn found(table: &[Mounted], pods: &Path, used: impl Fn(&Path) -> u64) -> Shares {
+        let mut shares = Shares::default();
+        for Mounted { at, kind } in table {
+            let parts: Vec<&str> =
+                at.strip_prefix(pods).into_iter().flatten().filter_map(|part| part.to_str()).collect();
+            let &[uid, layout::VOLUMES, plugin, volume] = parts.as_slice() else { continue };
+            let bytes = match kind.as_str() {
+                "tmpfs" if layout::IN_MEMORY.contains(&plugin) => used(at).saturating_add(MOUNT),
+                "tmpfs" | "hugetlbfs" if plugin == layout::EMPTY_DIR => MOUNT,
+                _ => continue,
+            };
+            shares.0.get_or_default(uid.to_owned()).set(volume, bytes);
+        }
+        shares
+    }
+
+    fn set(&mut self, uid: &str, volume: &str, bytes: u64) {
+        if let Some(share) = self.0.get_mut(uid) {
+            share.set(volume, bytes);
+        }
+    }
+
+    fn take(&mut self, asker: Asker<'_>, wanted: &[(&str, u64)]) -> Result<Granted, Refused> {
+        let mut granted = Granted::default();
+        for &(volume, bytes) in wanted {
+            let share = self.0.get_or_default(asker.uid.to_owned());
+            share.is_behind = Some(asker.is_behind);
+            let before = share.set(volume, bytes);
+            match self.verdict(asker) {
+                // What is there, and does not grow, is not refused.
+                Err(why) if bytes > before => {
+                    self.set(asker.uid, volume, before);
+                    if before == 0 {
+                        granted.before.iter().for_each(|(volume, bytes)| self.set(asker.uid, volume, *bytes));
+                        return Err(Refused { volume: volume.to_owned(), why });
+                    }
+                    granted.kept.insert(volume.to_owned(), why);
+                }
+                _ => _ = granted.before.insert(volume.to_owned(), before),
+            }
+        }
+        Ok(granted)
+    }
+
+    /// Whether the pod may have what it takes now.
+    fn verdict(&self, asker: Asker<'_>) -> Result<(), String> {
+        let sum = |of: &dyn Fn(&Share) -> bool| {
+            self.0.values().filter(|share| of(share)).fold(0_u64, |sum, share| sum.saturating_add(share.sum))
+        };
+        let own = self.0.get(asker.uid).map_or(0, |share| share.sum);
+        let most = asker.memory / limits::IN_MEMORY_PART;
+        // Of a node whose memory is unknown nothing can be said.
+        if asker.memory == 0 {
+            return Ok(());
+        }
+        if asker.is_behind {
+            let behind = sum(&|share| share.is_behind != Some(false));
+            let most = most / limits::IN_MEMORY_BEHIND;
+            if behind > most {
+                return Err(format!(
+                    "it lies in memory, and with it volumes of Secrets, tokens and fields of sources that are behind others \
+                     would take {} there: all of these together get {}",
+                    bytes(behind),
+                    bytes(most)
+                ));
+            }
+        }
+        let all = sum(&|_| true);
+        if own <= limits::IN_MEMORY_OF_POD || all <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "it lies in memory, and with it volumes of Secrets, tokens and fields would take {} there, {} of it this pod: a pod gets more \
+             than {} only while all together take at most {}",
+            bytes(all),
+            bytes(own),
+            bytes(limits::IN_MEMORY_OF_POD),
+            bytes(most)
+        ))
+    }
+}
+
+/// Memory of a tmpfs: its blocks, and a page for each inode.
+fn used(place: &Path) -> u64 {
+    let Ok(found) = rustix::fs::statvfs(place) else { return 0 };
+    let blocks = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+    blocks.saturating_add(found.f_files.saturating_sub(found.f_ffree).saturating_mul(PAGE))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::volumes::payload::PayloadFile;
-
-    const MI: u64 = 1 << 20;
-
-    /// One Secret of 450 KB in 650 volumes took 290 MB, and the daemon of a node of 256 MiB was killed at each start.
-    #[test]
-    fn a_pod_gets_much_memory_for_secrets_only_while_little_is_taken() {
-        let is_good = |own, all| verdict(own, all, 256 * MI).is_ok();
-        assert!(is_good(MI / 2, 300 * MI), "a pod may always have a little");
-        assert!(is_good(8 * MI, 32 * MI) && is_good(32 * MI, 32 * MI));
-        assert!(!is_good(MI, 32 * MI + 1) && !is_good(33 * MI, 33 * MI));
-        let why = verdict(33 * MI, 34 * MI, 256 * MI).unwrap_err();
-        assert!(why.contains("would take 34.0 MiB there, 33.0 MiB of it this pod"), "{why}");
-        assert!(why.ends_with("more than 512.0 KiB only while all together take at most 32.0 MiB"), "{why}");
-    }
-
-    #[test]
-    fn each_file_takes_whole_pages() {
-        let file = |length| PayloadFile { data: vec![0; length], mode: 0o644, user: None };
-        let files: Payload =
-            [("a", 1), ("b", 0), ("c", 4097)].map(|(name, n)| (name.to_owned(), file(n))).into();
-        assert_eq!(size(&files), 3 * PAGE + 3 * PAGE);
-    }
-
-    #[test]
-    fn volumes_that_podkeeper_writes_are_told_from_others() {
-        let of = |kind: &str, at: &str| Mounted { at: at.into(), kind: kind.into() };
-        let table = [
-            of("tmpfs", "/r/pods/u/volumes/kubernetes.io~secret/s"),
-            of("tmpfs", "/r/pods/u/volumes/kubernetes.io~projected/p"),
-            of("tmpfs", "/r/pods/u/volumes/kubernetes.io~downward-api/d"),
-            of("tmpfs", "/r/pods/u/volumes/kubernetes.io~empty-dir/e"),
-            of("ext4", "/r/pods/u/volumes/kubernetes.io~secret/x"),
-            of("tmpfs", "/r/pods/u/volumes/kubernetes.io~secret/s/below"),
-            of("tmpfs", "/other/pods/u/volumes/kubernetes.io~secret/s"),
-            of("tmpfs", "/r/pods"),
-        ];
-        let found: Vec<&Path> = written(&table, Path::new("/r/pods")).collect();
-        assert_eq!(found.len(), 3, "{found:?}");
-    }
-}
+mod tests;

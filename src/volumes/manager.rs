@@ -1,5 +1,5 @@
-//! Work on volumes, and its threads: one for each pod, only while there is work. A volume that hangs delays
-//! its own pod and no other.
+//! Work on volumes: jobs of one pod run one after the other, in a thread that the pod has only while there is work and it
+//! is its turn ([`Turns`]). A volume that hangs delays its own pod, and others of its source for a short while.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream;
@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fmt, fs, thread};
 
 use super::claim_move::Claims;
+use super::in_memory::InMemory;
+use super::turns::Turns;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::layout;
-use crate::pod::PodKey;
 use crate::pod::allocatable::Allocatable;
+use crate::pod::{PodKey, Source};
 use crate::policy::Policies;
 
 /// The parts of the node for this room.
@@ -34,6 +36,8 @@ pub struct Node {
     sees: AtomicBool,
     pub(super) claims: Arc<Claims>,
     uses: Mutex<Table<String, Use>>,
+    pub(super) in_memory: InMemory,
+    turns: Arc<Turns>,
 }
 
 /// User of a pod's directory.
@@ -81,6 +85,8 @@ impl Volumes {
             sees: AtomicBool::new(false),
             claims,
             uses: Mutex::default(),
+            in_memory: InMemory::default(),
+            turns: Arc::new(Turns::new(clock)),
         }))
     }
 
@@ -107,6 +113,9 @@ impl Volumes {
             return false;
         }
         let result = tear_down::pod(root, uid);
+        if result.is_ok() {
+            self.0.in_memory.forget(uid);
+        }
         self.0.release(uid);
         if let Err(why) = &result
             && (attempt == 0 || attempt.saturating_add(1) == limits::SWEEP_TRIES)
@@ -201,7 +210,10 @@ impl fmt::Debug for PodVolumes {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// It has a thread, or waits for its turn.
     runs: bool,
+    /// Source of the pod that was set up last.
+    source: Option<Source>,
     /// The current job.
     doing: Option<String>,
 }
@@ -228,6 +240,7 @@ impl PodVolumes {
                 // Most pods have no volumes: no thread for them.
                 let idle = !self.lock().runs;
                 if idle && self.node.root().is_ok_and(|root| tear_down::is_clean(&root, uid)) {
+                    self.node.in_memory.forget(uid);
                     self.node.release(uid);
                     return (self.tell)(Report::TornDown { uid: uid.clone(), result: Ok(()) });
                 }
@@ -237,6 +250,7 @@ impl PodVolumes {
                     let why = "what another pod of its UID has or left is not removed yet".to_owned();
                     return (self.tell)(all_failed(order, &why));
                 }
+                self.lock().source = Some(order.pod.source);
             }
         }
         self.push(Job::Order(order));
@@ -269,21 +283,21 @@ impl PodVolumes {
             return;
         }
         queue.runs = true;
+        queue.doing = Some("the work on volumes of other pods, for which this one waits,".to_owned());
+        let source = queue.source;
         drop(queue);
         let (node, tell, shared) = (Arc::clone(&self.node), Arc::clone(&self.tell), Arc::clone(&self.queue));
-        let body = move || {
+        let work = move |turn: Result<(), String>| {
             while let Some(job) = next(&shared) {
-                work(&node, job, &tell, &|doing| {
-                    shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
-                });
+                match &turn {
+                    Ok(()) => work(&node, job, &tell, &|doing| {
+                        shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
+                    }),
+                    Err(why) => refuse(job, why, &tell),
+                }
             }
         };
-        let named = thread::Builder::new().name("pk-vol".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = named.spawn(body) {
-            while let Some(job) = next(&self.queue) {
-                refuse(job, &format!("no thread could be started: {error}"), &self.tell);
-            }
-        }
+        self.node.turns.add(source, Box::new(work));
     }
 }
 
@@ -311,6 +325,7 @@ fn work(node: &Arc<Node>, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
             begins("removing its volumes".to_owned());
             let result = node.root().and_then(|root| tear_down::pod(&root, &uid));
             if result.is_ok() {
+                node.in_memory.forget(&uid);
                 node.release(&uid);
             }
             tell(Report::TornDown { uid, result });

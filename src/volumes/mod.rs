@@ -1,6 +1,6 @@
 //! Volumes of pods: the host's disk, objects and fields. [`payload`] is pure, as is `crate::layout`; the rest does
 //! I/O: a [`manager::PodVolumes`] of each worker sets volumes up before the first container of a pod and
-//! takes them down after the last, in a thread of its own that ends when it is done.
+//! takes them down after the last, in a thread when it is its turn ([`turns`]).
 //!
 //! The state is the kernel's mount table and the directories themselves, never a state file. Never here:
 //! the time of an action; a recursive delete that crosses a mount or follows a link; a Secret's value on
@@ -41,6 +41,7 @@ pub mod payload;
 mod set_up;
 mod sub_path;
 mod tear_down;
+mod turns;
 mod walk;
 
 use std::collections::BTreeSet;

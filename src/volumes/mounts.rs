@@ -7,14 +7,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
     unmount,
 };
 
-use super::walk::by_descriptor;
+use super::walk::{HANDLE, by_descriptor};
 use crate::base::limits;
+use crate::base::walk::mount_of;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
@@ -91,6 +93,31 @@ pub fn below<'t>(table: &'t [Mounted], directory: &Path) -> Vec<&'t Mounted> {
 #[must_use]
 pub fn at<'t>(table: &'t [Mounted], place: &Path) -> Option<&'t Mounted> {
     table.iter().rev().find(|mounted| mounted.at == place)
+}
+
+/// Whether two open files are on different mounts: a file and its parent directory, if something is mounted at it.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn is_other(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
+    let of = |file| mount_of(file).ok_or_else(|| io::Error::other("/proc/self/fdinfo has no mount"));
+    Ok(of(one)? != of(other)?)
+}
+
+/// Whether something is mounted at this path; `false` if there is nothing. Asks for this one mount, and does not read the
+/// table, which pods can make long. A server that does not answer may block it.
+///
+/// # Errors
+/// An error of the system.
+pub fn is_at(place: &Path) -> io::Result<bool> {
+    let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else { return Ok(true) };
+    let found = open(parent, HANDLE | OFlags::DIRECTORY, Mode::empty())
+        .and_then(|parent| Ok((openat(&parent, name, HANDLE, Mode::empty())?, parent)));
+    match found {
+        Ok((found, parent)) => is_other(&parent, &found),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Mounts a tmpfs of at most `size` bytes; kept out of swap if the kernel supports that.

@@ -3,6 +3,7 @@
 //!
 //! Contents may be secret: this file prints none of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -17,30 +18,54 @@ use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 const DEFAULT_MODE: i32 = 0o644;
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct PayloadFile {
-    /// Its content.
-    pub data: Vec<u8>,
+pub struct PayloadFile<'a> {
+    /// Its content: of an object, without a copy of its own.
+    pub data: Cow<'a, [u8]>,
     /// Permission bits.
     pub mode: u32,
     /// Owner, when not root.
     pub user: Option<u32>,
 }
 
-impl fmt::Debug for PayloadFile {
+impl fmt::Debug for PayloadFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} bytes, {:o}>", self.data.len(), self.mode)
     }
 }
 
 /// Files by path: relative, clean, no `..`; no file's path goes through another file.
-pub type Payload = BTreeMap<String, PayloadFile>;
+pub type Payload<'a> = BTreeMap<String, PayloadFile<'a>>;
 
 /// The files of a volume. Returns `None` for a kind without files from podkeeper.
 ///
 /// # Errors
 /// A required object, key, field or resource is missing, or a path is invalid; in the kubelet's words.
-pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Option<Payload>, String> {
-    let mut to = Rendering { facts, objects, files: Payload::new() };
+pub fn render<'a>(
+    kind: Kind<'_>,
+    facts: &Facts<'_>,
+    objects: &'a Objects,
+) -> Result<Option<Payload<'a>>, String> {
+    let mut files = Payload::new();
+    let has_files = each(kind, facts, objects, &mut |path, file| {
+        files.insert(layout::inside(path)?.join("/"), file);
+        Ok(())
+    })?;
+    no_file_is_a_directory(&files)?;
+    Ok(has_files.then_some(files))
+}
+
+/// Gives every file of a volume, with its path as the manifest has it. A path that is given twice is that of the last
+/// file. Returns whether it is a kind with files from podkeeper.
+///
+/// # Errors
+/// As for [`render`], except for paths, which are not looked at; and those of `to`.
+pub fn each<'a>(
+    kind: Kind<'_>,
+    facts: &Facts<'_>,
+    objects: &'a Objects,
+    to: &mut dyn FnMut(&str, PayloadFile<'a>) -> Result<(), String>,
+) -> Result<bool, String> {
+    let mut to = Rendering { facts, objects, to };
     match kind {
         Kind::ConfigMap(it) => {
             let owner = Owner { mode: it.default_mode, user: it.default_user };
@@ -69,11 +94,9 @@ pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Op
                 }
             }
         }
-        _ => return Ok(None),
+        _ => return Ok(false),
     }
-    let files = to.files;
-    no_file_is_a_directory(&files)?;
-    Ok(Some(files))
+    Ok(true)
 }
 
 /// Mode and owner for files without their own.
@@ -83,13 +106,13 @@ struct Owner {
     user: Option<i64>,
 }
 
-struct Rendering<'a> {
-    facts: &'a Facts<'a>,
+struct Rendering<'a, 'r> {
+    facts: &'r Facts<'r>,
     objects: &'a Objects,
-    files: Payload,
+    to: &'r mut dyn FnMut(&str, PayloadFile<'a>) -> Result<(), String>,
 }
 
-impl Rendering<'_> {
+impl<'a> Rendering<'a, '_> {
     fn object(
         &mut self,
         kind: ObjectKind,
@@ -101,19 +124,18 @@ impl Rendering<'_> {
         let optional = optional.unwrap_or(false);
         let namespace = self.facts.pod.key.namespace.clone();
         let key = ObjectKey { kind, namespace, name: name.to_owned() };
-        let Some(object) = self.objects.get(&key).map(Arc::as_ref) else {
+        let objects = self.objects;
+        let Some(object) = objects.get(&key).map(Arc::as_ref) else {
             return if optional { Ok(()) } else { Err(format!("{} {name:?} not found", kind.lower())) };
         };
         match items.filter(|items| !items.is_empty()) {
-            None => {
-                for (key, value) in entries(object) {
-                    self.put(key, value.to_vec(), None, None, owner)?;
-                }
-            }
+            None => self.entries(object, owner)?,
             Some(items) => {
                 for item in items {
                     match entry(object, &item.key) {
-                        Some(value) => self.put(&item.path, value.to_vec(), item.mode, item.user, owner)?,
+                        Some(value) => {
+                            self.put(&item.path, Cow::Borrowed(value), item.mode, item.user, owner)?;
+                        }
                         None if optional => {}
                         None if kind == ObjectKind::Secret => {
                             return Err(format!("references non-existent secret key: {}", item.key));
@@ -131,6 +153,19 @@ impl Rendering<'_> {
         Ok(())
     }
 
+    /// All keys, including `binaryData` of a ConfigMap.
+    fn entries(&mut self, object: &'a LocalObject, owner: Owner) -> Result<(), String> {
+        let mut put = |key: &str, value| self.put(key, Cow::Borrowed(value), None, None, owner);
+        match &object.content {
+            Content::ConfigMap { data, binary } => {
+                data.iter().try_for_each(|(key, value)| put(key, value.as_bytes()))?;
+                binary.iter().try_for_each(|(key, value)| put(key, value.as_slice()))
+            }
+            Content::Secret { data, .. } => data.iter().try_for_each(|(key, value)| put(key, value.expose())),
+            Content::Claim { .. } | Content::ClusterClaim(_) => Ok(()),
+        }
+    }
+
     fn fields(&mut self, items: Option<&[DownwardAPIVolumeFile]>, owner: Owner) -> Result<(), String> {
         for item in items.unwrap_or_default() {
             let value = match (&item.field_ref, &item.resource_field_ref) {
@@ -138,7 +173,7 @@ impl Rendering<'_> {
                 (None, Some(resource)) => downward::resource(resource, self.facts, "")?,
                 (None, None) => continue,
             };
-            self.put(&item.path, value.into_bytes(), item.mode, item.user, owner)?;
+            self.put(&item.path, Cow::Owned(value.into_bytes()), item.mode, item.user, owner)?;
         }
         Ok(())
     }
@@ -146,20 +181,18 @@ impl Rendering<'_> {
     fn put(
         &mut self,
         path: &str,
-        data: Vec<u8>,
+        data: Cow<'a, [u8]>,
         mode: Option<i32>,
         user: Option<i64>,
         owner: Owner,
     ) -> Result<(), String> {
-        let path = layout::inside(path)?.join("/");
         let mode = mode.or(owner.mode).unwrap_or(DEFAULT_MODE).cast_unsigned() & 0o777;
         let user = user.or(owner.user).and_then(|user| u32::try_from(user).ok());
-        self.files.insert(path, PayloadFile { data, mode, user });
-        Ok(())
+        (self.to)(path, PayloadFile { data, mode, user })
     }
 }
 
-fn no_file_is_a_directory(files: &Payload) -> Result<(), String> {
+fn no_file_is_a_directory(files: &Payload<'_>) -> Result<(), String> {
     for path in files.keys() {
         let parents = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
         if let Some(parent) = parents.into_iter().find(|parent| files.contains_key(*parent)) {
@@ -167,18 +200,6 @@ fn no_file_is_a_directory(files: &Payload) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Keys and values, including `binaryData` of a ConfigMap.
-fn entries(object: &LocalObject) -> Vec<(&str, &[u8])> {
-    match &object.content {
-        Content::ConfigMap { data, binary } => {
-            let text = data.iter().map(|(k, v)| (k.as_str(), v.as_bytes()));
-            text.chain(binary.iter().map(|(k, v)| (k.as_str(), v.as_slice()))).collect()
-        }
-        Content::Secret { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.expose())).collect(),
-        Content::Claim { .. } | Content::ClusterClaim(_) => Vec::new(),
-    }
 }
 
 fn entry<'a>(object: &'a LocalObject, key: &str) -> Option<&'a [u8]> {

@@ -5,8 +5,10 @@
 //! (only by descriptor).
 
 mod claims;
+mod pass;
 
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -16,16 +18,15 @@ use k8s_openapi::api::core::v1::{
 use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, openat, stat};
 use rustix::io::Errno;
 
+use self::pass::Pass;
+use super::in_memory::{Granted, Refused};
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
-use super::{Failure, Note, SetUp, atomic, helper, host_path, in_memory, mounts, payload};
+use super::{Failure, Note, SetUp, atomic, helper, host_path, mounts, payload};
 use crate::base::clock::Clock as _;
 use crate::base::order;
 use crate::base::quantity;
 use crate::layout::{self, Kind};
-use crate::pod::DesiredPod;
-use crate::pod::downward::Facts;
-use crate::pod::object::Objects;
 use crate::pod::qos;
 
 /// Mode of a directory for root alone.
@@ -33,20 +34,30 @@ pub(super) const PRIVATE: u32 = 0o750;
 /// Policy under which a volume whose root has the right group is not changed.
 const ON_MISMATCH: &str = "OnRootMismatch";
 
-/// Sets up every volume of a pod; a volume that fails does not stop the others. `note` gets notes, with the
-/// volume's name.
+/// Sets up every volume of a pod; a volume that fails does not stop the others, unless there is no memory for it: then
+/// none is made. `note` gets notes, with the volume's name.
 pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) -> Vec<Failure> {
+    let pass = Pass::new(node, &order.pod, &order.objects);
+    let failure = |volume: &str, Trouble { why, usable }| Failure { volume: volume.to_owned(), why, usable };
+    let granted = if order.wanted.is_over() { Ok(Granted::default()) } else { pass.take_memory() };
+    let granted = match granted {
+        Ok(granted) => granted,
+        Err(Refused { volume, why }) => return vec![failure(&volume, why.into())],
+    };
     let mut failed = Vec::new();
     for volume in layout::volumes(&order.pod) {
-        if order.wanted.is_over() {
-            let why = "the pod is not wanted any more".to_owned();
-            failed.push(Failure { volume: volume.name.clone(), why, usable: false });
-            continue;
-        }
-        let one = One { node, pod: &order.pod, objects: &order.objects, volume };
-        let mut note = |what: Note| note(&volume.name, what);
-        if let Err(Trouble { why, usable }) = one.set_up(&mut note) {
-            failed.push(Failure { volume: volume.name.clone(), why, usable });
+        let name = volume.name.as_str();
+        let done = if order.wanted.is_over() {
+            Err("the pod is not wanted any more".to_owned().into())
+        } else {
+            let kept = granted.kept.get(name).map(String::as_str);
+            One { pass: &pass, volume, kept }.set_up(&mut |what: Note| note(name, what))
+        };
+        if let Err(trouble) = done {
+            if let Some(bytes) = granted.before.get(name) {
+                node.in_memory.put_back(&order.pod.uid, name, *bytes);
+            }
+            failed.push(failure(name, trouble));
         }
     }
     failed
@@ -70,10 +81,18 @@ fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Trouble {
 }
 
 struct One<'a> {
-    node: &'a Node,
-    pod: &'a DesiredPod,
-    objects: &'a Objects,
+    pass: &'a Pass<'a>,
     volume: &'a Volume,
+    /// Why it has to keep the files that it has.
+    kept: Option<&'a str>,
+}
+
+impl<'a> Deref for One<'a> {
+    type Target = Pass<'a>;
+
+    fn deref(&self) -> &Pass<'a> {
+        self.pass
+    }
 }
 
 impl One<'_> {
@@ -92,14 +111,17 @@ impl One<'_> {
         }
     }
 
-    /// The volume's own directory, created if missing.
-    fn directory(&self, mode: u32) -> Result<(OwnedFd, PathBuf), Trouble> {
+    /// The volume's own directory, created if missing, and whether something is mounted there.
+    fn directory(&self, mode: u32) -> Result<(OwnedFd, PathBuf, bool), Trouble> {
         let plugin = Kind::of(self.volume).plugin().unwrap_or_default();
         let parts = [layout::VOLUMES, plugin];
         let (parent, path) = self.pod_directory(&parts)?;
         let path = path.join(&self.volume.name);
         let made = walk::make_below(parent.as_fd(), &[&self.volume.name], mode);
-        Ok((made.map_err(cannot("cannot make", &path))?, path))
+        let made = made.map_err(cannot("cannot make", &path))?;
+        let is_mounted =
+            mounts::is_other(&parent, &made).map_err(cannot("cannot read the mount of", &path))?;
+        Ok((made, path, is_mounted))
     }
 
     /// A directory below the pod's.
@@ -153,9 +175,8 @@ impl One<'_> {
         let given = spec.and_then(|spec| spec.mode).map(|mode| mode.cast_unsigned() & 0o7777);
         let limit = spec.and_then(|spec| spec.size_limit.as_ref());
         let limit = limit.and_then(|limit| quantity::value(&limit.0).ok());
-        let (dir, path) = self.directory(given.unwrap_or(0o777))?;
+        let (dir, path, is_mounted) = self.directory(given.unwrap_or(0o777))?;
         let ready = self.ready(layout::EMPTY_DIR, &self.volume.name)?;
-        let is_mounted = if medium.is_empty() { false } else { is_mounted(&path)? };
         if ready.is_set() && (medium.is_empty() || is_mounted) {
             return Ok(());
         }
@@ -241,34 +262,25 @@ impl One<'_> {
 
     /// A volume whose files podkeeper writes.
     fn written(&self, kind: Kind<'_>) -> Result<(), Trouble> {
-        let (dir, path) = self.directory(0o777)?;
+        let (mut dir, path, is_mounted) = self.directory(0o777)?;
         let in_memory = !matches!(kind, Kind::ConfigMap(_));
-        let dir = if in_memory {
-            if !is_mounted(&path)? {
-                let memory = u64::try_from(self.node.allocatable.memory).ok().filter(|size| *size > 0);
-                mounts::tmpfs(&dir, memory).map_err(cannot("cannot mount a tmpfs on", &path))?;
-            }
-            self.node.docker_sees(&path)?;
-            let opened = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
-            opened.map_err(cannot("cannot open", &path))?
-        } else {
-            open_up(&dir).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
-            dir
-        };
         let there = atomic::is_written(&dir).map_err(cannot("cannot read", &path))?;
-        let facts = Facts {
-            pod: self.pod,
-            node_name: &self.node.name,
-            host_ips: &[],
-            pod_ips: &[],
-            allocatable: &self.node.allocatable,
-        };
+        if let Some(why) = self.kept {
+            return Err(Trouble { why: why.to_owned(), usable: there });
+        }
+        let facts = self.facts();
         let files = payload::render(kind, &facts, self.objects);
         let files = files.map_err(|why| Trouble { why, usable: there })?.unwrap_or_default();
         if in_memory {
-            let memory = u64::try_from(self.node.allocatable.memory).unwrap_or(0);
-            let checked = in_memory::check(&self.node.root()?, &self.pod.uid, &path, &files, memory);
-            checked.map_err(|why| Trouble { why, usable: there })?;
+            if !is_mounted {
+                let memory = u64::try_from(self.node.allocatable.memory).ok().filter(|size| *size > 0);
+                mounts::tmpfs(&dir, memory).map_err(cannot("cannot mount a tmpfs on", &path))?;
+                let opened = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
+                dir = opened.map_err(cannot("cannot open", &path))?;
+            }
+            self.node.docker_sees(&path)?;
+        } else {
+            open_up(&dir).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
         }
         self.mount_points(&dir).map_err(cannot("cannot make mount points in", &path))?;
         let group = self.group();
@@ -315,10 +327,13 @@ impl One<'_> {
     }
 
     fn nfs(&self, spec: &NFSVolumeSource) -> Result<(), Trouble> {
-        let (_dir, path) = self.directory(PRIVATE)?;
-        if is_mounted(&path)? {
+        let (parent, path) = self.pod_directory(&[layout::VOLUMES, layout::NFS])?;
+        let path = path.join(&self.volume.name);
+        if self.is_mounted(&path)? {
             return Ok(());
         }
+        let made = walk::make_below(parent.as_fd(), &[&self.volume.name], PRIVATE);
+        drop(made.map_err(cannot("cannot make", &path))?);
         helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &[], &path)?;
         self.node.docker_sees(&path)?;
         Ok(())
@@ -331,11 +346,6 @@ fn open_up(dir: &OwnedFd) -> rustix::io::Result<()> {
         0o777 => Ok(()),
         _ => fchmod(dir, Mode::from_raw_mode(0o777)),
     }
-}
-
-fn is_mounted(path: &Path) -> Result<bool, Trouble> {
-    let table = mounts::table().map_err(cannot("cannot read the mounts for", path))?;
-    Ok(mounts::at(&table, path).is_some())
 }
 
 /// A marker file of a complete volume.

@@ -121,9 +121,11 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
     let SubPath { uid, volume, container, index, .. } = wanted;
     let place = layout::sub_path(&root, uid, volume, container, *index).ok_or("a name is none")?;
     let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
-    let table = mounts::table().map_err(words)?;
     // It was bound before: to the current target, or to the one before the volume's files changed.
-    for _ in table.iter().filter(|mounted| mounted.at == place) {
+    for _ in 0..limits::SUB_PATH_MOUNTS {
+        if !mounts::is_at(&place).map_err(words)? {
+            break;
+        }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
             return node.docker_sees(&place);

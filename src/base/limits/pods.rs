@@ -226,6 +226,22 @@ pub const SUB_PATHS: Duration = Duration::from_secs(30);
 pub const SUB_PATH_LINKS: u32 = 40;
 /// Most parts of a subPath: each needs a descriptor.
 pub const SUB_PATH_PARTS: usize = 128;
+/// Most mounts over one another that are ended where a subPath is to be bound.
+pub const SUB_PATH_MOUNTS: u32 = 8;
+/// Bytes that volumes of one pod may always take in memory: files of Secrets, tokens and fields, and mounts.
+pub const IN_MEMORY_OF_POD: u64 = 512 * 1024;
+/// All pods together may take this part of the node's memory for them before a pod gets no more than that.
+pub const IN_MEMORY_PART: u64 = 8;
+/// Pods that are evicted first get this part of that part, all of them together.
+pub const IN_MEMORY_BEHIND: u64 = 2;
+/// Most pods of one source whose volumes are being set up or removed at once.
+pub const VOLUMES_AT_ONCE: usize = 4;
+/// Work on volumes that takes longer gives its place to another pod.
+pub const VOLUMES_BUSY: Duration = Duration::from_secs(2);
+/// Most pods of one source whose work takes longer at once: beyond that, others wait for them.
+pub const VOLUMES_LATE: usize = 32;
+/// Bytes of a file of a volume that are compared at once.
+pub const FILE_PART: usize = 16 * 1024;
 
 // --- Termination messages (upstream `pkg/kubelet/container/runtime.go`) ------------------------------
 
@@ -258,10 +274,6 @@ pub const PROBE_OUTPUT: usize = 10 * 1024;
 pub const PROBE_TRIES: u32 = 3;
 /// Most redirects that a probe follows.
 pub const PROBE_REDIRECTS: usize = 10;
-/// Bytes that files of Secrets, tokens and fields of one pod may always take in memory.
-pub const IN_MEMORY_OF_POD: u64 = 512 * 1024;
-/// All pods together may take this part of the node's memory for them before a pod gets no more than that.
-pub const IN_MEMORY_PART: u64 = 8;
 /// Most exec probes of one source that are being started at once: Docker starts them slowly, and 100 at once would all be
 /// late.
 pub const PROBE_EXECS: usize = 8;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::clock::Mono;
-use crate::pod::Source;
+use crate::pod::{Source, turn};
 use crate::probe::spec::{Action, HookWish, Probing, Target, Timing};
 use crate::runtime::docker::Endpoint;
 
@@ -173,7 +173,7 @@ fn execs_of_one_source_take_no_turn_from_those_of_another() {
     use Source::{File, Http};
     let check = |waiting: &[Source], starting: &[Source], expected: Option<usize>| {
         let starting: Vec<Option<Source>> = starting.iter().copied().map(Some).collect();
-        let turn = thread::turn(waiting.iter().copied().map(Some), &starting);
+        let turn = turn::first(waiting.iter().copied().map(Some), &starting, limits::PROBE_EXECS);
         assert_eq!(turn, expected, "{waiting:?}, {starting:?}");
     };
     let busy = [Http; limits::PROBE_EXECS];

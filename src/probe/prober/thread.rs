@@ -14,7 +14,7 @@ use super::{News, ProbeListener, Shared};
 use crate::base::clock::Clock;
 use crate::base::limits;
 use crate::base::wait;
-use crate::pod::{PodKey, Source};
+use crate::pod::{PodKey, Source, turn};
 use crate::probe::attempt::{Attempt, Kit, Question};
 use crate::probe::outcome::{self, Outcome};
 use crate::probe::schedule::{Finished, ProbeId, Said, Schedule};
@@ -149,7 +149,8 @@ impl Body {
     /// The next exec probe of a source that has a place left.
     fn take_turn(&mut self) -> Option<ProbeId> {
         let starting: Vec<Option<Source>> = self.starting().map(|(source, _)| source).collect();
-        let at = turn(self.queue.iter().map(|id| self.source_of_probe(*id)), &starting)?;
+        let waiting = self.queue.iter().map(|id| self.source_of_probe(*id));
+        let at = turn::first(waiting, &starting, limits::PROBE_EXECS)?;
         self.queue.remove(at)
     }
 
@@ -284,14 +285,6 @@ impl Body {
         // An interrupted wait is handled as a wake-up.
         _ = wait::until(fds, until);
     }
-}
-
-/// The first probe that may begin: sources of those that wait, in their order, and of those that are being started.
-pub(super) fn turn(
-    mut waiting: impl Iterator<Item = Option<Source>>,
-    starting: &[Option<Source>],
-) -> Option<usize> {
-    waiting.position(|source| starting.iter().filter(|of| **of == source).count() < limits::PROBE_EXECS)
 }
 
 fn begin_hook(key: &PodKey, hook: &HookWish, kit: &Kit) -> Asking {

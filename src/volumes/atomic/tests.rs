@@ -11,8 +11,8 @@ fn dir(name: &str) -> (PathBuf, OwnedFd) {
     (path, fd)
 }
 
-fn files(list: &[(&str, &str, u32)]) -> Payload {
-    let file = |data: &str, mode| PayloadFile { data: data.into(), mode, user: None };
+fn files(list: &[(&str, &str, u32)]) -> Payload<'static> {
+    let file = |data: &str, mode| PayloadFile { data: data.as_bytes().to_vec().into(), mode, user: None };
     list.iter().map(|(path, data, mode)| ((*path).to_owned(), file(data, *mode))).collect()
 }
 

@@ -15,9 +15,10 @@ fn rendered(volume: &str) -> Result<String, String> {
     let allocatable = Allocatable { milli_cpu: 4000, memory: 1 << 30, ephemeral_storage: 0 };
     let facts = Facts { pod: &pod, node_name: "n", host_ips: &[], pod_ips: &[], allocatable: &allocatable };
     let volume = &pod.spec.volumes.as_ref().unwrap()[0];
-    let files = render(Kind::of(volume), &facts, &snapshot(&text))?;
+    let objects = snapshot(&text);
+    let files = render(Kind::of(volume), &facts, &objects)?;
     let Some(files) = files else { return Ok("not written".into()) };
-    let words = |(path, file): (&String, &PayloadFile)| {
+    let words = |(path, file): (&String, &PayloadFile<'_>)| {
         let user = file.user.map(|user| format!(" {user}")).unwrap_or_default();
         format!("{path} {:o}{user} {}", file.mode, String::from_utf8_lossy(&file.data))
     };
@@ -81,6 +82,6 @@ fn files_of_volumes() {
 
 #[test]
 fn nothing_prints_a_value() {
-    let file = PayloadFile { data: b"hunter2".to_vec(), mode: 0o400, user: None };
+    let file = PayloadFile { data: b"hunter2".into(), mode: 0o400, user: None };
     assert_eq!(format!("{file:?}"), "<7 bytes, 400>");
 }

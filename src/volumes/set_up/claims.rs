@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, stat};
 use rustix::io::Errno;
 
-use super::{One, PRIVATE, Trouble, cannot, is_mounted, unguarded};
+use super::{One, PRIVATE, Trouble, cannot, unguarded};
 use crate::layout;
 use crate::pod::object::claimed::{ClusterClaim, Reached};
 use crate::pod::object::{Content, ObjectKey, ObjectKind};
@@ -64,7 +64,7 @@ impl One<'_> {
         let root = self.node.root()?;
         let place =
             layout::below(&root, &parts).ok_or_else(|| format!("{:?} is no name", self.volume.name))?;
-        if is_mounted(&place)? {
+        if self.is_mounted(&place)? {
             // A killed daemon may have skipped this.
             mounts::make_slave(&place).map_err(cannot("cannot set apart", &place))?;
             self.node.docker_sees(&place)?;

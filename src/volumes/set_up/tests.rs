@@ -1,6 +1,9 @@
 //! Volumes that cannot be set up, and repeated work; containers' views are tested on the real Docker.
 
+mod memory;
 mod odd_names;
+mod sweep;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -52,7 +55,10 @@ fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> 
     let claims = Arc::new(Claims::new(base.to_owned(), sources.to_vec(), Box::new(|_| ())));
     let root = base.to_owned();
     let settings = Settings { root, name: "n".into(), allocatable, docker: None, policies, claims };
-    let volumes = Volumes::new(settings, System::start());
+    worker(base, Volumes::new(settings, System::start()), name)
+}
+
+fn worker(base: &Path, volumes: Volumes, name: &str) -> Rig {
     let (tell, told) = unbounded();
     let key = PodKey { namespace: "default".into(), name: name.into() };
     let hand = PodVolumes::new(&volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
@@ -60,6 +66,11 @@ fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> 
 }
 
 impl Rig {
+    /// Another pod's worker in the same daemon.
+    fn beside(&self, name: &str) -> Rig {
+        worker(&self.base, self.volumes.clone(), name)
+    }
+
     /// Sets up the volumes (YAML) of a pod; returns the failures as text.
     fn set_up(&self, uid: &str, volumes: &str, objects: &str) -> String {
         self.set_up_of(Source::File, uid, volumes, objects)
@@ -392,10 +403,7 @@ fn the_directory_of_a_uid_is_one_pod_s() {
     let rig = rig("set-up-uid");
     let volumes = "[{name: d, emptyDir: {}}]";
     assert_eq!(rig.set_up("a", volumes, ""), "");
-    let (tell, told) = unbounded();
-    let key = PodKey { namespace: "default".into(), name: "evil".into() };
-    let hand = PodVolumes::new(&rig.volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
-    let other = Rig { base: rig.base.clone(), volumes: rig.volumes.clone(), hand, told };
+    let other = rig.beside("evil");
     let why = "what another pod of its UID has or left is not removed yet";
     assert_eq!(other.set_up("a", volumes, ""), why);
     other.tear_down("a").unwrap();
@@ -425,26 +433,5 @@ fn an_empty_directory_is_set_up_once_and_one_in_memory_after_each_boot() {
     assert!(!at("m").join("f").exists());
     let table = mounts::table().unwrap();
     assert!(mounts::at(&table, &fs::canonicalize(at("m")).unwrap()).is_some());
-    rig.end();
-}
-
-/// The sweep removes directories without a user, and keeps those of workers.
-#[test]
-#[ignore = "needs root: cargo test --lib -- --ignored"]
-fn a_sweep_takes_down_what_nobody_wants() {
-    let rig = rig("set-up-sweep");
-    let volumes = "[{name: d, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]";
-    assert_eq!(rig.set_up("a", volumes, ""), "");
-    // A state that an earlier daemon would have left.
-    let other = rig_in(&rig.base);
-    for uid in ["b", "c"] {
-        assert_eq!(other.set_up(uid, volumes, ""), "");
-        fs::write(rig.base.join("pods").join(uid).join("volumes/kubernetes.io~empty-dir/d/f"), "").unwrap();
-    }
-    fs::write(rig.base.join("pods/c/etc-hosts"), "somebody else's").unwrap();
-    rig.volumes.sweep(&["b".to_owned()].into());
-    assert!(rig.base.join("pods/a/volumes").exists() && rig.base.join("pods/b/volumes").exists());
-    let left = fs::read_dir(rig.base.join("pods/c")).unwrap().map(|e| e.unwrap().file_name());
-    assert_eq!(left.collect::<Vec<_>>(), ["etc-hosts"]);
     rig.end();
 }

@@ -10,5 +10,6 @@ mod pressure;
 mod reserved;
 mod returns;
 mod root_dir;
+mod secrets;
 mod small_disk;
 mod stats;
