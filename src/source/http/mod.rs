@@ -20,7 +20,6 @@ mod tests;
 pub mod tls;
 pub mod url;
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
@@ -41,6 +40,7 @@ use crate::base::clock::{Clock, System};
 use crate::base::dial::Names;
 use crate::base::limits;
 use crate::base::pulse;
+use crate::base::table::Set;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
@@ -311,7 +311,7 @@ impl Actor {
 
     fn remember(&mut self, ToRemember { content, version, needed, signed }: ToRemember) {
         if let Some(claim) = signed {
-            self.store.note(&[(*claim, BTreeSet::new())], || self.state.names());
+            self.store.note(&[(*claim, Set::new())], || self.state.names());
         }
         let path = self.job.settings.url.identity();
         let Content { bytes, signature, validators: Validators { etag, last_modified } } = content;

@@ -4,15 +4,15 @@
 //!
 //! Never here: a wait for the disk or for that thread, except for a moment after an operator's request, and at the end.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use super::{Board, LastGood, Remembered, seen};
 use crossbeam_channel::{Receiver, bounded};
 
-use super::{Board, LastGood, Remembered, seen};
 use crate::base::clock::Mono;
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::manifest::edition::{Claim, Known, Record};
 use crate::pod::Source;
@@ -52,8 +52,8 @@ struct Away {
     /// Signed content was accepted meanwhile.
     accepted: bool,
     /// Paths that the store knows.
-    known: BTreeSet<String>,
-    said: BTreeMap<String, Said>,
+    known: Set<String>,
+    said: Table<String, Said>,
 }
 
 /// Changes of a path meanwhile.
@@ -99,7 +99,7 @@ impl Saver {
             return store.remember(content, needed);
         }
         let Some(away) = &mut self.away else { return };
-        let said = away.said.entry(content.path.clone()).or_default();
+        let said = away.said.get_or_default(content.path.clone());
         said.contents.retain(|older| older.version != content.version && needed.contains(&older.version));
         said.contents.push(content);
         said.needed = needed.to_vec();
@@ -117,11 +117,7 @@ impl Saver {
     }
 
     /// Like [`LastGood::note`].
-    pub fn note(
-        &mut self,
-        signed: &[(Claim, BTreeSet<String>)],
-        in_force: impl FnOnce() -> BTreeSet<String>,
-    ) {
+    pub fn note(&mut self, signed: &[(Claim, Set<String>)], in_force: impl FnOnce() -> Set<String>) {
         if let Some(store) = &mut self.here {
             return store.note(signed, in_force);
         }
@@ -228,7 +224,7 @@ impl Saver {
             record,
             accepted: false,
             known,
-            said: BTreeMap::new(),
+            said: Table::new(),
         });
     }
 }
