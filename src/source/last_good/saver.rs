@@ -9,9 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Board, LastGood, Remembered, seen};
-use crossbeam_channel::{Receiver, bounded};
-
 use crate::base::clock::Mono;
+use crate::base::handover::{Taker, handover};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::manifest::edition::{Claim, Known, Record};
@@ -38,7 +37,7 @@ pub struct Saver {
 /// State while the store is lent.
 #[derive(Debug)]
 struct Away {
-    back: Receiver<Box<LastGood>>,
+    back: Taker<Box<LastGood>>,
     /// Dropped when the store is not wanted back.
     _wanted: Arc<()>,
     /// When to look whether it is back, and the wait after that.
@@ -129,7 +128,7 @@ impl Saver {
 
     /// Waits a moment for the store, after an operator's request.
     pub fn await_back(&mut self) {
-        let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::LAST_GOOD_ASKED));
+        let back = self.away.as_ref().map(|away| away.back.take(limits::LAST_GOOD_ASKED));
         if let Some(Ok(store)) = back {
             self.here = Some(store);
             self.catch_up();
@@ -163,7 +162,7 @@ impl Saver {
     /// Starts writing when something is to be written, and takes a lent store back that is ready.
     pub fn save(&mut self, now: Mono) {
         if let Some(away) = &mut self.away {
-            let Ok(store) = away.back.try_recv() else {
+            let Ok(store) = away.back.take(Duration::ZERO) else {
                 away.look = now.after(away.wait);
                 away.wait = away.wait.saturating_mul(2).min(limits::LAST_GOOD_LOOK_MAX);
                 return;
@@ -192,16 +191,16 @@ impl Saver {
 
     fn lend(&mut self, now: Mono) {
         let Some(mut store) = self.here.take() else { return };
-        let (give, take) = bounded::<Box<LastGood>>(1);
-        let (bring, back) = bounded(1);
+        let (give, take) = handover::<Box<LastGood>>();
+        let (bring, back) = handover();
         let wanted = Arc::new(());
         let (is_wanted, write, pulses) = (Arc::downgrade(&wanted), self.write, self.pulses.clone());
         let source = store.source;
         let body = move || {
             pulses.join(Task::Store(source));
-            let Ok(mut store) = take.recv() else { return };
+            let Some(mut store) = take.await_it() else { return };
             write(&mut store, now, &is_wanted);
-            let _unwanted = bring.send(store);
+            bring.give(store);
         };
         let (board, record) = (store.board.clone(), Arc::clone(store.record()));
         let known = order::set(store.paths.keys().cloned());
@@ -211,8 +210,8 @@ impl Saver {
             self.here = Some(store);
             return;
         }
-        // There is room for it, and the thread waits.
-        let _given = give.send(store);
+        // The thread waits.
+        give.give(store);
         self.away = Some(Away {
             back,
             _wanted: wanted,
@@ -232,7 +231,7 @@ impl Saver {
 impl Drop for Saver {
     /// Writes the last changes. The handle of the source waits a short time for that.
     fn drop(&mut self) {
-        let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::SOURCE_END));
+        let back = self.away.as_ref().map(|away| away.back.take(limits::SOURCE_END));
         if let Some(Ok(store)) = back {
             self.here = Some(store);
             self.catch_up();
