@@ -39,7 +39,7 @@ pub mod base {
         };
     }
     pub mod table {
-        pub use crate::base::table::Table;
+        pub use crate::base::table::{Set, Table};
     }
     pub mod tls {
         pub use crate::base::tls::of_any_server;

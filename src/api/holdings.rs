@@ -6,7 +6,6 @@
 
 mod change;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +22,8 @@ use super::kinds::{self, Resource};
 use super::told::ApiBoard;
 use super::world::Key;
 use crate::base::count::many;
-use crate::base::{limits, order};
+use crate::base::limits;
+use crate::base::table::{Set, Table};
 use crate::manifest::edition::Known;
 use crate::manifest::{Decoded, stored_metadata};
 use crate::pod::problem::Severity;
@@ -41,9 +41,9 @@ pub type Id = (Resource, Key);
 /// The part that readers see.
 #[derive(Clone, Default, PartialEq)]
 pub struct Stored {
-    pub objects: BTreeMap<Id, Arc<Value>>,
+    pub objects: Table<Id, Arc<Value>>,
     /// Pods that were deleted, with a deletionTimestamp: shown until the node has stopped them.
-    pub leaving: BTreeMap<Key, Arc<Value>>,
+    pub leaving: Table<Key, Arc<Value>>,
 }
 
 /// Names without values, for one may be a Secret's.
@@ -74,10 +74,10 @@ struct Inner {
     store: Store,
     /// The store was read.
     is_read: bool,
-    entries: BTreeMap<Id, Entry>,
-    leaving: BTreeMap<Key, Leaving>,
+    entries: Table<Id, Entry>,
+    leaving: Table<Key, Leaving>,
     /// Stored paths that this version cannot use. Pods that were made of them keep running.
-    unknown: BTreeSet<String>,
+    unknown: Set<String>,
 }
 
 struct Entry {
@@ -135,9 +135,9 @@ impl Holdings {
         let inner = Inner {
             store,
             is_read: false,
-            entries: BTreeMap::new(),
-            leaving: BTreeMap::new(),
-            unknown: BTreeSet::new(),
+            entries: Table::new(),
+            leaving: Table::new(),
+            unknown: Set::new(),
         };
         Holdings(Arc::new(Shared { inner: Mutex::new(inner), told, acceptor, root_dir, send }))
     }
@@ -274,7 +274,7 @@ impl Holdings {
     fn publish(&self, inner: &Inner, going: &[Arc<DesiredPod>]) {
         let objects = inner.entries.iter().map(|(id, entry)| (id.clone(), Arc::clone(&entry.value)));
         let leaving = inner.leaving.iter().map(|(key, one)| (key.clone(), Arc::clone(&one.value)));
-        let stored = Stored { objects: order::map(objects), leaving: order::map(leaving) };
+        let stored = Stored { objects: objects.collect(), leaving: leaving.collect() };
         self.0.told.tell_stored(stored);
         let mut set = PodSet { pods: going.to_vec(), ..PodSet::default() };
         set.broken.extend(inner.unknown.iter().map(|path| self.place_of(path)));

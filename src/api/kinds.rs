@@ -200,11 +200,12 @@ pub fn within<'a>(group: &'a str, version: &'a str) -> impl Iterator<Item = &'st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::table::Set;
 
     #[test]
     fn groups_stand_together_and_each_has_one_version() {
         let all: Vec<_> = groups().collect();
-        let names: std::collections::BTreeSet<_> = all.iter().map(|(group, _)| group).collect();
+        let names: Set<_> = all.iter().map(|(group, _)| group).collect();
         assert_eq!(names.len(), all.len());
         for kind in KINDS {
             assert_eq!(of(kind.resource), Some(kind));

@@ -169,15 +169,6 @@ pub fn address_of(run_dir: &Path) -> Option<SocketAddr> {
     std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
 }
 
-/// A map of these entries.
-fn collect(entries: impl IntoIterator<Item = (String, Value)>) -> serde_json::Map<String, Value> {
-    let mut map = serde_json::Map::new();
-    for (key, value) in entries {
-        map.insert(key, value);
-    }
-    map
-}
-
 /// The number of this start, one more than that of the one before: the upper part of resource versions.
 fn epoch(root_dir: &Path) -> u32 {
     let path = root_dir.join("pki/api/starts");

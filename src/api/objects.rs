@@ -1,6 +1,5 @@
 //! The published state of the node as objects of the API. Pure.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::value::{part, place};
 use super::world::Key;
 use super::write::added;
 use crate::base::clock::Timestamp;
-use crate::base::order;
+use crate::base::table::Table;
 use crate::node::facts::Facts;
 use crate::pod::object::{LocalObject, ObjectKind};
 use crate::pod::{DesiredPod, Source};
@@ -97,7 +96,7 @@ impl<'a> Fresh<'a> {
 }
 
 /// All objects of one resource.
-type Kind<'a> = BTreeMap<Key, Fresh<'a>>;
+type Kind<'a> = Table<Key, Fresh<'a>>;
 
 /// All objects of all resources.
 #[must_use]
@@ -107,7 +106,7 @@ pub fn all<'a>(latest: &'a Latest, addresses: &'a [String], facts: &'a Facts) ->
         (Resource::Pods, pods(latest, addresses)),
         (
             Resource::Nodes,
-            order::map([(of_cluster(&snapshot.node), Fresh::of(node(snapshot, addresses, facts)))]),
+            Table::from([(of_cluster(&snapshot.node), Fresh::of(node(snapshot, addresses, facts)))]),
         ),
         (Resource::Namespaces, namespaces(latest)),
         (Resource::Events, events(latest)),
@@ -116,7 +115,7 @@ pub fn all<'a>(latest: &'a Latest, addresses: &'a [String], facts: &'a Facts) ->
         (Resource::Claims, locals(latest, ObjectKind::PersistentVolumeClaim)),
         (
             Resource::Leases,
-            order::map([((LEASES.to_owned(), snapshot.node.clone()), Fresh::of(lease(snapshot)))]),
+            Table::from([((LEASES.to_owned(), snapshot.node.clone()), Fresh::of(lease(snapshot)))]),
         ),
     ]
 }
@@ -128,7 +127,7 @@ fn of_cluster(name: &str) -> Key {
 /// The node's pods. Those that were written over the API are shown as written, with the node's status.
 fn pods<'a>(latest: &'a Latest, addresses: &'a [String]) -> Kind<'a> {
     let (snapshot, stored) = (&*latest.snapshot, &*latest.stored);
-    let mut all: Kind<'a> = BTreeMap::new();
+    let mut all: Kind<'a> = Table::new();
     let of_api = stored.objects.iter().filter(|((resource, _), _)| *resource == Resource::Pods);
     for ((_, key), value) in of_api {
         all.insert(key.clone(), Fresh::stored(value, || pending(value)));
@@ -228,7 +227,7 @@ fn namespaces<'a>(latest: &'a Latest) -> Kind<'a> {
         });
         (of_cluster(name), Fresh::of(value))
     };
-    let mut all: Kind<'a> = crate::base::order::map(names.into_iter().map(fresh));
+    let mut all: Kind<'a> = names.into_iter().map(fresh).collect();
     for ((_, key), value) in stored.iter().filter(|((resource, _), _)| *resource == Resource::Namespaces) {
         let active = || {
             let mut value = Value::clone(value);
@@ -252,7 +251,7 @@ fn events<'a>(latest: &'a Latest) -> Kind<'a> {
         let key = (object.metadata.namespace.clone(), object.metadata.name.clone());
         (key, Fresh { origin: Origin::Event(Arc::clone(kept)), make: Box::new(move || event(&object)) })
     };
-    crate::base::order::map(latest.events.iter().map(fresh))
+    latest.events.iter().map(fresh).collect()
 }
 
 fn event(object: &EventObject) -> Value {
@@ -266,7 +265,7 @@ fn event(object: &EventObject) -> Value {
 
 /// Local objects. When two sources have an object of one name, the first source's is shown.
 fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
-    let mut all: Kind<'a> = BTreeMap::new();
+    let mut all: Kind<'a> = Table::new();
     let resource = match kind {
         ObjectKind::ConfigMap => Resource::ConfigMaps,
         ObjectKind::Secret => Resource::Secrets,

@@ -1,13 +1,12 @@
 //! Rights of users, by the groups of the servers' flags. Viewers see everything but Secrets and change nothing;
 //! administrators do everything. The API server of a cluster decides about its users, who have a token.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::{self, Kind, Resource};
 use super::value::place;
+use crate::base::table::Set;
 use crate::server::auth::webhook::Webhook;
 use crate::server::auth::{Authorization, Settings, User};
 
@@ -52,8 +51,7 @@ impl Rules {
             // Another server decides only about its own users.
             Authorization::Webhook => Role::Nobody,
             Authorization::Groups { admin, view } => {
-                let is_of =
-                    |groups: &BTreeSet<String>| user.groups.iter().any(|group| groups.contains(group));
+                let is_of = |groups: &Set<String>| user.groups.iter().any(|group| groups.contains(group));
                 match () {
                     () if is_of(admin) => Role::Admin,
                     () if is_of(view) => Role::View,
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn each_role_has_its_rights() {
-        let set = |group: &str| BTreeSet::from([group.to_owned()]);
+        let set = |group: &str| Set::from([group.to_owned()]);
         let authorization = Authorization::Groups { admin: set("admin"), view: set("view") };
         let settings = Settings { authorization, ..Settings::default() };
         let rules = Rules { settings, ..Rules::default() };

@@ -1,7 +1,6 @@
 //! The state that the main loop publishes for the API: the node's state, its local objects and its events, the latest
 //! of each. Publishing costs the main loop a swap and, for each open watch, one write to a descriptor.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,6 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use serde_json::Value;
 
 use super::holdings::Stored;
+use crate::base::table::Table;
 use crate::pod::object::Scopes;
 use crate::recorder::ring::Kept;
 use crate::status::snapshot::Snapshot;
@@ -26,7 +26,7 @@ pub struct Added {
 }
 
 /// By UID of the pod.
-pub type AllAdded = BTreeMap<String, Vec<Added>>;
+pub type AllAdded = Table<String, Vec<Added>>;
 
 /// The latest published state.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@
 //! count as one. Versions are decimal numbers that grow across restarts: the number of the daemon's start, then that of
 //! the change ([`EPOCH_BITS`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +15,7 @@ use super::objects::{self, Fresh, Origin};
 use super::told::ApiBoard;
 use super::value::size;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::node::facts::Facts;
 
 /// Bits of a version for the number of the change; the upper bits count starts of the daemon.
@@ -66,7 +67,7 @@ pub struct World {
 /// The objects of one moment.
 #[derive(Debug, Default)]
 pub struct State {
-    kinds: BTreeMap<Resource, BTreeMap<Key, Held>>,
+    kinds: Table<Resource, Table<Key, Held>>,
     /// The latest changes, with the bytes of each.
     history: VecDeque<(Change, usize)>,
     history_bytes: usize,
@@ -155,7 +156,7 @@ impl State {
     }
 
     /// Replaces the objects of a resource, and notes the changes.
-    fn renew(&mut self, resource: Resource, fresh: BTreeMap<Key, Fresh<'_>>) {
+    fn renew(&mut self, resource: Resource, fresh: Table<Key, Fresh<'_>>) {
         let mut held = self.kinds.remove(&resource).unwrap_or_default();
         let gone: Vec<Key> = held.keys().filter(|key| !fresh.contains_key(*key)).cloned().collect();
         for key in gone {

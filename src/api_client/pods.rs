@@ -4,12 +4,12 @@
 //!
 //! Never here: a decision about a pod.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::base::table::Table;
 use crate::pod::PodKey;
 
 /// Annotation of a mirror pod: the server's copy of a pod from another source.
@@ -21,7 +21,7 @@ pub struct PodsOfNode {
     /// The server was read since the daemon's start. Before that `pods` is empty and means nothing.
     pub is_complete: bool,
     /// All pods with `spec.nodeName` of this node, including mirror pods and pods that are being deleted.
-    pub pods: BTreeMap<PodKey, Arc<Pod>>,
+    pub pods: Table<PodKey, Arc<Pod>>,
 }
 
 /// The latest set. Clones share it.

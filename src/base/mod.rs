@@ -9,6 +9,7 @@ pub mod count;
 pub mod dial;
 pub mod durable;
 pub mod duration;
+pub mod handover;
 pub mod hex;
 pub mod http;
 pub mod human;

@@ -3,7 +3,9 @@
 //! types. Not for collections of a million elements.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use super::table::Set;
 
 /// A stable sort.
 pub fn sort_by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
@@ -41,12 +43,8 @@ pub fn map<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, 
 }
 
 /// Collects the items, each once.
-pub fn set<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeSet<T> {
-    let mut all = BTreeSet::new();
-    for item in items {
-        all.insert(item);
-    }
-    all
+pub fn set<T: Ord>(items: impl IntoIterator<Item = T>) -> Set<T> {
+    items.into_iter().collect()
 }
 
 /// The positions in sorted order.

@@ -4,10 +4,25 @@
 //! For at most some thousand entries (pods of a node): an insertion moves all entries behind it.
 
 use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::{Serialize, Serializer};
+
+mod set;
+
+pub use set::Set;
 
 /// Keys in order, each with one value. Lookup is logarithmic, insertion and removal linear.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Table<K, V>(Vec<(K, V)>);
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Table<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Table<K, V> {
@@ -57,6 +72,34 @@ impl<K, V> Table<K, V> {
     /// All values, mutable, in the order of their keys.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
         self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    /// The entry with the least key.
+    #[must_use]
+    pub fn first(&self) -> Option<(&K, &V)> {
+        self.0.first().map(|(key, value)| (key, value))
+    }
+
+    /// Removes the entry with the least key and returns it.
+    pub fn pop_first(&mut self) -> Option<(K, V)> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let first = self.0.remove(0);
+        self.free_if_empty();
+        Some(first)
+    }
+
+    /// Removes the entry with the greatest key and returns it.
+    pub fn pop_last(&mut self) -> Option<(K, V)> {
+        let last = self.0.pop();
+        self.free_if_empty();
+        last
+    }
+
+    /// All values, in the order of their keys.
+    pub fn into_values(self) -> impl Iterator<Item = V> {
+        self.0.into_iter().map(|(_, value)| value)
     }
 
     /// Keeps the entries for which `keep` returns true.
@@ -113,39 +156,49 @@ impl<K: Ord, V> Table<K, V> {
 
     /// Sets the value of this key; returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        let at = match self.place(&key) {
-            Ok(at) => return self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
-            Err(at) => at,
-        };
+        match self.place(&key) {
+            Ok(at) => self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
+            Err(at) => {
+                self.insert_at(at, key, value);
+                None
+            }
+        }
+    }
+
+    fn insert_at(&mut self, at: usize, key: K, value: V) {
         if self.0.len() == self.0.capacity() {
             // A vector would start with room for four.
             self.0.reserve_exact(1_usize.saturating_add(self.0.len() / 2));
         }
         self.0.insert(at, (key, value));
-        None
     }
 
     /// The value of this key; inserts `fresh` when there is none.
-    pub fn get_or_insert(&mut self, key: K, fresh: V) -> &mut V
-    where
-        K: Clone,
-    {
-        if !self.contains_key(&key) {
-            self.insert(key.clone(), fresh);
-        }
-        match self.get_mut(&key) {
-            Some(value) => value,
-            None => unreachable!("it has just been inserted"),
+    pub fn get_or_insert(&mut self, key: K, fresh: V) -> &mut V {
+        self.get_or_insert_with(key, || fresh)
+    }
+
+    /// The value of this key; inserts what `fresh` makes when there is none.
+    pub fn get_or_insert_with(&mut self, key: K, fresh: impl FnOnce() -> V) -> &mut V {
+        let at = match self.place(&key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.insert_at(at, key, fresh());
+                at
+            }
+        };
+        match self.0.get_mut(at) {
+            Some((_, value)) => value,
+            None => unreachable!("it is there or has just been inserted"),
         }
     }
 
     /// The value of this key; inserts the default when there is none.
     pub fn get_or_default(&mut self, key: K) -> &mut V
     where
-        K: Clone,
         V: Default,
     {
-        self.get_or_insert(key, V::default())
+        self.get_or_insert_with(key, V::default)
     }
 
     /// Removes the entry with this key and returns its value.
@@ -168,6 +221,46 @@ impl<K: Ord, V> FromIterator<(K, V)> for Table<K, V> {
             all.insert(key, value);
         }
         all
+    }
+}
+
+impl<K: Ord, V> Extend<(K, V)> for Table<K, V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Serialize, V: Serialize> Serialize for Table<K, V> {
+    /// A map, in order.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self)
+    }
+}
+
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for Table<K, V> {
+    /// A map; the last one of equal keys is kept.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Table<K, V>, D::Error> {
+        struct Entries<K, V>(PhantomData<(K, V)>);
+
+        impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Entries<K, V> {
+            type Value = Table<K, V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table<K, V>, A::Error> {
+                let mut all = Table::new();
+                while let Some((key, value)) = map.next_entry()? {
+                    all.insert(key, value);
+                }
+                Ok(all)
+            }
+        }
+
+        from.deserialize_map(Entries(PhantomData))
     }
 }
 
@@ -205,10 +298,10 @@ impl<K, V> IntoIterator for Table<K, V> {
 }
 
 #[cfg(test)]
-impl<V> std::ops::Index<&str> for Table<String, V> {
+impl<Q: Ord + ?Sized, K: Ord + Borrow<Q>, V> std::ops::Index<&Q> for Table<K, V> {
     type Output = V;
 
-    fn index(&self, key: &str) -> &V {
+    fn index(&self, key: &Q) -> &V {
         self.get(key).unwrap()
     }
 }

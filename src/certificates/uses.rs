@@ -1,6 +1,5 @@
 //! The two certificates: their files, their content, and their use.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Settings;
@@ -10,6 +9,7 @@ use super::node::{Found, Use};
 use super::request::{Kind, Wanted};
 use crate::api_client::kubeconfig::{Kubeconfig, Pem, parse};
 use crate::base::clock::Mono;
+use crate::base::table::Set;
 use crate::base::{durable, limits, order, regular};
 use crate::network::address;
 
@@ -140,7 +140,7 @@ impl Use for Serving {
             return None;
         }
         let node = self.settings.node.clone();
-        let names: BTreeSet<String> = order::set(addresses.into_iter().chain([node.clone()]));
+        let names: Set<String> = order::set(addresses.into_iter().chain([node.clone()]));
         Some(Wanted { kind: Kind::Serving, node, names: names.into_iter().collect() })
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Never here: a lock, or remembered pods. Every operation may take as long as `systemctl`.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +13,7 @@ use super::node::{Limited, Settings};
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
+use crate::base::table::Set;
 use crate::base::{limits, order};
 use crate::pod::qos::Qos;
 
@@ -239,9 +239,9 @@ impl Kubepods {
     /// which differs for a later cgroup of the same name. A podkeeper marks a pod's cgroup before a container runs in
     /// it, so one without a mark and without processes does not count yet. If systemd creates the slices, those of
     /// other podkeepers have no mark before their first container runs, so nothing is returned.
-    pub(super) fn strangers(&self) -> BTreeSet<(PathBuf, u64)> {
+    pub(super) fn strangers(&self) -> Set<(PathBuf, u64)> {
         if matches!(self.manager, Manager::Slices(_)) || !self.tree.is_marked(&self.naming.top()) {
-            return BTreeSet::new();
+            return Set::new();
         }
         let pods = self.pods().into_iter().filter(|path| !self.tree.is_marked(path));
         let used = pods.filter(|path| self.tree.has_processes(path));

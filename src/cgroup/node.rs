@@ -3,7 +3,6 @@
 //! One lock protects the state in memory and the kernel's files of `kubepods`; it is never held during
 //! `systemctl` or a kill. Work on one UID waits only for other work on that UID.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -23,7 +22,7 @@ use super::tree::Tree;
 use super::values::PodCgroup;
 use super::{Driver, Naming, Parents};
 use crate::base::limits;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::pod::qos::Qos;
 
 /// Mount point of cgroups.
@@ -90,7 +89,7 @@ struct Known {
     /// UIDs whose workers need a cgroup, and where it was marked.
     used: Table<String, Option<PathBuf>>,
     /// UIDs with work in progress on their cgroups.
-    busy: BTreeSet<String>,
+    busy: Set<String>,
     /// CPU requests of burstable pods by UID: the weight of their class is the sum.
     burstable: Table<String, i64>,
     /// Whether a thread is setting that weight, and whether the weight has changed since it began.
@@ -101,7 +100,7 @@ struct Known {
 impl Known {
     /// Whether one of these has existed for [`limits::CGROUP_STRANGER`]. Docker recreates a pod's cgroup, without a
     /// mark, for a container of another podkeeper that starts late; that podkeeper removes it soon.
-    fn has_stayed(&mut self, strangers: BTreeSet<(PathBuf, u64)>, now: Instant) -> bool {
+    fn has_stayed(&mut self, strangers: Set<(PathBuf, u64)>, now: Instant) -> bool {
         let before = std::mem::take(&mut self.strangers);
         let since = |(path, number): &(PathBuf, u64)| {
             let same = before.iter().find(|(old, of_old, _)| old == path && of_old == number);

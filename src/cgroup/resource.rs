@@ -5,7 +5,6 @@
 //! A process in a unit of systemd is never moved: systemd would put it back, or kill what it no longer finds. Instead,
 //! a log line names systemd's own setting for the same effect.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Version, memory_file, memory_property, weight_file, weight_property};
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::node::Node;
 use crate::node::host::{Enforce, Host};
 use crate::pod::allocatable::Allocatable;
@@ -43,7 +43,7 @@ pub struct Resources {
     proc: PathBuf,
     /// Set if systemd runs here.
     slices: Option<Slices>,
-    told: Arc<Mutex<BTreeSet<String>>>,
+    told: Arc<Mutex<Set<String>>>,
 }
 
 impl Resources {

@@ -1,10 +1,8 @@
 //! Values of a pod's cgroup: sums over its containers, in the formats of both versions of cgroups (upstream
 //! `pkg/kubelet/cm/helpers_linux.go`). Pure.
 
-use std::collections::BTreeMap;
-
 use super::cpu;
-use crate::base::order;
+use crate::base::table::Table;
 use crate::pod::DesiredPod;
 use crate::pod::qos::{self, Qos};
 use crate::pod::requests::{self, HUGE_PAGES};
@@ -43,7 +41,7 @@ pub struct Values {
     /// Processes and threads; `None` for no limit.
     pub pids: Option<i64>,
     /// Bytes of huge pages, by size in the kernel's format (`2MB`); other sizes are limited to 0.
-    pub huge_pages: BTreeMap<String, i64>,
+    pub huge_pages: Table<String, i64>,
 }
 
 impl PodCgroup {
@@ -64,7 +62,7 @@ impl PodCgroup {
             cpu_quota: quota,
             memory: requests::limit(spec, "memory").filter(|_| limited),
             pids,
-            huge_pages: order::map(huge_pages),
+            huge_pages: huge_pages.collect(),
         };
         PodCgroup { uid: pod.uid.clone(), qos, milli_cpu, values }
     }
@@ -241,7 +239,7 @@ mod tests {
             cpu_quota: None,
             memory: Some(65 << 20),
             pids: Some(100),
-            huge_pages: BTreeMap::new(),
+            huge_pages: Table::new(),
         };
         assert_eq!((burstable.qos, &burstable.values), (Qos::Burstable, &expected));
         assert_eq!(

@@ -4,7 +4,6 @@
 mod judge;
 mod places;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::base::order;
 use crate::base::regular;
+use crate::base::table::{Set, Table};
 use crate::daemon::config::Config;
 use crate::manifest::{self, Context, Inspected, Rules};
 use crate::node::sys;
@@ -100,17 +100,17 @@ struct Report {
     standard_alone: bool,
     files: usize,
     /// Pods without an error.
-    names: BTreeSet<PodKey>,
+    names: Set<PodKey>,
     /// Pods that nothing forbids, and all local objects, by source.
-    sets: BTreeMap<Source, PodSet>,
+    sets: Table<Source, PodSet>,
     /// The first object of each name, by source.
-    objects: BTreeMap<(Source, ObjectKey), Arc<LocalObject>>,
+    objects: Table<(Source, ObjectKey), Arc<LocalObject>>,
     /// References of pods to objects that must exist.
     wanted: Vec<Wanted>,
     places: Places,
     problems: Vec<Problem>,
     /// Files that were read, by source. A file that is given twice, or given beside its directory, counts once.
-    read: BTreeSet<(Source, PathBuf)>,
+    read: Set<(Source, PathBuf)>,
 }
 
 /// A reference of a pod to an object.
@@ -136,13 +136,13 @@ impl Report {
             source: options.sources.source.unwrap_or(Source::File),
             standard_alone: !options.policy.pod_security.is_empty() && !options.directories.has_files(),
             files: 0,
-            names: BTreeSet::new(),
-            sets: BTreeMap::new(),
-            objects: BTreeMap::new(),
+            names: Set::new(),
+            sets: Table::new(),
+            objects: Table::new(),
             wanted: Vec::new(),
             places: Places::default(),
             problems: Vec::new(),
-            read: BTreeSet::new(),
+            read: Set::new(),
         })
     }
 
@@ -245,7 +245,7 @@ impl Report {
             }
             let refusals = self.config.policy.of(self.source).refusals(&pod.metadata, &pod.spec);
             if refusals.is_empty() {
-                self.sets.entry(self.source).or_default().pods.push(pod);
+                self.sets.get_or_default(self.source).pods.push(pod);
             }
             for refusal in refusals {
                 let at = self.places.of_field(path, &name, &refusal.field);
@@ -262,8 +262,8 @@ impl Report {
         }
         for object in found.objects {
             let key = (self.source, object.key.clone());
-            self.objects.entry(key).or_insert_with(|| Arc::clone(&object));
-            self.sets.entry(self.source).or_default().objects.push(object);
+            self.objects.get_or_insert_with(key, || Arc::clone(&object));
+            self.sets.get_or_default(self.source).objects.push(object);
         }
     }
 

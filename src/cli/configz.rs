@@ -9,6 +9,7 @@ use super::config_file::kubelet::{FIELDS, Means};
 use super::flags::{self, Flag, Takes};
 use super::given::Parsed;
 use super::value;
+use crate::base::json;
 
 /// The body of the answer.
 #[must_use]
@@ -55,7 +56,7 @@ fn of_type(flag: &Flag, text: &str) -> Value {
         Takes::List(..) => parts().collect(),
         Takes::Map(_, between, _) => {
             let pairs = parts().filter_map(|part| part.split_once(between));
-            pairs.map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
+            json::object(&mut pairs.map(|(key, value)| (key.to_owned(), Value::from(value)))).into()
         }
         Takes::Duration(_)
         | Takes::Path(..)

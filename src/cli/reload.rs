@@ -1,7 +1,6 @@
 //! SIGHUP: reads the command line and its files once more, and compares them with the values in force. A file with an
 //! error changes nothing.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -11,11 +10,12 @@ use super::given::{Parsed, Shown};
 use super::parse::{Command, Files, parse_with};
 use super::run::configuration;
 use crate::base::order;
+use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::reload::{Reader, Reload};
 
 /// The given values that count, by flag name.
-type Values = BTreeMap<&'static str, Vec<Shown>>;
+type Values = Table<&'static str, Vec<Shown>>;
 
 fn values(parsed: &Parsed) -> Values {
     let of = |flag: &Flag| parsed.in_force(flag).map(|given| given.value.clone()).collect::<Vec<_>>();

@@ -12,7 +12,7 @@ use super::flags::{Options, Verb};
 use super::given::Parsed;
 use super::parse::UsageError;
 use super::{configz, fail, lock, reload, rules, say, value};
-use crate::base::{limits, logging};
+use crate::base::{limits, logging, order};
 use crate::certificates::files::Place;
 use crate::certificates::request::Kind;
 use crate::daemon::config::{ApiSource, Config, Images, Sources};
@@ -167,13 +167,12 @@ fn images(
 
 /// The node's own labels, and those of flags.
 fn node_labels(options: &Options, node_name: &str) -> BTreeMap<String, String> {
-    let mut node_labels: BTreeMap<String, String> = [
+    let own = [
         ("kubernetes.io/hostname", node_name),
         ("kubernetes.io/os", "linux"),
         ("kubernetes.io/arch", sys::architecture(std::env::consts::ARCH)),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into();
+    ];
+    let mut node_labels = order::map(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
     node_labels.extend(options.node.labels.clone());
     node_labels
 }

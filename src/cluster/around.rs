@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::{Value, json};
 
 use super::node;
 use crate::base::clock::Mono;
+use crate::base::handover::{Giver, Taker, handover};
 use crate::base::limits;
 use crate::garbage::collector;
 use crate::network::address;
@@ -28,7 +28,7 @@ pub(super) struct Around {
     addresses: Vec<String>,
     addresses_at: Option<Mono>,
     known: Known,
-    looked: (Sender<Known>, Receiver<Known>),
+    looked: (Giver<Known>, Taker<Known>),
     looked_at: Option<Mono>,
 }
 
@@ -49,7 +49,7 @@ impl Around {
             addresses: Vec::new(),
             addresses_at: None,
             known: Known { images: json!([]), version: None },
-            looked: bounded(1),
+            looked: handover(),
             looked_at: None,
         }
     }
@@ -86,7 +86,7 @@ impl Around {
     }
 
     fn heard(&mut self, patience: Duration) {
-        if let Ok(known) = self.looked.1.recv_timeout(patience) {
+        if let Ok(known) = self.looked.1.take(patience) {
             self.known = known;
         }
     }
@@ -99,8 +99,7 @@ impl Around {
                 _ => None,
             };
             match collector::images(&docker) {
-                // If the channel is full, the older answer in it is used.
-                Ok(all) => _ = out.try_send(Known { images: node::images(&all, most), version }),
+                Ok(all) => _ = out.give(Known { images: node::images(&all, most), version }),
                 Err(error) => log::debug!("the node's images are not told: {error}"),
             }
         };

@@ -4,7 +4,7 @@
 //!
 //! `cluster/recorded/differences.txt` has all differences. A new one is either right or a bug.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::{event_sender, events, heartbeat, pod_status};
 use crate::api_client::pods::PodsOfNode;
 use crate::api_client::{ApiError, Request};
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::table::Set;
 use crate::base::testing::{golden, recorded};
 use crate::node::facts::Facts;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
@@ -32,7 +33,7 @@ fn at(seconds: u64) -> Now {
 }
 
 /// The shape of bodies: by path the types of the values. `[]` is an element of a list, `*` a name that a user chooses.
-type Shape = BTreeMap<String, BTreeSet<&'static str>>;
+type Shape = BTreeMap<String, Set<&'static str>>;
 
 /// Objects whose fields are such names.
 const OPEN: [&str; 7] =
@@ -74,12 +75,12 @@ fn form(method: &str, path: &str) -> String {
 
 /// The kubelet's requests, by form.
 struct Kubelet {
-    bodies: BTreeMap<String, (Shape, BTreeSet<String>)>,
+    bodies: BTreeMap<String, (Shape, Set<String>)>,
 }
 
 impl Kubelet {
     fn recorded() -> Kubelet {
-        let mut bodies: BTreeMap<String, (Shape, BTreeSet<String>)> = BTreeMap::new();
+        let mut bodies: BTreeMap<String, (Shape, Set<String>)> = BTreeMap::new();
         for row in recorded("requests.jsonl") {
             let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
             let (all, types) = bodies.entry(form(&text("method"), &text("path"))).or_default();
@@ -120,9 +121,10 @@ impl Kubelet {
         let shapes = same.map(|row| {
             let mut all = Shape::new();
             shape(&row["body"], "", &mut all);
-            all.into_keys().collect::<BTreeSet<_>>()
+            all.into_keys().collect::<Set<_>>()
         });
-        let always = shapes.reduce(|a, b| a.intersection(&b).cloned().collect()).unwrap_or_default();
+        let always =
+            shapes.reduce(|a, b| a.into_iter().filter(|it| b.contains(it)).collect()).unwrap_or_default();
         let mut ours = Shape::new();
         shape(&serde_json::from_slice(request.body.as_deref().unwrap_or(b"null")).unwrap(), "", &mut ours);
         always
@@ -373,15 +375,15 @@ fn what_is_sent_is_of_the_kubelets_form() {
     let kubelet = Kubelet::recorded();
     let requests: Vec<Request> =
         [of_node(), of_events(), of_pod(), of_mirror()].into_iter().flatten().collect();
-    let more: BTreeSet<String> = requests.iter().flat_map(|request| kubelet.differences(request)).collect();
+    let more: Set<String> = requests.iter().flat_map(|request| kubelet.differences(request)).collect();
     // Of a patch nothing has to be there.
     let whole = requests.iter().filter(|request| request.method.word() != "PATCH");
-    let less: BTreeSet<String> = whole.flat_map(|request| kubelet.missing(request)).collect();
+    let less: Set<String> = whole.flat_map(|request| kubelet.missing(request)).collect();
     // What is below something that differs differs with it.
     let is_below = |line: &str, other: &String| {
         line.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
     };
-    let lines = |head: &str, all: &BTreeSet<String>| {
+    let lines = |head: &str, all: &Set<String>| {
         let top = all.iter().filter(|line| !all.iter().any(|other| is_below(line, other)));
         format!("{head}\n{}\n", top.map(|line| format!("  {line}\n")).collect::<String>())
     };

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conf::{List, Plugin};
+use crate::base::json;
 use crate::pod::PodKey;
 
 /// The interface in the pod.
@@ -96,7 +97,7 @@ pub fn input(
 ) -> Vec<u8> {
     let mut conf = begin(list, plugin);
     let taken = capabilities.iter().filter(|(name, _)| plugin.has(name));
-    let taken: Map<String, Value> = taken.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let taken = json::object(&mut taken.map(|(name, value)| (name.clone(), value.clone())));
     if !taken.is_empty() {
         conf.insert("runtimeConfig".to_owned(), Value::Object(taken));
     }

@@ -1,6 +1,5 @@
 //! Parts that all pods share: the network in force, whether there is one, and the bound of running plugins.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::{io, thread};
 
@@ -8,6 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::directory::{self, Network};
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::network::Cni;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
@@ -34,7 +34,7 @@ struct State {
     /// Why there is no network; `None` before the first look.
     missing: Option<String>,
     /// Sandboxes with orders of this daemon: a sweep skips them.
-    live: BTreeSet<String>,
+    live: Set<String>,
 }
 
 /// Whether pods can be attached.

@@ -8,7 +8,6 @@ mod servers;
 mod sources;
 mod to_cluster;
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +24,7 @@ use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::locks::LOCK;
 use crate::base::order;
+use crate::base::table::Set;
 use crate::cgroup::resource::Resources;
 use crate::cgroup::{self, Cgroups};
 use crate::cluster::Cluster;
@@ -270,7 +270,7 @@ impl Parts<'_> {
 
     fn garbage(&self, preload: Option<Preload>, pods: Latest) -> Collector {
         let config = self.config;
-        let preloaded = move || preload.as_ref().map_or(Some(BTreeSet::new()), Preload::brought);
+        let preloaded = move || preload.as_ref().map_or(Some(Set::new()), Preload::brought);
         Collector::new(collector::Settings {
             docker: self.docker.clone(),
             clock: Arc::new(self.clock),

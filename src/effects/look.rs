@@ -233,7 +233,9 @@ fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
                 facts.extend(match effect {
                     Effect::Wish(key, Wish::Run(pod)) => Some(format!("run {key} {}", pod.uid)),
                     Effect::Wish(key, Wish::Stop(order)) => Some(format!("stop {key} {order:?}")),
-                    Effect::Objects(key, objects) => Some(format!("{key} {:?}", objects.keys())),
+                    Effect::Objects(key, objects) => {
+                        Some(format!("{key} {:?}", objects.keys().collect::<Vec<_>>()))
+                    }
                     Effect::Log(_, line) => Some(line),
                     _ => None,
                 });

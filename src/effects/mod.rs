@@ -8,12 +8,12 @@
 mod cases;
 mod look;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
 
+use crate::base::table::{Set, Table};
 use crate::manifest::support::{self, Support};
 use crate::manifest::tests::shape;
 use crate::pod::object::{Objects, testing::snapshot};
@@ -106,11 +106,11 @@ fn place(path: &str, init: bool) -> String {
 
 /// The results of all threads, one for each pod.
 #[derive(Default)]
-struct Looks(Mutex<BTreeMap<String, Arc<OnceLock<Seen>>>>);
+struct Looks(Mutex<Table<String, Arc<OnceLock<Seen>>>>);
 
 impl Looks {
     fn at(&self, manifest: &Value, objects: &Arc<Objects>) -> Arc<OnceLock<Seen>> {
-        let place = Arc::clone(self.0.lock().unwrap().entry(manifest.to_string()).or_default());
+        let place = Arc::clone(self.0.lock().unwrap().get_or_default(manifest.to_string()));
         place.get_or_init(|| look(manifest, objects));
         place
     }
@@ -223,7 +223,7 @@ fn check(is_tried: impl Fn(&(String, String, String)) -> bool) {
 /// Every row of the list, and every supported field of the API, has a case.
 #[test]
 fn no_field_is_without_a_case() {
-    let mut covered: BTreeSet<String> = BTreeSet::new();
+    let mut covered: Set<String> = Set::new();
     for (field, ..) in cases() {
         let field = place(&field, false);
         let ends = field.match_indices('.').map(|(at, _)| at).chain([field.len()]);
@@ -234,11 +234,11 @@ fn no_field_is_without_a_case() {
     let carried_out = shapes.filter(|path| said(path) == Support::Supported);
     let has_case =
         |field: &String| covered.contains(field) || cases::WITHOUT_MEANING.contains(&field.as_str());
-    let missing: BTreeSet<String> = rows.chain(carried_out).filter(|field| !has_case(field)).collect();
+    let missing: Set<String> = rows.chain(carried_out).filter(|field| !has_case(field)).collect();
     assert!(missing.is_empty(), "{} are without a case:\n{missing:#?}", missing.len());
     let names = cases().into_iter().map(|(field, ..)| place(&field, false));
-    let known: BTreeSet<String> = shape::of_pod().iter().map(|shape| shape::as_row(&shape.path)).collect();
-    let rows: BTreeSet<&str> = support::table().iter().map(|row| row.field).collect();
+    let known: Set<String> = shape::of_pod().iter().map(|shape| shape::as_row(&shape.path)).collect();
+    let rows: Set<&str> = support::table().iter().map(|row| row.field).collect();
     for name in names {
         assert!(known.contains(&name) || rows.contains(name.as_str()), "{name} is no field");
     }

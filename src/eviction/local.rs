@@ -5,11 +5,11 @@
 //! Unlike upstream, the sum is a limit only if every container has a limit: a container without one may use the disk
 //! without a bound. A writable layer counts, wherever Docker's directory is.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Volume};
 
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order, quantity};
 use crate::layout::{self, Kind};
 use crate::pod::{DesiredPod, qos, requests};
@@ -23,13 +23,13 @@ const RESOURCE: &str = "ephemeral-storage";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Names of volumes.
-    pub volumes: BTreeSet<String>,
+    pub volumes: Set<String>,
     /// Names of containers: their writable layers and logs.
-    pub containers: BTreeSet<String>,
+    pub containers: Set<String>,
     /// Whether containers that were added to the running pod count, too: there is a limit for the sum.
     pub added: bool,
     /// Claims whose size is a limit, by name, with their sizes in bytes.
-    pub claims: BTreeMap<String, u64>,
+    pub claims: Table<String, u64>,
     /// The bound for all claims of the pod's source together, if the pod writes to a claim and there is a bound.
     pub together: Option<Most>,
 }
@@ -38,13 +38,13 @@ pub struct Wanted {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Used {
     /// Volumes.
-    pub volumes: BTreeMap<String, u64>,
+    pub volumes: Table<String, u64>,
     /// Containers: writable layer and logs.
-    pub containers: BTreeMap<String, u64>,
+    pub containers: Table<String, u64>,
     /// Files that containers write outside of any container's own directories.
     pub files: u64,
     /// Claims, with their sizes.
-    pub claims: BTreeMap<String, Claimed>,
+    pub claims: Table<String, Claimed>,
     /// All claims of its source.
     pub together: Option<Together>,
 }
@@ -87,7 +87,7 @@ pub fn wanted(pod: &DesiredPod) -> Option<Wanted> {
         volumes: order::set(limited.map(|volume| volume.name.clone())),
         containers: order::set(pod.spec.containers.iter().filter(|c| limit(c) > 0).map(|c| c.name.clone())),
         added: total(pod).is_some(),
-        claims: BTreeMap::new(),
+        claims: Table::new(),
         together: None,
     };
     if wanted.added {

@@ -9,7 +9,6 @@ mod ending;
 mod settling;
 mod worth;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ending::{Ending, Step};
@@ -21,7 +20,7 @@ use super::signal::{Resource, Signal};
 use super::threshold::{Settings, Threshold};
 use crate::base::clock::Mono;
 use crate::base::pace::doubled;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::PodKey;
@@ -102,7 +101,7 @@ pub struct Manager {
     /// disks. Other signals come first, so that a shortage without a remedy hides no other.
     stuck: Table<Signal, Mono>,
     /// UIDs of pods that did not end when ordered: others are evicted before them.
-    stubborn: BTreeSet<String>,
+    stubborn: Set<String>,
     /// The pod that is being evicted.
     ending: Option<Ending>,
     /// Whether disks still get emptier.
@@ -127,7 +126,7 @@ impl Manager {
             in_vain: 0,
             rests_until: Mono::default(),
             stuck: Table::new(),
-            stubborn: BTreeSet::new(),
+            stubborn: Set::new(),
             ending: None,
             settling: Settling::default(),
         }
@@ -178,7 +177,7 @@ impl Manager {
         if !self.acting().any(|threshold| threshold.signal.is_of_disk()) {
             (self.collected, self.in_vain, self.rests_until) = (None, 0, Mono::default());
         }
-        let acting: BTreeSet<Signal> = order::set(self.acting().map(|threshold| threshold.signal));
+        let acting: Set<Signal> = order::set(self.acting().map(|threshold| threshold.signal));
         self.stuck.retain(|signal, _| acting.contains(signal));
         self.settling.see(&acting, found, now);
         if self.met.is_empty() {

@@ -5,8 +5,8 @@
 //! end would suffice, nobody goes.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
+use crate::base::table::Table;
 use crate::pod::qos::{self, Qos};
 use crate::pod::{DesiredPod, PodKey, priority, requests};
 
@@ -129,9 +129,9 @@ fn requested(pod: &DesiredPod, resource: &str) -> i64 {
 /// The pods that go for what is missing of each resource; `None` when the end of all would not suffice.
 #[must_use]
 pub fn choose(missing: &[i64], pods: &[Candidate]) -> Option<Vec<PodKey>> {
-    let mut tiers: BTreeMap<(bool, u8), Vec<&Candidate>> = BTreeMap::new();
+    let mut tiers: Table<(bool, u8), Vec<&Candidate>> = Table::new();
     for pod in pods {
-        tiers.entry(pod.tier()).or_default().push(pod);
+        tiers.get_or_default(pod.tier()).push(pod);
     }
     let mut chosen: Vec<&Candidate> = Vec::new();
     // The best protected first, of whom only those go that all others together cannot replace.

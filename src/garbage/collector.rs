@@ -4,7 +4,6 @@
 //!
 //! Never here: forced removal, or a decision.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +20,13 @@ use super::{Order, Report, shares};
 use crate::base::clock::{Boot, Clock, Now};
 use crate::base::hex::short_ids;
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, Reply};
 use crate::status::snapshot::Latest;
 
 /// Full names, or ids, of preloaded images; `None` while they are not known.
-pub type Preloaded = Box<dyn Fn() -> Option<BTreeSet<String>> + Send + Sync>;
+pub type Preloaded = Box<dyn Fn() -> Option<Set<String>> + Send + Sync>;
 
 /// The parts of a collector.
 pub struct Settings {

@@ -4,7 +4,6 @@
 //! a node without a network could not pull it again; while it is pinned, preloaded or the sandbox image; and while it
 //! is younger than the minimum age. Of the other images, the one that was unused for longest is removed first.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::wants::Wants;
 use crate::base::duration;
 use crate::base::hex::short_ids;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::image::reference::normal;
 use crate::runtime::{ContainerSummary, ImageSummary, labels};
 
@@ -46,7 +46,7 @@ pub struct Fixed {
     /// The sandbox's image.
     pub sandbox: String,
     /// Full names, or ids, of images that were preloaded.
-    pub preloaded: BTreeSet<String>,
+    pub preloaded: Set<String>,
 }
 
 /// Why an image stays.
@@ -122,7 +122,7 @@ impl Judge<'_> {
         all
     }
 
-    fn one(&self, image: ImageSummary, users: &BTreeMap<&str, String>) -> Judged {
+    fn one(&self, image: ImageSummary, users: &Table<&str, String>) -> Judged {
         let record = self.records.get(&image.id).copied();
         let names: Vec<&String> = image.tags.iter().chain(&image.digests).collect();
         let full = full_names(&image);
@@ -156,7 +156,7 @@ impl Judge<'_> {
 /// All full names of an image, and its id. An image that Podman has built is `localhost/NAME`; a reference to `NAME`
 /// alone means it, too.
 #[must_use]
-pub fn full_names(image: &ImageSummary) -> BTreeSet<String> {
+pub fn full_names(image: &ImageSummary) -> Set<String> {
     let names = image.tags.iter().chain(&image.digests);
     let of = |name: &String| [Some(normal(name)), name.strip_prefix("localhost/").map(normal)];
     order::set(names.flat_map(of).flatten().chain([image.id.clone()]))
@@ -172,8 +172,8 @@ impl Judged {
 }
 
 /// One container of each image by name: a running one before a dead one, podkeeper's before others.
-fn users(containers: &[ContainerSummary]) -> BTreeMap<&str, String> {
-    let mut users: BTreeMap<&str, String> = BTreeMap::new();
+fn users(containers: &[ContainerSummary]) -> Table<&str, String> {
+    let mut users: Table<&str, String> = Table::new();
     for container in containers {
         let label =
             |name| container.labels.get(name).filter(|_| container.labels.contains_key(labels::ROOT_DIR));
@@ -181,7 +181,7 @@ fn users(containers: &[ContainerSummary]) -> BTreeMap<&str, String> {
             (Some(namespace), Some(name)) => format!("pod {namespace}/{name}"),
             _ => format!("container {}", short_ids(&container.name)),
         };
-        let known = users.entry(container.image_id.as_str()).or_insert_with(|| user.clone());
+        let known = users.get_or_insert_with(container.image_id.as_str(), || user.clone());
         if known.starts_with("container ") && user.starts_with("pod ") {
             *known = user;
         }

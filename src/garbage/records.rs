@@ -8,7 +8,6 @@
 //! are noted when Docker's containers are listed anyway, and from names in its events; containers of other owners
 //! count when images are collected.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::base::checked::{self, Entries};
 use crate::base::clock::Timestamp;
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::image::reference::normal;
 use crate::runtime::{ContainerSummary, ImageSummary};
@@ -66,15 +66,15 @@ pub struct Records {
     boot: String,
     /// The last number of the counter.
     last: u64,
-    images: BTreeMap<String, Record>,
+    images: Table<String, Record>,
     /// The sandbox's image.
     sandbox: String,
     /// `--pinned-images`.
     pinned: Vec<String>,
     /// Names in events of containers that are not matched to ids by a list of images yet.
-    named: BTreeMap<String, u64>,
+    named: Table<String, u64>,
     /// Ids of images whose only containers belong to other owners, at the last look.
-    others: BTreeSet<String>,
+    others: Set<String>,
     changed: bool,
 }
 
@@ -161,7 +161,7 @@ impl Records {
     /// Takes the images of containers of other owners. An image that is still in use does not cause a write.
     pub fn note_others<'a>(&mut self, ids: impl Iterator<Item = &'a str>, now: Moment) {
         let number = self.last.saturating_add(1);
-        let mut others = BTreeSet::new();
+        let mut others = Set::new();
         for id in ids {
             if let Some(record) = self.images.get_mut(id).filter(|record| !record.in_use) {
                 others.insert(id.to_owned());

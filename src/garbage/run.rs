@@ -3,7 +3,7 @@
 //!
 //! A failure does not end the run: the next image may be removable, unless Docker does not answer at all.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::collector::name;
@@ -13,6 +13,7 @@ use super::removal::Removal;
 use super::wants::Wants;
 use super::{Order, Report, dead};
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, RefusalKind, Reply, labels};
 
@@ -25,7 +26,7 @@ pub struct View<'a> {
     /// The daemon's root directory, which its containers have as a label.
     pub root_dir: &'a str,
     /// Full names, or ids, of preloaded images; `None` while they are not known.
-    pub preloaded: &'a dyn Fn() -> Option<BTreeSet<String>>,
+    pub preloaded: &'a dyn Fn() -> Option<Set<String>>,
     /// Images and pods that are wanted.
     pub wants: Wants,
     /// The time.

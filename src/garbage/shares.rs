@@ -2,11 +2,10 @@
 //! another source of the node. An image is no pod's file, and stays while a pod names it: a source that names large
 //! images would fill the disk, and other sources' pods would be evicted for it. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::images::{Fixed, Policy, full_names};
 use super::wants::{Wants, is_behind};
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::image::reference::normal;
 use crate::pod::is_final;
 use crate::runtime::{ContainerSummary, ImageSummary, labels};
@@ -16,7 +15,7 @@ use crate::status::snapshot::Snapshot;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Bytes that would be freed with each pod, by UID.
-    pub pods: BTreeMap<String, u64>,
+    pub pods: Table<String, u64>,
     /// Bytes of images that only ended pods use, whose containers keep the images: no eviction frees them.
     pub ended: u64,
 }
@@ -46,8 +45,8 @@ pub fn of_pods(
             continue;
         }
         let made = containers.iter().filter(|container| container.image_id == image.id);
-        let users: BTreeSet<Option<String>> = order::set(made.map(pod_of));
-        let is_more_wanted = |(pod, more): (&String, &BTreeSet<String>)| {
+        let users: Set<Option<String>> = order::set(made.map(pod_of));
+        let is_more_wanted = |(pod, more): (&String, &Set<String>)| {
             let is_behind =
                 wants.iter().any(|(view, _)| view.pod.key.to_string() == *pod && is_behind(snapshot, view));
             !is_behind && more.iter().any(|name| names.contains(&normal(name)))
@@ -82,7 +81,7 @@ pub fn of_pods(
             continue;
         };
         for uid in own {
-            let sum = shares.pods.entry(uid).or_default();
+            let sum = shares.pods.get_or_default(uid);
             *sum = sum.saturating_add(share);
         }
     }
@@ -90,7 +89,7 @@ pub fn of_pods(
 }
 
 /// Whether the image stays, whatever the pods use.
-fn is_fixed(image: &ImageSummary, names: &BTreeSet<String>, fixed: &Fixed, policy: &Policy) -> bool {
+fn is_fixed(image: &ImageSummary, names: &Set<String>, fixed: &Fixed, policy: &Policy) -> bool {
     let written = image.tags.iter().chain(&image.digests);
     names.contains(&normal(&fixed.sandbox))
         || names.iter().any(|name| fixed.preloaded.contains(name))
@@ -162,7 +161,7 @@ mod tests {
         let mut past = node.clone();
         past.pods = vec![view("hog", Source::Http, "big:1", "Succeeded")];
         let shares = |node: &Snapshot| of_pods(node, &images, &[ended.clone()], (&fixed, &policy));
-        assert_eq!(shares(&past), Shares { ended: 100, pods: BTreeMap::new() });
+        assert_eq!(shares(&past), Shares { ended: 100, pods: Table::new() });
         assert_eq!(shares(&node).ended, 0);
         // Refused pods keep no image on a disk that is short.
         let wants = Wants::of_snapshot(&node);

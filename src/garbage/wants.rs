@@ -1,10 +1,11 @@
 //! The images that the manifests in force need: each image that a wanted pod names is kept, even when its containers
 //! are gone, ended or not created yet. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PodSpec;
 
+use crate::base::table::{Set, Table};
 use crate::image::reference::normal;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile};
@@ -16,9 +17,9 @@ pub struct Wants {
     pub(super) images: BTreeMap<String, String>,
     /// Images of refused or evicted pods whose source is behind another one: when the disk is short, other pods must
     /// not be evicted for them.
-    pub(super) given_up: BTreeSet<String>,
+    pub(super) given_up: Set<String>,
     /// Pods that are wanted or being stopped, `namespace/name`.
-    pub pods: BTreeSet<String>,
+    pub pods: Set<String>,
     /// Whether every source has reported, or its last content was restored. Before that the wanted images are unknown,
     /// and no image is removed.
     pub heard: bool,
@@ -74,7 +75,7 @@ impl Wants {
     }
 
     /// Images of versions that do not run yet.
-    fn add_more(&mut self, more: &BTreeMap<String, BTreeSet<String>>) {
+    fn add_more(&mut self, more: &Table<String, Set<String>>) {
         for (pod, image) in more.iter().flat_map(|(pod, images)| images.iter().map(move |image| (pod, image)))
         {
             self.images.entry(normal(image)).or_insert_with(|| pod.clone());
@@ -95,13 +96,13 @@ impl Wants {
 
     /// Whether only pods that were given up name an image with one of these full names: its age does not protect it.
     #[must_use]
-    pub fn gives_up(&self, names: &BTreeSet<String>) -> bool {
+    pub fn gives_up(&self, names: &Set<String>) -> bool {
         names.iter().any(|name| self.given_up.contains(name))
     }
 
     /// A pod that names the image with this id and these full names. An image may be named by the beginning of its id.
     #[must_use]
-    pub fn of(&self, id: &str, names: &BTreeSet<String>) -> Option<&str> {
+    pub fn of(&self, id: &str, names: &Set<String>) -> Option<&str> {
         let named = names.iter().find_map(|name| self.images.get(name));
         let hex = id.strip_prefix("sha256:").unwrap_or(id);
         let by_id = || {
@@ -162,7 +163,7 @@ mod tests {
             digests: vec![digest.clone()],
             ..Default::default()
         };
-        let names: BTreeSet<String> = image.tags.iter().chain(&image.digests).map(|n| normal(n)).collect();
+        let names: Set<String> = image.tags.iter().chain(&image.digests).map(|n| normal(n)).collect();
         let by = |name: &str| wants(&[name]).of(&id, &names).map(str::to_owned);
         let tagged_digest = digest.replace('@', ":7@");
         for name in [
@@ -188,7 +189,7 @@ mod tests {
     fn a_few_digits_want_no_image() {
         let id = format!("sha256:{}", "ab12".repeat(16));
         for digits in ["ab12", "ab12ab12ab1", "sha256:ab12"] {
-            assert_eq!(wants(&[digits]).of(&id, &BTreeSet::new()), None, "{digits}");
+            assert_eq!(wants(&[digits]).of(&id, &Set::new()), None, "{digits}");
         }
     }
 

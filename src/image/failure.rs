@@ -1,6 +1,7 @@
 //! Reasons and messages of failed pulls, in the kubelet's words (`pkg/kubelet/images/types.go`), and whether
 //! the registry itself has answered. Pure.
 
+use crate::base::table::Set;
 use crate::pod::waiting::Reason;
 use crate::runtime::{DockerError, RefusalKind};
 
@@ -56,7 +57,7 @@ pub fn is_answer(error: &DockerError) -> bool {
 /// Joins the messages of several tries: each once, in brackets if there are several.
 #[must_use]
 pub fn join(mut messages: Vec<String>) -> String {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = Set::new();
     messages.retain(|message| seen.insert(message.clone()));
     match messages.as_slice() {
         [one] => one.clone(),

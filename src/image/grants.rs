@@ -6,7 +6,6 @@
 //!
 //! The record outlives the daemon. It holds no credential, only digests of accepted ones.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use super::credentials::Credential;
 use super::reference::{self, Reference};
 use crate::base::checked::{self, Entries};
+use crate::base::table::{Set, Table};
 use crate::base::{hex, limits, order};
 
 /// Name of the file in the root directory.
@@ -40,7 +40,7 @@ struct Grant {
     id: String,
     shared: bool,
     /// Digests of credentials that the registry accepted.
-    keys: BTreeSet<String>,
+    keys: Set<String>,
 }
 
 /// A pull with a pod's secrets in progress: it ends with [`Grants::failed`] or [`Grants::pulled`].
@@ -53,12 +53,12 @@ const ANY: &str = "*";
 
 /// The record of all images, by full reference. Pods may hold records of different times: unchanged entries are shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known(BTreeMap<Arc<str>, Arc<Grant>>);
+pub struct Known(Table<Arc<str>, Arc<Grant>>);
 
 impl Known {
     /// The state after the record was lost: it is unknown which images came with secrets.
     fn lost() -> Known {
-        Known(BTreeMap::from([(ANY.into(), Arc::default())]))
+        Known(Table::from([(ANY.into(), Arc::default())]))
     }
 
     /// Whether a pod may use the local image of this name. `shown`: its own matching credentials.
@@ -175,7 +175,7 @@ impl Grants {
         self.change(|known| {
             let is_unknown = known.is_unknown(image);
             if is_unknown {
-                let grant = Grant { id: id.to_owned(), shared: true, keys: BTreeSet::new() };
+                let grant = Grant { id: id.to_owned(), shared: true, keys: Set::new() };
                 known.0.insert(reference::normal(image).into(), Arc::new(grant));
             }
             is_unknown
@@ -192,7 +192,7 @@ impl Grants {
     /// only after asking the registry.
     pub fn begin(&self, image: &str) -> Begun {
         self.begun().push(reference::normal(image));
-        self.change(|known| _ = known.0.entry(reference::normal(image).into()).or_default());
+        self.change(|known| _ = known.0.get_or_default(reference::normal(image).into()));
         Begun(())
     }
 
@@ -233,12 +233,12 @@ impl Grants {
                 // An image that any pod may use needs no entry.
                 With::NodeOrNone => {
                     if known.0.contains_key(ANY) || known.0.contains_key(&image) {
-                        let grant = Grant { id: id.to_owned(), shared: true, keys: BTreeSet::new() };
+                        let grant = Grant { id: id.to_owned(), shared: true, keys: Set::new() };
                         known.0.insert(image, Arc::new(grant));
                     }
                 }
                 With::Secret(credential) => {
-                    let grant = Arc::make_mut(known.0.entry(image).or_default());
+                    let grant = Arc::make_mut(known.0.get_or_default(image));
                     // Another image under this name has its own credentials.
                     if grant.id != id {
                         *grant = Grant { id: id.to_owned(), ..Grant::default() };
@@ -292,7 +292,7 @@ impl Grants {
                  image that is not recorded; remove images, stop podkeeper, and remove {FILE} of its root directory",
                 limits::GRANTS
             );
-            known.0.entry(ANY.into()).or_default();
+            known.0.get_or_default(ANY.into());
             known.0.retain(|image, _| &**image == ANY || before.0.contains_key(image));
         }
         let entries = self.path.as_ref().map(|path| (path, entries(&known)));

@@ -6,7 +6,6 @@
 //! boot; when Docker has lost an image, its archive is loaded again. No image is ever removed from Docker
 //! here.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, ErrorKind};
@@ -25,7 +24,7 @@ use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
 use crate::base::order;
 use crate::base::pace::Pace;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
@@ -53,7 +52,7 @@ enum Command {
 pub struct Preload {
     commands: Sender<Command>,
     /// Full names of all images of archives in the directory; `None` before the list was read.
-    brought: Arc<Mutex<Option<BTreeSet<String>>>>,
+    brought: Arc<Mutex<Option<Set<String>>>>,
 }
 
 impl Preload {
@@ -79,7 +78,7 @@ impl Preload {
             brought: Arc::clone(&brought),
             clock: System::start(),
             memory: Memory::new(),
-            checked: BTreeSet::new(),
+            checked: Set::new(),
             bad: Table::new(),
             listed: 0,
             trouble: None,
@@ -114,7 +113,7 @@ impl Preload {
 
     /// Full names, or ids, of all images of archives in the directory; `None` before they are known.
     #[must_use]
-    pub fn brought(&self) -> Option<BTreeSet<String>> {
+    pub fn brought(&self) -> Option<Set<String>> {
         self.brought.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -132,11 +131,11 @@ struct Body {
     frequency: Duration,
     docker: Docker,
     out: Sink,
-    brought: Arc<Mutex<Option<BTreeSet<String>>>>,
+    brought: Arc<Mutex<Option<Set<String>>>>,
     clock: System,
     memory: Memory,
     /// Archives whose images were seen in Docker since this process started.
-    checked: BTreeSet<String>,
+    checked: Set<String>,
     /// Archives that cannot be loaded, until they change.
     bad: Table<String, Option<Stamp>>,
     /// Hash of the names and stamps at the last look.

@@ -1,7 +1,6 @@
 //! The list of loaded archives, so that a boot does not load them again: a small file, written atomically and
 //! only when the list has changed. A damaged file counts as missing.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::base::checked::{self, Entries};
 use crate::base::limits;
+use crate::base::table::Table;
 
 /// The attributes by which a changed file is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Loaded {
 }
 
 /// Loaded archives by file name.
-pub type Memory = BTreeMap<String, Loaded>;
+pub type Memory = Table<String, Loaded>;
 
 /// First word of the file; another version has another word.
 const FORMAT: &str = "podkeeper-preloaded-1";

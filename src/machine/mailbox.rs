@@ -2,12 +2,13 @@
 //! `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Its size is bounded. `worker/mailbox` makes it
 //! thread-safe.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Input;
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::cgroup;
 use crate::cni;
 use crate::pod::DesiredPod;
@@ -119,7 +120,7 @@ pub struct Inbox {
     /// Progress of pulls, by image as requested.
     pub pulling: BTreeMap<String, String>,
     /// Images, by full name, that are here without a pull.
-    pub images: BTreeSet<String>,
+    pub images: Set<String>,
     /// Number of dead instances that each container may keep.
     pub dead: Option<usize>,
     /// Images are to be tried again.
@@ -142,15 +143,15 @@ pub struct Looks {
     /// Look at everything.
     pub all: bool,
     /// Containers that were made.
-    pub made: BTreeSet<String>,
+    pub made: Set<String>,
     /// Containers that started.
-    pub started: BTreeSet<String>,
+    pub started: Set<String>,
     /// Containers that died or changed otherwise.
-    pub changed: BTreeSet<String>,
+    pub changed: Set<String>,
     /// Containers in which a process was killed for lack of memory.
-    pub out_of_memory: BTreeSet<String>,
+    pub out_of_memory: Set<String>,
     /// Containers that are gone.
-    pub removed: BTreeSet<String>,
+    pub removed: Set<String>,
 }
 
 impl Looks {
@@ -198,8 +199,7 @@ impl Inbox {
         } = self;
         let Looks { all: everything, made, started, changed, out_of_memory, removed } = looks;
         let mut all = vec![Input::Wishes(wishes)];
-        let hints =
-            |ids: BTreeSet<String>, hint: fn(String) -> Hint| ids.into_iter().map(hint).map(Input::Hint);
+        let hints = |ids: Set<String>, hint: fn(String) -> Hint| ids.into_iter().map(hint).map(Input::Hint);
         all.extend(stop.map(|order| Input::Wish(Wish::Stop(order))));
         all.extend(objects.map(Input::Objects));
         all.extend(run.map(|pod| Input::Wish(Wish::Run(pod))));

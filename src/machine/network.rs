@@ -1,8 +1,6 @@
 //! Containers' needs of their pod's network: addresses in their environment, and a hosts file with them before the
 //! first instruction runs. Also decides when the files of a pod are not needed any more.
 
-use std::collections::BTreeSet;
-
 use super::Machine;
 use super::attach::Attachments;
 use super::calls::Job;
@@ -10,6 +8,7 @@ use super::containers::Look;
 use super::output::Output;
 use super::state::State;
 use crate::base::order;
+use crate::base::table::Set;
 use crate::cni::networks::Ready;
 use crate::mapping;
 use crate::mapping::env::{self, Expanded};
@@ -33,7 +32,7 @@ pub(super) struct Network {
     /// Sandboxes that plugins attach.
     pub(super) attachments: Attachments,
     /// UIDs of pods that have, or may have, files on the node.
-    files: BTreeSet<String>,
+    files: Set<String>,
 }
 
 impl Network {

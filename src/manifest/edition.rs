@@ -3,7 +3,6 @@
 //!
 //! Never here: content that is not verified.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ mod record;
 pub use self::record::{Known, Record};
 
 use crate::base::order;
+use crate::base::table::Set;
 use crate::pod::DesiredPod;
 use crate::pod::object::LocalObject;
 use crate::pod::problem::Refused;
@@ -100,7 +100,7 @@ pub struct Claim {
     /// Its identity.
     pub digest: Digest,
     /// Names of its pods and objects: `pod default/web-node1`, `ConfigMap default/web`, or a URL.
-    pub names: BTreeSet<String>,
+    pub names: Set<String>,
 }
 
 /// Prefix of the names of pods.
@@ -116,11 +116,7 @@ pub fn name_of_url(url: &str) -> String {
 
 /// The names of pods (also refused ones) and local objects in a record.
 #[must_use]
-pub fn names_of(
-    pods: &[Arc<DesiredPod>],
-    refused: &[Refused],
-    objects: &[Arc<LocalObject>],
-) -> BTreeSet<String> {
+pub fn names_of(pods: &[Arc<DesiredPod>], refused: &[Refused], objects: &[Arc<LocalObject>]) -> Set<String> {
     let pods = pods.iter().chain(refused.iter().map(|refused| &refused.pod));
     let pods = pods.map(|pod| format!("{POD}{}", pod.key));
     order::set(pods.chain(objects.iter().map(|object| object.key.to_string())))

@@ -28,12 +28,12 @@ pub(crate) mod yaml;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::base::table::Set;
 use crate::base::{limits, order};
 use crate::manifest::edition::Claim;
 use crate::pod::object::{LocalObject, ObjectKind};
@@ -414,7 +414,7 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;
     let (source, spec) = (context.source, Arc::new(spec));
-    let (withheld, ceiling) = (BTreeSet::new(), i32::MAX);
+    let (withheld, ceiling) = (Set::new(), i32::MAX);
     let weight = room.saturating_sub(report.room).saturating_add(report.root().texts());
     Some(DesiredPod {
         key,

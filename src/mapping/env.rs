@@ -8,7 +8,6 @@
 //! Values may be secret: nothing here prints them, not even [`Expanded`]'s `Debug`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
 
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::Table;
 use crate::pod::downward::{self, Facts};
 use crate::pod::object::{Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES};
 
@@ -117,12 +117,12 @@ pub fn tells_addresses(container: &Container) -> (bool, bool) {
 
 /// The variables so far, by name, with the order of their first appearance.
 #[derive(Default)]
-struct Known<'a>(BTreeMap<Cow<'a, str>, (usize, String)>);
+struct Known<'a>(Table<Cow<'a, str>, (usize, String)>);
 
 impl<'a> Known<'a> {
     fn set(&mut self, name: Cow<'a, str>, value: String) {
         let next = self.0.len();
-        self.0.entry(name).or_insert((next, String::new())).1 = value;
+        self.0.get_or_insert(name, (next, String::new())).1 = value;
     }
 
     fn get(&self, name: &str) -> Option<&str> {

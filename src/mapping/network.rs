@@ -1,11 +1,9 @@
 //! Names, ports and the Docker network of a pod (cri-dockerd's `core/helpers.go`, upstream
 //! `pkg/kubelet/container/helpers.go`, `pkg/kubelet/kubelet_pods.go`). Pure.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
-use crate::base::order;
+use crate::base::table::Table;
 use crate::network::hosts;
 use crate::network::resolver::Asked;
 use crate::network::{DockerNetwork, NetworkConfig, Wanted};
@@ -64,11 +62,11 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
     body.networking_config = network.map(|network| endpoint(network, pod, config, node));
     body.hostname = host_name(pod, config).filter(|_| own);
     // A plugin maps the ports: Docker would accept them, without effect.
-    let bindings = if by_plugins { BTreeMap::new() } else { port_bindings(pod) };
+    let bindings = if by_plugins { Table::new() } else { port_bindings(pod) };
     if by_plugins {
         body.labels.insert(labels::NETWORK.to_owned(), labels::NETWORK_CNI.to_owned());
     }
-    body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
+    body.exposed_ports = bindings.keys().map(|key| (key.clone(), Empty {})).collect();
     body.host_config.port_bindings = bindings;
     Wanted { resolver: Asked::of(pod), hosts: None, sandbox: true, names: network.is_some() }
 }
@@ -143,7 +141,7 @@ fn endpoint(
     let is_foreign = |name: &str| name.contains('.') && own.contains(&name);
     let mut aliases = names(pod, config, node);
     aliases.retain(|name| !is_withheld(pod, name) && !is_foreign(name));
-    NetworkingConfig { endpoints_config: order::map([(network.name.clone(), Endpoint { aliases })]) }
+    NetworkingConfig { endpoints_config: Table::from([(network.name.clone(), Endpoint { aliases })]) }
 }
 
 /// The names that a pod with its own network requests on a Docker network, each once: its name in the manifest, its
@@ -185,8 +183,8 @@ fn written_name<'a>(key: &'a PodKey, source: Source, node: &str) -> &'a str {
 
 /// Host ports of regular containers and of sidecars, which run as long as the pod. Empty with host
 /// network, where a container's port is the host's port already.
-fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
-    let mut found: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
+fn port_bindings(pod: &DesiredPod) -> Table<String, Vec<PortBinding>> {
+    let mut found: Table<String, Vec<PortBinding>> = Table::new();
     if pod.host_network() {
         return found;
     }
@@ -197,7 +195,7 @@ fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
             host_ip: port.host_ip.clone().unwrap_or_default(),
             host_port: host_port.to_string(),
         };
-        let bindings = found.entry(port_key(port)).or_default();
+        let bindings = found.get_or_default(port_key(port));
         if !bindings.contains(&binding) {
             bindings.push(binding);
         }

@@ -14,14 +14,13 @@ mod objects;
 mod tests;
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::clock::Timestamp;
 use crate::base::count::many;
 use crate::base::limits;
 use crate::base::order;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::pod::object::{LocalObject, Scopes};
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
@@ -59,7 +58,7 @@ pub struct Running {
     /// [`DesiredPod::shape`], from its containers' labels.
     pub shape: Option<String>,
     /// Sources and paths in its containers' labels.
-    pub places: BTreeSet<(Source, String)>,
+    pub places: Set<(Source, String)>,
     /// When it was first seen, wall time: only shown.
     pub seen: Option<Timestamp>,
 }
@@ -84,7 +83,7 @@ struct Known {
     /// Its local objects, including those without their name, in order of origin.
     objects: Vec<Arc<LocalObject>>,
     /// [`PodSet::broken`].
-    broken: BTreeSet<String>,
+    broken: Set<String>,
     /// Set when it wants more pods than one source may have.
     crowded: Option<Problem>,
     /// Set when it has more objects than one source may have.

@@ -162,11 +162,11 @@ fn text(path: &Path) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use super::*;
+    use crate::base::table::Set;
     use crate::plan::testing::pod;
 
     fn rig(name: &str, config: NetworkConfig) -> (PathBuf, NodeFiles, Files) {
@@ -253,7 +253,7 @@ mod tests {
             fs::write(other.join(name), "").unwrap();
         }
         files.write_hosts(&hosts("x")).unwrap();
-        swept.sweep(&BTreeSet::new());
+        swept.sweep(&Set::new());
         assert!(!other.exists() && path(&root, "u", HOSTS).exists());
     }
 

@@ -9,10 +9,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Sender, bounded};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::base::handover::{Taker, handover};
 use crate::base::limits;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, Reply};
@@ -21,7 +22,7 @@ use crate::runtime::{Call, Reply};
 #[derive(Debug)]
 pub struct Netns {
     ask: Sender<AddressFamily>,
-    made: Receiver<io::Result<OwnedFd>>,
+    made: Taker<io::Result<OwnedFd>>,
 }
 
 impl Netns {
@@ -49,14 +50,14 @@ impl Netns {
 
     fn enter(namespace: OwnedFd) -> io::Result<Netns> {
         let (ask, asked) = bounded::<AddressFamily>(0);
-        let (answer, made) = bounded(1);
+        let (answer, made) = handover();
         let body = move || {
             let moved = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
             drop(namespace);
             for family in asked {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 let socket = moved.and_then(|()| socket_with(family, SocketType::STREAM, flags, None));
-                if answer.send(socket.map_err(io::Error::from)).is_err() {
+                if !answer.give(socket.map_err(io::Error::from)) {
                     return;
                 }
             }
@@ -72,6 +73,6 @@ impl Netns {
     pub fn socket(&self, family: AddressFamily) -> io::Result<OwnedFd> {
         let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         self.ask.send(family).map_err(ended)?;
-        self.made.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
+        self.made.await_it().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?
     }
 }

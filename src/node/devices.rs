@@ -4,11 +4,10 @@
 //! The units assigned to a pod are written into an annotation of the pod before it is started, and so into a
 //! label of its sandbox: the next daemon reads them there.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use k8s_openapi::api::core::v1::Container;
 
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::pod::qos;
 use crate::pod::{ContainerKind, DesiredPod};
 use serde::Serialize;
@@ -39,7 +38,7 @@ pub type Unit = Vec<Device>;
 
 /// The node's units, by resource name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pools(BTreeMap<String, Vec<Unit>>);
+pub struct Pools(Table<String, Vec<Unit>>);
 
 impl Pools {
     /// Adds one unit in the syntax of `--device`: `NAME=/dev/x[,/dev/y]`.
@@ -65,7 +64,7 @@ impl Pools {
         if taken {
             return Err("a device can be in one unit only".to_owned());
         }
-        self.0.entry(name).or_default().push(unit);
+        self.0.get_or_default(name).push(unit);
         Ok(())
     }
 
@@ -87,7 +86,7 @@ impl Pools {
     }
 
     /// The units of a resource that have a device among the assigned host paths.
-    fn units<'a>(&'a self, resource: &str, assigned: &BTreeSet<String>) -> impl Iterator<Item = &'a Unit> {
+    fn units<'a>(&'a self, resource: &str, assigned: &Set<String>) -> impl Iterator<Item = &'a Unit> {
         let units = self.0.get(resource).map(Vec::as_slice).unwrap_or_default();
         units.iter().filter(|unit| unit.iter().any(|d| assigned.contains(&d.path_on_host)))
     }
@@ -144,7 +143,7 @@ fn add_devices(container: &Container, units: &[&Unit], words: &mut Vec<String>) 
 }
 
 /// Host paths of all devices in these pods' annotations.
-fn assigned<'a>(pods: impl Iterator<Item = &'a DesiredPod>) -> BTreeSet<String> {
+fn assigned<'a>(pods: impl Iterator<Item = &'a DesiredPod>) -> Set<String> {
     let texts = pods.filter_map(|pod| pod.metadata.annotations.as_ref()?.get(ASSIGNED));
     order::set(texts.flat_map(|text| text.split(',')).filter_map(host_path))
 }

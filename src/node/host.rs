@@ -1,9 +1,9 @@
 //! Settings for the machine itself, beside its pods: how pods end at a shutdown, which kernel settings are expected,
 //! and which cgroups hold processes outside of pods. Plain data, with the kubelet's rules.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::base::table::Set;
 use crate::pod::allocatable::Allocatable;
 
 /// The flags, as given.
@@ -16,7 +16,7 @@ pub struct Host {
     /// `--protect-kernel-defaults`.
     pub protect_kernel_defaults: bool,
     /// `--enforce-node-allocatable`; `None` when not given.
-    pub enforce: Option<BTreeSet<Enforce>>,
+    pub enforce: Option<Set<Enforce>>,
     /// `--kube-reserved-cgroup`.
     pub kube_reserved_cgroup: String,
     /// `--system-reserved-cgroup`.
@@ -65,15 +65,15 @@ const ALL: [(&str, Enforce); 5] = [
 ///
 /// # Errors
 /// An unknown word, in the kubelet's words.
-pub fn parse_enforce(text: &str) -> Result<BTreeSet<Enforce>, String> {
+pub fn parse_enforce(text: &str) -> Result<Set<Enforce>, String> {
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     if words.contains(&"none") {
         return match words.len() {
-            1 => Ok(BTreeSet::new()),
+            1 => Ok(Set::new()),
             _ => Err("may not contain additional enforcements when \"none\" is specified".to_owned()),
         };
     }
-    let mut all = BTreeSet::new();
+    let mut all = Set::new();
     for word in words {
         let Some((_, enforce)) = ALL.iter().find(|(name, _)| *name == word) else {
             let names: Vec<String> = ALL.iter().map(|(name, _)| format!("{name:?}")).collect();
@@ -186,10 +186,10 @@ mod tests {
 
     #[test]
     fn what_is_enforced() {
-        let pods: BTreeSet<Enforce> = [Enforce::Pods].into();
+        let pods: Set<Enforce> = [Enforce::Pods].into();
         assert_eq!(parse_enforce("pods"), Ok(pods));
-        assert_eq!(parse_enforce("none"), Ok(BTreeSet::new()));
-        assert_eq!(parse_enforce(""), Ok(BTreeSet::new()));
+        assert_eq!(parse_enforce("none"), Ok(Set::new()));
+        assert_eq!(parse_enforce(""), Ok(Set::new()));
         assert_eq!(parse_enforce("kube-reserved-compressible, pods").unwrap().len(), 2);
         assert!(parse_enforce("pods,none").unwrap_err().contains("additional enforcements"));
         assert!(
@@ -197,7 +197,7 @@ mod tests {
         );
         let host = Host::default();
         assert!(host.enforces(Enforce::Pods) && !host.enforces(Enforce::KubeReserved));
-        let host = Host { enforce: Some(BTreeSet::new()), ..host };
+        let host = Host { enforce: Some(Set::new()), ..host };
         assert!(!host.enforces(Enforce::Pods));
     }
 

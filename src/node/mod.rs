@@ -10,9 +10,8 @@ pub mod runtimes;
 pub mod sys;
 pub mod sysctl;
 
-use std::collections::BTreeMap;
-
 use crate::base::quantity;
+use crate::base::table::Table;
 use crate::node::devices::Pools;
 use crate::node::host::Host;
 use crate::node::runtimes::Runtimes;
@@ -30,7 +29,7 @@ pub struct Node {
     /// Bytes that all pods together may use: the amount that [`Node::evicts_below`] subtracts is included.
     pub memory_of_pods: i64,
     /// Bytes of huge pages by resource name (`hugepages-2Mi`).
-    pub huge_pages: BTreeMap<String, i64>,
+    pub huge_pages: Table<String, i64>,
     /// `--max-pods`.
     pub max_pods: i64,
     /// `--pod-max-pids`; `None` for no limit.
@@ -65,7 +64,7 @@ impl Default for Node {
             capacity: all,
             allocatable: all,
             memory_of_pods: i64::MAX,
-            huge_pages: BTreeMap::new(),
+            huge_pages: Table::new(),
             max_pods: MAX_PODS,
             max_pids: None,
             memory_reserved: false,
@@ -121,7 +120,7 @@ pub struct Machine {
     /// Resources of the machine.
     pub capacity: Allocatable,
     /// See [`Node::huge_pages`].
-    pub huge_pages: BTreeMap<String, i64>,
+    pub huge_pages: Table<String, i64>,
     /// See [`Node::app_armor`].
     pub app_armor: bool,
     /// Release of the kernel.

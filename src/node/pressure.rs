@@ -1,8 +1,9 @@
 //! Resources that a node can be short of (`pkg/kubelet/eviction/types.go`, the node conditions of
 //! `core/v1`).
 
-use std::collections::BTreeSet;
 use std::fmt;
+
+use crate::base::table::Set;
 
 /// One resource that a node is short of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +19,7 @@ pub enum Pressure {
 }
 
 /// All resources that a node is short of; empty for a healthy node.
-pub type Pressures = BTreeSet<Pressure>;
+pub type Pressures = Set<Pressure>;
 
 impl Pressure {
     /// All pressures, in the order of the node's conditions.

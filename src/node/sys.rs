@@ -1,11 +1,11 @@
 //! Queries to the kernel about this process and machine, without unsafe code.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use rustix::thread::CapabilitySet;
 
-use crate::base::{limits, order};
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::node::Machine;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::requests::HUGE_PAGES;
@@ -118,9 +118,9 @@ fn file_system_size(directory: &Path) -> Option<i64> {
 }
 
 /// Bytes of huge pages by resource name; 0 for a size without pages.
-fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
+fn huge_pages(directory: &Path) -> Table<String, i64> {
     let sizes = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    order::map(sizes.filter_map(|entry| {
+    let bytes = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         let pages: i64 =
@@ -131,7 +131,8 @@ fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
             kib => format!("{kib}Ki"),
         };
         Some((format!("{HUGE_PAGES}{size}"), pages.checked_mul(kib)?.checked_mul(1024)?))
-    }))
+    };
+    sizes.filter_map(bytes).collect()
 }
 
 /// Makes the kernel's OOM killer kill this process last. Its children inherit this; Docker's containers

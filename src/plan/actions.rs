@@ -6,6 +6,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::base::order;
+use crate::base::table::Table;
 use crate::plan::all::{StartOver, start_over};
 use crate::plan::init::{self, InitPlan};
 use crate::plan::restart::{changed, effective_policy, init_failure, judged_by, restarts, should_start};
@@ -26,11 +27,11 @@ pub enum ProbeVerdict {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Probes {
     /// Results of liveness probes.
-    pub liveness: std::collections::BTreeMap<String, ProbeVerdict>,
+    pub liveness: Table<String, ProbeVerdict>,
     /// Results of startup probes.
-    pub startup: std::collections::BTreeMap<String, ProbeVerdict>,
+    pub startup: Table<String, ProbeVerdict>,
     /// Results of readiness probes.
-    pub readiness: std::collections::BTreeMap<String, ProbeVerdict>,
+    pub readiness: Table<String, ProbeVerdict>,
 }
 
 #[cfg(test)]
@@ -310,9 +311,8 @@ fn regular_action(
         let starts = should_start(pod, container, newest);
         return if starts { Regular::Start } else { Regular::Nothing };
     };
-    let failed = |results: &std::collections::BTreeMap<String, ProbeVerdict>| {
-        results.get(&running.id) == Some(&ProbeVerdict::Failure)
-    };
+    let failed =
+        |results: &Table<String, ProbeVerdict>| results.get(&running.id) == Some(&ProbeVerdict::Failure);
     let name = &container.name;
     let (message, reason, again) = if running.sandbox_id() != Some(current.id.as_str()) {
         let message = format!("Container {name} is not in the pod's current sandbox");

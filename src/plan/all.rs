@@ -61,6 +61,6 @@ pub(super) fn start_over(pod: &DesiredPod, observed: &Observed) -> Option<StartO
     // Upstream kills the regular containers first.
     let first = |id: &str| observed.get(id).is_none_or(|c| !c.is_kind(ContainerKind::Regular));
     order::sort_by_key(&mut over.kill, |kill| (first(&kill.id), kill.id.clone()));
-    over.remove.sort_unstable();
+    order::sort(&mut over.remove);
     Some(over)
 }

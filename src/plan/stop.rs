@@ -3,9 +3,9 @@
 //! containers' labels, so a pod without a manifest stops in order, too.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use crate::base::order;
+use crate::base::table::Table;
 use crate::plan::{Observed, Owned, Role};
 use crate::pod::ContainerKind;
 
@@ -38,10 +38,11 @@ fn turn(owned: &Owned) -> Turn {
 /// signals.
 pub fn stop_now(observed: &Observed, counts: impl Fn(&Owned) -> bool) -> Vec<&Owned> {
     let running: Vec<&Owned> = observed.all.iter().filter(|c| c.state.is_running() && counts(c)).collect();
-    let mut first: BTreeMap<&str, Turn> = BTreeMap::new();
+    let mut first: Table<&str, Turn> = Table::new();
     for owned in &running {
         let turn = turn(owned);
-        first.entry(&owned.uid).and_modify(|t| *t = (*t).min(turn)).or_insert(turn);
+        let least = first.get_or_insert(&owned.uid, turn);
+        *least = (*least).min(turn);
     }
     let mut now: Vec<&Owned> =
         running.into_iter().filter(|c| first.get(c.uid.as_str()) == Some(&turn(c))).collect();

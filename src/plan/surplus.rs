@@ -2,10 +2,10 @@
 //! kubernetes/kubernetes#23881): a crash loop must not fill the disk, and the newest dead instance is kept
 //! for its logs.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::base::clock::Mono;
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::plan::restart::changed;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
@@ -90,17 +90,17 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed, policy: &DeadPolic
 }
 
 /// The containers of the wanted UID to keep, besides the running ones.
-fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: Mono) -> BTreeSet<&'a str> {
+fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: Mono) -> Set<&'a str> {
     let mut keep =
         order::set(observed.sandboxes(&pod.uid).first().filter(|s| !s.start_sent).map(|s| s.id.as_str()));
     let current = match sandbox_change(pod, observed) {
         SandboxChange::Keep(sandbox) => Some(sandbox.id.as_str()),
         SandboxChange::New { .. } => None,
     };
-    let mut by_name: BTreeMap<&str, Vec<&Owned>> = BTreeMap::new();
+    let mut by_name: Table<&str, Vec<&Owned>> = Table::new();
     for owned in observed.all.iter().filter(|c| c.uid == pod.uid) {
         if let Some(name) = owned.container_name() {
-            by_name.entry(name).or_default().push(owned);
+            by_name.get_or_default(name).push(owned);
         }
     }
     let added = observed.all.iter().filter(|c| c.is_kind(ContainerKind::Ephemeral) && c.uid == pod.uid);

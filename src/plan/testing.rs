@@ -1,9 +1,9 @@
 //! A short notation for pods and observations in tests of `plan` and `status`. For tests only.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::clock::{Mono, Timestamp};
+use crate::base::table::Table;
 use crate::manifest::hash::container_hash;
 use crate::plan::actions::PodActions;
 use crate::plan::restart::UNKNOWN_EXIT;
@@ -158,7 +158,7 @@ pub(crate) fn probes(text: &str) -> Probes {
     let mut probes = Probes::default();
     for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
         let [kind, id, verdict] = item.split(' ').collect::<Vec<_>>()[..] else { panic!("{item}") };
-        let results: &mut BTreeMap<String, ProbeVerdict> = match kind {
+        let results: &mut Table<String, ProbeVerdict> = match kind {
             "liveness" => &mut probes.liveness,
             "startup" => &mut probes.startup,
             "readiness" => &mut probes.readiness,

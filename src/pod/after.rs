@@ -3,7 +3,7 @@
 //!
 //! Never here: stopping a pod. A running pod is never stopped because of a pod it would wait for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use crate::base::clock::Mono;
 use crate::base::duration::duration;
 use crate::base::limits;
+use crate::base::table::{Set, Table};
 use crate::pod::{DesiredPod, PodKey};
 
 /// Annotation: `podA,other/podB=ready,job=succeeded`.
@@ -147,9 +148,9 @@ impl fmt::Display for Dependency {
 /// A cycle from a pod over its dependencies back to itself, if there is one: `start`, …, `start`.
 #[must_use]
 pub fn cycle(start: &PodKey, next: impl Fn(&PodKey) -> Vec<PodKey>) -> Option<Vec<PodKey>> {
-    let mut came_from: BTreeMap<PodKey, PodKey> = BTreeMap::new();
+    let mut came_from: Table<PodKey, PodKey> = Table::new();
     let mut open = vec![start.clone()];
-    let mut seen: BTreeSet<PodKey> = BTreeSet::new();
+    let mut seen: Set<PodKey> = Set::new();
     while let Some(key) = open.pop() {
         if !seen.insert(key.clone()) {
             continue;

@@ -15,12 +15,13 @@ pub mod requests;
 pub mod turn;
 pub mod waiting;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::base::table::Set;
 
 /// Longest host name, bytes.
 const HOSTNAME_BYTES: usize = 63;
@@ -145,7 +146,7 @@ pub struct DesiredPod {
     pub status: PodStatus,
     /// Names on the pods' Docker network, in lower case, that this pod asks for and does not get: pods of
     /// preceding sources have them. Set by the main loop; part of no hash, and of no container.
-    pub withheld: BTreeSet<String>,
+    pub withheld: Set<String>,
     /// The highest priority that counts for this pod. Set by the merge, from its source's policy; part of no hash, and
     /// of no container.
     pub ceiling: i32,

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::clock::Timestamp;
+use crate::base::table::Table;
 use crate::pod::object::claimed::ClusterClaim;
 use crate::pod::{Origin, Source};
 
@@ -152,10 +153,10 @@ pub struct About {
 }
 
 /// All current local objects, one of each name in each source: an immutable snapshot.
-pub type Scopes = BTreeMap<(Source, ObjectKey), Arc<LocalObject>>;
+pub type Scopes = Table<(Source, ObjectKey), Arc<LocalObject>>;
 
 /// The local objects that one pod sees, one of each name.
-pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
+pub type Objects = Table<ObjectKey, Arc<LocalObject>>;
 
 impl LocalObject {
     /// Whether a container's environment can use this key: for a ConfigMap only keys of `data`, as upstream.

@@ -3,7 +3,6 @@
 //! Each pod directory has a mark, a link to the root directory of the podkeeper that created it. A
 //! directory with another mark is not touched. No log collector reads names that start with a dot.
 
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -12,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::names::{Links, id_of};
 use super::{ContainerLog, ContainerLogs};
+use crate::base::table::Set;
 use crate::pod::PodKey;
 
 /// Name of the mark in a pod's directory.
@@ -62,7 +62,7 @@ impl PodLogs {
     /// Removes podkeeper's links to files that are gone: links of containers that were removed while the
     /// daemon was down. `alive` holds the ids of all podkeeper's containers; Docker may be rotating their
     /// logs right now.
-    pub fn sweep(&self, alive: &BTreeSet<String>) {
+    pub fn sweep(&self, alive: &Set<String>) {
         let _turn = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let ours: Vec<PathBuf> = entries(&self.pods)
             .into_iter()

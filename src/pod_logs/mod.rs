@@ -5,12 +5,12 @@
 //! Never here: reading or rotating a log (Docker does, by the container's settings), and links of another
 //! root directory.
 
+use crate::base::table::Set;
+
 mod links;
 mod names;
 #[cfg(test)]
 mod tests;
-
-use std::collections::BTreeSet;
 
 pub use links::PodLogs;
 
@@ -29,4 +29,4 @@ pub struct ContainerLog {
 }
 
 /// All logs of one pod identity.
-pub type ContainerLogs = BTreeSet<ContainerLog>;
+pub type ContainerLogs = Set<ContainerLog>;

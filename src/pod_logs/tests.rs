@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -99,7 +98,7 @@ fn names_are_the_kubelets() {
 fn links_come_and_go_with_containers() {
     let rig = Rig::new("logs-come-and-go");
     let none = ContainerLogs::new();
-    let one = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
+    let one = Set::from([log("id0", "app", 0, &rig.file("id0"))]);
     _ = rig.logs.set(&key("web"), &none, &one);
     let first = [
         "log/containers",
@@ -112,7 +111,7 @@ fn links_come_and_go_with_containers() {
     assert_eq!(rig.tree(), first);
     assert_eq!(fs::read_to_string(rig.base.join("log/containers/web_shop_app-id0.log")).unwrap(), "id0");
     // While a file is unknown, existing links stay.
-    let unknown = BTreeSet::from([log("id0", "app", 0, Path::new(""))]);
+    let unknown = Set::from([log("id0", "app", 0, Path::new(""))]);
     _ = rig.logs.set(&key("web"), &one, &unknown);
     assert_eq!(rig.tree(), first);
     // A new daemon finds them unchanged, and writes no link.
@@ -120,7 +119,7 @@ fn links_come_and_go_with_containers() {
     let inode = fs::symlink_metadata(&link).unwrap().ino();
     _ = rig.logs.set(&key("web"), &none, &one);
     assert_eq!(fs::symlink_metadata(&link).unwrap().ino(), inode);
-    let two = BTreeSet::from([
+    let two = Set::from([
         log("id1", "app", 1, &rig.file("id1")),
         log("id0", "app", 0, &rig.file("id0")),
         log("side", "side", 0, &rig.file("side")),
@@ -138,17 +137,17 @@ fn what_others_made_is_left_alone() {
     let rig = Rig::new("logs-of-others");
     let none = ContainerLogs::new();
     let other = PodLogs::new(&rig.base.join("log/pods"), &rig.base.join("other"));
-    let theirs = BTreeSet::from([log("id0", "app", 0, &rig.base.join("docker/gone"))]);
+    let theirs = Set::from([log("id0", "app", 0, &rig.base.join("docker/gone"))]);
     _ = other.set(&key("web"), &none, &theirs);
     symlink("/nowhere", rig.base.join("log/containers/x_y_z-feed.log")).unwrap();
     fs::create_dir_all(rig.base.join("log/pods/a_b_c/app")).unwrap();
     symlink("/nowhere", rig.base.join("log/pods/a_b_c/app/0.log")).unwrap();
     let before = rig.tree();
     // The same pod, without containers: it still belongs to the other podkeeper.
-    let ours = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
+    let ours = Set::from([log("id0", "app", 0, &rig.file("id0"))]);
     _ = rig.logs.set(&key("web"), &none, &ours);
     _ = rig.logs.set(&key("web"), &ours, &none);
-    rig.logs.sweep(&BTreeSet::new());
+    rig.logs.sweep(&Set::new());
     assert_eq!(rig.tree(), before);
     // A file in place of a link is not podkeeper's.
     _ = other.set(&key("web"), &theirs, &none);
@@ -168,31 +167,31 @@ fn a_sweep_removes_what_dangles() {
     _ = rig.logs.set(
         &key("gone"),
         &none,
-        &BTreeSet::from([log("idg", "app", 0, &rig.base.join("docker/idg.log"))]),
+        &Set::from([log("idg", "app", 0, &rig.base.join("docker/idg.log"))]),
     );
-    _ = rig.logs.set(&key("web"), &none, &BTreeSet::from([log("id0", "app", 0, &file)]));
+    _ = rig.logs.set(&key("web"), &none, &Set::from([log("id0", "app", 0, &file)]));
     // The log is being rotated: its file is missing for a moment.
     _ = rig.logs.set(
         &key("busy"),
         &none,
-        &BTreeSet::from([log("idb", "app", 0, &rig.base.join("docker/idb.log"))]),
+        &Set::from([log("idb", "app", 0, &rig.base.join("docker/idb.log"))]),
     );
     let before = rig.tree();
-    rig.logs.sweep(&BTreeSet::from(["idb".to_owned()]));
+    rig.logs.sweep(&Set::from(["idb".to_owned()]));
     let kept: Vec<String> = before.into_iter().filter(|line| !line.contains("gone")).collect();
     assert_eq!(rig.tree(), kept);
     fs::remove_file(&file).unwrap();
-    rig.logs.sweep(&BTreeSet::new());
+    rig.logs.sweep(&Set::new());
     assert_eq!(rig.tree(), ["log/containers", "log/pods"]);
     // The directories do not exist.
-    PodLogs::new(&rig.base.join("no/pods"), &rig.base).sweep(&BTreeSet::new());
+    PodLogs::new(&rig.base.join("no/pods"), &rig.base).sweep(&Set::new());
 }
 
 #[test]
 fn a_directory_that_cannot_be_made_is_told_once_and_tried_again() {
     let rig = Rig::new("logs-unwritable");
     fs::write(rig.base.join("log"), "no directory").unwrap();
-    let one = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
+    let one = Set::from([log("id0", "app", 0, &rig.file("id0"))]);
     let told = |logs: &PodLogs| logs.set(&key("web"), &ContainerLogs::new(), &one);
     assert!(told(&rig.logs).is_some_and(|why| why.contains("log/pods")));
     assert_eq!(told(&rig.logs), None, "once");

@@ -7,7 +7,6 @@
 
 mod thread;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -21,6 +20,7 @@ use super::schedule::ProbeId;
 use super::spec::{HookKind, Kind, Watch};
 use crate::base::clock::{Mono, System};
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 use crate::runtime::docker::Docker;
@@ -111,7 +111,7 @@ struct Inner {
     unread: Vec<(PodKey, Arc<dyn ProbeListener>, Watch)>,
     named: Vec<(String, Result<IpAddr, String>)>,
     /// Tallies of the current probes.
-    tallies: BTreeMap<ProbeId, Tally>,
+    tallies: Table<ProbeId, Tally>,
 }
 
 /// How often a probe has passed and failed. Attempts that themselves failed count as neither, as in the kubelet
@@ -189,7 +189,7 @@ impl Shared {
         let (pod, container) = (pod.clone(), container.to_owned());
         let none = Tally { pod, container, kind, passed: 0, failed: 0 };
         let mut inner = self.lock();
-        let tally = inner.tallies.entry(id).or_insert(none);
+        let tally = inner.tallies.get_or_insert(id, none);
         tally.passed = tally.passed.saturating_add(passed);
         tally.failed = tally.failed.saturating_add(failed);
     }

@@ -1,7 +1,6 @@
 //! A container's probes and hooks as closed types, with ports and references resolved (upstream
 //! `pkg/apis/core/v1/defaults.go`, `pkg/probe/http/request.go`). Pure.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, HTTPGetAction
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::base::clock::Mono;
+use crate::base::table::Set;
 use crate::mapping::env;
 use crate::pod::Source;
 use crate::pod::object::Objects;
@@ -181,7 +181,7 @@ impl HookAction {
 /// of a local object may be secret: such a reference stays as written, so that no probe holds, compares or
 /// prints the value.
 fn command(words: &[String], container: &Container) -> Vec<String> {
-    let mut elsewhere = BTreeSet::new();
+    let mut elsewhere = Set::new();
     for var in container.env.iter().flatten() {
         // The last one of equal names is used.
         match var.value_from {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::base::table::Table;
 use crate::node::devices::Device;
 
 /// Body of an exec create.
@@ -55,8 +56,8 @@ pub struct CreateBody {
     pub tty: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub exposed_ports: BTreeMap<String, Empty>,
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub exposed_ports: Table<String, Empty>,
     pub labels: BTreeMap<String, String>,
     /// `{"Test":["NONE"]}`: disables the image's own health check.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,8 +97,8 @@ pub struct HostConfig {
     pub runtime: String,
     #[serde(flatten)]
     pub namespaces: Namespaces,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub port_bindings: BTreeMap<String, Vec<PortBinding>>,
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub port_bindings: Table<String, Vec<PortBinding>>,
     #[serde(flatten)]
     pub resolver: Dns,
     pub restart_policy: RestartPolicyBody,
@@ -173,7 +174,7 @@ pub struct Subnet {
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkingConfig {
     /// By the network's name.
-    pub endpoints_config: BTreeMap<String, Endpoint>,
+    pub endpoints_config: Table<String, Endpoint>,
 }
 
 /// A container's endpoint in one network.

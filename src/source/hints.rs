@@ -1,8 +1,7 @@
 //! Hints about files between two scans, and the names of files that count. Pure.
 
-use std::collections::BTreeSet;
-
 use crate::base::limits;
+use crate::base::table::Set;
 
 /// Events since the last scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,9 +9,9 @@ pub struct Hints {
     /// Something may be different.
     pub look: bool,
     /// Names of files whose writer finished, or that were moved here complete.
-    pub written: BTreeSet<String>,
+    pub written: Set<String>,
     /// Names of files that were seen to be deleted or moved away.
-    pub deleted: BTreeSet<String>,
+    pub deleted: Set<String>,
 }
 
 impl Hints {
@@ -36,7 +35,7 @@ impl Hints {
 }
 
 /// Past the bound names are dropped: then it is a hint without a name.
-fn remember(names: &mut BTreeSet<String>, name: &str, look: &mut bool) {
+fn remember(names: &mut Set<String>, name: &str, look: &mut bool) {
     if names.len() < limits::MANIFEST_FILES {
         names.insert(name.to_owned());
     } else {

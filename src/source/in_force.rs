@@ -4,11 +4,10 @@
 //! The state is a fold over accepted contents, so that replaying the stored ones in order after a restart yields the
 //! same pods (invariant 5).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::order;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::manifest::Decoded;
 use crate::manifest::edition::names_of;
 use crate::pod::object::LocalObject;
@@ -85,7 +84,7 @@ impl InForce {
 
     /// Names of its pods and objects, in the form of the record of signed versions.
     #[must_use]
-    pub fn names(&self) -> BTreeSet<String> {
+    pub fn names(&self) -> Set<String> {
         names_of(&self.pods, &self.refused, &self.objects)
     }
 

@@ -4,7 +4,6 @@
 //! Hints say where a writer is known to have finished; everything else is found by scanning. A scan that fails reports
 //! so and changes nothing (invariant 2). Waiting, watching and sending are in `file`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::manifest::edition::{Claim, Known};
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
@@ -47,7 +47,7 @@ pub struct ScanOutcome {
     pub accepted: Vec<(Remembered, Vec<Version>)>,
     /// The signers' claims of these contents, each with the names of the content before it that nothing in force has
     /// now.
-    pub signed: Vec<(Claim, BTreeSet<String>)>,
+    pub signed: Vec<(Claim, Set<String>)>,
 }
 
 /// All pods were gone, but no deletion was seen.
@@ -75,7 +75,7 @@ pub struct Scanner {
     disk: Box<dyn Disk>,
     pub(super) settle: Duration,
     /// By path as users see it.
-    entries: BTreeMap<String, Entry>,
+    entries: Table<String, Entry>,
     round: u64,
     /// A scan has succeeded.
     primed: bool,
@@ -93,7 +93,7 @@ pub struct Scanner {
     sent: Option<SourceUpdate>,
     forgotten: Forgotten,
     accepted: Vec<(Remembered, Vec<Version>)>,
-    signed: Vec<(Claim, BTreeSet<String>)>,
+    signed: Vec<(Claim, Set<String>)>,
     /// The highest signed versions that were seen, the contents of this scan included.
     pub(super) seen: Known,
 }
@@ -115,7 +115,7 @@ impl Scanner {
             acceptor,
             disk,
             settle: limits::SCAN_SETTLE,
-            entries: BTreeMap::new(),
+            entries: Table::new(),
             round: 0,
             primed: false,
             emptying: None,
@@ -166,7 +166,7 @@ impl Scanner {
     }
 
     /// Names of everything in force.
-    pub(super) fn names(&self) -> BTreeSet<String> {
+    pub(super) fn names(&self) -> Set<String> {
         order::set(self.entries.values().flat_map(|entry| entry.in_force().names()))
     }
 
@@ -228,7 +228,7 @@ impl Scanner {
                     self.own &= !self.disk.is_link(&candidate.path);
                     let presence = self.examine(&candidate, now, hints, &mut notes);
                     if let Presence::Unknown(why) = presence {
-                        let entry = self.entries.entry(candidate.text.clone()).or_default();
+                        let entry = self.entries.get_or_default(candidate.text.clone());
                         let kept =
                             if entry.in_force().is_empty() { "" } else { "; what was made from it is kept" };
                         entry.fail(&candidate.text, format!("{why}{kept}"));

@@ -6,12 +6,12 @@
 //! cannot be read now is not damaged: the whole store is read again, a few times. When a key that was named fits no
 //! file, the key is wrong: nothing is changed. Never here: treating a missing object as one that is not wanted.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::concealed::Concealed;
+use crate::base::table::Set;
 use crate::base::{durable, limits, order, regular};
 use crate::pod::Source;
 use crate::source::last_good::sealed::{self, Key, Remembered};
@@ -31,7 +31,7 @@ pub struct Store {
     /// The directory has a proof of the key.
     is_proven: bool,
     /// Files that exist and could not be used, by the stem of their names.
-    unread: BTreeSet<String>,
+    unread: Set<String>,
 }
 
 /// The reason why a file is not used.
@@ -66,7 +66,7 @@ impl Store {
             key_file: key_file(root_dir, given),
             key: None,
             is_proven: false,
-            unread: BTreeSet::new(),
+            unread: Set::new(),
         }
     }
 

@@ -1,18 +1,19 @@
 //! Where the cgroups of containers and pods are. They are found by their names in the kernel's tree, so flags, drivers,
 //! a moved `kubepods`, and containers without a pod's cgroup make no difference.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cgroup::Hierarchies;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::cgroup::names::container_id;
 
 /// Container ids, 64 hex digits, with the paths of their cgroups below the mount. At most [`limits::CGROUPS`] cgroups
 /// are looked at, those near the root first.
 #[must_use]
-pub fn containers(hierarchies: &Hierarchies) -> BTreeMap<String, PathBuf> {
+pub fn containers(hierarchies: &Hierarchies) -> Table<String, PathBuf> {
     all(hierarchies).containers
 }
 
@@ -20,9 +21,9 @@ pub fn containers(hierarchies: &Hierarchies) -> BTreeMap<String, PathBuf> {
 #[derive(Debug, Default)]
 pub struct Found {
     /// Cgroups of containers, by their ids, 64 hex digits.
-    pub containers: BTreeMap<String, PathBuf>,
+    pub containers: Table<String, PathBuf>,
     /// Cgroups of pods, by [`key_of`] their UIDs.
-    pub pods: BTreeMap<String, PathBuf>,
+    pub pods: Table<String, PathBuf>,
 }
 
 impl Found {
@@ -44,11 +45,11 @@ pub fn all(hierarchies: &Hierarchies) -> Found {
             let path = at.join(&name);
             if let Some(id) = container_id(&name) {
                 // A container may have its own cgroups below; the first with the id is Docker's.
-                found.containers.entry(id.to_owned()).or_insert(path);
+                found.containers.get_or_insert(id.to_owned(), path);
                 continue;
             }
             if let Some(uid) = pod_uid(&name) {
-                found.pods.entry(key_of(uid)).or_insert_with(|| path.clone());
+                found.pods.get_or_insert_with(key_of(uid), || path.clone());
             }
             open.push_back(path);
         }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::base::order;
+use crate::base::table::Table;
 use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
 use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;
@@ -256,7 +257,7 @@ fn probe_results(
 ) {
     let state = status.state.as_ref();
     let running = newest.filter(|_| state.is_some_and(|s| s.running.is_some()));
-    let passed = |probe: &Option<Probe>, results: &std::collections::BTreeMap<String, ProbeVerdict>| {
+    let passed = |probe: &Option<Probe>, results: &Table<String, ProbeVerdict>| {
         running.is_some_and(|c| match results.get(&c.id) {
             Some(verdict) => *verdict == ProbeVerdict::Success,
             None => probe.is_none(),

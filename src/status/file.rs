@@ -2,7 +2,7 @@
 //! without fsync, and atomically: a reader sees the new version or the previous one.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -26,6 +26,7 @@ use crate::base::json::{self, through_value};
 use crate::base::limits;
 use crate::base::order;
 use crate::base::regular;
+use crate::base::table::{Set, Table};
 use crate::pod::problem::Problem;
 use crate::policy;
 
@@ -121,12 +122,12 @@ struct FileOut<'a> {
     #[serde(skip_serializing_if = "<[Task]>::is_empty")]
     stuck: &'a [Task],
     info: &'a NodeView,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    also_wanted: &'a BTreeMap<String, BTreeSet<String>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    evictions: &'a BTreeMap<String, EvictionView>,
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    also_wanted: &'a Table<String, Set<String>>,
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    evictions: &'a Table<String, EvictionView>,
     sources: &'a [SourceView],
-    policies: &'a BTreeMap<String, policy::PolicyView>,
+    policies: &'a Table<String, policy::PolicyView>,
     problems: &'a [Problem],
     origins: BTreeMap<String, String>,
     pods: Vec<PodOut<'a>>,

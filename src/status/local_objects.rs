@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::snapshot::Snapshot;
 use crate::base::clock::Timestamp;
-use crate::base::{limits, quantity, regular};
+use crate::base::{json, limits, quantity, regular};
 use crate::manifest::{base64, hash, static_pod};
 use crate::pod::object::{Content, LocalObject, ObjectKind, Scopes, SecretBytes};
 
@@ -49,8 +49,8 @@ pub fn value(object: &LocalObject, begun: &str) -> Value {
         Content::ConfigMap { .. } => config_map(&mut fields, object),
         Content::Secret { type_, data } => {
             fields.insert("type".to_owned(), type_.clone().into());
-            let data = data.iter().map(|(key, value)| (key.clone(), bytes(value.expose())));
-            fields.insert("data".to_owned(), Value::Object(data.collect()));
+            let mut data = data.iter().map(|(key, value)| (key.clone(), bytes(value.expose())));
+            fields.insert("data".to_owned(), Value::Object(json::object(&mut data)));
         }
         Content::Claim { access_modes, storage } => {
             let storage = quantity::bytes(i64::try_from(*storage).unwrap_or(i64::MAX));
@@ -84,8 +84,8 @@ fn head(object: &LocalObject, begun: &str) -> Map<String, Value> {
         "annotations": {static_pod::CONFIG_SOURCE: source, ORIGIN: object.origin.to_string()},
     });
     if let Some(metadata) = metadata.as_object_mut().filter(|_| !object.about.labels.is_empty()) {
-        let labels = object.about.labels.iter().map(|(key, value)| (key.clone(), value.clone().into()));
-        metadata.insert("labels".to_owned(), Value::Object(labels.collect()));
+        let mut labels = object.about.labels.iter().map(|(key, value)| (key.clone(), value.clone().into()));
+        metadata.insert("labels".to_owned(), Value::Object(json::object(&mut labels)));
     }
     let mut fields = Map::new();
     fields.insert("apiVersion".to_owned(), "v1".into());
@@ -96,11 +96,11 @@ fn head(object: &LocalObject, begun: &str) -> Map<String, Value> {
 
 fn config_map(fields: &mut Map<String, Value>, object: &LocalObject) {
     let Content::ConfigMap { data, binary } = &object.content else { return };
-    let data = data.iter().map(|(key, text)| (key.clone(), text.clone().into()));
-    fields.insert("data".to_owned(), Value::Object(data.collect()));
+    let mut data = data.iter().map(|(key, text)| (key.clone(), text.clone().into()));
+    fields.insert("data".to_owned(), Value::Object(json::object(&mut data)));
     if !binary.is_empty() {
-        let binary = binary.iter().map(|(key, value)| (key.clone(), base64::encode(value).into()));
-        fields.insert("binaryData".to_owned(), Value::Object(binary.collect()));
+        let mut binary = binary.iter().map(|(key, value)| (key.clone(), base64::encode(value).into()));
+        fields.insert("binaryData".to_owned(), Value::Object(json::object(&mut binary)));
     }
 }
 
@@ -126,8 +126,8 @@ pub fn render(objects: &Scopes, begun: &str) -> Vec<u8> {
                 if shown <= limits::OBJECTS_SHOWN {
                     config_map(&mut fields, object);
                 } else {
-                    let keys = data.keys().chain(binary.keys()).map(|key| (key.clone(), Value::Null));
-                    fields.insert("data".to_owned(), Value::Object(keys.collect()));
+                    let mut keys = data.keys().chain(binary.keys()).map(|key| (key.clone(), Value::Null));
+                    fields.insert("data".to_owned(), Value::Object(json::object(&mut keys)));
                     let why = format!("{} bytes of values: too many to be shown", object.size());
                     let annotations = fields.get_mut("metadata").and_then(|of| of.get_mut("annotations"));
                     if let Some(all) = annotations.and_then(Value::as_object_mut) {
@@ -139,7 +139,7 @@ pub fn render(objects: &Scopes, begun: &str) -> Vec<u8> {
                 fields.insert("type".to_owned(), type_.clone().into());
                 // The form cannot be mistaken for a value.
                 let size = |(key, value): (&String, &SecretBytes)| (key.clone(), size_of(value).into());
-                fields.insert("data".to_owned(), Value::Object(data.iter().map(size).collect()));
+                fields.insert("data".to_owned(), Value::Object(json::object(&mut data.iter().map(size))));
             }
             Content::Claim { .. } | Content::ClusterClaim(_) => return None,
         }

@@ -15,13 +15,13 @@ pub mod task;
 mod tests;
 pub mod writer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::base::clock::Timestamp;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::plan::all::triggers;
 use crate::plan::restart::{could_restart_all, restarts};
@@ -47,13 +47,13 @@ pub struct WaitingReason {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resize {
     /// Names of the containers whose sizes are being changed.
-    pub containers: BTreeSet<String>,
+    pub containers: Set<String>,
     /// Error of the last attempt.
     pub error: Option<String>,
 }
 
 /// No resize in progress.
-pub const NO_RESIZE: Resize = Resize { containers: BTreeSet::new(), error: None };
+pub const NO_RESIZE: Resize = Resize { containers: Set::new(), error: None };
 
 /// Input of [`compute`].
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The node's whole state at one time, immutable: the status file contains it, and the command line reads it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::task::Task;
 use crate::base::clock::Timestamp;
 use crate::base::count::many;
+use crate::base::table::{Set, Table};
 use crate::pod::problem::Problem;
 use crate::pod::{DesiredPod, Source};
 use crate::policy;
@@ -34,17 +35,17 @@ pub struct Snapshot {
     /// The node's resources, and its labels.
     pub info: NodeView,
     /// By pod, images of its wanted version if an older one is shown: no collection removes them.
-    pub also_wanted: BTreeMap<String, BTreeSet<String>>,
+    pub also_wanted: Table<String, Set<String>>,
     /// By pod, evictions with which the next one counts in a row; the next daemon reads them from the file.
-    pub evictions: BTreeMap<String, EvictionView>,
+    pub evictions: Table<String, EvictionView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.
-    pub policies: BTreeMap<String, policy::PolicyView>,
+    pub policies: Table<String, policy::PolicyView>,
     /// The claims of each pod, by its UID.
-    pub claims: BTreeMap<String, Vec<ClaimView>>,
+    pub claims: Table<String, Vec<ClaimView>>,
     /// The rights of each source's pods when a pod has to be evicted.
-    pub standings: BTreeMap<Source, StandingView>,
+    pub standings: Table<Source, StandingView>,
     /// By identity.
     pub pods: Vec<PodView>,
     /// All problems in the content of the sources.
@@ -323,15 +324,15 @@ pub struct StatusFile {
     pub info: NodeView,
     /// See [`Snapshot::also_wanted`].
     #[serde(default)]
-    pub also_wanted: BTreeMap<String, BTreeSet<String>>,
+    pub also_wanted: Table<String, Set<String>>,
     /// See [`Snapshot::evictions`].
     #[serde(default)]
-    pub evictions: BTreeMap<String, EvictionView>,
+    pub evictions: Table<String, EvictionView>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.
     #[serde(default)]
-    pub policies: BTreeMap<String, policy::PolicyView>,
+    pub policies: Table<String, policy::PolicyView>,
     /// Problems, as in [`Snapshot::problems`].
     pub problems: Vec<Problem>,
     /// Where each pod comes from: `namespace/name` (with the node's suffix) to file path or URL.

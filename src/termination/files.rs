@@ -4,7 +4,6 @@
 //! Never here: the time of an action. Only `ROOT/pods/<uid>/containers` and the files of [`POD_FILES`] are
 //! touched; other entries below `ROOT/pods/<uid>` belong to other rooms.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +15,7 @@ use rustix::io::Errno;
 
 use super::{LogFile, text};
 use crate::base::limits;
+use crate::base::table::Set;
 
 /// Flags for every directory: a link in its place is an error.
 const DIRECTORY: OFlags =
@@ -29,7 +29,7 @@ const POD_FILES: &[&str] = &[crate::layout::HOSTS, crate::layout::RESOLVER];
 pub struct Files {
     root: PathBuf,
     /// Pods with files created by this process, which a sweep keeps. Bounded by the pods with files.
-    in_use: Arc<Mutex<BTreeSet<String>>>,
+    in_use: Arc<Mutex<Set<String>>>,
 }
 
 impl Files {
@@ -112,7 +112,7 @@ impl Files {
 
     /// Removes the files of all pods but these and those of this process: pods that vanished while the daemon
     /// was down.
-    pub fn sweep(&self, keep: &BTreeSet<String>) {
+    pub fn sweep(&self, keep: &Set<String>) {
         let pods = match rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
             Ok(pods) => pods,
             Err(_) => return,
@@ -243,7 +243,7 @@ impl Files {
         empty
     }
 
-    fn in_use(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn in_use(&self) -> MutexGuard<'_, Set<String>> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

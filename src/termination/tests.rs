@@ -1,12 +1,12 @@
 //! Sizes, places, and attacks of a container on its file.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::files::Files;
 use super::*;
+use crate::base::table::Set;
 use crate::plan::{Exit, Way};
 
 fn file(uid: &str, container: &str, attempt: u32) -> LogFile {
@@ -139,7 +139,7 @@ fn links_and_other_things_in_a_file_s_place_are_not_followed() {
     fs::create_dir(root.join("elsewhere")).unwrap();
     symlink(root.join("elsewhere"), root.join("pods/u")).unwrap();
     assert!(files.make(&it).is_err());
-    files.sweep(&BTreeSet::new());
+    files.sweep(&Set::new());
     assert!(root.join("elsewhere").exists());
     fs::remove_dir_all(&root).unwrap();
 }
@@ -157,7 +157,7 @@ fn a_sweep_takes_what_nobody_has() {
     let files = Files::new(root.clone());
     files.make(&file("again", "app", 1)).unwrap();
     files.sweep(&["kept".to_owned()].into());
-    let left: BTreeSet<String> = fs::read_dir(root.join("pods"))
+    let left: Set<String> = fs::read_dir(root.join("pods"))
         .unwrap()
         .map(|e| e.unwrap().file_name().into_string().unwrap())
         .collect();

@@ -3,7 +3,6 @@
 //! Replacing that one link is the change: a reader sees the old files or the new ones, even if this process
 //! dies.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,6 +18,7 @@ use super::walk::{self, DIRECTORY};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::Set;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
@@ -101,7 +101,7 @@ fn is_version(name: &str) -> bool {
     })
 }
 
-fn tops(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+fn tops(names: impl IntoIterator<Item = String>) -> Set<String> {
     order::set(names)
 }
 
@@ -114,7 +114,7 @@ fn is_link(dir: &OwnedFd, name: &str) -> io::Result<bool> {
 }
 
 /// Makes the visible links that are missing or have another target.
-fn link(dir: &OwnedFd, names: &BTreeSet<String>) -> io::Result<()> {
+fn link(dir: &OwnedFd, names: &Set<String>) -> io::Result<()> {
     for name in names {
         let target = format!("{DATA}/{name}");
         match readlinkat(dir, name.as_str(), Vec::new()) {

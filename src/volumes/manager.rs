@@ -1,7 +1,7 @@
 //! Work on volumes: jobs of one pod run one after the other, in a thread that the pod has only while there is work and it
 //! is its turn ([`Turns`]). A volume that hangs delays its own pod, and others of its source for a short while.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use super::turns::Turns;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
 use crate::base::limits;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::layout;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::{PodKey, Source};
@@ -92,7 +92,7 @@ impl Volumes {
 
     /// Takes down and removes the volumes of all pods but these and those of workers: pods that vanished
     /// while the daemon was down. Volumes in use are tried again for a while.
-    pub fn sweep(&self, keep: &BTreeSet<String>) {
+    pub fn sweep(&self, keep: &Set<String>) {
         let Ok(root) = self.0.root() else { return };
         let mut left: Vec<String> =
             tear_down::pods(&root).into_iter().filter(|uid| !keep.contains(uid)).collect();

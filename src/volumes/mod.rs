@@ -44,13 +44,13 @@ mod tear_down;
 mod turns;
 mod walk;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::Mode;
 
+use crate::base::table::Set;
 use crate::layout;
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
@@ -170,8 +170,8 @@ pub fn empty(directory: &Path) -> io::Result<()> {
 /// creates these mount points, because they cannot be created later (upstream
 /// `pkg/volume/util/nested_volumes.go`).
 #[must_use]
-pub fn nested(pod: &DesiredPod, volume: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+pub fn nested(pod: &DesiredPod, volume: &str) -> Set<String> {
+    let mut found = Set::new();
     for (_, container) in pod.containers() {
         let mounts = container.volume_mounts.as_deref().unwrap_or_default();
         let whole = mounts.iter().filter(|mount| {

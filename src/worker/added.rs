@@ -12,6 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, PodStatus};
 
 use super::needs;
+use crate::base::table::Table;
 use crate::layout;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
 use crate::mapping::logs::LogDriver;
@@ -33,7 +34,7 @@ pub struct Wanted<'a> {
     /// Root directory of the daemon; empty when it is not known.
     pub root_dir: &'a str,
     /// The policy of each source's pods.
-    pub policies: &'a BTreeMap<String, PolicyView>,
+    pub policies: &'a Table<String, PolicyView>,
     /// The source of the requester; `None` if that is the node's root. It may differ from the pod's source: both must
     /// allow the container.
     pub asked_by: Option<Source>,
@@ -186,7 +187,7 @@ pub fn with_it(pod: &Pod, labels: &BTreeMap<String, String>, container: &Ephemer
 /// The pod may not have it, and why.
 pub fn judge(
     pod: &DesiredPod,
-    policies: &BTreeMap<String, PolicyView>,
+    policies: &Table<String, PolicyView>,
     asked_by: Option<Source>,
 ) -> Result<(), NotAdded> {
     refused(pod.source, refusals(pod, &pod.spec, policies, pod.source)?)?;
@@ -204,7 +205,7 @@ pub fn judge(
 fn refusals(
     pod: &DesiredPod,
     spec: &PodSpec,
-    policies: &BTreeMap<String, PolicyView>,
+    policies: &Table<String, PolicyView>,
     source: Source,
 ) -> Result<Vec<Refusal>, String> {
     let Some(policy) = policies.get(source.as_str()) else {
@@ -271,7 +272,7 @@ mod tests {
             allow_privileged,
             ..PolicyView::default()
         };
-        let policies = BTreeMap::from([
+        let policies = Table::from([
             ("file".to_owned(), told("privileged", true)),
             ("api".to_owned(), told("baseline", false)),
         ]);

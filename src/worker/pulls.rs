@@ -6,7 +6,6 @@
 //! while others wait for its place. A pull that no pod waits for any more is ended. Pods whose image is on the node
 //! wait for no other pods' pulls, and not twice for a registry that does not answer.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,6 +15,7 @@ use std::time::{Duration, Instant};
 use super::mailbox::Mailbox;
 use crate::base::clock::{Clock, System};
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::image::credentials::{Credential, lookup};
 use crate::image::fetch::{self, Consent, PullError};
 use crate::image::grants::{Begun, Grants, With};
@@ -81,7 +81,7 @@ impl Pulls {
     pub fn new(
         docker: Docker,
         clock: System,
-        (pace, behind): (Pace, BTreeSet<Source>),
+        (pace, behind): (Pace, Set<Source>),
         keys: NodeKeys,
         grants: Arc<Grants>,
         missing: OnMissing,

@@ -1,13 +1,14 @@
 //! Use of the node and its pods in the last minutes, measured only while a page is open. Earlier figures stay, for a
 //! page that is loaded again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::base::limits;
+use crate::base::table::Table;
+use crate::base::{json, limits};
 use crate::server::kubelet::Node;
 use crate::stats::summary::Used;
 
@@ -24,7 +25,7 @@ struct Ring {
     times: VecDeque<(u64, Instant)>,
     node: VecDeque<(u64, Point)>,
     /// By UID.
-    pods: BTreeMap<String, VecDeque<(u64, Point)>>,
+    pods: Table<String, VecDeque<(u64, Point)>>,
 }
 
 impl Figures {
@@ -80,7 +81,7 @@ impl Ring {
         add(&mut self.node, node);
         self.pods.retain(|uid, _| pods.iter().any(|(running, _)| running == uid));
         for (uid, point) in pods {
-            add(self.pods.entry((*uid).to_owned()).or_default(), *point);
+            add(self.pods.get_or_default((*uid).to_owned()), *point);
         }
     }
 
@@ -99,7 +100,7 @@ impl Ring {
         let pods = self.pods.iter().map(|(uid, all)| (uid.clone(), Value::from(points(all))));
         json!({
             "node": points(&self.node),
-            "pods": Value::Object(crate::api::collect(pods.filter(|(_, all)| *all != json!([])))),
+            "pods": Value::Object(json::object(&mut pods.filter(|(_, all)| *all != json!([])))),
         })
     }
 }

@@ -1,14 +1,13 @@
 //! Pods in protobuf, by a table of numbers (`api/core/v1/generated.proto`); the types of the fields are those of
 //! [`fields`]. Pure.
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Number, Value, json};
 
 use super::wire::{Left, Wire};
 use super::{DEPTH, time, utf8};
-use crate::base::order;
+use crate::base::table::Table;
 use crate::manifest::fields;
 
 /// Each line is a message: its name, then number and name of each field. The fields of a message with `+` before its
@@ -23,26 +22,26 @@ pub fn decode(bytes: &[u8], left: &Left) -> Option<Map<String, Value>> {
 }
 
 /// Fields by number.
-type Numbers = BTreeMap<u64, &'static str>;
+type Numbers = Table<u64, &'static str>;
 
 /// The fields of a message by number.
 fn numbers(of: &str) -> Option<&'static Numbers> {
     // Parsed once: a body may have a hundred thousand messages.
-    static TABLE: OnceLock<BTreeMap<&'static str, Numbers>> = OnceLock::new();
+    static TABLE: OnceLock<Table<&'static str, Numbers>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let lines = NUMBERS.lines().filter_map(|line| line.split_once(' '));
-        order::map(lines.map(|(name, fields)| (name, fields_of(fields))))
+        lines.map(|(name, fields)| (name, fields_of(fields))).collect()
     });
     table.get(of)
 }
 
 /// The type of a field in JSON.
 fn kind_of(kind: &str, field: &str) -> Option<&'static str> {
-    static TABLE: OnceLock<BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>> = OnceLock::new();
+    static TABLE: OnceLock<Table<&'static str, Table<&'static str, &'static str>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let names = NUMBERS.lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name);
-        let fields = |name| order::map(fields::of(name).map(|field| (field.name, field.kind)));
-        order::map(names.map(|name| (name, fields(name))))
+        let fields = |name| fields::of(name).map(|field| (field.name, field.kind)).collect();
+        names.map(|name| (name, fields(name))).collect()
     });
     table.get(kind)?.get(field).copied()
 }

@@ -4,7 +4,6 @@
 //! Whether a container may be added is decided at once; a thread `pk-added` then makes it, because its image may have
 //! to be pulled. Requests are remembered as long as the daemon runs; after that the pod's status shows the containers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
@@ -18,6 +17,7 @@ use crate::api::told::{Added, ApiBoard};
 use crate::api::value::{part, place};
 use crate::base::json;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::manifest::{self, Context};
 use crate::pod::Source;
 use crate::pod::waiting::Reason;
@@ -214,7 +214,7 @@ pub struct Maker {
 struct Job {
     pod: Arc<Pod>,
     uid: String,
-    policies: Arc<BTreeMap<String, policy::PolicyView>>,
+    policies: Arc<Table<String, policy::PolicyView>>,
     container: EphemeralContainer,
     target: Option<String>,
 }
@@ -270,7 +270,7 @@ impl Maker {
             let taken: usize = all.values().flatten().chain(&told).map(bytes).sum();
             has_room = taken <= limits::API_ADDED_OF_NODE;
             if has_room {
-                all.entry(uid.clone()).or_default().extend(told);
+                all.get_or_default(uid.clone()).extend(told);
             }
         });
         if !has_room {

@@ -9,12 +9,22 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde::ser::{Error, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::limits;
 
 /// The error of lists that take more memory than they may.
 pub const TOO_LARGE: &str = "its lists are too long: they take too much memory";
+
+/// An object of these entries; the last one of equal keys is kept. `collect` would compile another sort and another
+/// tree for each kind of iterator.
+pub fn object(entries: &mut dyn Iterator<Item = (String, Value)>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (key, value) in entries {
+        all.insert(key, value);
+    }
+    all
+}
 
 /// The object that a value holds, whose lists take at most [`limits::DECODED_OBJECT`] bytes.
 ///

@@ -2,11 +2,10 @@
 //!
 //! Never here: whether a certificate is trusted; TLS decides that.
 
-use std::collections::BTreeSet;
-
 use rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::base::clock::Timestamp;
+use crate::base::table::Set;
 
 /// DER tags.
 const SEQUENCE: u8 = 0x30;
@@ -33,10 +32,10 @@ pub struct Validity {
 
 /// The common name and the organizations of a certificate; `None` when it has no readable common name.
 #[must_use]
-pub fn subject(certificate: &CertificateDer<'_>) -> Option<(String, BTreeSet<String>)> {
+pub fn subject(certificate: &CertificateDer<'_>) -> Option<(String, Set<String>)> {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
     let mut rest = parsed.subject();
-    let (mut name, mut groups) = (None, BTreeSet::new());
+    let (mut name, mut groups) = (None, Set::new());
     while !rest.is_empty() {
         let (mut set, after) = element(rest, SET)?;
         rest = after;

@@ -1,11 +1,11 @@
 //! Trees of cgroups that this daemon stops using: a tree that another program uses, and those of earlier flags.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Cgroups, key};
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::Set;
 use crate::cgroup::kubepods::{Kubepods, Manager};
 use crate::cgroup::slices::Slices;
 use crate::cgroup::{Driver, Naming};
@@ -34,7 +34,7 @@ impl Cgroups {
 
     /// Removes the cgroups of all podkeeper's pods, except these and those of workers; including those of
     /// earlier flags.
-    pub fn sweep(&self, keep: &BTreeSet<String>) {
+    pub fn sweep(&self, keep: &Set<String>) {
         let Some(kubepods) = self.kubepods() else { return };
         let keep = order::set(keep.iter().map(|uid| key(uid)));
         let mut found = self.former(&kubepods);

@@ -181,11 +181,11 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
     ours.ensure(&pod("b", Qos::Guaranteed, 100)).1.unwrap();
     theirs.ensure(&pod("c", Qos::Burstable, 100)).1.unwrap();
     // A worker that requested them needs them, even if the sweep's list is older.
-    ours.sweep(&BTreeSet::new());
+    ours.sweep(&Set::new());
     let path = |rest: &str| PathBuf::from(format!("{root}/kubepods/{rest}"));
     assert!(tree.exists(&path("burstable/poda")) && tree.exists(&path("podb")));
     // The next daemon.
-    of("/ours").sweep(&BTreeSet::from(["b".to_owned()]));
+    of("/ours").sweep(&Set::from(["b".to_owned()]));
     assert!(!tree.exists(&path("burstable/poda")));
     assert!(tree.exists(&path("podb")));
     assert!(tree.exists(&path("burstable/podc")));
@@ -225,7 +225,7 @@ fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
         format!("a pod with the same UID runs in {} for --root-dir /two/theirs", path.display())
     );
     ours.remove("a").unwrap();
-    ours.sweep(&BTreeSet::new());
+    ours.sweep(&Set::new());
     assert!(process.try_wait().unwrap().is_none(), "it was killed");
     assert!(tree.exists(&container));
 
@@ -336,7 +336,7 @@ fn what_cannot_be_made_is_done_without() {
         assert_eq!(all.parents.get(), None);
         all.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
         all.remove("a").unwrap();
-        all.sweep(&BTreeSet::new());
+        all.sweep(&Set::new());
     };
     check("none", settings(None), dir.0.clone());
     check("cgroupfs", settings(None), dir.0.clone());

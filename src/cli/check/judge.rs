@@ -1,10 +1,10 @@
 //! Asks the daemon's own main loop about sets of pods, on a Docker without containers: the rules are written
 //! once. Pure.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::Rejection;
 use crate::daemon::turn::{Event, RuntimeEvent, Turn};
@@ -20,7 +20,7 @@ use crate::status::REJECTED;
 
 /// Problems of names that are taken, of pods that the node refuses, and of pods that are held for good. Pods have the
 /// names that the loop knows.
-pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<Problem> {
+pub(super) fn problems(config: &Config, sets: &Table<Source, PodSet>) -> Vec<Problem> {
     let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
     let mut turn = Turn::new(Arc::new(only(config, sets)));
     let listed = RuntimeEvent::Listed { containers: Vec::new(), version: None };
@@ -71,7 +71,7 @@ fn bare(message: &str) -> &str {
 }
 
 /// The configuration with these sources alone: the loop waits for all configured sources.
-fn only(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Config {
+fn only(config: &Config, sets: &Table<Source, PodSet>) -> Config {
     let mut config = config.clone();
     // Any URL will do: only its presence counts.
     let url = || ManifestUrl::parse("https://localhost/").ok().map(Settings::new);

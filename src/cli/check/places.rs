@@ -1,18 +1,17 @@
 //! The place in a manifest of the field that a problem is about.
 
-use std::collections::BTreeMap;
-
+use crate::base::table::Table;
 use crate::manifest::tree::{Node, Place};
 use crate::pod::problem::Problem;
 
 /// The texts of pods, by file and name.
 #[derive(Debug, Default)]
-pub(super) struct Places(BTreeMap<(String, String), Node>);
+pub(super) struct Places(Table<(String, String), Node>);
 
 impl Places {
     /// Remembers a pod's text. The first text of a name counts.
     pub(super) fn add(&mut self, path: &str, pod: &str, text: Node) {
-        self.0.entry((path.to_owned(), pod.to_owned())).or_insert(text);
+        self.0.get_or_insert((path.to_owned(), pod.to_owned()), text);
     }
 
     fn text(&self, path: &str, pod: &str) -> Option<&Node> {

@@ -1,10 +1,10 @@
 //! Tests of a configuration file, beside flags and without them.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use super::*;
+use crate::base::table::Set;
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::parse::{Command, UsageError, parse};
@@ -212,7 +212,7 @@ fn the_head_is_wanted_and_the_file_must_be_there() {
 #[test]
 fn every_flag_of_run_has_one_field() {
     let fields: Vec<String> = flags::all().filter_map(Flag::field).collect();
-    assert_eq!(fields.len(), fields.iter().collect::<BTreeSet<_>>().len());
+    assert_eq!(fields.len(), fields.iter().collect::<Set<_>>().len());
     let page = include_str!("../../../man/podkeeper.conf.5");
     for (flag, field) in flags::all().filter_map(|f| f.field().map(|field| (f, field))) {
         let plain = field.to_lowercase() == flag.name.replace('-', "");

@@ -116,6 +116,7 @@ fn made_up(mut random: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::table::Table;
     use std::collections::BTreeMap;
 
     use crate::cli::docker::profile::Profile;
@@ -158,7 +159,7 @@ mod tests {
             let policy = PolicyView { pod_security: Some(level.to_owned()), ..PolicyView::default() };
             let whole = with_it(pod, &labels, &container);
             assert_eq!(whole.source, Source::Http);
-            judge(&whole, &BTreeMap::from([("http".to_owned(), policy)]), None).map_err(|why| {
+            judge(&whole, &Table::from([("http".to_owned(), policy)]), None).map_err(|why| {
                 assert!(why.to_string().contains("\"look\""), "{why}");
             })
         };
@@ -171,8 +172,6 @@ mod tests {
         ] {
             assert_eq!(added(profile, "baseline").is_ok(), baseline, "{profile:?}");
         }
-        assert!(
-            judge(&with_it(pod, &labels, &EphemeralContainer::default()), &BTreeMap::new(), None).is_err()
-        );
+        assert!(judge(&with_it(pod, &labels, &EphemeralContainer::default()), &Table::new(), None).is_err());
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::handover::handover;
 use crate::base::limits;
 use crate::cli::flags::endpoint;
 use crate::runtime::client::Client;
@@ -122,11 +123,11 @@ pub fn docker(endpoint: &Endpoint) -> Result<Docker, String> {
 /// may not ask, or that refuses the connection, is not silent.
 pub fn is_silent(text: &str, patience: Duration) -> bool {
     let Ok(Endpoint::Unix(socket)) = endpoint(text) else { return false };
-    let (answer, answered) = bounded(1);
-    let ask = move || _ = answer.send(Client::new(&socket).ping().is_ok());
+    let (answer, answered) = handover();
+    let ask = move || _ = answer.give(Client::new(&socket).ping().is_ok());
     // The thread is not joined when it hangs: this process ends soon.
     let asks = thread::Builder::new().name("pk-ping".into()).spawn(ask);
-    asks.is_ok() && answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout)
+    asks.is_ok() && answered.take(patience) == Err(RecvTimeoutError::Timeout)
 }
 
 /// Reports regularly that a wait goes on, until it is dropped: after `first`, and then at ever longer intervals.

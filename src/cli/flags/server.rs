@@ -1,6 +1,5 @@
 //! Flags: the HTTP servers and their users. No server listens unless its port is given.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use super::Takes::{Choice, Duration, List, PathOrNone, Port, Switch, Text};
 use super::{Flag, RUN, Section, Verb, put, value};
 use crate::api;
 use crate::base::order;
+use crate::base::table::Set;
 use crate::server;
 use crate::server::auth::{self, Authorization, webhook};
 use crate::server::kubelet::Switches;
@@ -44,8 +44,8 @@ pub struct Values {
     pub mode: Mode,
     pub token_webhook: bool,
     pub hold: Hold,
-    pub admin_groups: BTreeSet<String>,
-    pub view_groups: BTreeSet<String>,
+    pub admin_groups: Set<String>,
+    pub view_groups: Set<String>,
     pub debugging_handlers: bool,
     pub system_log_handler: bool,
 }
@@ -231,7 +231,7 @@ fn api_address(text: &str) -> Result<SocketAddr, String> {
     address.ok_or_else(|| "must be IP:PORT, such as 127.0.0.1:6443 or [::1]:6443".to_owned())
 }
 
-fn groups(text: &str) -> BTreeSet<String> {
+fn groups(text: &str) -> Set<String> {
     order::set(value::words(text).map(str::to_owned))
 }
 

@@ -1,7 +1,6 @@
 //! `top`: the current use of the node, its pods and their containers, in kubectl's columns. It asks the kernel twice,
 //! and neither the daemon nor Docker.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
@@ -12,6 +11,7 @@ use super::table::List;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::quantity;
+use crate::base::table::Table;
 use crate::cgroup::node::MOUNT;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, SortBy};
@@ -150,12 +150,12 @@ fn full_name(pod: &Pod) -> String {
 }
 
 /// Use of each running container of these pods, by id. Waits for [`limits::TOP_WINDOW`] if any runs.
-fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
+fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> Table<String, Used> {
     let mut cgroups = places::containers(hierarchies);
     let wanted = order::set(pods.iter().flat_map(|pod| running(pod)).map(|(_, id, _)| id));
     cgroups.retain(|id, _| wanted.contains(id.as_str()));
     if cgroups.is_empty() {
-        return BTreeMap::new();
+        return Table::new();
     }
     let read = |path: &PathBuf| -> (cgroup::Figures, Instant) { (hierarchies.read(path), Instant::now()) };
     let before: Vec<(String, PathBuf, (cgroup::Figures, Instant))> = cgroups
@@ -171,12 +171,12 @@ fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
         let used = Used::between((before.0.cpu, before.1), (after.0.cpu, after.1), after.0.working_set)?;
         Some((id, used))
     });
-    order::map(both)
+    both.collect()
 }
 
 impl<'a> PodUse<'a> {
     /// Returns `None` for a pod without figures.
-    fn of(pod: &'a Pod, used: &BTreeMap<String, Used>) -> Option<PodUse<'a>> {
+    fn of(pod: &'a Pod, used: &Table<String, Used>) -> Option<PodUse<'a>> {
         let containers = running(pod).filter_map(|(name, id, _)| Some((name, *used.get(id)?)));
         let containers: Vec<(&str, Used)> = containers.collect();
         (!containers.is_empty()).then(|| PodUse {
@@ -317,7 +317,7 @@ mod tests {
         let all: Vec<&Pod> = file.pods.iter().collect();
         let ids: Vec<&str> = all.iter().flat_map(|pod| running(pod)).map(|(_, id, _)| id).collect();
         assert!(!ids.is_empty());
-        let figures = order::map(ids.iter().map(|id| ((*id).to_owned(), used(1, 1))));
+        let figures = ids.iter().map(|id| ((*id).to_owned(), used(1, 1))).collect();
         let with: Vec<PodUse<'_>> = all.iter().filter_map(|pod| PodUse::of(pod, &figures)).collect();
         assert_eq!(with.iter().map(|pod| pod.containers.len()).sum::<usize>(), ids.len());
         assert!(with.len() < all.len(), "some pods do not run");

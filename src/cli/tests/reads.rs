@@ -1,9 +1,10 @@
 //! Tests that no command reads a flag that it does not know: the value would always be the default, whatever the user
 //! gives, without any error. And tests that a flag's name is in its entry alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::base::table::Set;
 use crate::cli::flags::{self, CONFIG, CONFIG_DIR, Verb};
 
 /// The commands that look at pods.
@@ -67,8 +68,8 @@ fn is_name(c: char) -> bool {
 }
 
 /// `a.b.c` of each `WORD.a.b.c` in a text, without the method at its end; at least two names.
-fn paths_behind(word: &str, text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+fn paths_behind(word: &str, text: &str) -> Set<String> {
+    let mut found = Set::new();
     for (at, _) in text.match_indices(&format!("{word}.")) {
         if text[..at].ends_with(|c: char| is_name(c) || c == '.') && !text[..at].ends_with("self.") {
             continue;
@@ -88,7 +89,7 @@ fn paths_behind(word: &str, text: &str) -> BTreeSet<String> {
 }
 
 /// The values that a file reads: `options.a.b`, also through another name for `options.a`.
-fn reads(text: &str) -> BTreeSet<String> {
+fn reads(text: &str) -> Set<String> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     // A path may continue on the next line.
     let code: String = code.lines().map(str::trim).collect::<Vec<_>>().join("\n").replace("\n.", ".");
@@ -112,8 +113,8 @@ fn reads(text: &str) -> BTreeSet<String> {
 }
 
 /// The place of each flag's value, by the flag's name.
-fn places(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn places(folder: &Path) -> BTreeMap<String, Set<String>> {
+    let mut all: BTreeMap<String, Set<String>> = BTreeMap::new();
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         if path.is_dir() {
@@ -174,7 +175,7 @@ fn a_command_reads_only_flags_that_it_knows() {
     };
     let mut files = Vec::new();
     files_below(&room, &mut files);
-    let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut wrong, mut seen) = (Vec::new(), Set::new());
     for path in files {
         let name = path.strip_prefix(&room).unwrap().to_str().unwrap().to_owned();
         if OF_ALL.iter().any(|of_all| name.contains(of_all)) && !name.contains("kubeconfig") {

@@ -1,16 +1,16 @@
 //! Rate limit of events about one object (`client-go/tools/record/events_cache.go`, `EventSourceObjectSpamFilter`).
 //! Pure.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::recorder::{Involved, ObjectEvent};
 
 /// A bucket for each object and kind of event.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(BTreeMap<String, Bucket>);
+pub(super) struct Tokens(Table<String, Bucket>);
 
 #[derive(Debug)]
 struct Bucket {
@@ -35,7 +35,7 @@ impl Tokens {
             oldest.and_then(|of| self.0.remove(&of));
         }
         let full = || Bucket { left: limits::API_EVENT_BURST, filled: now };
-        let bucket = self.0.entry(of).or_insert_with(full);
+        let bucket = self.0.get_or_insert_with(of, full);
         let every = limits::API_EVENT_REFILL;
         let more = now.since(bucket.filled).as_secs().checked_div(every.as_secs()).unwrap_or_default();
         let more = u32::try_from(more).unwrap_or(u32::MAX);

@@ -11,11 +11,11 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::base::table::Table;
 use crate::runtime::ImageSummary;
 
 /// Settings of the node at the API server, from flags.
@@ -93,9 +93,9 @@ pub fn parse_taints(text: &str) -> Result<Vec<Taint>, String> {
 #[must_use]
 pub fn images(list: &[ImageSummary], most: Option<usize>) -> Value {
     // Images of equal size need a stable order.
-    let by_size: BTreeMap<(std::cmp::Reverse<u64>, &str), &ImageSummary> =
+    let by_size: Table<(std::cmp::Reverse<u64>, &str), &ImageSummary> =
         list.iter().map(|image| ((std::cmp::Reverse(image.size), image.id.as_str()), image)).collect();
-    let told = by_size.into_values().map(|image| {
+    let told = by_size.values().map(|image| {
         let names = image.digests.iter().chain(&image.tags).filter(|name| !name.contains("<none>"));
         let names: Vec<&String> = names.take(crate::base::limits::IMAGE_NAMES).collect();
         json!({ "names": names, "sizeBytes": image.size })

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::base::json;
 use crate::cluster::{at, patch};
 
 /// The status that the server should have: ours, plus from the server's copy the parts that are not ours: conditions
@@ -100,8 +101,7 @@ pub fn metadata(theirs: &Value, ours: &Value) -> Option<Value> {
         let own = at(ours, &of).as_object().into_iter().flatten();
         let own = own.filter(|(name, _)| part == "annotations" || DEFAULT.contains(&name.as_str()));
         let differing = own.filter(|(name, value)| at(theirs, &of).get(*name) != Some(*value));
-        let differing: Map<String, Value> =
-            differing.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let differing = json::object(&mut differing.map(|(name, value)| (name.clone(), value.clone())));
         if !differing.is_empty() {
             changes.insert(part.to_owned(), Value::Object(differing));
         }

@@ -4,7 +4,6 @@
 //! counts until the watch shows that version or a later one, so that nothing is sent twice. A write that the watch
 //! never shows (the server's data went back to an older state) counts only for a while.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use serde_json::Value;
 use super::{mirror, wanted};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now};
-use crate::base::{json, limits, order};
+use crate::base::table::Table;
+use crate::base::{json, limits};
 use crate::cluster::answer::Answer;
 use crate::pod::{PodKey, Source};
 use crate::status::file::addressed;
@@ -103,7 +103,7 @@ struct Settled {
 /// See the module.
 #[derive(Debug)]
 pub struct Desk {
-    known: BTreeMap<PodKey, Known>,
+    known: Table<PodKey, Known>,
     /// The server did not answer: no request before then.
     retry_at: Mono,
     retry: Duration,
@@ -112,12 +112,7 @@ pub struct Desk {
 
 impl Default for Desk {
     fn default() -> Desk {
-        Desk {
-            known: BTreeMap::new(),
-            retry_at: Mono::default(),
-            retry: limits::POD_RETRY_MIN,
-            troubled: false,
-        }
+        Desk { known: Table::new(), retry_at: Mono::default(), retry: limits::POD_RETRY_MIN, troubled: false }
     }
 }
 
@@ -131,13 +126,13 @@ impl Desk {
             return Next::Wait(Some(self.retry_at));
         }
         let mut again: Option<Mono> = None;
-        let views = order::map(world.snapshot.pods.iter().map(|view| (&view.pod.key, view)));
+        let views: Table<_, _> = world.snapshot.pods.iter().map(|view| (&view.pod.key, view)).collect();
         self.known.retain(|key, _| views.contains_key(key) || world.server.pods.contains_key(key));
         let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
         let keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
         for key in keys {
             let Some(ask) = self.about(key, views.get(key).copied(), world, now) else { continue };
-            let known = self.known.entry(key.clone()).or_default();
+            let known = self.known.get_or_default(key.clone());
             let refused = known.refused.iter().map(|(ask, until)| (ask, *until));
             let held = refused.chain(known.taken.iter().map(|taken| (&taken.ask, taken.until)));
             let until = held.filter(|(before, _)| is_same(before, &ask)).map(|(_, until)| until).max();
@@ -151,7 +146,7 @@ impl Desk {
 
     /// The request that is due for one pod.
     fn about(&mut self, key: &PodKey, view: Option<&PodView>, world: &World<'_>, now: &Now) -> Option<Ask> {
-        let known = self.known.entry(key.clone()).or_default();
+        let known = self.known.get_or_default(key.clone());
         let copy = known.copy(world.server.pods.get(key), now.mono);
         let Some(view) = view else {
             let orphan = copy.filter(|copy| mirror::mirrored(copy).is_some());
@@ -205,7 +200,7 @@ impl Desk {
         }
         self.retry = limits::POD_RETRY_MIN;
         let well = std::mem::take(&mut self.troubled);
-        let known = self.known.entry(key.clone()).or_default();
+        let known = self.known.get_or_default(key.clone());
         let line = match (answer, ask) {
             (Answer::Done(object), ask @ (Ask::Status(_) | Ask::MakeMirror(_))) => {
                 known.own = pod_of(object).map(|pod| (pod, now, server.pods.get(key).cloned()));

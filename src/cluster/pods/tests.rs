@@ -1,6 +1,5 @@
 //! Tables of requests about pods. Times are fixed; the server's pods and the node's are written as JSON.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::desk::{Ask, Desk, News, Next, World};
 use super::wanted::{Here, patch};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::table::Table;
 use crate::cluster::answer::Answer;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
@@ -79,7 +79,7 @@ struct Rig {
 impl Rig {
     fn new(views: Vec<PodView>, server: Vec<Arc<Pod>>) -> Rig {
         let key = PodKey { namespace: "default".into(), name: "web".into() };
-        let pods: BTreeMap<PodKey, Arc<Pod>> = server.into_iter().map(|pod| (key.clone(), pod)).collect();
+        let pods: Table<PodKey, Arc<Pod>> = server.into_iter().map(|pod| (key.clone(), pod)).collect();
         let server = PodsOfNode { is_complete: true, pods };
         Rig { desk: Desk::default(), views, server, uid: Some("node-uid".into()), seconds: 0 }
     }

@@ -3,7 +3,6 @@
 //!
 //! Never here: a decision about which pod is evicted.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::disk::{Disks, containers, on_disk};
 use super::figures::Places;
+use crate::base::table::Table;
 use crate::base::{limits, order};
 use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
@@ -44,7 +44,7 @@ pub(super) struct PodUse {
 }
 
 /// Usage of pods, by UID.
-pub(super) type Amounts = BTreeMap<String, PodUse>;
+pub(super) type Amounts = Table<String, PodUse>;
 
 impl PodUse {
     /// Bytes or inodes that claims of the node hold above what the claims of their sources may hold together, and bytes
@@ -156,7 +156,7 @@ impl Measure {
     /// Measures the running pods that may be evicted, by the kernel's figures: memory or processes.
     pub(super) fn pods(&self, snapshot: &Snapshot) -> Amounts {
         let may_go = snapshot.pods.iter().filter(|view| may_go(view));
-        order::map(may_go.filter_map(|view| Some((view.pod.uid.clone(), self.pod(view)?))))
+        may_go.filter_map(|view| Some((view.pod.uid.clone(), self.pod(view)?))).collect()
     }
 
     fn pod(&self, view: &PodView) -> Option<PodUse> {
@@ -189,7 +189,7 @@ impl Measure {
         let all: Vec<(&str, &str)> = on_disk(&view.status).collect();
         let cgroups: Vec<PathBuf> =
             all.iter().filter_map(|(_, id)| self.cgroups.containers.get(*id).cloned()).collect();
-        let mut each = BTreeMap::new();
+        let mut each = Table::new();
         let until = Instant::now() + patience;
         let (reach, used) = believed(|| {
             progress.again();
@@ -198,7 +198,7 @@ impl Measure {
             let mut round = Round::until(until, Arc::clone(progress));
             for (name, id) in all.iter().filter(|_| self.counted.of_docker) {
                 let disk = disks.of_container(id, &mut round);
-                let sum: &mut u64 = each.entry((*name).to_owned()).or_default();
+                let sum: &mut u64 = each.get_or_default((*name).to_owned());
                 *sum = sum.saturating_add(self.amount(disk.writable.and(disk.logs).and(disk.shared)));
             }
             let volumes = match layout::pod_dir(&self.root_dir, &view.pod.uid) {
@@ -287,9 +287,9 @@ pub(super) fn candidates(
     amounts: &Amounts,
 ) -> Vec<Candidate> {
     let may_go = || snapshot.pods.iter().filter(|view| may_go(view));
-    let mut sums: BTreeMap<Source, u64> = BTreeMap::new();
+    let mut sums: Table<Source, u64> = Table::new();
     for view in may_go() {
-        let sum = sums.entry(view.pod.source).or_default();
+        let sum = sums.get_or_default(view.pod.source);
         *sum = sum.saturating_add(request_of(view, resource));
     }
     let right = |view: &PodView| {

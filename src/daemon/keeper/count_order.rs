@@ -2,11 +2,11 @@
 //! whose files cannot be read (a dead disk or server) does not block the others. Pure: threads count, and report their
 //! progress.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::eviction::signal::Signal;
 
 /// The count for one signal, and the counts that hang.
@@ -14,7 +14,7 @@ use crate::eviction::signal::Signal;
 pub struct CountOrder {
     current: Option<Current>,
     /// Pods whose count was given up and has not ended, with the signal that it was for.
-    hanging: BTreeSet<(Signal, String)>,
+    hanging: Set<(Signal, String)>,
 }
 
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 //! [`super::count_order`]. A thread that hangs is left alone: no other thread waits for it, and its result, when it
 //! comes, is kept for the next count.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +14,7 @@ use super::count_order::{Took, patience};
 use super::disk::Disks;
 use super::figures::Places;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::eviction::signal::Signal;
 use crate::garbage::collector::Collector;
 use crate::stats::disk_use::Progress;
@@ -65,14 +65,14 @@ pub(super) struct Counting {
     /// Counts that were given up and have not ended.
     hanging: Vec<Piece>,
     /// The last result of each pod.
-    known: BTreeMap<(Signal, String), PodUse>,
+    known: Table<(Signal, String), PodUse>,
     /// The cost of that count.
-    took: BTreeMap<(Signal, String), Took>,
+    took: Table<(Signal, String), Took>,
 }
 
 impl Counting {
     pub(super) fn new(disks: Disks) -> Counting {
-        Counting { disks, current: None, hanging: Vec::new(), known: BTreeMap::new(), took: BTreeMap::new() }
+        Counting { disks, current: None, hanging: Vec::new(), known: Table::new(), took: Table::new() }
     }
 
     /// Begins a count; returns the UIDs of the pods to count, those that are counted quickly first.
@@ -85,7 +85,7 @@ impl Counting {
         snapshot: Arc<Snapshot>,
     ) -> Vec<String> {
         self.disks.begin(&snapshot.pods);
-        let all: BTreeSet<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
+        let all: Set<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
         self.known.retain(|(_, uid), _| all.contains(uid.as_str()));
         self.took.retain(|(_, uid), _| all.contains(uid.as_str()));
         let mut uids: Vec<String> =

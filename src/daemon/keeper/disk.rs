@@ -4,12 +4,12 @@
 //! If Docker's storage driver has no directory for each container (only `overlay2` and similar drivers have one),
 //! Docker itself has to count, and it does not count inodes.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
-use crate::base::{limits, order};
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::cgroup::node::MOUNT;
 use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::local::{Claimed, Used, Wanted};
@@ -28,14 +28,14 @@ use crate::status::snapshot::PodView;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PodDisk {
     /// By name.
-    pub containers: BTreeMap<String, ContainerDisk>,
+    pub containers: Table<String, ContainerDisk>,
     /// By name; volumes that lie on the node's disk and go with the pod.
-    pub volumes: BTreeMap<String, DiskUse>,
+    pub volumes: Table<String, DiskUse>,
     /// Files outside of the containers' own directories that containers may still write to: hosts, host name and
     /// resolver files, and termination messages.
     pub files: DiskUse,
     /// By name; claims whose size is a limit.
-    pub claims: BTreeMap<String, Claimed>,
+    pub claims: Table<String, Claimed>,
 }
 
 impl PodDisk {
@@ -43,8 +43,8 @@ impl PodDisk {
     pub(super) fn used(&self) -> Used {
         let of = |c: &ContainerDisk| c.writable.and(c.logs).bytes;
         Used {
-            volumes: order::map(self.volumes.iter().map(|(name, it)| (name.clone(), it.bytes))),
-            containers: order::map(self.containers.iter().map(|(name, it)| (name.clone(), of(it)))),
+            volumes: self.volumes.iter().map(|(name, it)| (name.clone(), it.bytes)).collect(),
+            containers: self.containers.iter().map(|(name, it)| (name.clone(), of(it))).collect(),
             files: self.files.bytes,
             claims: self.claims.clone(),
             together: None,
@@ -59,7 +59,7 @@ pub(super) struct Disks {
     root: PathBuf,
     docker_root: EngineRoot,
     /// By container id.
-    places: BTreeMap<String, ContainerFiles>,
+    places: Table<String, ContainerFiles>,
     /// Calls to Docker in this round that timed out.
     timeouts: u32,
     is_silent: bool,
@@ -67,7 +67,7 @@ pub(super) struct Disks {
 
 impl Disks {
     pub(super) fn new(docker: Docker, root: PathBuf, docker_root: EngineRoot) -> Disks {
-        Disks { docker, root, docker_root, places: BTreeMap::new(), timeouts: 0, is_silent: false }
+        Disks { docker, root, docker_root, places: Table::new(), timeouts: 0, is_silent: false }
     }
 
     /// podkeeper's root directory.

@@ -10,13 +10,12 @@
 //!
 //! Never here: a container that runs, or a container of a pod that goes on; a directory that is not a container's own.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::disk::{on_disk, runs};
-use crate::base::order;
+use crate::base::table::Table;
 use crate::daemon::engine_root::EngineRoot;
 use crate::garbage::collector;
 use crate::pod::{PodKey, is_final};
@@ -29,7 +28,7 @@ use crate::status::snapshot::Snapshot;
 use crate::volumes;
 
 /// Containers of pods that have ended, by Docker's id.
-pub(super) type Containers = BTreeMap<String, PodKey>;
+pub(super) type Containers = Table<String, PodKey>;
 
 /// Containers of pods that have ended: no container runs, and none will be started.
 pub(super) fn containers(snapshot: &Snapshot) -> Containers {
@@ -37,9 +36,10 @@ pub(super) fn containers(snapshot: &Snapshot) -> Containers {
         let is_over = view.is_told && is_final(view.status.phase.as_deref());
         is_over && view.leaving.is_none() && !runs(&view.status)
     });
-    order::map(ended.flat_map(|view| {
+    let each = ended.flat_map(|view| {
         on_disk(&view.status).map(|(_, id)| (id.to_owned(), view.pod.key.clone())).collect::<Vec<_>>()
-    }))
+    });
+    each.collect()
 }
 
 /// Empties writable layers.
@@ -94,13 +94,13 @@ impl Ended {
             places.extend(own.map(|directory| (container, key, directory)));
         }
         if places.iter().any(|(_, _, directory)| is_volume(directory)) {
-            let mut used: BTreeMap<PathBuf, u32> = BTreeMap::new();
+            let mut used: Table<PathBuf, u32> = Table::new();
             for container in all {
                 if gives_way.load(Ordering::Relaxed) {
                     return Ok(Vec::new());
                 }
                 for volume in self.files(container)?.volumes {
-                    *used.entry(PathBuf::from(volume)).or_default() += 1;
+                    *used.get_or_default(PathBuf::from(volume)) += 1;
                 }
             }
             places.retain(|(_, _, directory)| !is_volume(directory) || used.get(directory) == Some(&1));

@@ -3,7 +3,6 @@
 //! `eviction::local` says.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -14,6 +13,7 @@ use crossbeam_channel::Sender;
 use super::Gone;
 use super::amounts::believed;
 use super::disk::{Disks, runs};
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
@@ -49,7 +49,7 @@ struct Slot {
     /// The thread is there.
     runs: bool,
     /// UIDs of pods with limits.
-    known: BTreeSet<String>,
+    known: Set<String>,
     /// A pod with limits was added.
     more: bool,
     ended: bool,
@@ -83,7 +83,7 @@ impl LimitWatch {
             shared: Arc::clone(&self.shared),
             disks: Disks::new(self.docker.clone(), self.root.clone(), self.docker_root.clone()),
             out: self.out.clone(),
-            before: BTreeMap::new(),
+            before: Table::new(),
         };
         let spawned = thread::Builder::new()
             .name("pk-disk-limits".to_owned())
@@ -116,7 +116,7 @@ fn limited(snapshot: &Snapshot) -> impl Iterator<Item = (&PodView, Wanted)> {
 fn wanted(snapshot: &Snapshot, view: &PodView) -> Option<Wanted> {
     let written = written_claims(snapshot, view);
     let held = written.clone().filter(|claim| claim.is_held);
-    let claims = order::map(held.filter_map(|claim| Some((claim.name.clone(), claim.storage?))));
+    let claims: Table<_, _> = held.filter_map(|claim| Some((claim.name.clone(), claim.storage?))).collect();
     let together = written.map(|claim| claim.together).find(|most| *most != Most::All);
     let own = local::wanted(&view.pod);
     let is_any = own.is_some() || together.is_some() || !claims.is_empty();
@@ -138,7 +138,7 @@ struct Rounds {
     disks: Disks,
     out: Sender<Event>,
     /// By pod UID.
-    before: BTreeMap<String, Before>,
+    before: Table<String, Before>,
 }
 
 /// Usage of all claims of a source.
@@ -221,7 +221,7 @@ impl Rounds {
             let is_slow = at.is_some_and(|at| at.is_slow);
             (is_slow, at.filter(|_| !is_slow).map(|at| at.took), at.map(|at| at.due))
         });
-        let mut sums = BTreeMap::new();
+        let mut sums = Table::new();
         let mut slow = None;
         for (view, wanted) in due {
             let is_slow = self.before.get(&view.pod.uid).is_some_and(|before| before.is_slow);
@@ -230,7 +230,7 @@ impl Rounds {
             }
         }
         if let Some((view, wanted)) = slow {
-            self.look_at(pods, &all, (view, wanted), &mut BTreeMap::new(), limits::DISK_USE_PATIENCE)?;
+            self.look_at(pods, &all, (view, wanted), &mut Table::new(), limits::DISK_USE_PATIENCE)?;
         }
         let far = begun.checked_add(limits::LIMITS_FAR).unwrap_or(begun);
         Ok(self.before.values().map(|before| before.due).chain([far]).min().unwrap_or(far))
@@ -275,7 +275,7 @@ impl Rounds {
         pods: &Snapshot,
         all: &[(&PodView, Wanted)],
         (view, wanted): (&PodView, &Wanted),
-        sums: &mut BTreeMap<Source, Option<OfSource>>,
+        sums: &mut Table<Source, Option<OfSource>>,
         patience: Duration,
     ) -> Result<bool, Gone> {
         let begun = Instant::now();
@@ -283,7 +283,7 @@ impl Rounds {
         let sum = wanted.together.and_then(|most| {
             let source = view.pod.source;
             // The claims of a source are counted on a time of their own, so that they make no pod look uncountable.
-            sums.entry(source).or_insert_with(|| self.of_source(pods, all, (source, most), until)).as_ref()
+            sums.get_or_insert_with(source, || self.of_source(pods, all, (source, most), until)).as_ref()
         });
         let together = sum.map(|sum| sum.of(&view.pod.uid));
         let until = Instant::now() + patience;
@@ -306,7 +306,7 @@ impl Rounds {
         if is_cut && !is_last && matches!(verdict, Verdict::Within { .. }) {
             let fresh =
                 Before { left: u64::MAX, at: begun, due: begun, took: patience, uncounted: 0, is_slow };
-            self.before.entry(uid).or_insert(fresh).is_slow = true;
+            self.before.get_or_insert(uid, fresh).is_slow = true;
             return Ok(false);
         }
         let rounds = before.map_or(0, |before| before.uncounted);

@@ -19,7 +19,6 @@ pub(super) mod local;
 pub mod mind;
 mod victims;
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +39,7 @@ use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
 use crate::base::clock::{Clock as _, Mono, System};
+use crate::base::table::Set;
 use crate::base::{limits, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
@@ -121,7 +121,7 @@ struct Rounds {
     asking: Option<Aside<bool>>,
     counting: Counting,
     /// Containers of ended pods that a run of the collector has emptied, or has tried to.
-    emptied: BTreeSet<String>,
+    emptied: Set<String>,
     /// An eviction was put off to empty ended pods first; this is done once before each eviction.
     is_put_off: bool,
     /// Result of the count, for the next look.
@@ -149,7 +149,7 @@ impl Rounds {
             collecting: None,
             asking: None,
             counting: Counting::new(disks),
-            emptied: BTreeSet::new(),
+            emptied: Set::new(),
             is_put_off: false,
             measured: None,
             traces: Vec::new(),

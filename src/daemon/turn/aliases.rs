@@ -7,12 +7,12 @@
 //! Docker gives a sandbox its names when it makes it. A running sandbox keeps its names and is not made again
 //! because of them: otherwise a new version of podkeeper, or a file with a common name, would restart pods.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Entry, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::machine::Wish;
 use crate::mapping::network;
 use crate::plan::Owned;
@@ -21,7 +21,7 @@ use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::{ObjectEvent, words};
 
 /// Names in lower case that a pod asks for and does not get, and the pod that owns each.
-pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
+pub(super) type Taken = Table<String, (Source, PodKey)>;
 
 /// State about names.
 #[derive(Debug, Default)]
@@ -41,13 +41,13 @@ struct Index {
     /// The versions of the data that the index was made from; `None`: the index is empty. Pods that came later are
     /// missing.
     of: Option<(u64, u64)>,
-    by: BTreeMap<String, BTreeSet<(Source, PodKey)>>,
+    by: Table<String, Set<(Source, PodKey)>>,
 }
 
 impl Index {
     fn add(&mut self, names: Vec<String>, source: Source, key: &PodKey) {
         for name in names {
-            self.by.entry(network::folded(&name)).or_default().insert((source, key.clone()));
+            self.by.get_or_default(network::folded(&name)).insert((source, key.clone()));
         }
     }
 
@@ -106,7 +106,7 @@ impl Turn {
             let owner = self.owner(&name, pod)?;
             Some((name, owner))
         };
-        order::map(asked.into_iter().filter_map(owned))
+        asked.into_iter().filter_map(owned).collect()
     }
 
     /// The pod of a preceding source that has this name. The index may hold pods that have given the name up, so
@@ -146,7 +146,7 @@ impl Turn {
 
     /// The names of all pods that are wanted, are not gone yet, or run unclaimed.
     fn index(&self) -> Index {
-        let mut index = Index { of: Some(self.versions()), by: BTreeMap::new() };
+        let mut index = Index { of: Some(self.versions()), by: Table::new() };
         for pod in self.merge.pods().chain(self.entries.values().flat_map(Entry::active)) {
             index.add(self.names(pod), pod.source, &pod.key);
         }
@@ -201,9 +201,9 @@ fn without(mut pod: Arc<DesiredPod>, taken: &Taken) -> Arc<DesiredPod> {
 
 /// The names and their owners as text: `db, db.default (pod default/db-node1 of source file)`.
 fn told(taken: &Taken) -> String {
-    let mut by: BTreeMap<&(Source, PodKey), Vec<&str>> = BTreeMap::new();
+    let mut by: Table<&(Source, PodKey), Vec<&str>> = Table::new();
     for (name, whose) in taken {
-        by.entry(whose).or_default().push(name);
+        by.get_or_default(whose).push(name);
     }
     let told = |((source, key), names): (&(Source, PodKey), Vec<&str>)| {
         format!("{} (pod {key} of source {source})", names.join(", "))

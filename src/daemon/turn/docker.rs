@@ -1,7 +1,6 @@
 //! How the loop handles Docker's events and lists: workers get hints, and the first list shows which pod
 //! has which name.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::entry::Entry;
@@ -11,7 +10,7 @@ use super::versioned::Versioned;
 use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::machine::Hint;
 use crate::mapping::observe;
 use crate::merge::Running;
@@ -80,7 +79,7 @@ pub(super) struct Known {
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Identities without a worker for which an event came after that list.
-    changed: BTreeSet<PodKey>,
+    changed: Set<PodKey>,
     /// Sandboxes in that list that are not on the network of [`Config::network`](crate::daemon::config::Config).
     pub(super) elsewhere: Table<PodKey, Elsewhere>,
 }
@@ -92,7 +91,7 @@ impl Known {
             engine: Engine::NotAsked,
             listed: false,
             found: Versioned::default(),
-            changed: BTreeSet::new(),
+            changed: Set::new(),
             elsewhere: Table::new(),
         }
     }
@@ -215,7 +214,7 @@ impl Turn {
     /// Docker sends no event of the container for that.
     fn compare_addresses(&mut self, containers: &[ContainerSummary]) {
         let running = containers.iter().filter(|c| c.state == DockerState::Running);
-        let told = order::map(running.filter_map(|c| Some((c.id.as_str(), c.ips.as_ref()?))));
+        let told: Table<_, _> = running.filter_map(|c| Some((c.id.as_str(), c.ips.as_ref()?))).collect();
         let mut hints = Vec::new();
         for (key, entry) in &self.entries {
             let Some(known) = entry.status().filter(|known| !known.pod.host_network()) else { continue };

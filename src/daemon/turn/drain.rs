@@ -2,7 +2,6 @@
 //! stopped (the kubelet's graceful node shutdown, `pkg/kubelet/nodeshutdown`). Then no pod starts until the
 //! node is resumed. Pods that have ended for good are not touched.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::base::clock::{Mono, Now};
 use crate::base::duration;
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::Set;
 use crate::daemon::drain::Drain;
 use crate::machine::{StopOrder, Wish};
 use crate::pod::priority::{self, SYSTEM_CRITICAL};
@@ -24,7 +24,7 @@ use crate::status::snapshot::DrainView;
 pub(super) struct Draining {
     drain: Drain,
     /// Pods that were ordered to stop.
-    told: BTreeSet<PodKey>,
+    told: Set<PodKey>,
     /// Whether the end of the drain was logged.
     done: bool,
     /// Deadlines of the groups.
@@ -86,7 +86,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn new(within: u32, priorities: BTreeSet<i32>, begun: Mono) -> Shares {
+    fn new(within: u32, priorities: Set<i32>, begun: Mono) -> Shares {
         let (usable, groups) =
             (limits::drain_share(within), u32::try_from(priorities.len()).unwrap_or(u32::MAX));
         let each = usable.checked_div(groups.max(1)).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Turn {
                     "the node is drained: its pods are stopped, and none is started until podkeeper resume";
                 self.log(log::Level::Info, line.to_owned());
                 let pace = self.pace(&drain, now);
-                self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false, pace });
+                self.draining = Some(Draining { drain, told: Set::new(), done: false, pace });
                 if self.docker.listed {
                     // Pods that admission refused stay refused, and pods that have ended are not touched.
                     let refused = |e: &Entry| e.rejected().is_some() || e.is_over();

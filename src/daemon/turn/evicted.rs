@@ -7,7 +7,6 @@
 //! is forgotten when a pod has run for an hour.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::order;
 use crate::base::pace::doubled;
+use crate::base::table::Table;
 use crate::eviction::{Eviction, preemption};
 use crate::machine::{StopOrder, Wish};
 use crate::pod::{DesiredPod, Source, priority};
@@ -249,7 +249,7 @@ impl Turn {
     }
 
     /// The evictions that a next one would count in a row with.
-    pub(super) fn eviction_views(&self, now: &Now) -> BTreeMap<String, EvictionView> {
+    pub(super) fn eviction_views(&self, now: &Now) -> Table<String, EvictionView> {
         let view = |it: &Evictions| EvictionView {
             uid: it.uid.clone(),
             count: it.count,
@@ -266,7 +266,7 @@ impl Turn {
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
         let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
         let earlier = self.node.evicted_earlier.iter().filter(|(_, it)| !is_old(it));
-        order::map(earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known))
+        earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known).collect()
     }
 
     /// Replaces the version of an evicted pod that waits. Returns true if the pod is evicted.

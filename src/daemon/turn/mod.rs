@@ -29,7 +29,6 @@ mod versioned;
 mod view;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use versioned::Versioned;
@@ -37,7 +36,7 @@ use versioned::Versioned;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::pace::doubled;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::reload::Reload;
@@ -184,9 +183,9 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InUse {
     /// UIDs of pods that Docker holds or a source wants.
-    pub pods: BTreeSet<String>,
+    pub pods: Set<String>,
     /// Ids of all containers of this root directory.
-    pub containers: BTreeSet<String>,
+    pub containers: Set<String>,
 }
 
 /// The loop's state. See the module.
@@ -313,7 +312,7 @@ impl Turn {
     }
 
     /// Takes over what an earlier daemon wrote to the status file about evictions.
-    pub fn restore_evictions(&mut self, earlier: BTreeMap<String, EvictionView>) {
+    pub fn restore_evictions(&mut self, earlier: Table<String, EvictionView>) {
         self.node.evicted_earlier = earlier;
     }
 

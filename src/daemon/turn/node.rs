@@ -1,9 +1,8 @@
 //! The node: pressures, conditions in the kubelet's words (`pkg/kubelet/nodestatus/setters.go`), and events.
 
-use std::collections::BTreeMap;
-
 use super::Turn;
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::table::Table;
 use crate::base::{order, quantity};
 use crate::eviction::News;
 use crate::node::pressure::{Pressure, Pressures};
@@ -29,7 +28,7 @@ pub(super) struct NodeState {
     /// No evicted pod starts again before this time.
     pub(super) returns: Mono,
     /// Evictions by an earlier daemon, by pod, until the pod comes.
-    pub(super) evicted_earlier: BTreeMap<String, EvictionView>,
+    pub(super) evicted_earlier: Table<String, EvictionView>,
 }
 
 impl NodeState {

@@ -5,11 +5,10 @@
 //! object that another source shares with it by policy. Environments, volumes, pull secrets and claims
 //! all use these functions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Effect, Turn};
-use crate::base::order;
+use crate::base::table::Table;
 use crate::layout;
 use crate::pod::object::refs::{Reference, references};
 use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects, Scopes};
@@ -44,11 +43,11 @@ impl Turn {
             let object = visible(all, policies, pod.source, &r.key)?;
             Some((r.key, Arc::clone(object)))
         });
-        order::map(found)
+        found.collect()
     }
 
     /// The claims on this node's own disk that pods may write to, by the pod's UID.
-    pub(super) fn claim_views(&self, pods: &[PodView]) -> BTreeMap<String, Vec<ClaimView>> {
+    pub(super) fn claim_views(&self, pods: &[PodView]) -> Table<String, Vec<ClaimView>> {
         let (all, policies) = (self.merge.objects(), &self.config.policy);
         let view = |pod: &DesiredPod, name: &str| {
             let (kind, namespace) = (ObjectKind::PersistentVolumeClaim, pod.key.namespace.clone());
@@ -66,7 +65,7 @@ impl Turn {
             layout::written_claims(pod).filter_map(|name| view(pod, name)).collect()
         };
         let each = pods.iter().map(|it| (&it.pod.uid, of(&it.pod))).filter(|(_, claims)| !claims.is_empty());
-        order::map(each.map(|(uid, claims)| (uid.clone(), claims)))
+        each.map(|(uid, claims)| (uid.clone(), claims)).collect()
     }
 
     /// References to objects that only another source has: the operator may share them.

@@ -1,7 +1,6 @@
 //! Reports of the sources: the order in which they are handled, log lines, and which pods are stale
 //! (invariant 2: "I could not read" stops no pod).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Turn;
@@ -10,7 +9,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::count::many;
 use crate::base::limits;
 use crate::base::order;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::merge::Change;
 use crate::pod::object::Scopes;
 use crate::pod::placement::NodeAtServer;
@@ -388,7 +387,7 @@ fn new_of(problems: &[Problem], old: &[Problem]) -> Vec<Problem> {
 }
 
 /// The paths that had errors and have none any more.
-fn mended<'a>(old: &'a [Problem], new: &[Problem]) -> BTreeSet<&'a str> {
+fn mended<'a>(old: &'a [Problem], new: &[Problem]) -> Set<&'a str> {
     let errors = |of: &'a [Problem]| of.iter().filter(|p| p.severity == Severity::Error);
     let has = |path: &str| new.iter().any(|p| p.severity == Severity::Error && p.path == path);
     order::set(errors(old).map(|p| p.path.as_str()).filter(|path| !has(path)))

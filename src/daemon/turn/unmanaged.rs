@@ -3,7 +3,6 @@
 //!
 //! Never here: stopping them; `orphans` does that.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
@@ -17,6 +16,7 @@ use super::docker::first_seen;
 use super::orphans::Verdict;
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
+use crate::base::table::Set;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::plan::{Owned, Role, RunState};
 use crate::pod::problem::Severity;
@@ -88,7 +88,7 @@ impl Turn {
             status: PodStatus::default(),
             written: None,
             shape: None,
-            withheld: BTreeSet::new(),
+            withheld: Set::new(),
             ceiling: 0,
             weight: 0,
         };

@@ -1,6 +1,6 @@
 //! The loop's state as one immutable snapshot.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::entry::{Blocked, Entry};
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
@@ -75,7 +76,7 @@ impl Turn {
             sources: self.source_views(&problems),
             policies: self.policies(),
             claims,
-            standings: order::map(Source::ALL.map(|source| (source, self.standing_view(source)))),
+            standings: Table::from(Source::ALL.map(|source| (source, self.standing_view(source)))),
             pods,
             problems,
         }
@@ -115,13 +116,13 @@ impl Turn {
 
     /// Images of wanted versions that are not shown because an older version still runs: they are needed after its
     /// stop.
-    fn also_wanted(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let mut images: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    fn also_wanted(&self) -> Table<String, Set<String>> {
+        let mut images: Table<String, Set<String>> = Table::new();
         for pod in self.merge.pods() {
             let shown = self.entries.get(&pod.key).and_then(Entry::status).map(|status| &status.pod);
             if shown.is_some_and(|shown| shown.spec != pod.spec) {
                 let named = pod.containers().filter_map(|(_, container)| container.image.clone());
-                images.entry(pod.key.to_string()).or_default().extend(named);
+                images.get_or_default(pod.key.to_string()).extend(named);
             }
         }
         images
@@ -168,8 +169,8 @@ impl Turn {
                 .and_then(|entry| entry.spawn_failed.as_ref())
                 .map(|failed| no_thread(pod, &failed.why))
                 .unwrap_or_default(),
-            digests: &std::collections::BTreeMap::new(),
-            messages: &std::collections::BTreeMap::new(),
+            digests: &BTreeMap::new(),
+            messages: &BTreeMap::new(),
             old: None,
             terminal: false,
             past_deadline: false,
@@ -196,7 +197,7 @@ impl Turn {
     fn refused_views(&self) -> impl Iterator<Item = PodView> {
         let refused = self.sources.values().flat_map(|s| &s.refused);
         let shown = refused.filter(|r| self.merge.get(&r.refused.pod.key).is_none());
-        let mut seen = BTreeSet::new();
+        let mut seen = Set::new();
         shown.filter(move |r| seen.insert(r.refused.pod.key.clone())).map(|Refusal { refused, since }| {
             let Refused { pod, reason, message } = refused;
             let status = Arc::new(status::rejected(pod, reason, message, *since));
@@ -205,10 +206,10 @@ impl Turn {
     }
 
     /// The policy of each source.
-    fn policies(&self) -> BTreeMap<String, policy::PolicyView> {
+    fn policies(&self) -> Table<String, policy::PolicyView> {
         let config = &self.config;
         let told = |source| policy::PolicyView::of(&config.policy, source);
-        order::map(self.sources.keys().map(|source| (source.to_string(), told(*source))))
+        self.sources.keys().map(|source| (source.to_string(), told(*source))).collect()
     }
 
     fn source_views(&self, problems: &[Problem]) -> Vec<SourceView> {

@@ -1,8 +1,7 @@
 //! Held pods, indexed by the pods that they wait for, so that only the pods that wait for a pod look at its
 //! status. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use crate::base::table::{Set, Table};
 use crate::pod::after;
 use crate::pod::{DesiredPod, PodKey};
 
@@ -10,7 +9,7 @@ use crate::pod::{DesiredPod, PodKey};
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// By both identities that a name may mean.
-    by: BTreeMap<PodKey, BTreeSet<PodKey>>,
+    by: Table<PodKey, Set<PodKey>>,
     /// The set of accepted pods has changed: a cycle of waiting may be open now.
     pub(super) cycles_due: bool,
     /// How often a held pod was judged.
@@ -22,7 +21,7 @@ impl Waiting {
     /// Adds a pod that waits.
     pub(super) fn add(&mut self, pod: &DesiredPod, node: &str) {
         for key in awaited(pod, node) {
-            self.by.entry(key).or_default().insert(pod.key.clone());
+            self.by.get_or_default(key).insert(pod.key.clone());
         }
     }
 

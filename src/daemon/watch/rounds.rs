@@ -2,12 +2,12 @@
 //!
 //! Never here: the clock; a socket.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::limits;
 use crate::base::pace::Pace;
 use crate::base::pulse::Busy;
+use crate::base::table::Table;
 use crate::status::task::Task;
 
 /// The service's own report of its state.
@@ -39,9 +39,9 @@ pub(super) struct Rounds {
     /// Without a watchdog, the interval grows while all threads are at rest: a thread at rest cannot hang.
     pace: Pace,
     /// Threads that were busy at the last look, and since when.
-    before: BTreeMap<Task, Duration>,
+    before: Table<Task, Duration>,
     /// Threads that hang, and since when, as logged.
-    hung: BTreeMap<Task, Duration>,
+    hung: Table<Task, Duration>,
     /// The hanging threads that the main loop was told; `None`: it did not get the latest set.
     told: Option<Vec<Task>>,
     ready: bool,
@@ -57,8 +57,8 @@ impl Rounds {
             listens,
             look: Duration::ZERO,
             pace: Pace::new(limits::WATCH_LOOK),
-            before: BTreeMap::new(),
-            hung: BTreeMap::new(),
+            before: Table::new(),
+            hung: Table::new(),
             told: Some(Vec::new()),
             ready: false,
             status: None,
@@ -102,7 +102,7 @@ impl Rounds {
     /// Compares with the last look. Returns whether the main loop is well.
     fn threads(&mut self, busy: Vec<Busy<Task>>, step: &mut Step) -> bool {
         // A thread must have the same work at two looks: so a stop of the whole process makes no thread look hung.
-        let (mut hung, mut now, mut main) = (BTreeMap::new(), BTreeMap::new(), true);
+        let (mut hung, mut now, mut main) = (Table::new(), Table::new(), true);
         for Busy { task, since, age } in busy {
             if self.before.get(&task) == Some(&since) {
                 let is_main = task == Task::MainLoop;

@@ -9,10 +9,11 @@ fn the_first_limit_that_is_exceeded_is_the_reason() {
     let check = |spec: &str, used: &[(&str, u64)], expected: &str| {
         let pod = pod(spec);
         let wanted = wanted(&pod).unwrap();
-        let of = |names: &BTreeSet<String>| {
-            order::map(
-                used.iter().filter(|(name, _)| names.contains(*name)).map(|(n, u)| ((*n).to_owned(), *u)),
-            )
+        let of = |names: &Set<String>| {
+            used.iter()
+                .filter(|(name, _)| names.contains(*name))
+                .map(|(n, u)| ((*n).to_owned(), *u))
+                .collect::<Table<_, _>>()
         };
         let used =
             Used { volumes: of(&wanted.volumes), containers: of(&wanted.containers), ..Used::default() };
@@ -67,7 +68,7 @@ fn only_what_a_limit_needs_is_counted() {
             added: wanted(&pod(spec)).is_some_and(|it| it.added),
             volumes: order::set(volumes.iter().map(|name| (*name).to_owned())),
             containers: order::set(containers.iter().map(|name| (*name).to_owned())),
-            claims: BTreeMap::new(),
+            claims: Table::new(),
             together: None,
         };
         assert_eq!(wanted(&pod(spec)).unwrap_or_default(), expected, "{spec}");

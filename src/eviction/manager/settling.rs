@@ -4,12 +4,10 @@
 //! If a pod fills the disk while it is being freed, the free space does not reach a new maximum, so the wait ends. If a
 //! pod frees a little space again and again, the wait is bounded, too.
 
-use std::collections::BTreeSet;
-
 use super::Observations;
 use crate::base::clock::Mono;
 use crate::base::limits;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::eviction::signal::Signal;
 
 /// See the module.
@@ -27,7 +25,7 @@ pub(super) struct Settling {
 
 impl Settling {
     /// Takes the free space of the disks that are short.
-    pub(super) fn see(&mut self, short: &BTreeSet<Signal>, found: &Observations, now: Mono) {
+    pub(super) fn see(&mut self, short: &Set<Signal>, found: &Observations, now: Mono) {
         self.most.retain(|signal, _| short.contains(signal));
         if self.most.is_empty() {
             self.since = None;

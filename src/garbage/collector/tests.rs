@@ -117,7 +117,7 @@ fn it_stops_when_enough_is_freed() {
 #[test]
 fn what_a_pod_wants_stays_though_it_has_no_container() {
     let node = snapshot();
-    let images: BTreeSet<String> = node
+    let images: Set<String> = node
         .pods
         .iter()
         .flat_map(|view| view.pod.spec.containers.iter().filter_map(|c| c.image.clone()))

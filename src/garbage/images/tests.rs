@@ -1,5 +1,7 @@
 //! The rows of the kubelet's `image_gc_manager_test.go`, and podkeeper's own cases.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::base::clock::Timestamp;
 use crate::runtime::DockerState;

@@ -67,7 +67,7 @@ fn an_image_that_cannot_be_noted_is_not_everybodys() {
     let name = |n: usize| format!("r.io/i{n}:1");
     let full = (0..limits::GRANTS)
         .map(|n| (name(n).into(), Arc::new(Grant { id: format!("sha256:{n:08x}"), ..Grant::default() })));
-    grants.replace(Known(order::map(full)));
+    grants.replace(Known(full.collect()));
     assert!(!grants.has_room("r.io/new:1", false) && grants.has_room(&name(7), true));
     // Pulls that had begun when there was room.
     for n in 0..=limits::GRANTS_UNDER_WAY {
@@ -80,7 +80,7 @@ fn an_image_that_cannot_be_noted_is_not_everybodys() {
     let grants = Grants::default();
     let full = (0..limits::GRANTS)
         .map(|n| (name(n).into(), Arc::new(Grant { id: format!("sha256:{n:08x}"), ..Grant::default() })));
-    grants.replace(Known(order::map(full)));
+    grants.replace(Known(full.collect()));
     let begun = grants.begin(&name(3));
     grants.forget_gone(|image, id| image == name(1) || id == "sha256:00000002");
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_source_behind_others_leaves_them_half_of_the_record() {
     let half = (0..limits::GRANTS / 2).map(|n| {
         (format!("r.io/i{n}:1").into(), Arc::new(Grant { id: "sha256:1".into(), ..Grant::default() }))
     });
-    grants.replace(Known(order::map(half)));
+    grants.replace(Known(half.collect()));
     assert!(!grants.has_room("r.io/new:1", true) && grants.has_room("r.io/new:1", false));
 }
 
@@ -244,8 +244,8 @@ fn what_pods_hold_of_other_times_is_the_same_where_it_did_not_change() {
     grants.pulled("r.io/a:1", "sha256:ab", &secret(&own), None);
     let before = grants.known();
     grants.pulled("r.io/b:1", "sha256:cd", &secret(&own), None);
-    let (name, grant) = before.0.first_key_value().unwrap();
+    let (name, grant) = before.0.first().unwrap();
     let known = grants.known();
-    let (same_name, same_grant) = known.0.get_key_value(name).unwrap();
+    let (same_name, same_grant) = known.0.iter().find(|(of, _)| *of == name).unwrap();
     assert!(Arc::ptr_eq(name, same_name) && Arc::ptr_eq(grant, same_grant) && known.0.len() == 2);
 }

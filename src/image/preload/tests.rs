@@ -72,7 +72,11 @@ impl Rig {
     }
 
     fn memory(&self) -> Vec<String> {
-        remembered::read(&self.base.join("root").join(MEMORY)).unwrap().into_keys().collect()
+        remembered::read(&self.base.join("root").join(MEMORY))
+            .unwrap()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
     }
 
     fn has(&self, image: &str) -> bool {
@@ -143,7 +147,7 @@ fn k8781_what_was_loaded_is_not_loaded_again() {
     rig.preload = None;
     fs::write(&memory, "torn").unwrap();
     rig.start();
-    let both: BTreeSet<String> = rig.comes().into_iter().chain(rig.comes()).collect();
+    let both: Set<String> = rig.comes().into_iter().chain(rig.comes()).collect();
     assert_eq!(both.len(), 2, "{both:?}");
     until("it is written anew", || rig.base.join("root").join(MEMORY).metadata().unwrap().len() > 100);
 }

@@ -249,11 +249,11 @@ impl Containers {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::table::Set;
     use crate::plan::testing;
 
     fn owned(id: u8) -> Owned {
@@ -264,21 +264,21 @@ mod tests {
     }
 
     /// Checks that records and containers correspond.
-    fn check(all: &Containers, marked: &BTreeSet<String>) {
+    fn check(all: &Containers, marked: &Set<String>) {
         for row in [&all.current, &all.earlier] {
             assert_eq!(row.seen.all.len(), row.records.len());
         }
         let ids: Vec<&String> = all.all().map(|c| &c.id).collect();
-        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+        assert_eq!(ids.iter().collect::<Set<_>>().len(), ids.len(), "{ids:?}");
         assert_eq!(all.len(), ids.len());
-        let known: BTreeSet<String> = all.ids(|_, record| record.run.out_of_memory).into_iter().collect();
+        let known: Set<String> = all.ids(|_, record| record.run.out_of_memory).into_iter().collect();
         assert_eq!(known, *marked);
     }
 
     proptest! {
         #[test]
         fn a_record_goes_with_its_container_and_never_to_another(steps in proptest::collection::vec((0_u8..6, 0_u8..5), 0..60)) {
-            let (mut all, mut marked) = (Containers::default(), BTreeSet::new());
+            let (mut all, mut marked) = (Containers::default(), Set::new());
             for (step, n) in steps {
                 let id = format!("id{n}");
                 match step {

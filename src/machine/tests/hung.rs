@@ -1,6 +1,7 @@
 //! Tests that a call that hangs, or is lost again and again, holds up only its own container.
 
 use super::rig::{Hurt, Rig, ms, pod, s, stop};
+use crate::base::table::Set;
 use crate::machine::{Hint, Report};
 use crate::runtime::DockerError;
 
@@ -51,7 +52,7 @@ fn the_stop_of_a_sandbox_waits_for_no_look() {
     rig.engine.hang_inspect(&sandbox, true);
     rig.hint(Hint::Changed(sandbox));
     rig.pass(s(5));
-    assert_eq!(rig.running(), std::collections::BTreeSet::new(), "{:?}", rig.calls);
+    assert_eq!(rig.running(), Set::new(), "{:?}", rig.calls);
 }
 
 #[test]

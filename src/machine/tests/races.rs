@@ -1,6 +1,7 @@
 //! Tests that changes between a request and its answer are not lost.
 
 use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, stop};
+use crate::base::table::Set;
 use crate::machine::Hint;
 use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
@@ -266,7 +267,7 @@ fn what_an_earlier_daemon_made_and_cannot_be_removed_stops_nothing() {
     rig.hurt("remove app#1", u32::MAX, Hurt::Says(super::rig::no_space()));
     rig.run(&pod);
     rig.pass(s(300));
-    let acts: std::collections::BTreeSet<String> = rig.take_acts().into_iter().collect();
+    let acts: Set<String> = rig.take_acts().into_iter().collect();
     assert_eq!(acts, ["remove app#1".to_owned()].into());
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
 }

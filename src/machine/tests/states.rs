@@ -1,9 +1,9 @@
 //! Tests of the state table, for every state and trigger. A golden file pins it, and the man page has it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::rig::{app, pod_with};
+use crate::base::table::Set;
 use crate::machine::{State, StopOrder, Trigger};
 
 const OLD: &str = "old";
@@ -99,7 +99,7 @@ fn the_man_page_has_the_same_table() {
     let start = page.find(".Ss What becomes of a pod").unwrap();
     let part = page.get(start..).unwrap();
     let part = part.get(..part.find("\n.El").unwrap()).unwrap();
-    let mut rows = BTreeSet::new();
+    let mut rows = Set::new();
     let mut current = "";
     for row in part.lines().filter_map(|line| line.strip_prefix(".It ")).filter(|r| !r.starts_with("Sy ")) {
         let cells: Vec<&str> = match row.strip_prefix("Ta ") {
@@ -110,7 +110,7 @@ fn the_man_page_has_the_same_table() {
         current = state;
         assert!(rows.insert((state, what, next)), "twice: {row}");
     }
-    let mut expected = BTreeSet::new();
+    let mut expected = Set::new();
     for state in states() {
         for (what, trigger) in triggers() {
             let next = state.clone().next(trigger);

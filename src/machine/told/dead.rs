@@ -1,7 +1,6 @@
 //! Number of this pod's dead containers, for a node that bounds those of all pods together.
 
-use std::collections::BTreeMap;
-
+use crate::base::table::Table;
 use crate::machine::Machine;
 use crate::machine::output::{Output, Report};
 use crate::plan::RunState;
@@ -12,10 +11,10 @@ impl Machine {
         if self.settings.dead.in_all.is_none() {
             return;
         }
-        let mut by_name: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        let mut by_name: Table<(&str, &str), u32> = Table::new();
         for container in self.containers.all().filter(|c| matches!(c.state, RunState::Exited(_))) {
             if let Some(name) = container.container_name() {
-                let count = by_name.entry((&container.uid, name)).or_default();
+                let count = by_name.get_or_default((&container.uid, name));
                 *count = count.saturating_add(1);
             }
         }

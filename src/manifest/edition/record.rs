@@ -8,12 +8,12 @@
 //! A record must never be higher than the accepted content.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Claim, Digest, Edition, POD, URL};
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::pod::Source;
 
 /// The highest edition that was accepted for one name.
@@ -30,7 +30,7 @@ pub(super) struct Highest {
 /// The highest accepted edition of each name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    pub(super) names: BTreeMap<String, Highest>,
+    pub(super) names: Table<String, Highest>,
     last: u64,
 }
 
@@ -84,7 +84,7 @@ impl Known {
     }
 
     /// Records accepted content; see [`Record::note`].
-    pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) {
+    pub fn note(&mut self, claim: &Claim, before: &Set<String>) {
         Arc::make_mut(&mut self.own).note(claim, before);
     }
 }
@@ -125,7 +125,7 @@ impl Record {
 
     /// Records accepted content. `before`: the names in the previous content at its place that are nowhere
     /// else now; the content of a URL replaces everything. Returns whether the record changed.
-    pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) -> bool {
+    pub fn note(&mut self, claim: &Claim, before: &Set<String>) -> bool {
         let mut changed = false;
         let whole = self.is_last_of_url(claim);
         if claim.edition != Edition::Unnumbered {
@@ -150,8 +150,8 @@ impl Record {
 
     /// Records the remembered contents of one place, oldest first. `in_force`: the names in all remembered
     /// content. Returns whether the record changed.
-    pub fn learn(&mut self, claims: &[Claim], in_force: &BTreeSet<String>) -> bool {
-        let (mut before, mut changed) = (BTreeSet::new(), false);
+    pub fn learn(&mut self, claims: &[Claim], in_force: &Set<String>) -> bool {
+        let (mut before, mut changed) = (Set::new(), false);
         for claim in claims {
             changed |= self.note(claim, &before);
             before.extend(claim.names.difference(in_force).cloned());
@@ -201,7 +201,7 @@ impl Record {
 
     /// Removes the oldest names, first those without a current pod or object, until the bound is met. Returns
     /// their number.
-    pub fn trim(&mut self, in_force: &BTreeSet<String>) -> usize {
+    pub fn trim(&mut self, in_force: &Set<String>) -> usize {
         let surplus = self.names.len().saturating_sub(limits::SEEN_NAMES);
         let mut oldest: Vec<(bool, u64, String)> = self
             .names

@@ -55,8 +55,8 @@ fn claim(edition: Edition, content: u8, names: &str) -> Claim {
     Claim { edition, digest: [content; 32], names: names.split(' ').map(str::to_owned).collect() }
 }
 
-fn none() -> BTreeSet<String> {
-    BTreeSet::new()
+fn none() -> Set<String> {
+    Set::new()
 }
 
 #[test]

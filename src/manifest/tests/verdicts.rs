@@ -33,7 +33,7 @@ fn pods_are_judged_as_the_kubelet_judges_them() {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let context = Context { node_name: "node", source: Source::File, path: "/m/pod.yaml" };
     let mut wrong = Vec::new();
-    let mut needed: std::collections::BTreeSet<&&str> = std::collections::BTreeSet::new();
+    let mut needed: Set<&&str> = Set::new();
     let mut judged = 0;
     for line in lines {
         let (kubelet, manifest) = line.split_once(' ').unwrap();

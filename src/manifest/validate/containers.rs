@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, too_many, unsupported};
 use super::{chosen, env, lifecycle, names, needed, one_of, ports, probes, resources, security, volumes};
+use crate::base::table::Set;
 
 /// Most restart rules of a container, and most exit codes of a rule (upstream
 /// `pkg/apis/core/validation/validation.go`).
@@ -47,13 +48,7 @@ fn unique<'n>(name: &'n str, names: &mut BTreeSet<&'n str>, path: &Path<'_>, rep
     }
 }
 
-fn one(
-    container: &Container,
-    spec: &PodSpec,
-    volumes: &BTreeSet<&str>,
-    path: &Path<'_>,
-    report: &mut Report<'_>,
-) {
+fn one(container: &Container, spec: &PodSpec, volumes: &Set<&str>, path: &Path<'_>, report: &mut Report<'_>) {
     needed(&container.name, names::label, &path.field("name"), report);
     let image = container.image.as_deref().unwrap_or_default();
     if image.is_empty() {

@@ -11,6 +11,7 @@ use super::super::tree::Node;
 use super::resources::no_digits;
 use super::{chosen, names, needed, one_of};
 use crate::base::quantity;
+use crate::base::table::Set;
 
 use crate::base::order;
 use crate::layout;
@@ -105,7 +106,7 @@ pub(super) fn has_dot_dot(path: &str) -> bool {
 }
 
 /// The names of the pod's volumes.
-pub(super) fn known<'a>(path: &Path<'_>, report: &Report<'a>) -> BTreeSet<&'a str> {
+pub(super) fn known<'a>(path: &Path<'_>, report: &Report<'a>) -> Set<&'a str> {
     let volumes = report.written(&path.field("volumes")).map(Node::items).unwrap_or_default();
     order::set(volumes.iter().map(|volume| text(volume, "name")))
 }
@@ -113,7 +114,7 @@ pub(super) fn known<'a>(path: &Path<'_>, report: &Report<'a>) -> BTreeSet<&'a st
 /// Mounts and devices of one container; `known` are the pod's volumes.
 pub(super) fn check_mounts(
     container: &Container,
-    known: &BTreeSet<&str>,
+    known: &Set<&str>,
     path: &Path<'_>,
     report: &mut Report<'_>,
 ) {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::base::clock::Mono;
+use crate::base::table::Set;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{UID, carry_out, observed, pod, probes};
 use crate::plan::{DeadPolicy, Observed, Probes, RunState, SandboxAction, stop_now, surplus};
@@ -87,7 +88,7 @@ fn arbitrary_probes() -> impl Strategy<Value = Probes> {
 /// name).
 pub(crate) fn see(pod: &DesiredPod, words: &[String]) -> Observed {
     let mut seen = observed(pod, &words.join(";"));
-    let mut ids = std::collections::BTreeSet::new();
+    let mut ids = Set::new();
     seen.all.retain(|c| ids.insert(c.id.clone()));
     seen
 }
@@ -205,7 +206,7 @@ proptest! {
         let after = compute(&pod, &seen, &Probes::default());
         if let (SandboxAction::Keep { .. }, SandboxAction::Keep { .. }) = (&plan.sandbox, &after.sandbox) {
             let ids = |kill: &[crate::plan::Kill]| {
-                kill.iter().map(|k| k.id.clone()).collect::<std::collections::BTreeSet<_>>()
+                kill.iter().map(|k| k.id.clone()).collect::<Set<_>>()
             };
             let (before, after) = (ids(&plan.kill), ids(&after.kill));
             prop_assert!(after.is_subset(&before), "removing the dead kills more: {after:?}, not {before:?}");

@@ -107,7 +107,7 @@ proptest! {
             }
         }
         // Kahn's algorithm: all pods can be put in an order.
-        let mut left: BTreeSet<PodKey> = (0..8).map(key).collect();
+        let mut left: Set<PodKey> = (0..8).map(key).collect();
         loop {
             let free: Vec<PodKey> = left.iter().filter(|k| {
                 !accepted.get(k).into_iter().flatten().any(|d| left.contains(d))

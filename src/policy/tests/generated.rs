@@ -1,8 +1,6 @@
 //! All checks at all versions: a pod that a standard just allows, with one change at a time, to which exactly
 //! the check for that field may object.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -11,6 +9,7 @@ use super::super::level::{Level, Version};
 use super::super::standards::{BASELINE, RESTRICTED};
 use super::super::standards::{evaluate, message};
 use super::pod;
+use crate::base::table::Set;
 use crate::manifest::{Context, Inspected, Rules, inspect};
 use crate::pod::Source;
 
@@ -198,10 +197,10 @@ fn decoded(level: Level, minor: u64, root: &Value) -> Vec<&'static str> {
 
 #[test]
 fn exactly_the_check_of_a_field_objects() {
-    let mut seen = BTreeSet::new();
+    let mut seen = Set::new();
     // Versions at which some rule changes, and the ones just before.
     let revisions = BASELINE.iter().chain(RESTRICTED).flat_map(|c| c.revisions);
-    let turns: BTreeSet<u64> = revisions.flat_map(|r| [r.saturating_sub(1), *r]).collect();
+    let turns: Set<u64> = revisions.flat_map(|r| [r.saturating_sub(1), *r]).collect();
     for level in [Level::Baseline, Level::Restricted] {
         for minor in 0..=NEWEST {
             for tweak in tweaks(level, minor) {

@@ -1,10 +1,9 @@
 //! Hooks for tests, to disturb and inspect the in-memory engine.
 
-use std::collections::BTreeSet;
-
 use super::behaviour::{Behaviour, OnTerm};
 use super::state::{Container, State, Timer};
 use crate::base::clock::Now;
+use crate::base::table::Set;
 use crate::runtime::{CreateBody, DockerState, KILLED};
 
 /// How the engine restarts.
@@ -99,8 +98,7 @@ impl State {
             c.dead = true;
         }
         // Foreign containers are still removed by their owners.
-        let alive: BTreeSet<&str> =
-            self.containers.iter().filter(|c| !c.dead).map(|c| c.id.as_str()).collect();
+        let alive: Set<&str> = self.containers.iter().filter(|c| !c.dead).map(|c| c.id.as_str()).collect();
         self.timers.retain(|_, timer| matches!(timer, Timer::Gone { id } if alive.contains(id.as_str())));
         self.execs.clear();
         self.hidden_names.clear();

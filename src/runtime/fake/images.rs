@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{State, refused};
 use crate::base::clock::Now;
 use crate::base::hex::short_ids;
+use crate::base::table::Set;
 use crate::runtime::{
     Call, DiskUsage, DockerError, DockerState, ImageDetail, ImageSummary, RefusalKind as Kind, Reply,
 };
@@ -264,8 +265,7 @@ impl Image {
             Some((repository, _)) => repository.to_owned(),
             None => name.rsplit_once(':').map_or(name, |(repository, _)| repository).to_owned(),
         };
-        let digests: std::collections::BTreeSet<String> =
-            self.digests.iter().map(|digest| repository(digest)).collect();
+        let digests: Set<String> = self.digests.iter().map(|digest| repository(digest)).collect();
         match (self.tags.as_slice(), digests.len()) {
             (tags, 0) => tags.len() <= 1,
             ([], n) => n == 1,

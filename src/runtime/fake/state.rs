@@ -3,7 +3,7 @@
 //!
 //! Calls are in `calls` and `images`, faults in `faults`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::behaviour::{Behaviour, ENV, LABEL, OnTerm, Run};
 use super::events::{FakeEvent, Ring};
@@ -12,6 +12,7 @@ use super::hooks::Field;
 use super::images::{Image, Pull};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits::FAKE_EXECS;
+use crate::base::table::{Set, Table};
 use crate::runtime::{
     Call, CreateBody, DockerError, DockerState, KILLED, NetworkDetail, Refusal, RefusalKind, Reply, labels,
 };
@@ -123,19 +124,19 @@ pub struct State {
     /// Bytes.
     pub(super) build_cache: u64,
     pub(super) networks: Vec<NetworkDetail>,
-    pub(super) pulls: BTreeMap<String, Pull>,
+    pub(super) pulls: Table<String, Pull>,
     pub(super) execs: VecDeque<Exec>,
     /// Names whose holder is not listed, and the holder's id.
     pub(super) hidden_names: BTreeMap<String, String>,
-    pub(super) hung: BTreeSet<String>,
-    pub(super) undeletable: BTreeSet<String>,
-    pub(super) dropped: BTreeSet<Field>,
-    pub(super) behaviours: BTreeMap<String, Behaviour>,
+    pub(super) hung: Set<String>,
+    pub(super) undeletable: Set<String>,
+    pub(super) dropped: Set<Field>,
+    pub(super) behaviours: Table<String, Behaviour>,
     pub(super) down: bool,
     total_starts: u64,
     ids: Rng,
     next_ip: u16,
-    pub(super) timers: BTreeMap<(Mono, u64), Timer>,
+    pub(super) timers: Table<(Mono, u64), Timer>,
     next_timer: u64,
     pub(super) ring: Ring,
 }
@@ -150,18 +151,18 @@ impl State {
             images: Vec::new(),
             build_cache: 0,
             networks: Vec::new(),
-            pulls: BTreeMap::new(),
+            pulls: Table::new(),
             execs: VecDeque::new(),
             hidden_names: BTreeMap::new(),
-            hung: BTreeSet::new(),
-            undeletable: BTreeSet::new(),
-            dropped: BTreeSet::new(),
-            behaviours: BTreeMap::new(),
+            hung: Set::new(),
+            undeletable: Set::new(),
+            dropped: Set::new(),
+            behaviours: Table::new(),
             down: false,
             total_starts: 0,
             ids: Rng::new(seed),
             next_ip: 2,
-            timers: BTreeMap::new(),
+            timers: Table::new(),
             next_timer: 0,
             ring: Ring::default(),
         }

@@ -7,13 +7,13 @@ mod rights;
 mod subject;
 pub mod webhook;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use serde_json::{Map, Value};
 
 use crate::base::order;
+use crate::base::table::Set;
 
 use super::http::answer::{Answer, TEXT};
 use super::http::request::Request;
@@ -28,7 +28,7 @@ pub struct User {
     /// The common name of the certificate, or `system:anonymous`.
     pub name: String,
     /// The organizations of the certificate, or `system:unauthenticated`.
-    pub groups: BTreeSet<String>,
+    pub groups: Set<String>,
     /// UID of the user at the API server; empty for other users.
     pub uid: String,
     /// Extra fields of the user at the API server; empty for other users.
@@ -45,9 +45,9 @@ pub enum Authorization {
     /// Members of these groups may do the following.
     Groups {
         /// Everything.
-        admin: BTreeSet<String>,
+        admin: Set<String>,
         /// Requests that change and run nothing: see [`Right::View`].
-        view: BTreeSet<String>,
+        view: Set<String>,
     },
     /// An API server decides.
     Webhook,
@@ -67,7 +67,7 @@ pub struct Settings {
 impl Default for Settings {
     /// No user may do anything.
     fn default() -> Settings {
-        let authorization = Authorization::Groups { admin: BTreeSet::new(), view: BTreeSet::new() };
+        let authorization = Authorization::Groups { admin: Set::new(), view: Set::new() };
         Settings { allows_anonymous: false, authorization, webhook: webhook::Settings::default() }
     }
 }
@@ -182,8 +182,7 @@ impl Settings {
             // Without an API server no user is allowed anything.
             Authorization::Webhook => false,
             Authorization::Groups { admin, view } => {
-                let is_of =
-                    |groups: &BTreeSet<String>| user.groups.iter().any(|group| groups.contains(group));
+                let is_of = |groups: &Set<String>| user.groups.iter().any(|group| groups.contains(group));
                 is_of(admin) || right == Right::View && is_of(view)
             }
         }

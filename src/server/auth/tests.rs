@@ -12,7 +12,7 @@ fn certificate(names: &[(DnType, DnValue)]) -> CertificateDer<'static> {
     params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
 }
 
-fn groups(names: &[&str]) -> BTreeSet<String> {
+fn groups(names: &[&str]) -> Set<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 

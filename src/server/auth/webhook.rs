@@ -6,7 +6,6 @@
 //! threads ask at the same time; all other clients get an error at once. Nor a token in a text: only its digest is
 //! kept.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::User;
 use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::server::pool::Count;
 
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -203,11 +203,11 @@ fn access_review(user: &User, field: &str, attributes: Value) -> Value {
 }
 
 /// Answers with their times of expiry.
-struct Kept<T>(BTreeMap<Key, (Instant, T)>);
+struct Kept<T>(Table<Key, (Instant, T)>);
 
 impl<T> Default for Kept<T> {
     fn default() -> Kept<T> {
-        Kept(BTreeMap::new())
+        Kept(Table::new())
     }
 }
 

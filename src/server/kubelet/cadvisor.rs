@@ -7,12 +7,12 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Node;
 use super::metrics::cadvisor::{self, Row};
 use crate::base::clock::{Clock as _, System, Timestamp};
-use crate::base::limits;
+use crate::base::{json, limits};
 use crate::cgroup::node::MOUNT;
 use crate::node::facts::Facts;
 use crate::server::http::answer::{Answer, JSON};
@@ -105,8 +105,8 @@ pub fn answer(node: &Node, path: &str) -> Answer {
             let is_it = |row: &&Row| {
                 !row.container.is_empty() && (name.is_empty() || row.name == name || row.id.ends_with(&name))
             };
-            let all: Map<String, Value> =
-                rows.iter().filter(is_it).map(|row| (row.id.clone(), info(row, &rows))).collect();
+            let all =
+                json::object(&mut rows.iter().filter(is_it).map(|row| (row.id.clone(), info(row, &rows))));
             if all.is_empty() && !name.is_empty() { missing() } else { json_of(&Value::from(all)) }
         }
         ["api", ..] => Answer::text(400, "unsupported API version or request: there is v1.0 to v1.3"),
@@ -165,9 +165,9 @@ fn of_container(rows: &[Row], namespace: &str, pod: &str, container: &str) -> Op
 /// Answers `/stats/container`: the requested cgroup, by name.
 fn of_system(rows: &[Row], wanted: &Wanted) -> Answer {
     let name = format!("/{}", wanted.container_name.trim_matches('/'));
-    let all: Map<String, Value> = match wanted.subcontainers {
-        true => below(rows, &name).map(|row| (row.id.clone(), info(row, rows))).collect(),
-        false => of_cgroup(rows, &name).map(|info| (name.clone(), info)).into_iter().collect(),
+    let all = match wanted.subcontainers {
+        true => json::object(&mut below(rows, &name).map(|row| (row.id.clone(), info(row, rows)))),
+        false => json::object(&mut of_cgroup(rows, &name).map(|info| (name.clone(), info)).into_iter()),
     };
     if all.is_empty() { missing() } else { json_of(&Value::from(all)) }
 }
@@ -307,7 +307,7 @@ mod tests {
         let names = |wanted: &Wanted| {
             let answer = of_system(&rows, wanted);
             let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            (answer.status, value.as_object().map_or(0, Map::len))
+            (answer.status, value.as_object().map_or(0, serde_json::Map::len))
         };
         assert_eq!(names(&wanted("/kubepods/pod1", false)), (200, 1));
         assert_eq!(names(&wanted("kubepods/pod1", true)), (200, 2));

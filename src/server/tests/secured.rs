@@ -5,6 +5,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConnection, StreamOwned};
 
 use super::*;
+use crate::base::table::Set;
 use crate::base::testing::scratch;
 use crate::base::tls::of_any_server;
 
@@ -64,7 +65,7 @@ fn guarded(dir: &std::path::Path, ca: &Authority, allows_anonymous: bool) -> Rig
         client_ca: Some(dir.join("ca.pem")),
         names: vec!["localhost".to_owned()],
     });
-    let groups = |name: &str| std::collections::BTreeSet::from([name.to_owned()]);
+    let groups = |name: &str| Set::from([name.to_owned()]);
     let authorization =
         auth::Authorization::Groups { admin: groups("system:masters"), view: groups("podkeeper:view") };
     let (release, released) = bounded(0);

@@ -3,7 +3,6 @@
 //!
 //! Never here: the effect of a handler.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use super::objects::Asker;
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
+use crate::base::table::{Set, Table};
 use crate::node::runtimes::{self, HANDLER};
 use crate::pod::DesiredPod;
 
@@ -19,11 +19,11 @@ pub const KIND: &str = "RuntimeClass";
 
 /// Handlers by class; `None` when the server has no such class.
 #[derive(Debug, Default)]
-pub struct Classes(BTreeMap<String, Option<String>>);
+pub struct Classes(Table<String, Option<String>>);
 
 impl Classes {
     /// Forgets the classes that no pod names any more.
-    pub fn retain(&mut self, wanted: &BTreeSet<&str>) {
+    pub fn retain(&mut self, wanted: &Set<&str>) {
         self.0.retain(|class, _| wanted.contains(class.as_str()));
     }
 
@@ -101,10 +101,8 @@ mod tests {
             Arc::new(pod("{runtimeClassName: safe, containers: [{name: a}]}")),
             Arc::new(pod("{containers: [{name: a}]}")),
         );
-        let mut classes = Classes(BTreeMap::from([
-            ("safe".to_owned(), Some("runsc".to_owned())),
-            ("gone".to_owned(), None),
-        ]));
+        let mut classes =
+            Classes(Table::from([("safe".to_owned(), Some("runsc".to_owned())), ("gone".to_owned(), None)]));
         let mut again = Classes::default();
         assert!(again.is_due(&safe, false) && !again.is_known(&safe) && again.is_known(&plain));
         classes.texts().for_each(|text| again.remember(&serde_json::from_str(&text).unwrap()));
@@ -112,7 +110,7 @@ mod tests {
         assert_eq!(written.metadata.annotations.as_ref().unwrap()[HANDLER], "runsc");
         assert!(Arc::ptr_eq(&again.write(&plain), &plain));
         assert!(!again.is_due(&safe, true) && again.0.len() == 1);
-        classes.retain(&BTreeSet::from(["safe"]));
+        classes.retain(&Set::from(["safe"]));
         assert_eq!(classes.0.len(), 1);
     }
 }

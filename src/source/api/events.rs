@@ -2,7 +2,6 @@
 //!
 //! Never here: requests, or looking up objects. When there is no room for a pod, the known pods stay known.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,20 +10,21 @@ use super::decode::{self, Meaning, Read};
 use super::{Actor, Fault, Stopped, checks};
 use crate::api_client::{ApiError, Kind, WatchEvent};
 use crate::base::limits;
+use crate::base::table::{Set, Table};
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey};
 
 /// A set that is not complete yet.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
-    pods: BTreeMap<PodKey, Read>,
+    pods: Table<PodKey, Read>,
     left_out: LeftOut,
 }
 
 /// Pods for which there is no room.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
-    some: BTreeSet<PodKey>,
+    some: Set<PodKey>,
     /// There are more of them.
     more: bool,
 }
@@ -136,7 +136,7 @@ impl Actor {
 
     /// Takes a pod, or a change of one, if there is room for it.
     pub(super) fn take(&mut self, key: PodKey, read: Read, first: &mut Option<&mut Fresh>) {
-        let (known, none) = (&self.known, BTreeMap::new());
+        let (known, none) = (&self.known, Table::new());
         let (set, rest) = match first {
             Some(fresh) => (&fresh.pods, known),
             None => (known, &none),

@@ -2,7 +2,6 @@
 //!
 //! Never here: requests for pods.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::objects::Asker;
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
 use crate::base::clock::Mono;
+use crate::base::table::Set;
 use crate::base::{json, limits, order};
 use crate::node::runtimes;
 use crate::pod::object::ObjectKey;
@@ -27,7 +27,7 @@ type Wanted = (Arc<DesiredPod>, Vec<Token>);
 struct Round {
     now: Mono,
     all_due: bool,
-    asked: BTreeSet<ObjectKey>,
+    asked: Set<ObjectKey>,
     /// The server did not answer: the other requests would wait in vain.
     is_gone: bool,
 }
@@ -64,7 +64,7 @@ impl Actor {
         if chosen || all_due && !wanted.is_empty() {
             self.look_at_node();
         }
-        let mut round = Round { now, all_due, asked: BTreeSet::new(), is_gone: false };
+        let mut round = Round { now, all_due, asked: Set::new(), is_gone: false };
         let behind = self.behind.take();
         for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
             match self.missing(pod, tokens, &mut round) {

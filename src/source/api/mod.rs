@@ -20,7 +20,6 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -43,6 +42,7 @@ use crate::api_client::{ApiError, Client, Next, Request};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
 use crate::base::pulse;
+use crate::base::table::{Set, Table};
 use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
@@ -121,10 +121,10 @@ impl ApiSource {
             luck: (RandomState::new(), 0),
             server: String::new(),
             reflector: Reflector::default(),
-            known: BTreeMap::new(),
+            known: Table::new(),
             objects: Objects::new(parts.patience.again),
-            ready: BTreeSet::new(),
-            waiting: BTreeMap::new(),
+            ready: Set::new(),
+            waiting: Table::new(),
             waits_since: None,
             behind: None,
             sent: None,
@@ -202,12 +202,12 @@ struct Actor {
     /// The last known address of the server, for paths.
     server: String,
     reflector: Reflector,
-    known: BTreeMap<PodKey, Read>,
+    known: Table<PodKey, Read>,
     objects: Objects,
     /// UIDs of pods whose objects were looked up, or that are sent without them.
-    ready: BTreeSet<String>,
+    ready: Set<String>,
     /// Pods that wait for their objects, with the reason.
-    waiting: BTreeMap<PodKey, Problem>,
+    waiting: Table<PodKey, Problem>,
     /// Since when the first set waits.
     waits_since: Option<Mono>,
     /// The pod whose object the server did not answer for: the pods after it come first.

@@ -6,10 +6,9 @@
 //!
 //! Never here: a call.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 
+use crate::base::table::Table;
 use crate::base::{count::many, limits};
 use crate::manifest::base64;
 use crate::pod::object::{LEFT_OUT, ObjectKey, ObjectKind, SERVICES};
@@ -70,7 +69,7 @@ pub struct Made {
 /// of the others by name, up to the first that does not fit.
 #[must_use]
 pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value], room: usize) -> Made {
-    let mut used: BTreeMap<&str, &Value> = BTreeMap::new();
+    let mut used: Table<&str, &Value> = Table::new();
     for service in all {
         let (namespace, name) = (text(service, "/metadata/namespace"), text(service, "/metadata/name"));
         if name.is_empty() || matches!(text(service, "/spec/clusterIP"), "" | "None") {
@@ -78,13 +77,13 @@ pub fn object(key: &ObjectKey, wanted: Wanted, all: &[Value], room: usize) -> Ma
         }
         // A service of the same name in the object's namespace takes precedence.
         if (namespace, name) == MASTER {
-            used.entry(name).or_insert(service);
+            used.get_or_insert(name, service);
         } else if wanted == Wanted::Namespace && namespace == key.namespace {
             used.insert(name, service);
         }
     }
     let services = used.len();
-    let master = used.remove_entry(MASTER.1);
+    let master = used.remove(MASTER.1).map(|service| (MASTER.1, service));
     let (mut data, mut left, mut given) = (Map::new(), room, 0_usize);
     for (name, service) in master.into_iter().chain(used) {
         let mut own = Map::new();

@@ -5,12 +5,11 @@
 use std::io;
 use std::thread;
 
-use crossbeam_channel::{Receiver, bounded};
-
 use super::Settings;
 use super::fetch::{self, Fetched, Server, Validators};
 use super::state::{Answer, Content, Digest};
 use crate::base::dial::Names;
+use crate::base::handover::{Taker, handover};
 use crate::base::limits;
 use crate::manifest::edition::Known;
 use crate::source::accept::Acceptor;
@@ -21,11 +20,11 @@ use crate::source::last_good::replay::{Replayed, replay};
 pub(super) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<Receiver<T>> {
-    let (out, done) = bounded(1);
+) -> io::Result<Taker<T>> {
+    let (out, done) = handover();
     let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::URL_STACK);
     // The result is dropped when its receiver is gone.
-    thread.spawn(move || _ = out.send(work()))?;
+    thread.spawn(move || _ = out.give(work()))?;
     Ok(done)
 }
 

@@ -20,7 +20,6 @@ mod tests;
 pub mod tls;
 pub mod url;
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
@@ -39,8 +38,10 @@ use self::tls::ClientFiles;
 use self::url::ManifestUrl;
 use crate::base::clock::{Clock, System};
 use crate::base::dial::Names;
+use crate::base::handover::Taker;
 use crate::base::limits;
 use crate::base::pulse;
+use crate::base::table::Set;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
@@ -292,7 +293,7 @@ impl Actor {
             let came = pulse::waits(|| {
                 select_biased! {
                     recv(self.woken) -> word => word.map_or(Came::End, |()| Came::Word),
-                    recv(judged) -> judged => Came::Awaited(judged),
+                    recv(judged.bell()) -> _ => Came::Awaited(judged.here()),
                 }
             });
             match came {
@@ -301,7 +302,7 @@ impl Actor {
                 Came::End => return Err(Stopped),
             }
         };
-        let Ok(Some(mut replayed)) = judged else { return Ok(None) };
+        let Some(Some(mut replayed)) = judged else { return Ok(None) };
         replayed.path = path;
         if let Some(store) = self.store.here() {
             store.learn(std::slice::from_ref(&replayed));
@@ -311,7 +312,7 @@ impl Actor {
 
     fn remember(&mut self, ToRemember { content, version, needed, signed }: ToRemember) {
         if let Some(claim) = signed {
-            self.store.note(&[(*claim, BTreeSet::new())], || self.state.names());
+            self.store.note(&[(*claim, Set::new())], || self.state.names());
         }
         let path = self.job.settings.url.identity();
         let Content { bytes, signature, validators: Validators { etag, last_modified } } = content;
@@ -337,7 +338,7 @@ impl Actor {
     /// the store was forgotten meanwhile: its request is outdated and has to be repeated.
     fn wait_for_answer(
         &mut self,
-        poll: io::Result<Receiver<Answer>>,
+        poll: io::Result<Taker<Answer>>,
         head_start: Instant,
         restored: &mut Option<PodSet>,
     ) -> Result<(Option<Answer>, bool), Stopped> {
@@ -354,7 +355,7 @@ impl Actor {
             let came = pulse::waits(|| {
                 select_biased! {
                     recv(self.woken) -> word => word.map_or(Came::End, |()| Came::Word),
-                    recv(poll) -> answer => Came::Awaited(answer),
+                    recv(poll.bell()) -> _ => Came::Awaited(poll.here()),
                     recv(head_start) -> _ => Came::Due,
                 }
             });
@@ -367,7 +368,7 @@ impl Actor {
                     }
                 }
                 Came::Awaited(answer) => {
-                    let answer = answer.unwrap_or_else(|_| Answer::Failed("the poll ended early".to_owned()));
+                    let answer = answer.unwrap_or_else(|| Answer::Failed("the poll ended early".to_owned()));
                     return Ok(((!forgotten).then_some(answer), again));
                 }
                 Came::Due => {

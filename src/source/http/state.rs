@@ -3,10 +3,9 @@
 //! Only accepted content is stored, with its validators: the server is never asked for content that is newer than
 //! refused content. Failures are reported when they are new.
 
-use std::collections::BTreeSet;
-
 use super::fetch::Validators;
 use crate::base::concealed::Concealed;
+use crate::base::table::Set;
 use crate::manifest::Decoded;
 use crate::manifest::edition::Claim;
 use crate::pod::problem::Problem;
@@ -139,7 +138,7 @@ impl State {
 
     /// Names of the pods and objects in force.
     #[must_use]
-    pub fn names(&self) -> BTreeSet<String> {
+    pub fn names(&self) -> Set<String> {
         self.in_force.names()
     }
 

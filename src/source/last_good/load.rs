@@ -155,7 +155,7 @@ impl LastGood {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let key = self.key.as_ref().ok_or_else(|| Failed::Damaged("its key is lost".to_owned()))?;
         let content = key.open(self.source, name, &bytes).map_err(|why| Failed::Damaged(why.to_string()))?;
-        let kept = self.paths.entry(content.path.clone()).or_default();
+        let kept = self.paths.get_or_default(content.path.clone());
         kept.stored.insert(content.version, size);
         // Until the source has decided.
         kept.needed.push(content.version);

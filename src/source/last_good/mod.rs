@@ -21,7 +21,6 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +36,7 @@ use self::seen::Seen;
 use crate::base::clock::Mono;
 use crate::base::durable;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::pod::Source;
 use crate::source::SourceUpdate;
 use crate::source::in_force::Version;
@@ -58,9 +58,9 @@ pub struct LastGood {
     key: Option<Key>,
     /// The directory has a proof of the key: see `proof`.
     is_proven: bool,
-    paths: BTreeMap<String, Kept>,
+    paths: Table<String, Kept>,
     /// Files of contents that exist and could not be read or unsealed.
-    unread: BTreeMap<String, Unread>,
+    unread: Table<String, Unread>,
     /// The directory exists, as far as is known.
     present: bool,
     /// Time of the next try after a failure; a change is tried at once.
@@ -81,9 +81,9 @@ pub struct LastGood {
 #[derive(Debug, Default)]
 struct Kept {
     /// Bytes of each existing file.
-    stored: BTreeMap<Version, u64>,
+    stored: Table<Version, u64>,
     /// Contents whose file is not written yet.
-    unsaved: BTreeMap<Version, Remembered>,
+    unsaved: Table<Version, Remembered>,
     /// Contents that make the state, oldest first; none when the path is to be forgotten.
     needed: Vec<Version>,
     /// There was no room for the newest content.
@@ -131,8 +131,8 @@ impl LastGood {
             key_file,
             key: None,
             is_proven: false,
-            paths: BTreeMap::new(),
-            unread: BTreeMap::new(),
+            paths: Table::new(),
+            unread: Table::new(),
             present: false,
             retry: None,
             wait: limits::LAST_GOOD_RETRY_MIN,
@@ -158,7 +158,7 @@ impl LastGood {
     /// Stores a content, and only the `needed` versions of its path (oldest first, this one among them).
     /// [`LastGood::save_some`] writes it.
     pub fn remember(&mut self, content: Remembered, needed: &[Version]) {
-        let kept = self.paths.entry(content.path.clone()).or_default();
+        let kept = self.paths.get_or_default(content.path.clone());
         kept.needed = needed.to_vec();
         kept.unsaved.retain(|version, _| needed.contains(version));
         kept.unsaved.insert(content.version, content);

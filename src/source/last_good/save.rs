@@ -86,17 +86,17 @@ impl LastGood {
 
     fn bring_up_to_date(&mut self, path: &str, kept: &mut Kept) -> io::Result<()> {
         let is_newer = !kept.unsaved.is_empty();
-        while let Some(content) = kept.unsaved.first_entry() {
+        while let Some((version, content)) = kept.unsaved.first() {
             let is_needed = |version: &&Version| kept.needed.contains(version);
             // Files that are removed after this write take no room from it.
             let own: Vec<u64> =
                 kept.stored.iter().filter(|(v, _)| is_needed(v)).map(|(_, size)| *size).collect();
-            match self.write(content.get(), &own)? {
-                Some(size) => _ = kept.stored.insert(*content.key(), size),
+            match self.write(content, &own)? {
+                Some(size) => _ = kept.stored.insert(*version, size),
                 None => {
                     // An old version is better than none, because its source could send it again at any time. But a
                     // signed content says that older ones must not come back.
-                    let is_signed = content.get().signature.is_some();
+                    let is_signed = content.signature.is_some();
                     kept.unsaved.clear();
                     kept.needed = kept.stored.keys().filter(|_| !is_signed).copied().collect();
                     kept.left_out = true;
@@ -113,7 +113,7 @@ impl LastGood {
                     break;
                 }
             }
-            content.remove();
+            kept.unsaved.pop_first();
         }
         if (is_newer && !kept.left_out) || kept.needed.is_empty() {
             self.supersede(path, kept)?;

@@ -4,15 +4,14 @@
 //!
 //! Never here: a wait for the disk or for that thread, except for a moment after an operator's request, and at the end.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
-
 use super::{Board, LastGood, Remembered, seen};
 use crate::base::clock::Mono;
+use crate::base::handover::{Taker, handover};
+use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::manifest::edition::{Claim, Known, Record};
 use crate::pod::Source;
@@ -38,7 +37,7 @@ pub struct Saver {
 /// State while the store is lent.
 #[derive(Debug)]
 struct Away {
-    back: Receiver<Box<LastGood>>,
+    back: Taker<Box<LastGood>>,
     /// Dropped when the store is not wanted back.
     _wanted: Arc<()>,
     /// When to look whether it is back, and the wait after that.
@@ -52,8 +51,8 @@ struct Away {
     /// Signed content was accepted meanwhile.
     accepted: bool,
     /// Paths that the store knows.
-    known: BTreeSet<String>,
-    said: BTreeMap<String, Said>,
+    known: Set<String>,
+    said: Table<String, Said>,
 }
 
 /// Changes of a path meanwhile.
@@ -99,7 +98,7 @@ impl Saver {
             return store.remember(content, needed);
         }
         let Some(away) = &mut self.away else { return };
-        let said = away.said.entry(content.path.clone()).or_default();
+        let said = away.said.get_or_default(content.path.clone());
         said.contents.retain(|older| older.version != content.version && needed.contains(&older.version));
         said.contents.push(content);
         said.needed = needed.to_vec();
@@ -117,11 +116,7 @@ impl Saver {
     }
 
     /// Like [`LastGood::note`].
-    pub fn note(
-        &mut self,
-        signed: &[(Claim, BTreeSet<String>)],
-        in_force: impl FnOnce() -> BTreeSet<String>,
-    ) {
+    pub fn note(&mut self, signed: &[(Claim, Set<String>)], in_force: impl FnOnce() -> Set<String>) {
         if let Some(store) = &mut self.here {
             return store.note(signed, in_force);
         }
@@ -133,7 +128,7 @@ impl Saver {
 
     /// Waits a moment for the store, after an operator's request.
     pub fn await_back(&mut self) {
-        let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::LAST_GOOD_ASKED));
+        let back = self.away.as_ref().map(|away| away.back.take(limits::LAST_GOOD_ASKED));
         if let Some(Ok(store)) = back {
             self.here = Some(store);
             self.catch_up();
@@ -167,7 +162,7 @@ impl Saver {
     /// Starts writing when something is to be written, and takes a lent store back that is ready.
     pub fn save(&mut self, now: Mono) {
         if let Some(away) = &mut self.away {
-            let Ok(store) = away.back.try_recv() else {
+            let Ok(store) = away.back.take(Duration::ZERO) else {
                 away.look = now.after(away.wait);
                 away.wait = away.wait.saturating_mul(2).min(limits::LAST_GOOD_LOOK_MAX);
                 return;
@@ -196,16 +191,16 @@ impl Saver {
 
     fn lend(&mut self, now: Mono) {
         let Some(mut store) = self.here.take() else { return };
-        let (give, take) = bounded::<Box<LastGood>>(1);
-        let (bring, back) = bounded(1);
+        let (give, take) = handover::<Box<LastGood>>();
+        let (bring, back) = handover();
         let wanted = Arc::new(());
         let (is_wanted, write, pulses) = (Arc::downgrade(&wanted), self.write, self.pulses.clone());
         let source = store.source;
         let body = move || {
             pulses.join(Task::Store(source));
-            let Ok(mut store) = take.recv() else { return };
+            let Some(mut store) = take.await_it() else { return };
             write(&mut store, now, &is_wanted);
-            let _unwanted = bring.send(store);
+            bring.give(store);
         };
         let (board, record) = (store.board.clone(), Arc::clone(store.record()));
         let known = order::set(store.paths.keys().cloned());
@@ -215,8 +210,8 @@ impl Saver {
             self.here = Some(store);
             return;
         }
-        // There is room for it, and the thread waits.
-        let _given = give.send(store);
+        // The thread waits.
+        give.give(store);
         self.away = Some(Away {
             back,
             _wanted: wanted,
@@ -228,7 +223,7 @@ impl Saver {
             record,
             accepted: false,
             known,
-            said: BTreeMap::new(),
+            said: Table::new(),
         });
     }
 }
@@ -236,7 +231,7 @@ impl Saver {
 impl Drop for Saver {
     /// Writes the last changes. The handle of the source waits a short time for that.
     fn drop(&mut self) {
-        let back = self.away.as_ref().map(|away| away.back.recv_timeout(limits::SOURCE_END));
+        let back = self.away.as_ref().map(|away| away.back.take(limits::SOURCE_END));
         if let Some(Ok(store)) = back {
             self.here = Some(store);
             self.catch_up();

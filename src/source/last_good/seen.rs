@@ -4,7 +4,6 @@
 //!
 //! Never here: overwriting a file that could not be read. It may hold more than is known, and a key may be late.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +16,7 @@ use super::{DAMAGED, LastGood};
 use crate::base::durable;
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::{Set, Table};
 use crate::manifest::edition::{Claim, Known, Record};
 use crate::pod::Source;
 
@@ -48,7 +48,7 @@ impl Seen {
 
 /// The records of all sources of the node: each source judges by all of them.
 #[derive(Debug, Clone, Default)]
-pub struct Board(Arc<Mutex<BTreeMap<Source, Arc<Record>>>>);
+pub struct Board(Arc<Mutex<Table<Source, Arc<Record>>>>);
 
 impl Board {
     pub(super) fn put(&self, source: Source, record: &Arc<Record>) {
@@ -72,8 +72,8 @@ impl Board {
 pub(super) fn note(
     record: &mut Arc<Record>,
     source: Source,
-    signed: &[(Claim, BTreeSet<String>)],
-    in_force: impl FnOnce() -> BTreeSet<String>,
+    signed: &[(Claim, Set<String>)],
+    in_force: impl FnOnce() -> Set<String>,
 ) -> bool {
     let own = Arc::make_mut(record);
     let news = signed.iter().fold(false, |news, (claim, before)| own.note(claim, before) | news);
@@ -125,11 +125,7 @@ impl LastGood {
 
     /// Adds the signers' claims of accepted contents, each with the names that the content before it had, like
     /// [`Record::note`]; `in_force` has all names of the source now.
-    pub fn note(
-        &mut self,
-        signed: &[(Claim, BTreeSet<String>)],
-        in_force: impl FnOnce() -> BTreeSet<String>,
-    ) {
+    pub fn note(&mut self, signed: &[(Claim, Set<String>)], in_force: impl FnOnce() -> Set<String>) {
         if signed.is_empty() {
             return;
         }
@@ -215,7 +211,7 @@ impl LastGood {
             Ok(record) => {
                 let mut merged = record.clone();
                 merged.merge(&self.seen.record);
-                merged.trim(&BTreeSet::new());
+                merged.trim(&Set::new());
                 self.seen.behind = merged != record;
                 self.seen.unread = false;
                 self.seen.record = Arc::new(merged);

@@ -2,7 +2,6 @@
 //!
 //! It never decides that a pod is gone: an unknown state is `Presence::Unknown` and changes nothing.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{Scanner, wording};
 use crate::base::clock::Now;
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::manifest::edition::Claim;
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
@@ -41,7 +41,7 @@ impl Scanner {
     /// The files of the directory that count, in order. Past the bound known files stay, and the first of the new ones
     /// are added.
     pub(super) fn list(&self, notes: &mut Vec<Problem>) -> io::Result<Vec<Candidate>> {
-        let (mut known, mut fresh) = (BTreeSet::new(), BTreeSet::new());
+        let (mut known, mut fresh) = (Set::new(), Set::new());
         let (mut crowded, mut unreadable) = (0_usize, None);
         self.disk.names(&self.path, &mut |name: &OsStr| {
             let Some(name) = name.to_str() else {
@@ -77,7 +77,7 @@ impl Scanner {
             let message = "the file name is not UTF-8: not read".to_owned();
             notes.push(whole_file(Severity::Error, &path, message));
         }
-        known.append(&mut fresh);
+        known.extend(fresh);
         let candidate =
             |name: String| Candidate { path: self.path.join(&name), text: self.text_of(&name), name };
         Ok(known.into_iter().map(candidate).collect())
@@ -130,8 +130,8 @@ impl Scanner {
         let settle = if signed { self.settle.max(limits::SIGNATURE_SETTLE) } else { self.settle };
         let accept =
             |bytes: &[u8], signature: Option<&[u8]>| self.acceptor.accept(text, bytes, signature, &self.seen);
-        let entry = self.entries.entry(text.clone()).or_default();
-        let before = if signed { entry.in_force().names() } else { BTreeSet::new() };
+        let entry = self.entries.get_or_default(text.clone());
+        let before = if signed { entry.in_force().names() } else { Set::new() };
         let accepted = entry.read(&look, trust, now, settle, accept);
         entry.seen(round);
         if let Some(Accepted { version, needed, signed }) = accepted {
@@ -183,7 +183,7 @@ impl Scanner {
     }
 
     /// Notes a signed content that was accepted, for the contents that are judged after it.
-    fn note(&mut self, claim: Claim, mut before: BTreeSet<String>) {
+    fn note(&mut self, claim: Claim, mut before: Set<String>) {
         if before.iter().any(|name| !claim.names.contains(name)) {
             let now = self.names();
             before.retain(|name| !now.contains(name));

@@ -1,6 +1,5 @@
 //! Reads all requested figures: from `/proc`, the cgroups and the disks.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use super::{
     Summary, Swap, Tasks, Used, VolumeStats,
 };
 use crate::base::clock::Timestamp;
+use crate::base::table::Table;
 use crate::cgroup::Naming;
 use crate::cgroup::{engine, resource};
 use crate::pod::qos::Qos;
@@ -26,7 +26,7 @@ const DEFAULT_INTERFACE: &str = "eth0";
 const DOCKERS_OWN: [&str; 3] = ["containerd-shim", "docker-proxy", "docker-init"];
 
 /// CPU time by subject, and the time of the reading: the base of a rate.
-pub type Counters = BTreeMap<String, (u64, Instant)>;
+pub type Counters = Table<String, (u64, Instant)>;
 
 /// Where figures are read from.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub struct Reader<'a> {
     cgroups: Hierarchies,
     asked: &'a Asked,
     /// Cgroups of containers, by Docker's id.
-    found: BTreeMap<String, PathBuf>,
+    found: Table<String, PathBuf>,
 }
 
 impl<'a> Reader<'a> {
@@ -70,9 +70,7 @@ impl<'a> Reader<'a> {
         let system = self.system().into_iter().map(|(name, place)| (name.to_owned(), place));
         let machine = [("node".to_owned(), Place::Machine)];
         let all = machine.into_iter().chain(system).chain(all);
-        crate::base::order::map(
-            all.filter_map(|(key, place)| Some((key, (self.cpu(&place)?, Instant::now())))),
-        )
+        all.filter_map(|(key, place)| Some((key, (self.cpu(&place)?, Instant::now())))).collect()
     }
 
     /// All figures, with rates since the reading `before`. `now` is wall time.

@@ -34,7 +34,7 @@ pub(crate) fn snapshot() -> Snapshot {
         is_over: false,
     };
     Snapshot {
-        standings: BTreeMap::new(),
+        standings: Table::new(),
         root_dir: String::new(),
         node: "node1".into(),
         docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
@@ -42,11 +42,11 @@ pub(crate) fn snapshot() -> Snapshot {
         conditions: Vec::new(),
         stuck: vec![Task::Source(Source::File)],
         info: NodeView::default(),
-        also_wanted: BTreeMap::new(),
-        evictions: BTreeMap::new(),
+        also_wanted: Table::new(),
+        evictions: Table::new(),
         sources: vec![],
-        policies: BTreeMap::new(),
-        claims: BTreeMap::new(),
+        policies: Table::new(),
+        claims: Table::new(),
         pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],
         problems: vec![Problem {
             severity: Severity::Warning,

@@ -5,11 +5,12 @@
 //! the pulls, so that such a pod does not wait for other pods' pulls. Each source has its own places: a slow registry
 //! of one source does not delay pods of another source.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::image::credentials::DockerConfig;
 use crate::image::reference;
 use crate::machine::PullRequest;
@@ -88,12 +89,12 @@ pub(super) struct Queue<A> {
     running: Vec<Group<A>>,
     at_once: usize,
     /// Sources whose pods are evicted first; their pulls are stopped in favor of others'.
-    behind: BTreeSet<Source>,
+    behind: Set<Source>,
 }
 
 impl<A> Queue<A> {
     /// A queue with at most this many pulls of one source at a time.
-    pub(super) fn new(at_once: usize, behind: BTreeSet<Source>) -> Queue<A> {
+    pub(super) fn new(at_once: usize, behind: Set<Source>) -> Queue<A> {
         Queue { waiting: VecDeque::new(), running: Vec::new(), at_once: at_once.max(1), behind }
     }
 
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn one_after_the_other_in_the_order_of_asking() {
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         for (n, image) in ["a:1", "b:1", "a:1"].into_iter().enumerate() {
             queue.add(request(image), n as u32).unwrap();
         }
@@ -270,7 +271,7 @@ mod tests {
 
     #[test]
     fn several_at_once() {
-        let mut queue = Queue::new(3, BTreeSet::new());
+        let mut queue = Queue::new(3, Set::new());
         for n in 0..5 {
             queue.add(request(&format!("a:{n}")), n).unwrap();
         }
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_sandbox_image_waits_for_nobody() {
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         queue.add(request("slow:1"), 0).unwrap();
         next(&mut queue).unwrap();
         queue.add(request("b:1"), 1).unwrap();
@@ -296,7 +297,7 @@ mod tests {
     #[test]
     fn what_may_be_here_is_asked_for_besides_the_pulls() {
         let lenient = |image: &str| PullRequest { local_copy_will_do: true, ..request(image) };
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         queue.add(request("slow:1"), 0).unwrap();
         queue.add(request("slow:2"), 1).unwrap();
         for n in 0..limits::REGISTRY_CHECKS as u32 + 1 {
@@ -323,7 +324,7 @@ mod tests {
             Arc::new(DockerConfig::parse(text.as_bytes(), Format::DockerCfg).unwrap())
         };
         let with = |user: &str| PullRequest { credentials: vec![config(user)], ..request("r.io/a:1") };
-        let mut queue = Queue::new(9, BTreeSet::new());
+        let mut queue = Queue::new(9, Set::new());
         for (n, ask) in [with("u"), with("u"), with("v"), request("r.io/a:1")].into_iter().enumerate() {
             queue.add(ask, n as u32).unwrap();
         }
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn who_is_gone_is_not_pulled_for() {
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         queue.add(request("gone:1"), 100).unwrap();
         queue.add(request("b:1"), 100).unwrap();
         queue.add(request("b:1"), 1).unwrap();
@@ -346,7 +347,7 @@ mod tests {
     #[test]
     fn a_registry_of_one_source_keeps_no_pod_of_another_waiting() {
         let of = |source: Source, image: &str| PullRequest { source, ..request(image) };
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         queue.add(of(Source::Api, "drip:1"), 0).unwrap();
         let drip = next(&mut queue).unwrap();
         assert!(!queue.is_in_the_way(&drip.key, at(0)));
@@ -367,7 +368,7 @@ mod tests {
     /// Regression: one very slow pull had all three of Docker's downloads, and the pull of another source failed.
     #[test]
     fn a_pull_to_which_docker_gives_no_download_waits_for_the_place_of_the_others() {
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         queue.add(PullRequest { source: Source::Http, ..request("drip:1") }, 0).unwrap();
         queue.add(request("inno:1"), 1).unwrap();
         let (drip, inno) = (next(&mut queue).unwrap(), next(&mut queue).unwrap());
@@ -388,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_pull_that_nobody_waits_for_any_more_is_given_up() {
-        let mut queue = Queue::new(9, BTreeSet::new());
+        let mut queue = Queue::new(9, Set::new());
         for (n, image) in ["a:1", "b:1", "a:1"].into_iter().enumerate() {
             queue.add(request(image), n as u32).unwrap();
         }
@@ -403,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_gives_back() {
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         for n in 0..limits::PULL_QUEUE {
             queue.add(request(&format!("a:{n}")), 0).unwrap();
         }
@@ -415,7 +416,7 @@ mod tests {
     #[test]
     fn a_source_that_fills_its_queue_keeps_no_pod_of_another_from_waiting() {
         let of = |source: Source, image: &str| PullRequest { source, ..request(image) };
-        let mut queue = Queue::new(1, BTreeSet::new());
+        let mut queue = Queue::new(1, Set::new());
         for n in 0..=limits::PULL_QUEUE {
             queue.add(of(Source::Http, &format!("silent:{n}")), 0).unwrap();
             next(&mut queue);

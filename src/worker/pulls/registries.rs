@@ -3,24 +3,24 @@
 //! If a local copy of an image may be used, a registry that was silent recently is not asked again:
 //! otherwise the pods of a node that boots without its registry would wait for it one after the other.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Table;
 
 /// State of registries.
 #[derive(Debug)]
 pub(super) struct Registries {
     /// By name with port.
-    silent: BTreeMap<String, Silence>,
+    silent: Table<String, Silence>,
     /// A registry without an answer for this long counts as silent.
     pub(super) slow: Duration,
 }
 
 impl Default for Registries {
     fn default() -> Registries {
-        Registries { silent: BTreeMap::new(), slow: limits::REGISTRY_SLOW }
+        Registries { silent: Table::new(), slow: limits::REGISTRY_SLOW }
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use podkeeper::testing::base::table::Table;
 use podkeeper::testing::runtime::client::Client;
 use podkeeper::testing::runtime::connection::Wait;
 use podkeeper::testing::runtime::docker::Docker;
@@ -258,9 +259,9 @@ fn a_host_port_that_is_taken() {
         let name = unique();
         let mut published = body(&name, &["sleep", "600"]);
         published.host_config.namespaces.network_mode = String::new();
-        published.exposed_ports = BTreeMap::from([("80/tcp".to_owned(), Empty {})]);
+        published.exposed_ports = Table::from([("80/tcp".to_owned(), Empty {})]);
         let binding = PortBinding { host_ip: String::new(), host_port: port.clone() };
-        published.host_config.port_bindings = BTreeMap::from([("80/tcp".to_owned(), vec![binding])]);
+        published.host_config.port_bindings = Table::from([("80/tcp".to_owned(), vec![binding])]);
         Container::create(&name, published)
     };
     let first = publish();

@@ -13,7 +13,6 @@ mod status;
 mod wait;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -23,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod as ApiPod};
 use podkeeper::testing::base::clock::Timestamp;
+use podkeeper::testing::base::table::Set;
 use podkeeper::testing::runtime::client::Client;
 use podkeeper::testing::runtime::docker::Docker;
 use podkeeper::testing::runtime::{Call, DockerState, Reply, labels};
@@ -376,7 +376,7 @@ impl Drop for Node {
             }
             thread::sleep(LOOK);
         }
-        cgroups(&self.root()).sweep(&BTreeSet::new());
+        cgroups(&self.root()).sweep(&Set::new());
         // A recursive delete would descend into the mounts of volumes.
         for mounted in self.mounts().iter().rev() {
             let _ = rustix::mount::unmount(mounted, rustix::mount::UnmountFlags::DETACH);

@@ -1,12 +1,12 @@
 //! The strategic merge patch (`apimachinery/pkg/util/strategicpatch/patch.go`): maps merge, null removes, and lists
 //! replace, unless the table has a key by which their elements merge.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use crate::api::failure::Failure;
-use crate::base::limits;
+use crate::base::{json, limits, order};
 
 /// How the elements of a list merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,14 +139,14 @@ fn map(
         None => {}
         Some(Some("replace")) => {
             let rest = patch.iter().filter(|(key, _)| *key != PATCH);
-            return Ok(crate::api::collect(rest.map(|(key, value)| (key.clone(), value.clone()))));
+            return Ok(json::object(&mut rest.map(|(key, value)| (key.clone(), value.clone()))));
         }
         Some(Some("delete")) => return Ok(Map::new()),
         Some(Some("merge")) => {}
         Some(other) => return bad(format!("unknown patch type: {}", other.unwrap_or("no text"))),
     }
     if let Some(Value::Array(kept)) = patch.get(RETAIN) {
-        let kept: BTreeSet<&str> = crate::base::order::set(kept.iter().filter_map(Value::as_str));
+        let kept = order::set(kept.iter().filter_map(Value::as_str));
         let is_kept = |key: &String| kept.contains(key.as_str());
         if !retains && !at.path.is_empty() && patch.keys().any(|key| !key.starts_with('$') && !is_kept(key))
             || patch.keys().any(|key| !key.starts_with('$') && !is_kept(key))
@@ -241,9 +241,9 @@ fn word(value: &Value) -> String {
 }
 
 fn plain(mut live: Vec<Value>, patch: &[Value], deleted: &[Value]) -> Vec<Value> {
-    let mut there: BTreeSet<String> = crate::base::order::set(live.iter().map(word));
+    let mut there: HashSet<String> = live.iter().map(word).collect();
     live.extend(patch.iter().filter(|value| there.insert(word(value))).cloned());
-    let deleted: BTreeSet<String> = crate::base::order::set(deleted.iter().map(word));
+    let deleted = order::set(deleted.iter().map(word));
     live.retain(|value| !deleted.contains(&word(value)));
     live
 }

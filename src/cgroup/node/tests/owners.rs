@@ -270,7 +270,7 @@ fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
     // The next daemon has another flag; a container of `b` is left.
     let new = of(&format!("/{root}/new"));
     new.ensure(&pod("c", Qos::Guaranteed, 100)).1.unwrap();
-    new.sweep(&BTreeSet::from(["b".to_owned()]));
+    new.sweep(&Set::from(["b".to_owned()]));
     assert!(!exists("old/kubepods/burstable/poda") && exists("old/kubepods/besteffort/podb"));
     // Its container is recreated elsewhere, and then ends.
     new.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();

@@ -1,11 +1,11 @@
 //! Tests of a `KubeletConfiguration` as the configuration file.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use super::*;
+use crate::base::table::Set;
 use crate::cli::flags::server::Mode;
 use crate::cli::given::Parsed;
 use crate::cli::parse::{Command, UsageError, parse};
@@ -25,7 +25,7 @@ fn told(file: &str) -> String {
 
 #[test]
 fn every_field_is_there_once_and_names_a_flag_of_run() {
-    let names: BTreeSet<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
+    let names: Set<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
     assert_eq!(names.len(), FIELDS.len());
     for (name, means) in FIELDS {
         if let Flag(flag) | Pointer(flag) = means {

@@ -2,6 +2,7 @@ use std::fs;
 
 use super::*;
 use crate::base::clock::System;
+use crate::base::table::Table;
 use crate::base::testing::scratch;
 use crate::daemon::engine_root::EngineRoot;
 use crate::policy::Most;
@@ -60,7 +61,7 @@ fn requests_of_a_source_behind_others_count_as_its_part_of_the_node() {
         let status = Arc::new(k8s_openapi::api::core::v1::PodStatus::default());
         node.pods.push(PodView { pod: Arc::new(pod), status, ..template.clone() });
     }
-    let amounts: Amounts = order::map(node.pods.iter().map(|it| (it.pod.uid.clone(), PodUse::default())));
+    let amounts: Amounts = node.pods.iter().map(|it| (it.pod.uid.clone(), PodUse::default())).collect();
     let rights = |node: &Snapshot| {
         let all = candidates(node, Resource::Memory, 1000 << 20, &amounts);
         all.iter().map(|it| (it.request >> 20, it.asked >> 20)).collect::<Vec<_>>()
@@ -68,7 +69,7 @@ fn requests_of_a_source_behind_others_count_as_its_part_of_the_node() {
     assert_eq!(rights(&node), [(900, 900), (600, 600), (200, 200)]);
     let standings = |file, http| {
         let of = |requests| StandingView { requests, evict_first: false, claims: Most::All };
-        BTreeMap::from([(Source::File, of(file)), (Source::Http, of(http))])
+        Table::from([(Source::File, of(file)), (Source::Http, of(http))])
     };
     node.standings = standings(100, 10);
     assert_eq!(rights(&node), [(900, 900), (75, 600), (25, 200)]);

@@ -60,7 +60,7 @@ fn each_pod_is_looked_at_when_it_is_due() {
         shared: Arc::default(),
         disks: Disks::new(docker, root.clone(), EngineRoot::default()),
         out,
-        before: BTreeMap::new(),
+        before: Table::new(),
     };
     let mut node = snapshot();
     node.pods.truncate(1);
@@ -129,7 +129,7 @@ fn evicted(root: &Path, node: &Snapshot) -> Vec<(String, String)> {
     let (out, heard) = unbounded();
     let docker = Docker::connect(&Endpoint::Unix(root.join("none.sock")), System::start());
     let disks = Disks::new(docker, root.to_owned(), EngineRoot::default());
-    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: BTreeMap::new() };
+    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: Table::new() };
     assert!(rounds.look(node).is_ok());
     let told = heard.try_iter().filter_map(|event| match event {
         Event::Node(News::Evict(eviction)) => Some((eviction.key.name, eviction.message)),
@@ -208,7 +208,7 @@ fn who_takes_long_has_a_turn_after_the_others() {
     let (out, heard) = unbounded();
     let docker = Docker::connect(&Endpoint::Unix(root.join("none.sock")), System::start());
     let disks = Disks::new(docker, root.clone(), EngineRoot::default());
-    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: BTreeMap::new() };
+    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: Table::new() };
     let (at, took) = (Instant::now(), Duration::ZERO);
     for (name, later) in [("a", 1), ("b", 0)] {
         let due = at + Duration::from_nanos(later);

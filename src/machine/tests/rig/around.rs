@@ -1,10 +1,11 @@
 //! The surroundings of a rig's machine: reports about its orders, and the wire between it and the engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Hurt;
 use crate::base::clock::Mono;
+use crate::base::table::Set;
 use crate::cgroup;
 use crate::cni::networks::Ready;
 use crate::cni::{Order, Report};
@@ -35,7 +36,7 @@ pub(in crate::machine::tests) struct Volumes {
     pub(in crate::machine::tests) hang: bool,
     /// Parts are never bound, and creates that need them are never sent.
     pub(in crate::machine::tests) parts_hang: bool,
-    pub(super) unsent: BTreeSet<Token>,
+    pub(super) unsent: Set<Token>,
 }
 
 /// Files and addresses of the node.
@@ -71,7 +72,7 @@ pub(in crate::machine::tests) struct Plugins {
     /// Addresses by sandbox.
     pub(in crate::machine::tests) held: BTreeMap<String, String>,
     /// Sandboxes whose address is in no namespace any more.
-    pub(in crate::machine::tests) lost: BTreeSet<String>,
+    pub(in crate::machine::tests) lost: Set<String>,
     /// Every order: `attach` or `detach`.
     pub(in crate::machine::tests) orders: Vec<(Mono, &'static str)>,
     given: u32,
@@ -139,7 +140,7 @@ impl Default for Volumes {
             busy: Ok(()),
             hang: false,
             parts_hang: false,
-            unsent: BTreeSet::new(),
+            unsent: Set::new(),
         }
     }
 }
@@ -160,7 +161,7 @@ impl Default for Files {
                 stuck: None,
                 hang: false,
                 held: BTreeMap::new(),
-                lost: BTreeSet::new(),
+                lost: Set::new(),
                 orders: Vec::new(),
                 given: 0,
             },

@@ -1,6 +1,7 @@
 //! Reads the rig for tests: calls, containers, statuses, log lines.
 
 use super::*;
+use crate::base::table::Set;
 
 impl Rig {
     /// The result of a probe of the present run.
@@ -58,12 +59,12 @@ impl Rig {
     }
 
     /// Running containers, by name.
-    pub(in crate::machine::tests) fn running(&self) -> BTreeSet<String> {
+    pub(in crate::machine::tests) fn running(&self) -> Set<String> {
         self.in_state(DockerState::Running)
     }
 
     /// Containers of podkeeper in this state.
-    pub(in crate::machine::tests) fn in_state(&self, state: DockerState) -> BTreeSet<String> {
+    pub(in crate::machine::tests) fn in_state(&self, state: DockerState) -> Set<String> {
         let ours = self.engine.containers().filter(|c| c.body.labels.contains_key(labels::ROOT_DIR));
         ours.filter(|c| c.state == state).map(|c| name_words(&c.name)).collect()
     }

@@ -1,6 +1,7 @@
 //! The steps of the rig: answers of the engine, outputs of the machine.
 
 use super::*;
+use crate::base::table::Set;
 
 impl Rig {
     /// Delivers the events since the last time.
@@ -125,7 +126,7 @@ impl Rig {
         inbox.inputs().for_each(|input| self.machine.handle(input, &now));
         let step = self.machine.step(&now);
         self.wake = step.wake;
-        let mut unsent = BTreeSet::new();
+        let mut unsent = Set::new();
         for output in step.out {
             match output {
                 Output::Call(token, Call::Start { .. }) if unsent.contains(&token) => {

@@ -1,9 +1,9 @@
 //! `/metrics`: the kubelet's own (upstream `pkg/kubelet/metrics/metrics.go`), as far as the node's state has them.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::text::{Kind, Page, float, seconds};
+use crate::base::table::Table;
 use crate::pod::is_final;
 use crate::server::http::answer::Answer;
 use crate::server::kubelet::Node;
@@ -71,10 +71,10 @@ fn of_podkeeper(page: &mut Page, snapshot: &Snapshot) {
         Kind::Gauge,
         "Number of pods by phase, and by the reason that kubectl shows where it is not the phase.",
     );
-    let mut phases: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut phases: Table<(&str, &str), u64> = Table::new();
     for view in &snapshot.pods {
         let phase = view.status.phase.as_deref().unwrap_or("Unknown");
-        let count = phases.entry((phase, view.status.reason.as_deref().unwrap_or_default())).or_default();
+        let count = phases.get_or_default((phase, view.status.reason.as_deref().unwrap_or_default()));
         *count = count.saturating_add(1);
     }
     for ((phase, reason), count) in phases {

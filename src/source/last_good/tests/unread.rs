@@ -1,11 +1,12 @@
 //! Tests of files that cannot be read, or not with this key: they stay for another start.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 
 use super::*;
 use crate::base::regular::faults::READS;
+use crate::base::table::Set;
 use crate::manifest::edition::{Claim, Edition};
 
 /// Names and bytes of all stored files.
@@ -142,9 +143,9 @@ fn the_record_of_versions_is_not_set_aside_for_a_wrong_key() {
     let claim = Claim {
         edition: Edition::Version(2),
         digest: [1; 32],
-        names: BTreeSet::from(["pod default/web".to_owned()]),
+        names: Set::from(["pod default/web".to_owned()]),
     };
-    store.note(&[(claim, BTreeSet::new())], BTreeSet::new);
+    store.note(&[(claim, Set::new())], Set::new);
     save(&mut store);
     let before = node.stored();
     assert!(before.contains_key(seen::NAME));

@@ -1,11 +1,12 @@
 //! The keeper of the simulated node: its decisions and the collector's runs are the daemon's own code; the work
 //! of the threads beside them is done here, in the world's time.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use podkeeper::testing::base::clock::{Mono, Now};
 use podkeeper::testing::base::limits;
+use podkeeper::testing::base::table::Set;
 use podkeeper::testing::daemon::keeper::mind::{Choice, Deed as Order, Mind, Seen};
 use podkeeper::testing::daemon::turn::Event;
 use podkeeper::testing::eviction::News;
@@ -87,7 +88,7 @@ fn moment(now: &Now) -> Moment {
     Moment { up: now.mono.0, wall: now.wall }
 }
 
-fn preloaded() -> Option<BTreeSet<String>> {
+fn preloaded() -> Option<Set<String>> {
     Some([format!("docker.io/library/{PRELOADED}")].into())
 }
 

@@ -9,14 +9,14 @@ fn what_another_source_replaced_is_not_put_back_by_this_one() {
     let url = |board: &Board| LastGood::new(&world.temp.path(""), None, Source::Http).seen_by(board);
     let seen = |version: u64, names: &[&str]| {
         let names = names.iter().copied().map(str::to_owned).collect();
-        (Claim { edition: Edition::Version(version), digest: [8; 32], names }, BTreeSet::new())
+        (Claim { edition: Edition::Version(version), digest: [8; 32], names }, Set::new())
     };
     for restarts in [false, true] {
         let board = Board::default();
         let mut http = url(&board);
         let _ = http.load();
         http.load_seen();
-        http.note(&[seen(8, &["pod default/web", "ConfigMap default/web"])], BTreeSet::new);
+        http.note(&[seen(8, &["pod default/web", "ConfigMap default/web"])], Set::new);
         while http.is_behind(Mono::default()) {
             http.save_some(Mono::default());
         }
@@ -32,7 +32,7 @@ fn what_another_source_replaced_is_not_put_back_by_this_one() {
         // The pod moves, and stays though the other source has a newer version: accepted content is not judged anew.
         world.put("b.yaml", "pod web", "version:8");
         assert_eq!(daemon.look(), "db web");
-        http.note(&[seen(9, &["pod default/web"])], BTreeSet::new);
+        http.note(&[seen(9, &["pod default/web"])], Set::new);
         assert_eq!(world.start_beside(&board).look(), "db web");
         world.remove("a.yaml");
         world.remove("b.yaml");
@@ -53,15 +53,15 @@ fn what_another_source_does_without_is_not_put_back_by_its_last_content() {
         let mut http = world.url(&board);
         let said = "pod default/web was accepted and has been replaced since in version 8 from source http";
         let old = of_url(8, "pod web", &["pod default/web"]);
-        http.note(&[(old.clone(), BTreeSet::new())], BTreeSet::new);
-        http.note(&[(of_url(20, "pod other", &["pod default/other"]), BTreeSet::new())], BTreeSet::new);
+        http.note(&[(old.clone(), Set::new())], Set::new);
+        http.note(&[(of_url(20, "pod other", &["pod default/other"]), Set::new())], Set::new);
         if earlier {
             // The URL's record now says no more about the pod than the file's.
             fs::remove_dir_all(directory(&world.temp.path(""), Source::Http)).unwrap();
             assert!(http.was_forgotten());
-            http.note(&[(of_url(20, "pod other", &["pod default/other"]), BTreeSet::new())], BTreeSet::new);
+            http.note(&[(of_url(20, "pod other", &["pod default/other"]), Set::new())], Set::new);
             let names = order::set(["pod default/web".to_owned()]);
-            http.note(&[(Claim { names, ..old }, BTreeSet::new())], BTreeSet::new);
+            http.note(&[(Claim { names, ..old }, Set::new())], Set::new);
         }
         write_out(&mut http);
         let board = if restarts { Board::default() } else { board };
@@ -102,11 +102,11 @@ fn a_pod_that_moved_from_the_url_to_a_file_stays_when_the_url_goes_on() {
     let world = World::new();
     let board = Board::default();
     let mut http = world.url(&board);
-    http.note(&[(of_url(8, "pod web", &["pod default/web"]), BTreeSet::new())], BTreeSet::new);
+    http.note(&[(of_url(8, "pod web", &["pod default/web"]), Set::new())], Set::new);
     let mut daemon = world.start_beside(&board);
     world.put("a.yaml", "pod web", "version:8");
     assert_eq!(daemon.look(), "web");
-    http.note(&[(of_url(20, "pod other", &["pod default/other"]), BTreeSet::new())], BTreeSet::new);
+    http.note(&[(of_url(20, "pod other", &["pod default/other"]), Set::new())], Set::new);
     write_out(&mut http);
     for restarts in [false, true] {
         world.remove("a.yaml");
@@ -130,7 +130,7 @@ fn killed_at_any_moment_the_record_says_what_the_remembered_content_does_without
     let board = Board::default();
     let mut http = world.url(&board);
     let accept = |http: &mut LastGood, claim: Claim, version| {
-        http.note(&[(claim, BTreeSet::new())], BTreeSet::new);
+        http.note(&[(claim, Set::new())], Set::new);
         let content = Remembered { path: "u".into(), version, bytes: "pods".into(), ..Remembered::default() };
         http.remember(content, &[version]);
     };
@@ -165,8 +165,8 @@ fn a_url_that_is_asked_again_is_not_refused_for_what_another_one_said() {
         ..of_url(version, text, &[])
     };
     let first = of_url(8, "pod web", &["pod default/web"]);
-    http.note(&[(first.clone(), BTreeSet::new())], BTreeSet::new);
-    http.note(&[(other(8, "pod db", "pod default/db"), BTreeSet::new())], BTreeSet::new);
+    http.note(&[(first.clone(), Set::new())], Set::new);
+    http.note(&[(other(8, "pod db", "pod default/db"), Set::new())], Set::new);
     let file = LastGood::new(&world.temp.path(""), None, Source::File).seen_by(&board);
     let of_file =
         |text: &str, name: &str| Claim { names: order::set([name.to_owned()]), ..of_url(8, text, &[]) };
@@ -174,7 +174,7 @@ fn a_url_that_is_asked_again_is_not_refused_for_what_another_one_said() {
     assert!(file.seen().check(&web, "file").is_err());
     assert_eq!(file.seen().check(&db, "file"), Ok(()));
     assert_eq!(http.seen().check(&first, "http"), Ok(()));
-    http.note(&[(first, BTreeSet::new())], BTreeSet::new);
+    http.note(&[(first, Set::new())], Set::new);
     assert_eq!(file.seen().check(&web, "file"), Ok(()));
     assert!(file.seen().check(&db, "file").is_err());
 }
