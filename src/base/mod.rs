@@ -22,7 +22,6 @@ pub mod order;
 pub mod pace;
 pub mod pem;
 pub mod program;
-pub mod program_pages;
 pub mod pulse;
 pub mod quantity;
 pub mod regular;

@@ -3,6 +3,8 @@
 //!
 //! Never here: a shell, or text of a manifest that a program could take for an option.
 
+pub mod pages;
+
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;

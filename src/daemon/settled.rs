@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use crate::base::clock::Mono;
-use crate::base::{limits, program_pages};
+use crate::base::limits;
+use crate::base::program::pages;
 
 /// Whether there was work since the pages were given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Settled {
     pub(super) fn give_back(&mut self, now: Mono) {
         if matches!(*self, Settled::At(at) if at <= now) {
             *self = Settled::Yes;
-            program_pages::give_back();
+            pages::give_back();
         }
     }
 }

@@ -17,7 +17,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::limits;
 use crate::base::pace::Pace;
-use crate::base::{program_pages, wait};
+use crate::base::program::pages;
+use crate::base::wait;
 use crate::pod::Source;
 use crate::source::FromSource;
 use crate::source::accept::Acceptor;
@@ -194,7 +195,7 @@ impl Actor {
             }
             if outcome.quiet {
                 // Nothing follows from this scan, and the next one may be minutes away.
-                program_pages::give_back();
+                pages::give_back();
             }
             let end = self.clock.now().mono;
             // A burst of hints becomes few scans, and scanning takes at most half of the time.

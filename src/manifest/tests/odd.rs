@@ -80,7 +80,7 @@ fn a_relative_host_path_is_told() {
 #[test]
 fn an_odd_uid_is_replaced_by_its_hash() {
     let long = "a".repeat(64);
-    let mut uids = BTreeSet::new();
+    let mut uids = std::collections::BTreeSet::new();
     for uid in ["a/b", "../x", "..", "a_b", "a b", "-a", "\u{e9}", long.as_str(), "a\\nb"] {
         let with = |name: &str, image: &str| {
             read(&format!(
