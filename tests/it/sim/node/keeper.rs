@@ -1,7 +1,7 @@
 //! The keeper of the simulated node: its decisions and the collector's runs are the daemon's own code; the work
 //! of the threads beside them is done here, in the world's time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podkeeper::testing::base::clock::{Mono, Now};
