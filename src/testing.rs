@@ -34,8 +34,8 @@ pub mod base {
     }
     pub mod limits {
         pub use crate::base::limits::{
-            COLLECT_FRESH, COLLECT_PATIENCE, COUNTS_HANGING, EVENTS, EVICTION_PATIENCE, RESTORE_HEAD_START,
-            SCAN_COALESCE, VOLUMES_AT_ONCE,
+            COLLECT_FRESH, COLLECT_LONGEST, COLLECT_PATIENCE, COUNTS_HANGING, EVENTS, EVICTION_PATIENCE,
+            RESTORE_HEAD_START, SCAN_COALESCE, VOLUMES_AT_ONCE,
         };
     }
     pub mod table {

@@ -54,7 +54,7 @@ use crate::recorder::ring::Kept;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
-use crate::status::snapshot::Latest;
+use crate::status::snapshot::{KeptImages, Latest};
 use crate::status::task::{Pulses, Task};
 use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
@@ -134,13 +134,13 @@ pub(super) fn start(
     let (hollow, restore, docker) = kind.parts(config, clock);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
     let parts = Parts { config, root_dir, clock, docker, events, pulses, hollow };
-    let preload = parts.preload()?;
+    let writer = restore.map(|restore| parts.writer(restore)).transpose()?;
+    let preload = parts.preload(writer.as_ref())?;
     let cgroups = parts.cgroups();
     let node = parts.node(&cgroups);
     let pulls = parts.pulls(preload.clone(), Arc::clone(&node.grants));
     let settings = Arc::new(parts.settings());
     let (network, networks) = (parts.network(), parts.networks()?);
-    let writer = restore.map(|restore| parts.writer(restore)).transpose()?;
     let pods = Latest::default();
     let garbage = Arc::new(parts.garbage(preload.clone(), pods.clone()));
     let docker_root = EngineRoot::default();
@@ -244,13 +244,14 @@ impl Parts<'_> {
         }
     }
 
-    fn preload(&self) -> Result<Option<Preload>, RunError> {
+    fn preload(&self, writer: Option<&Writer>) -> Result<Option<Preload>, RunError> {
         let config = self.config;
-        let Some(dir) = config.images.preload_dir.clone() else { return Ok(None) };
+        let (Some(dir), Some(writer)) = (config.images.preload_dir.clone(), writer) else { return Ok(None) };
         let out = self.events.clone();
         let came = Box::new(move |names| out.send(Event::ImagesCame(names)).is_ok());
-        let docker = self.docker.clone();
-        Preload::start(dir, &config.root_dir, config.sources.file_check_frequency, docker, came)
+        let (docker, preloaded) = (self.docker.clone(), writer.preloaded());
+        let list = Box::new(move |images: &Set<String>| preloaded.tell(images));
+        Preload::start(dir, &config.root_dir, config.sources.file_check_frequency, docker, came, list)
             .map(Some)
             .map_err(cannot("the preload thread could not be started"))
     }
@@ -277,7 +278,7 @@ impl Parts<'_> {
             boot: self.clock.boot(),
             root_dir: config.root_dir.clone(),
             policy: config.images.garbage.clone(),
-            sandbox: config.images.infra.clone().unwrap_or_else(sandbox_image::image_name),
+            sandbox: self.sandbox(),
             preloaded: Box::new(preloaded),
             pods,
         })
@@ -316,7 +317,7 @@ impl Parts<'_> {
             map: MapConfig {
                 root_dir: self.root_dir.clone(),
                 oom_floor,
-                infra_image: config.images.infra.clone().unwrap_or_else(sandbox_image::image_name),
+                infra_image: self.sandbox(),
                 node_memory: sys::total_memory(),
                 logs: config.logs,
                 node_name: config.node_name.clone(),
@@ -343,9 +344,18 @@ impl Parts<'_> {
             .map_err(cannot("the thread that looks for a network could not be started"))
     }
 
+    fn sandbox(&self) -> String {
+        self.config.images.infra.clone().unwrap_or_else(sandbox_image::image_name)
+    }
+
     fn writer(&self, restore: Restore) -> Result<Writer, RunError> {
         let config = self.config;
-        Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, restore)
+        let kept = KeptImages {
+            pinned: config.images.garbage.pinned.iter().map(ToString::to_string).collect(),
+            sandbox: self.sandbox(),
+            preloaded: config.images.preload_dir.is_none().then(Set::new),
+        };
+        Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, kept, restore)
             .map_err(cannot("the status thread could not be started"))
     }
 

@@ -15,6 +15,7 @@ use super::records::{self, Moment, Records};
 use super::removal::Removal;
 use super::run::{self, Run, View};
 use super::shares::Shares;
+use super::tie::Tie;
 use super::wants::Wants;
 use super::{Order, Report, shares};
 use crate::base::clock::{Boot, Clock, Now};
@@ -118,18 +119,21 @@ impl Collector {
         self.records().note_name(image);
     }
 
-    /// Carries out an order. Once `gives_way` is set, a run begins no further removal.
-    pub fn collect(&self, order: Order, gives_way: &AtomicBool) -> Report {
+    /// Carries out an order, and notes each answer of Docker's as a step.
+    pub fn collect(&self, order: Order, tie: &Tie) -> Report {
         let docker = &self.settings.docker;
         let root_dir = self.settings.root_dir.to_string_lossy();
         let mut run = Run::new(order, self.moment());
         while let Some(call) = run.next(&self.view(&root_dir)) {
             let answer = ask(docker, &call);
+            if answer.is_ok() {
+                tie.step();
+            }
             let view = self.view(&root_dir);
             if let Some(line) = run.answer(answer, &mut self.records(), &view) {
                 log::info!("{line}");
             }
-            if gives_way.load(Ordering::Relaxed) {
+            if tie.gives_way() {
                 run.give_way();
             }
         }

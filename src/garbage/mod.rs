@@ -14,6 +14,7 @@ pub mod removal;
 pub mod run;
 pub mod schedule;
 pub mod shares;
+pub mod tie;
 pub mod wants;
 
 /// The task of a run of the collector. Each run also records which images exist, on which their ages are based.

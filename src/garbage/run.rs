@@ -83,13 +83,14 @@ impl Run {
 
     /// The call to send to Docker now; `None` when the run is over.
     pub fn next(&mut self, view: &View<'_>) -> Option<Call> {
-        let is_late = view.moment.up.saturating_sub(self.began) >= limits::GARBAGE_RUN;
+        let spent = view.moment.up.saturating_sub(self.began);
+        let is_late = spent >= limits::GARBAGE_RUN;
         loop {
             match &mut self.stage {
                 Stage::Containers | Stage::Users(_) => return Some(Call::List { labels: Vec::new() }),
                 // Images must be removed, too, and pods wait for both.
                 Stage::Dead(left) => {
-                    let is_over = is_late || self.timeouts >= limits::GARBAGE_TIMEOUTS;
+                    let is_over = spent >= limits::GARBAGE_DEAD || self.timeouts >= limits::GARBAGE_TIMEOUTS;
                     let Some(dead) = left.last().filter(|_| !is_over) else {
                         (self.timeouts, self.stage) = (0, Stage::Images);
                         continue;

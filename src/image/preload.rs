@@ -36,6 +36,9 @@ pub const MEMORY: &str = "preloaded";
 /// Receives the full names of loaded images; returns false when the receiver is gone.
 pub type Sink = Box<dyn Fn(Vec<String>) -> bool + Send>;
 
+/// Receives the full names, or ids, of all images of archives in the directory when they have changed.
+pub type List = Box<dyn Fn(&Set<String>) + Send>;
+
 enum Command {
     /// SIGHUP: look now, including bad archives.
     Look,
@@ -66,6 +69,7 @@ impl Preload {
         frequency: Duration,
         docker: Docker,
         out: Sink,
+        list: List,
     ) -> io::Result<Preload> {
         let (commands, asked) = bounded(limits::EVENT_QUEUE);
         let brought = Arc::default();
@@ -75,6 +79,7 @@ impl Preload {
             frequency,
             docker,
             out,
+            list,
             brought: Arc::clone(&brought),
             clock: System::start(),
             memory: Memory::new(),
@@ -131,6 +136,7 @@ struct Body {
     frequency: Duration,
     docker: Docker,
     out: Sink,
+    list: List,
     brought: Arc<Mutex<Option<Set<String>>>>,
     clock: System,
     memory: Memory,
@@ -353,7 +359,11 @@ impl Body {
 
     fn publish_brought(&self) {
         let all = self.memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
-        *self.brought.lock().unwrap_or_else(PoisonError::into_inner) = Some(order::set(all));
+        let all = order::set(all);
+        let before = self.brought.lock().unwrap_or_else(PoisonError::into_inner).replace(all.clone());
+        if before.as_ref() != Some(&all) {
+            (self.list)(&all);
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! A server for tests: a Unix socket whose connections are served by scripts that may do anything Docker
 //! should not. Compiled for tests only.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::client::Client;
+use super::docker::Docker;
 
 type Script = Box<dyn FnOnce(UnixStream) + Send>;
 
@@ -108,4 +112,40 @@ pub(crate) fn hold(stream: &UnixStream) {
 /// A plain successful answer of an engine with API 1.41.
 pub(crate) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Starts a Docker in this directory that answers quickly, but not about a container: after `delay` it tells that the files of a container are in `UPPER/ID`; calls
+/// that take longer than `patience` time out.
+pub(crate) fn slow_docker(root: &Path, delay: Duration, patience: Duration, upper: &Path) -> Docker {
+    let socket = root.join("slow.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let upper = upper.to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let upper = upper.clone();
+            std::thread::spawn(move || serve_slowly(stream, delay, &upper));
+        }
+    });
+    Docker::Engine(Client::with_deadline(&socket, patience))
+}
+
+fn serve_slowly(mut stream: UnixStream, delay: Duration, upper: &PathBuf) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+    while let Some(first) = lines.next() {
+        while lines.next().is_some_and(|line| !line.is_empty()) {}
+        let parts: Vec<&str> = first.split(['/', ' ']).collect();
+        let id = parts.iter().position(|part| *part == "containers").map(|at| parts[at + 1]);
+        let body = match id {
+            Some(id) => {
+                std::thread::sleep(delay);
+                let upper = upper.join(id);
+                serde_json::json!({"GraphDriver": {"Data": {"UpperDir": upper}}}).to_string()
+            }
+            None if first.contains("_ping") => "OK".to_owned(),
+            None => "{}".to_owned(),
+        };
+        if stream.write_all(ok(&body).as_bytes()).is_err() {
+            return;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::asking::{self, Question};
 use super::summary::asked::Asked;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerFiles, ContainerSummary, DockerError, DockerState, Reply, labels};
@@ -20,8 +21,28 @@ pub fn ask(docker: &Docker, asked: &mut Asked) -> Result<(), DockerError> {
     for pod in &mut asked.pods {
         let is_of = |it: &&ContainerSummary| it.labels.get(labels::POD_UID) == Some(&pod.reference.uid);
         pod.sandbox = sandboxes.iter().find(is_of).map(|it| it.id.clone());
-        for container in &mut pod.containers {
-            container.files = files(docker, &container.id)?;
+    }
+    files(docker, asked)
+}
+
+/// Asks about all containers at once: a slow Docker takes long for each.
+fn files(docker: &Docker, asked: &mut Asked) -> Result<(), DockerError> {
+    for question in [Question::Places, Question::Sizes] {
+        // Only some storage drivers have a directory that podkeeper can count.
+        let is_open = |files: &Option<ContainerFiles>| match question {
+            Question::Places => files.is_none(),
+            Question::Sizes => files.as_ref().is_some_and(|files| files.upper_dir.is_none()),
+        };
+        let all = || asked.pods.iter().flat_map(|pod| &pod.containers);
+        let ids: Vec<String> = all().filter(|it| is_open(&it.files)).map(|it| it.id.clone()).collect();
+        let mut found = asking::files(docker, &ids, question, &|| ()).found;
+        if let Some(id) = ids.iter().find(|id| !found.contains_key(*id)) {
+            return Err(DockerError::Timeout(format!("GET /containers/{id}/json")));
+        }
+        for container in asked.pods.iter_mut().flat_map(|pod| &mut pod.containers) {
+            if let Some(files) = found.remove(&container.id) {
+                container.files = files;
+            }
         }
     }
     Ok(())
@@ -39,19 +60,5 @@ fn sandboxes(docker: &Docker, root_dir: &Path) -> Result<Vec<ContainerSummary>, 
             Ok(all)
         }
         _ => Ok(Vec::new()),
-    }
-}
-
-fn files(docker: &Docker, id: &str) -> Result<Option<ContainerFiles>, DockerError> {
-    let ask = |size| match docker.call(&Call::Files { id: id.to_owned(), size }) {
-        Ok(Reply::Files(files)) => Ok(Some(*files)),
-        Ok(_) | Err(DockerError::Refused(_)) => Ok(None),
-        Err(error) => Err(error),
-    };
-    let found = ask(false)?;
-    match &found {
-        // Only some storage drivers have a directory that podkeeper can count.
-        Some(files) if files.upper_dir.is_none() => ask(true),
-        _ => Ok(found),
     }
 }

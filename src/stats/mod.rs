@@ -5,8 +5,9 @@
 //! readings. [`summary`] puts everything together in the kubelet's words. Figures that the kernel does not report are
 //! `None`, never 0.
 //!
-//! Never here: a thread, a cache, a call to Docker outside of [`engine`], or a decision.
+//! Never here: a thread, a cache, a call to Docker outside of [`asking`] and [`engine`], or a decision.
 
+pub mod asking;
 pub mod cgroup;
 pub mod container_disk;
 pub mod counted;

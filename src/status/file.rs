@@ -16,8 +16,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::snapshot::{
-    ConditionView, DockerView, DrainView, EvictionView, NodeView, PodView, Snapshot, SourceView, StatusFile,
-    UNMANAGED,
+    ConditionView, DockerView, DrainView, EvictionView, KeptImages, NodeView, PodView, Snapshot, SourceView,
+    StatusFile, UNMANAGED,
 };
 use super::task::Task;
 use crate::base::clock::{SignedDuration, Timestamp};
@@ -46,7 +46,13 @@ const KIND: &str = "NodeStatus";
 /// grace period. It has the grace period too: kubectl's describer breaks on a pod that has only one of the
 /// two.
 #[must_use]
-pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]) -> Vec<u8> {
+pub fn render(
+    snapshot: &Snapshot,
+    pid: u32,
+    version: &str,
+    addresses: &[String],
+    kept_images: &KeptImages,
+) -> Vec<u8> {
     let file = FileOut {
         api_version: API_VERSION,
         kind: KIND,
@@ -60,6 +66,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         conditions: &snapshot.conditions,
         stuck: &snapshot.stuck,
         info: &snapshot.info,
+        kept_images,
         also_wanted: &snapshot.also_wanted,
         evictions: &snapshot.evictions,
         sources: &snapshot.sources,
@@ -122,6 +129,7 @@ struct FileOut<'a> {
     #[serde(skip_serializing_if = "<[Task]>::is_empty")]
     stuck: &'a [Task],
     info: &'a NodeView,
+    kept_images: &'a KeptImages,
     #[serde(skip_serializing_if = "Table::is_empty")]
     also_wanted: &'a Table<String, Set<String>>,
     #[serde(skip_serializing_if = "Table::is_empty")]

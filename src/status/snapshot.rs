@@ -191,6 +191,19 @@ pub struct NodeView {
     pub started: Option<Timestamp>,
 }
 
+/// Images that the daemon never removes, whatever uses them. The root directory has the same, but not when its disk was
+/// full at the daemon's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptImages {
+    /// `--pinned-images`.
+    pub pinned: Vec<String>,
+    /// The image of sandboxes.
+    pub sandbox: String,
+    /// Full names, or ids, of preloaded images; `None` while they are not known: then no image may be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preloaded: Option<Set<String>>,
+}
+
 /// A condition of the node, as the API's `NodeCondition`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -322,6 +335,9 @@ pub struct StatusFile {
     /// The node's resources and labels.
     #[serde(default)]
     pub info: NodeView,
+    /// Images that the daemon never removes; `None` if the file does not have them (an earlier version).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_images: Option<KeptImages>,
     /// See [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: Table<String, Set<String>>,

@@ -9,9 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use super::snapshot::Snapshot;
+use super::snapshot::{KeptImages, Snapshot};
 use super::{file, local_objects};
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::network::address;
 use crate::pod::object::Scopes;
 use crate::recorder::object;
@@ -31,6 +32,9 @@ struct Slot {
     found: Vec<Arc<Kept>>,
     /// Whether there is an event file.
     has_events: bool,
+    /// Images that the daemon never removes, and whether they have changed.
+    kept_images: KeptImages,
+    has_new_images: bool,
     /// Whether a written file has vanished.
     lost: bool,
     asked: bool,
@@ -65,14 +69,35 @@ impl FileWatch {
     }
 }
 
+/// Tells the thread which images were preloaded.
+pub struct Preloaded(Arc<Shared>);
+
+impl Preloaded {
+    /// Replaces the preloaded images; never blocks on a write.
+    pub fn tell(&self, images: &Set<String>) {
+        let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.kept_images.preloaded = Some(images.clone());
+        slot.has_new_images = true;
+        drop(slot);
+        self.0.wake.notify_one();
+    }
+}
+
 impl Writer {
     /// Starts the thread, which writes this node's state into this directory. `node_ips` are the node's
-    /// addresses from flags.
+    /// addresses from flags, `kept_images` the images that the daemon never removes.
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn start(run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: Restore) -> io::Result<Writer> {
-        let shared = Arc::new(Shared::default());
+    pub fn start(
+        run_dir: &Path,
+        node: &str,
+        node_ips: &[IpAddr],
+        kept_images: KeptImages,
+        restore: Restore,
+    ) -> io::Result<Writer> {
+        let slot = Slot { kept_images, ..Slot::default() };
+        let shared = Arc::new(Shared { slot: Mutex::new(slot), ..Shared::default() });
         let (theirs, run_dir, node) = (Arc::clone(&shared), run_dir.to_owned(), node.to_owned());
         let node_ips = node_ips.to_vec();
         thread::Builder::new()
@@ -90,6 +115,12 @@ impl Writer {
             paths: [file::NAME, local_objects::NAME, beside].map(|name| run_dir.join(name)),
             events: run_dir.join(object::NAME),
         }
+    }
+
+    /// See [`Preloaded`].
+    #[must_use]
+    pub fn preloaded(&self) -> Preloaded {
+        Preloaded(Arc::clone(&self.shared))
     }
 
     /// Takes all events that an earlier daemon wrote: they are written again if the file is removed.
@@ -131,6 +162,8 @@ impl Drop for Writer {
 /// One task for the thread.
 enum Work {
     Status(Arc<Snapshot>, Arc<Scopes>),
+    /// Write the status file with other images.
+    Images,
     Events(Vec<Arc<Kept>>),
     /// Write both files again.
     Again,
@@ -159,6 +192,9 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
         if let Some((snapshot, objects)) = slot.latest.take() {
             return Some(Work::Status(snapshot, objects));
         }
+        if std::mem::take(&mut slot.has_new_images) {
+            return Some(Work::Images);
+        }
         if std::mem::take(&mut slot.asked) {
             return Some(Work::Answer);
         }
@@ -185,7 +221,8 @@ struct Files<'a> {
     node: &'a str,
     node_ips: &'a [IpAddr],
     restore: &'a Restore,
-    /// Bytes of the status file.
+    /// The snapshot of the status file, and its bytes.
+    snapshot: Option<Arc<Snapshot>>,
     status: Vec<u8>,
     /// Events in the event file.
     kept: Vec<Arc<Kept>>,
@@ -227,14 +264,16 @@ impl Files<'_> {
     }
 
     /// Writes the files that have changed; all files if an earlier write failed.
-    fn tell(&mut self, snapshot: &Snapshot, objects: Arc<Scopes>, failed: bool) -> io::Result<()> {
+    fn tell(&mut self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>, failed: bool) -> io::Result<()> {
         let addresses = address::of_node(self.node_ips);
         let version = env!("CARGO_PKG_VERSION");
-        let bytes = file::render(snapshot, std::process::id(), version, &addresses);
+        let images = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).kept_images.clone();
+        let bytes = file::render(&snapshot, std::process::id(), version, &addresses, &images);
         let is_new = bytes != self.status;
         self.status = bytes;
         let has_new = self.objects.as_ref().is_none_or(|(old, _)| !Arc::ptr_eq(old, &objects));
-        self.objects = Some((objects, local_objects::begun(snapshot)));
+        self.objects = Some((objects, local_objects::begun(&snapshot)));
+        self.snapshot = Some(snapshot);
         if failed {
             return self.write_all();
         }
@@ -244,18 +283,27 @@ impl Files<'_> {
         }
         if is_new { self.write(file::NAME, &self.status) } else { Ok(()) }
     }
+
+    /// The same for the last snapshot, if there is one.
+    fn tell_again(&mut self, failed: bool) -> io::Result<()> {
+        match (self.snapshot.clone(), &self.objects) {
+            (Some(snapshot), Some((objects, _))) => self.tell(snapshot, Arc::clone(objects), failed),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
-    let (status, kept, objects) = (Vec::new(), Vec::new(), None);
-    let mut files = Files { shared, run_dir, node, node_ips, restore, status, kept, objects };
+    let (snapshot, status, kept, objects) = (None, Vec::new(), Vec::new(), None);
+    let mut files = Files { shared, run_dir, node, node_ips, restore, snapshot, status, kept, objects };
     let mut events_written = None;
     let mut complained = false;
     // A failed write leaves old files, so everything is written again.
     let mut retry = None;
     while let Some(work) = next(shared, events_written, retry) {
         let result = match work {
-            Work::Status(snapshot, all) => files.tell(&snapshot, all, retry.is_some()),
+            Work::Status(snapshot, all) => files.tell(snapshot, all, retry.is_some()),
+            Work::Images => files.tell_again(retry.is_some()),
             // A file that is not up to date gets no new time: the caller gets its answer once it is.
             Work::Answer if retry.is_some() => files.write_all(),
             Work::Answer => file::touch(run_dir),
@@ -292,116 +340,4 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::clock::{Mono, Now, Timestamp};
-    use crate::pod::PodKey;
-    use crate::recorder::{ObjectEvent, Ring, words};
-
-    fn until(what: &str, done: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !done() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn kept() -> Vec<Arc<Kept>> {
-        let pod = PodKey { namespace: "default".into(), name: "a".into() };
-        let event = ObjectEvent::new(pod, "u".into(), None, words::rejected("Reason", "why"));
-        let mut ring = Ring::default();
-        ring.add(event, &Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH });
-        ring.all()
-    }
-
-    #[test]
-    fn what_is_taken_away_is_written_again() {
-        let root = crate::base::testing::scratch("writer");
-        let dir = root.join("run");
-        let made = dir.clone();
-        let restore: Restore = Box::new(move || {
-            std::fs::create_dir_all(&made)?;
-            std::fs::write(made.join("lock"), "")
-        });
-        restore().unwrap();
-        let writer = Writer::start(&dir, "node", &[], restore).unwrap();
-        let watch = writer.watch(&dir, "lock");
-        writer.publish(Arc::new(file::tests::snapshot()), Arc::default());
-        let path = dir.join(file::NAME);
-        until("it is written", || path.exists());
-        let first = std::fs::read(&path).unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
-        // Without a change or a publish.
-        watch.check();
-        until("it is written again", || path.exists());
-        assert_eq!(std::fs::read(&path).unwrap(), first);
-        // Only the directory's content, including the lock beside the file.
-        std::fs::remove_file(&path).unwrap();
-        std::fs::remove_file(dir.join("lock")).unwrap();
-        watch.check();
-        until("it is written again", || path.exists());
-        assert!(dir.join("lock").exists());
-        // Only the file of objects.
-        let objects = dir.join(local_objects::NAME);
-        std::fs::remove_file(&objects).unwrap();
-        watch.check();
-        until("it is written again", || objects.exists());
-        // Only the event file, both of an earlier daemon and of this one.
-        let events = dir.join(object::NAME);
-        watch.check();
-        writer.set_earlier_events(kept());
-        watch.check();
-        until("they are written again", || events.exists());
-        let found = std::fs::read(&events).unwrap();
-        std::fs::remove_file(&events).unwrap();
-        watch.check();
-        until("they are written again", || events.exists());
-        assert_eq!(std::fs::read(&events).unwrap(), found);
-        writer.publish_events(Change::New, kept());
-        until("they are written", || writer.shared.slot.lock().unwrap().events.is_none());
-        std::fs::remove_file(&events).unwrap();
-        watch.check();
-        until("they are written again", || events.exists());
-        // Only the lock beside it.
-        std::fs::remove_file(dir.join("lock")).unwrap();
-        watch.check();
-        until("it is made again", || dir.join("lock").exists());
-        drop(writer);
-        // The thread may still be writing.
-        until("all is removed", || std::fs::remove_dir_all(&root).is_ok());
-    }
-
-    /// A failed write (for example on a full disk) is repeated, and an outdated file does not get a new time.
-    #[test]
-    fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new_time() {
-        let root = crate::base::testing::scratch("writer-full");
-        let writer = Writer::start(&root, "node", &[], Box::new(|| Ok(()))).unwrap();
-        let mut snapshot = file::tests::snapshot();
-        writer.publish(Arc::new(snapshot.clone()), Arc::default());
-        let path = root.join(file::NAME);
-        until("it is written", || path.exists());
-        let old = std::fs::read(&path).unwrap();
-        let time = || std::fs::metadata(&path).unwrap().modified().unwrap();
-        let before = time();
-        writer.answer();
-        until("it has a new time", || time() != before);
-        let before = time();
-        let in_the_way = root.join(format!(".{}.tmp", file::NAME));
-        std::fs::create_dir(&in_the_way).unwrap();
-        snapshot.pods.clear();
-        writer.publish(Arc::new(snapshot), Arc::default());
-        let taken = || writer.shared.slot.lock().unwrap().latest.is_none();
-        until("it is tried", taken);
-        writer.answer();
-        until("it is asked", || !writer.shared.slot.lock().unwrap().asked);
-        writer.publish_events(Change::New, kept());
-        until("they are tried", || writer.shared.slot.lock().unwrap().events.is_none());
-        thread::sleep(limits::STATUS_COALESCE);
-        assert_eq!((time(), std::fs::read(&path).unwrap()), (before, old.clone()));
-        std::fs::remove_dir(&in_the_way).unwrap();
-        // Without a change or a caller.
-        until("it is written", || std::fs::read(&path).is_ok_and(|new| new != old));
-        until("they are written", || root.join(object::NAME).exists());
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-}
+mod tests;

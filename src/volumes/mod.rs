@@ -157,13 +157,14 @@ pub fn use_objects(pod: &DesiredPod) -> bool {
     })
 }
 
-/// Removes everything in a directory, but not the directory. No link is followed, and no mount crossed.
+/// Removes everything in a directory, but not the directory. No link is followed, and no mount crossed. `goes_on` is
+/// called before each entry; once it returns false, the rest stays, and so does the result: whether all is removed.
 ///
 /// # Errors
 /// It is not a directory, something is mounted in it, or another error of the system. Entries that were removed before
 /// the error are gone.
-pub fn empty(directory: &Path) -> io::Result<()> {
-    walk::empty(rustix::fs::open(directory, walk::DIRECTORY, Mode::empty())?)
+pub fn empty(directory: &Path, goes_on: &mut dyn FnMut() -> bool) -> io::Result<bool> {
+    walk::empty(rustix::fs::open(directory, walk::DIRECTORY, Mode::empty())?, goes_on)
 }
 
 /// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files

@@ -17,20 +17,28 @@ use crate::base::walk::{Visit, enter, walk};
 
 /// Removes what it visits. A pod may have created very many directories, beside or inside one another: only few names
 /// are remembered at a time, and deep directories are moved up.
-struct Remover {
+struct Remover<'a> {
     /// The prefix of the new names of moved directories, which cannot be predicted.
     unique: u64,
     /// Number of moved directories.
     moved: u64,
+    /// Called before each file or directory is removed; the walk ends when it returns false.
+    goes_on: &'a mut dyn FnMut() -> bool,
+    is_stopped: bool,
 }
 
-impl Remover {
-    fn new() -> Remover {
-        Remover { unique: RandomState::new().build_hasher().finish(), moved: 0 }
+impl Remover<'_> {
+    fn new(goes_on: &mut dyn FnMut() -> bool) -> Remover<'_> {
+        Remover { unique: RandomState::new().build_hasher().finish(), moved: 0, goes_on, is_stopped: false }
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        self.is_stopped = !(self.goes_on)();
+        if self.is_stopped { Err(Errno::CANCELED.into()) } else { Ok(()) }
     }
 }
 
-impl Visit for Remover {
+impl Visit for Remover<'_> {
     fn batch(&self) -> usize {
         limits::WALK_BATCH
     }
@@ -48,10 +56,11 @@ impl Visit for Remover {
         }
     }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
+        self.step()?;
         gone(unlinkat(at, name, AtFlags::empty()))
     }
     fn leaving(&mut self, _: &OwnedFd) -> io::Result<()> {
-        Ok(())
+        self.step()
     }
     fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()> {
         gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
@@ -81,19 +90,23 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     }
     let name = CString::new(name)?;
     match enter(parent, &name) {
-        Ok(top) => walk(top, &mut Remover::new())?,
-        Err(Errno::XDEV) => return Remover::new().mount(&name),
+        Ok(top) => walk(top, &mut Remover::new(&mut || true))?,
+        Err(Errno::XDEV) => return Remover::new(&mut || true).mount(&name),
         other => return gone(other.map(drop)),
     }
-    Remover::new().left(parent, &name)
+    Remover::new(&mut || true).left(parent, &name)
 }
 
-/// Removes everything in a directory.
+/// Removes everything in a directory while `goes_on` returns true; returns whether all is removed.
 ///
 /// # Errors
 /// As for [`remove`].
-pub(super) fn empty(top: OwnedFd) -> io::Result<()> {
-    walk(top, &mut Remover::new())
+pub(super) fn empty(top: OwnedFd, goes_on: &mut dyn FnMut() -> bool) -> io::Result<bool> {
+    let mut remover = Remover::new(goes_on);
+    match walk(top, &mut remover) {
+        Err(_) if remover.is_stopped => Ok(false),
+        result => result.map(|()| true),
+    }
 }
 
 /// New group of a volume (upstream `pkg/volume/volume_linux.go`).

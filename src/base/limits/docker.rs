@@ -6,6 +6,11 @@ use std::time::Duration;
 
 /// Deadline of an ordinary Docker call.
 pub const SHORT_CALL: Duration = Duration::from_secs(10);
+/// Most containers at a time that Docker is asked about to find their files.
+pub const FILES_AT_ONCE: usize = 32;
+/// The same where Docker itself has to count their sizes, and how long all of them together may take.
+pub const SIZES_AT_ONCE: usize = 4;
+pub const SIZES_ROUND: Duration = Duration::from_secs(40);
 /// Deadline of the removal of an image.
 pub const IMAGE_REMOVE: Duration = Duration::from_secs(120);
 /// Deadline of a request for the size of Docker's build cache, and of the cache's removal.

@@ -40,5 +40,9 @@ pub const COLLECT_AGAIN_MAX: Duration = Duration::from_secs(3600);
 /// If the last collection of garbage is older than this, garbage is collected once more before a pod is evicted for a
 /// lack of disk.
 pub const COLLECT_FRESH: Duration = Duration::from_secs(30);
-/// A collection that takes longer no longer puts off evictions.
+/// A collection that does not get on for so long no longer puts off evictions.
 pub const COLLECT_PATIENCE: Duration = Duration::from_secs(120);
+/// The same for a collection that takes so long in all, however it gets on.
+pub const COLLECT_LONGEST: Duration = Duration::from_secs(300);
+/// How long one run empties the layers of pods that have ended; the rest is left for the next run.
+pub const EMPTY_LAYERS: Duration = Duration::from_secs(30);

@@ -102,6 +102,8 @@ pub const CREDENTIALS_BYTES: usize = 1024 * 1024;
 pub const IMAGE_GC_PERIOD: Duration = Duration::from_secs(300);
 /// A run of the collector starts no further removal after this time.
 pub const GARBAGE_RUN: Duration = Duration::from_secs(600);
+/// A run removes dead containers no longer than this: its images must go, too.
+pub const GARBAGE_DEAD: Duration = Duration::from_secs(60);
 /// Number of removals in a row without an answer that end the run, too.
 pub const GARBAGE_TIMEOUTS: u32 = 2;
 /// Most images whose use is recorded; others are never too young, and are removed last.

@@ -3,6 +3,7 @@
 //!
 //! Never here: a rule of its own about what may be removed.
 
+use crate::base::table::Set;
 use std::path::{Path, PathBuf};
 
 use super::engine;
@@ -20,6 +21,7 @@ use crate::image::remembered;
 use crate::runtime::docker::Docker;
 use crate::runtime::{ContainerSummary, ImageSummary, sandbox_image};
 use crate::status::file;
+use crate::status::snapshot::KeptImages;
 
 /// The facts about a node's garbage that do not come from Docker.
 pub(super) struct Known {
@@ -52,15 +54,13 @@ impl Known {
         let memory = remembered::read(&root_dir.join(MEMORY))
             .map_err(|why| format!("{}: {why}: which images were preloaded is not known", path(MEMORY)))?;
         let preloaded = memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
-        let (sandbox, pins) = records.fixed();
-        let builtin = || sandbox_image::image_name();
-        let fixed = Fixed {
-            sandbox: Some(sandbox.to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(builtin),
-            preloaded: order::set(preloaded),
-        };
-        let pinned: Result<Vec<Pin>, String> = pins.iter().map(|pin| Pin::parse(pin)).collect();
+        let kept = kept(status.kept_images.as_ref(), &records, order::set(preloaded));
+        let pinned: Result<Vec<Pin>, String> = kept.pinned.iter().map(|pin| Pin::parse(pin)).collect();
         let policy = Policy { pinned: pinned?, ..Policy::default() };
-        let (wants, now) = (Wants::of_file(&status), System::start().now().wall);
+        let (mut wants, now) = (Wants::of_file(&status), System::start().now().wall);
+        // The daemon removes no image while it does not know which ones were preloaded.
+        wants.heard &= kept.preloaded.is_some();
+        let fixed = Fixed { sandbox: kept.sandbox, preloaded: kept.preloaded.unwrap_or_default() };
         Ok(Known { docker, root_dir, run_dir, daemon, wants, records, fixed, policy, now })
     }
 
@@ -71,7 +71,41 @@ impl Known {
     }
 }
 
+/// The images that the daemon keeps. It tells them itself; those in the root directory are older if its disk was full
+/// when the daemon started, and stand for what an earlier version does not tell.
+fn kept(told: Option<&KeptImages>, records: &Records, preloaded: Set<String>) -> KeptImages {
+    if let Some(told) = told {
+        return told.clone();
+    }
+    let (sandbox, pinned) = records.fixed();
+    let sandbox = Some(sandbox.to_owned()).filter(|name| !name.is_empty());
+    KeptImages {
+        pinned: pinned.to_vec(),
+        sandbox: sandbox.unwrap_or_else(sandbox_image::image_name),
+        preloaded: Some(preloaded),
+    }
+}
+
 /// The images and pods that manifests need now: the daemon may have heard of another pod since the first read.
 pub(super) fn wants_now(run_dir: &Path) -> Option<Wants> {
     Some(Wants::of_file(&file::read(run_dir).ok()?.file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the root directory was full when the daemon started with another image to keep, and `prune` removed
+    /// that image.
+    #[test]
+    fn what_the_daemon_tells_comes_before_older_files() {
+        let mut records = Records::default();
+        records.set_fixed("old:1", vec!["old-pin:1".into()]);
+        let told = KeptImages { pinned: vec!["pin:1".into()], sandbox: "new:1".into(), preloaded: None };
+        assert_eq!(kept(Some(&told), &records, ["p:1".into()].into()), told);
+        let earlier = kept(None, &records, ["p:1".into()].into());
+        assert_eq!((&*earlier.sandbox, &*earlier.pinned), ("old:1", &["old-pin:1".to_owned()][..]));
+        assert_eq!(earlier.preloaded, Some(["p:1".into()].into()));
+        assert_eq!(kept(None, &Records::default(), Set::new()).sandbox, sandbox_image::image_name());
+    }
 }

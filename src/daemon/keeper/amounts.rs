@@ -33,6 +33,8 @@ pub(super) struct PodUse {
     used: Option<u64>,
     /// The pod has more than could be counted.
     is_cut: bool,
+    /// Docker has not told where all files of its containers are.
+    is_partial: bool,
     /// Bytes of images that would be removed with the pod; part of `used`.
     images: u64,
     /// See [`PodUse::excess`]; not part of `used`.
@@ -56,6 +58,12 @@ impl PodUse {
     /// The pod has more than could be counted.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
+    }
+
+    /// The same usage, or the earlier one if that was more and this count lacks files of which Docker has not told.
+    pub(super) fn or_before(self, before: Option<&PodUse>) -> PodUse {
+        let known = before.filter(|_| self.is_partial).and_then(|before| before.used);
+        PodUse { used: self.used.max(known), ..self }
     }
 
     /// The usage of a pod whose count hangs: the result of an earlier count, or the part that this count has found so
@@ -178,12 +186,34 @@ impl Measure {
         })
     }
 
-    /// Counts the files of a pod on the disk. This may take long, but no longer than until `until`.
+    /// Asks Docker for all that it has to tell before pods are counted: the places of the files of these pods, and the
+    /// sizes of images. Waits for Docker, for a bounded time.
+    pub(super) fn ask<'v>(
+        &self,
+        pods: impl Iterator<Item = &'v PodView>,
+        disks: &mut Disks,
+        progress: &Progress,
+    ) {
+        if self.counted.of_docker {
+            let ids = pods.flat_map(|view| on_disk(&view.status).map(|(_, id)| id));
+            disks.ask(ids, &|| progress.step());
+        }
+        if !disks.is_docker_silent() {
+            _ = self.shares();
+        }
+        progress.step();
+    }
+
+    fn shares(&self) -> &Shares {
+        self.images.get_or_init(|| self.garbage.as_ref().map(|garbage| garbage.shares()).unwrap_or_default())
+    }
+
+    /// Counts the files of a pod on the disk, after [`Measure::ask`]. This may take long, but no longer than `patience`.
     pub(super) fn on_disk(
         &self,
         (view, patience): (&PodView, Duration),
         claims: &[ClaimView],
-        disks: &mut Disks,
+        disks: &Disks,
         progress: &Arc<Progress>,
     ) -> PodUse {
         let all: Vec<(&str, &str)> = on_disk(&view.status).collect();
@@ -213,12 +243,12 @@ impl Measure {
             (round.reach(), counted.saturating_add(self.amount(held)))
         });
         let is_cut = matches!(reach, Reach::Moved | Reach::Exceeded);
-        let ask = || self.garbage.as_ref().map(|garbage| garbage.shares()).unwrap_or_default();
-        let shares = self.images.get_or_init(ask);
+        let is_partial = self.counted.of_docker && !all.iter().all(|(_, id)| disks.knows(id));
+        let shares = self.shares();
         let images = shares.pods.get(&view.pod.uid).copied().unwrap_or(0);
         let used = Some(used.saturating_add(images));
         let excess = self.excess(progress).saturating_add(shares.ended);
-        PodUse { used, is_cut, images, excess, containers: each.into_iter().collect(), cgroups }
+        PodUse { used, is_cut, is_partial, images, excess, containers: each.into_iter().collect(), cgroups }
     }
 
     /// Counts a claim for each pod that may write to it, because the writer of a file is unknown. Evicting the pod

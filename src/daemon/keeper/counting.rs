@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFd;
 
@@ -24,6 +24,8 @@ use crate::status::snapshot::{PodView, Snapshot};
 struct Found {
     disks: Disks,
     used: PodUse,
+    /// How long it has waited for Docker.
+    waited: Duration,
 }
 
 /// One pod that is counted.
@@ -54,6 +56,8 @@ struct Current {
     found: Amounts,
     at: Option<Piece>,
     began: Instant,
+    /// Docker was asked about all pods, and how long that took: the time of the counts does not contain it.
+    asked: Option<Duration>,
     /// Number of pods that are still to be counted.
     left: usize,
 }
@@ -101,6 +105,7 @@ impl Counting {
             found: Amounts::new(),
             at: None,
             began: Instant::now(),
+            asked: None,
             left: uids.len(),
         });
         uids
@@ -117,13 +122,25 @@ impl Counting {
         let (mut disks, progress) = (self.disks.clone(), Arc::<Progress>::default());
         let (watched, of) = (Arc::clone(&progress), uid.clone());
         let before = self.took.get(&(signal, uid.clone())).copied();
-        let patience = patience(current.began.elapsed(), current.left, before);
+        let spent = current.began.elapsed().saturating_sub(current.asked.unwrap_or_default());
+        let patience = patience(spent, current.left, before);
         current.left = current.left.saturating_sub(1);
+        let asks = current.asked.is_none();
         let run = Aside::begin("pk-measure", move || {
+            let begun = Instant::now();
+            if asks {
+                let all = snapshot.pods.iter().filter(|view| may_go(view));
+                measure.ask(all, &mut disks, &watched);
+            }
+            let waited = begun.elapsed();
+            // Nothing is counted in vain.
+            if disks.is_docker_silent() {
+                return Found { disks, used: PodUse::default(), waited };
+            }
             let claims = snapshot.claims.get(&of).map(Vec::as_slice).unwrap_or_default();
-            let used = pod(&snapshot, &of)
-                .map(|view| measure.on_disk((view, patience), claims, &mut disks, &watched));
-            Found { disks, used: used.unwrap_or_default() }
+            let used =
+                pod(&snapshot, &of).map(|view| measure.on_disk((view, patience), claims, &disks, &watched));
+            Found { disks, used: used.unwrap_or_default(), waited }
         })?;
         current.at = Some(Piece { signal, uid, began: Instant::now(), progress, run });
         Ok(())
@@ -142,6 +159,7 @@ impl Counting {
         let time = piece.began.elapsed();
         let found = piece.run.result();
         if let Some(found) = &found {
+            let time = time.saturating_sub(found.waited);
             let took = Took { is_cut: found.used.is_cut(), time };
             self.took.insert((signal, uid.clone()), took);
         }
@@ -156,8 +174,12 @@ impl Counting {
             }
             Some(found) => {
                 self.disks = found.disks;
-                self.known.insert((signal, uid.clone()), found.used.clone());
-                self.current.iter_mut().for_each(|it| _ = it.found.insert(uid.clone(), found.used.clone()));
+                let used = found.used.or_before(self.known.get(&(signal, uid.clone())));
+                self.known.insert((signal, uid.clone()), used.clone());
+                if let Some(current) = &mut self.current {
+                    current.asked.get_or_insert(found.waited);
+                    current.found.insert(uid.clone(), used.clone());
+                }
                 Ended::Counted
             }
             None => Ended::Counted,

@@ -1,21 +1,23 @@
 //! Measures the usage of pods on the node's disk: where their files lie, and how large they are. Docker is asked once
-//! for each container, and then the file system.
+//! for each container, for all that are missing together, and then the file system.
 //!
 //! If Docker's storage driver has no directory for each container (only `overlay2` and similar drivers have one),
 //! Docker itself has to count, and it does not count inodes.
+//!
+//! Never here: a wait for Docker while files are counted ([`Disks::ask`] waits, and counts nothing).
 
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
-use crate::base::limits;
 use crate::base::table::Table;
 use crate::cgroup::node::MOUNT;
 use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::local::{Claimed, Used, Wanted};
 use crate::layout::{self, Kind};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, ContainerFiles, DockerError, Reply, names};
+use crate::runtime::{ContainerFiles, names};
+use crate::stats::asking::{self, Question};
 use crate::stats::cgroup::Hierarchies;
 use crate::stats::container_disk::{self, ContainerDisk};
 use crate::stats::disk::FileSystem;
@@ -36,6 +38,8 @@ pub(super) struct PodDisk {
     pub files: DiskUse,
     /// By name; claims whose size is a limit.
     pub claims: Table<String, Claimed>,
+    /// Docker has not told where the files of these containers are: they count as zero.
+    pub unknown: Vec<String>,
 }
 
 impl PodDisk {
@@ -60,14 +64,15 @@ pub(super) struct Disks {
     docker_root: EngineRoot,
     /// By container id.
     places: Table<String, ContainerFiles>,
-    /// Calls to Docker in this round that timed out.
-    timeouts: u32,
+    /// Docker's answers in this round that are not kept: sizes that it has counted, and containers that it does not
+    /// know, by id.
+    answers: Table<String, Option<ContainerFiles>>,
     is_silent: bool,
 }
 
 impl Disks {
     pub(super) fn new(docker: Docker, root: PathBuf, docker_root: EngineRoot) -> Disks {
-        Disks { docker, root, docker_root, places: Table::new(), timeouts: 0, is_silent: false }
+        Disks { docker, root, docker_root, places: Table::new(), answers: Table::new(), is_silent: false }
     }
 
     /// podkeeper's root directory.
@@ -77,18 +82,56 @@ impl Disks {
 
     /// Begins a round: forgets containers that belong to none of these pods.
     pub(super) fn begin(&mut self, pods: &[PodView]) {
-        (self.timeouts, self.is_silent) = (0, false);
+        self.answers.clear();
+        self.is_silent = false;
         let is_there = |id: &str| pods.iter().any(|view| on_disk(&view.status).any(|(_, known)| known == id));
         self.places.retain(|id, _| is_there(id));
     }
 
-    /// Whether Docker stopped answering in this round. It is not asked again then.
+    /// Whether Docker did not answer when it was asked last.
     pub(super) fn is_docker_silent(&self) -> bool {
         self.is_silent
     }
 
-    /// Counts the `wanted` parts of a pod. A part that Docker does not tell counts as zero.
-    pub(super) fn of_pod(&mut self, view: &PodView, wanted: &Wanted, round: &mut Round) -> PodDisk {
+    /// Asks Docker about those of these containers whose files it has not told of in this round: about all of them at
+    /// once. Waits for its answers, for a bounded time; `step` is called with each.
+    pub(super) fn ask<'i>(&mut self, ids: impl Iterator<Item = &'i str>, step: &dyn Fn()) {
+        let ids: Vec<String> = ids.map(str::to_owned).collect();
+        let is_new =
+            |disks: &Disks, id: &String| !disks.places.contains_key(id) && !disks.answers.contains_key(id);
+        let new: Vec<String> = ids.iter().filter(|id| is_new(self, id)).cloned().collect();
+        let asked = asking::files(&self.docker, &new, Question::Places, step);
+        self.is_silent = asked.is_silent;
+        for (id, files) in asked.found {
+            match files {
+                Some(files) => _ = self.places.insert(id, files),
+                None => _ = self.answers.insert(id, None),
+            }
+        }
+        if self.is_silent {
+            return;
+        }
+        // Docker itself counts these sizes, every time.
+        let sizes: Vec<String> =
+            ids.into_iter().filter(|id| self.places.contains_key(id) && !self.knows(id)).collect();
+        let asked = asking::files(&self.docker, &sizes, Question::Sizes, step);
+        self.is_silent = asked.is_silent;
+        self.answers.extend(asked.found);
+    }
+
+    /// Whether Docker has told all that is needed to count this container.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.answers.contains_key(id) || self.places.get(id).is_some_and(|files| files.upper_dir.is_some())
+    }
+
+    /// The containers of a pod that are to be counted and of which Docker has not told.
+    pub(super) fn unknown(&self, view: &PodView, wanted: &Wanted) -> Vec<String> {
+        let ids = counted(view, wanted).map(|(_, id)| id).filter(|id| !self.knows(id));
+        ids.map(str::to_owned).collect()
+    }
+
+    /// Counts the `wanted` parts of a pod. A part that Docker has not told counts as zero.
+    pub(super) fn of_pod(&self, view: &PodView, wanted: &Wanted, round: &mut Round) -> PodDisk {
         let mut found = PodDisk::default();
         for volume in layout::volumes(&view.pod).iter().filter(|volume| wanted.volumes.contains(&volume.name))
         {
@@ -104,9 +147,8 @@ impl Disks {
                 layout::below(&self.root, &parts).map(|path| round.tree(&path).bytes).unwrap_or_default();
             found.claims.insert(name.clone(), Claimed { used, size: *size });
         }
-        let is_added = |name: &str| !view.pod.containers().any(|(_, c)| c.name == name);
-        let counts = |name: &str| wanted.containers.contains(name) || wanted.added && is_added(name);
-        for (name, id) in containers(&view.status).filter(|(name, _)| counts(name)) {
+        found.unknown = self.unknown(view, wanted);
+        for (name, id) in counted(view, wanted) {
             let disk = self.of_container(id, round);
             found.files = found.files.and(disk.shared);
             found.containers.insert(name.to_owned(), disk);
@@ -133,45 +175,21 @@ impl Disks {
         deleted::held(Path::new("/proc"), &hierarchies, &cgroups, &counted, round).bytes
     }
 
-    /// Counts one container.
-    pub(super) fn of_container(&mut self, id: &str, round: &mut Round) -> ContainerDisk {
+    /// Counts one container, as far as Docker has told where its files are.
+    pub(super) fn of_container(&self, id: &str, round: &mut Round) -> ContainerDisk {
         round.step();
-        let Some(mut files) = self.files(id) else { return ContainerDisk::default() };
-        if files.upper_dir.is_none() {
-            // Docker itself counts the size, every time.
-            files.size = self.ask(id, true).and_then(|files| files.size);
-        }
-        round.step();
+        let counted = self.answers.get(id).and_then(Option::as_ref);
+        let Some(files) = counted.or_else(|| self.places.get(id)) else { return ContainerDisk::default() };
         let docker_root = self.docker_root.get();
-        container_disk::read(id, &files, docker_root.as_deref(), round)
+        container_disk::read(id, files, docker_root.as_deref(), round)
     }
+}
 
-    fn files(&mut self, id: &str) -> Option<ContainerFiles> {
-        if let Some(known) = self.places.get(id) {
-            return Some(known.clone());
-        }
-        let files = self.ask(id, false)?;
-        self.places.insert(id.to_owned(), files.clone());
-        Some(files)
-    }
-
-    fn ask(&mut self, id: &str, size: bool) -> Option<ContainerFiles> {
-        if self.is_silent {
-            return None;
-        }
-        match self.docker.call(&Call::Files { id: id.to_owned(), size }) {
-            Ok(Reply::Files(files)) => return Some(*files),
-            Err(DockerError::Unreachable(_)) => self.is_silent = true,
-            Err(DockerError::Timeout(_)) => {
-                self.timeouts = self.timeouts.saturating_add(1);
-                // A single container may make Docker hang.
-                self.is_silent =
-                    self.timeouts >= limits::GARBAGE_TIMEOUTS && self.docker.call(&Call::Info).is_err();
-            }
-            _ => {}
-        }
-        None
-    }
+/// The newest containers of a pod that are to be counted, by name and id.
+fn counted<'a>(view: &'a PodView, wanted: &'a Wanted) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let is_added = |name: &str| !view.pod.containers().any(|(_, c)| c.name == name);
+    let counts = move |name: &str| wanted.containers.contains(name) || wanted.added && is_added(name);
+    containers(&view.status).filter(move |(name, _)| counts(name))
 }
 
 /// Name and Docker id of the newest existing container of each name.

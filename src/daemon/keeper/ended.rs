@@ -12,18 +12,22 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::disk::{on_disk, runs};
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
+use crate::base::{limits, wait};
 use crate::daemon::engine_root::EngineRoot;
 use crate::garbage::collector;
+use crate::garbage::tie::Tie;
 use crate::pod::{PodKey, is_final};
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
-use crate::runtime::{Call, ContainerFiles, ContainerSummary, DockerError, DockerState, Reply, labels};
+use crate::runtime::{ContainerFiles, ContainerSummary, DockerState, labels};
+use crate::stats::asking::{self, Question};
 use crate::stats::disk::FileSystem;
-use crate::stats::disk_use::Round;
+use crate::stats::disk_use::{DiskUse, Reach, Round};
 use crate::status::snapshot::Snapshot;
 use crate::volumes;
 
@@ -51,70 +55,94 @@ pub(super) struct Ended {
     pub(super) containers: Containers,
 }
 
+/// The result of a run.
+#[derive(Debug, Default)]
+pub(super) struct Emptied {
+    /// Containers whose layers need no other run, by Docker's id.
+    pub(super) done: Set<String>,
+    /// Something was removed, and there is more, for which the time was too short.
+    pub(super) has_more: bool,
+}
+
+/// A directory that belongs only to a dead container.
+type Place<'a> = (&'a ContainerSummary, &'a PodKey, PathBuf);
+
 impl Ended {
-    /// Empties the writable layers of these containers, and logs each. Stops before the next one when `gives_way` is
-    /// set.
-    pub(super) fn empty(&self, gives_way: &AtomicBool) {
+    /// Empties the writable layers of these containers, for a bounded time, and logs each. Stops when the run is to give
+    /// way.
+    pub(super) fn empty(&self, tie: &Tie) -> Emptied {
         let Some(docker_root) = self.docker_root.get().filter(|_| !self.containers.is_empty()) else {
-            return;
+            return self.nothing();
         };
         // Their current states: an operator may have started one by hand.
         let all = match collector::containers(&self.docker) {
             Ok(all) => all,
-            Err(error) => return log::warn!("layers of pods that have ended are not emptied: {error}"),
-        };
-        match self.places(&all, &docker_root, gives_way) {
-            Ok(places) => {
-                let least = FileSystem::of(&docker_root).map_or(0, |disk| disk.capacity / 1000);
-                for (container, key, directory) in places {
-                    if gives_way.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    tell(key, container, &directory, emptied(&directory, least));
-                }
+            Err(error) => {
+                log::warn!("layers of pods that have ended are not emptied: {error}");
+                return self.nothing();
             }
-            Err(error) => log::warn!("layers of pods that have ended are not emptied: {error}"),
+        };
+        tie.step();
+        let (places, mut unknown) = self.places(&all, &docker_root, tie);
+        let least = FileSystem::of(&docker_root).map(least).unwrap_or_default();
+        let until = wait::later(limits::EMPTY_LAYERS);
+        let mut has_more = false;
+        for (container, key, directory) in places {
+            let mut goes_on = || {
+                tie.step();
+                !tie.gives_way() && Instant::now() < until
+            };
+            let result = if goes_on() { emptied(&directory, least, &mut goes_on) } else { Ok(Outcome::Late) };
+            if matches!(result, Ok(Outcome::Late | Outcome::Part)) {
+                unknown.insert(container.id.clone());
+            }
+            has_more |= matches!(result, Ok(Outcome::Part));
+            tell(key, container, &directory, result);
         }
+        let done = self.containers.keys().filter(|id| !unknown.contains(*id)).cloned().collect();
+        Emptied { done, has_more }
     }
 
-    /// Directories that belong only to dead containers of ended pods. Containers can share volumes without a name, too
-    /// (`--volumes-from`); a volume that another container uses is left out.
+    /// No container needs another run, because it would be in vain, too.
+    fn nothing(&self) -> Emptied {
+        Emptied { done: self.containers.keys().cloned().collect(), has_more: false }
+    }
+
+    /// Directories that belong only to dead containers of ended pods, and the containers that Docker does not tell of in
+    /// time. Containers can share volumes without a name, too (`--volumes-from`); a volume that another container uses
+    /// is left out, and so are all volumes while it is not known which ones are used.
     fn places<'a>(
         &'a self,
         all: &'a [ContainerSummary],
         docker_root: &Path,
-        gives_way: &AtomicBool,
-    ) -> Result<Vec<(&'a ContainerSummary, &'a PodKey, PathBuf)>, DockerError> {
+        tie: &Tie,
+    ) -> (Vec<Place<'a>>, Set<String>) {
         let dead = all.iter().filter(|container| self.is_dead(container));
-        let dead = dead.filter_map(|container| Some((container, self.containers.get(&container.id)?)));
-        let mut places = Vec::new();
+        let dead: Vec<_> = dead.filter_map(|it| Some((it, self.containers.get(&it.id)?))).collect();
+        let ids: Vec<String> = dead.iter().map(|(container, _)| container.id.clone()).collect();
+        let found = asking::files(&self.docker, &ids, Question::Places, &|| tie.step()).found;
+        let unknown = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
+        let mut places: Vec<Place<'_>> = Vec::new();
         for (container, key) in dead {
-            let files = self.files(container)?;
-            let own = own(&files, docker_root).into_iter();
-            places.extend(own.map(|directory| (container, key, directory)));
+            let files = found.get(&container.id).and_then(Option::as_ref);
+            let own = files.map(|files| own(files, docker_root)).unwrap_or_default();
+            places.extend(own.into_iter().map(|directory| (container, key, directory)));
         }
         if places.iter().any(|(_, _, directory)| is_volume(directory)) {
+            let others: Vec<String> =
+                all.iter().map(|it| it.id.clone()).filter(|id| !found.contains_key(id)).collect();
             let mut used: Table<PathBuf, u32> = Table::new();
-            for container in all {
-                if gives_way.load(Ordering::Relaxed) {
-                    return Ok(Vec::new());
-                }
-                for volume in self.files(container)?.volumes {
-                    *used.get_or_default(PathBuf::from(volume)) += 1;
-                }
+            let of_others = asking::files(&self.docker, &others, Question::Places, &|| tie.step()).found;
+            let is_whole = others.iter().all(|id| of_others.contains_key(id));
+            for volume in found.values().chain(of_others.values()).flatten().flat_map(|files| &files.volumes)
+            {
+                *used.get_or_default(PathBuf::from(volume)) += 1;
             }
-            places.retain(|(_, _, directory)| !is_volume(directory) || used.get(directory) == Some(&1));
+            places.retain(|(_, _, directory)| {
+                !is_volume(directory) || is_whole && used.get(directory) == Some(&1)
+            });
         }
-        Ok(places)
-    }
-
-    /// Where a container's files are; empty if the container is gone.
-    fn files(&self, container: &ContainerSummary) -> Result<ContainerFiles, DockerError> {
-        match self.docker.call(&Call::Files { id: container.id.clone(), size: false }) {
-            Ok(Reply::Files(files)) => Ok(*files),
-            Err(error @ (DockerError::Unreachable(_) | DockerError::Timeout(_))) => Err(error),
-            _ => Ok(ContainerFiles::default()),
-        }
+        (places, unknown)
     }
 
     fn is_dead(&self, container: &ContainerSummary) -> bool {
@@ -123,13 +151,32 @@ impl Ended {
     }
 }
 
-fn tell(key: &PodKey, container: &ContainerSummary, directory: &Path, result: io::Result<u64>) {
+/// How the emptying of a directory has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The directory has so little that emptying it would not help.
+    Little,
+    /// The directory is empty, and had at least this.
+    Whole(DiskUse),
+    /// A part is removed.
+    Part,
+    /// There was no time to look.
+    Late,
+}
+
+fn tell(key: &PodKey, container: &ContainerSummary, directory: &Path, result: io::Result<Outcome>) {
     let (name, path) = (&container.name, directory.display());
     match result {
-        Ok(0) => {}
-        Ok(freed) => log::warn!(
-            "pod {key} has ended, and the node is short of disk: what its container {name} has written ({}) is removed",
-            bytes(freed)
+        Ok(Outcome::Little | Outcome::Late) => {}
+        Ok(Outcome::Whole(freed)) => log::warn!(
+            "pod {key} has ended, and the node is short of disk: what its container {name} has written ({} in {} files) \
+             is removed",
+            bytes(freed.bytes),
+            freed.inodes
+        ),
+        Ok(Outcome::Part) => log::warn!(
+            "pod {key} has ended, and the node is short of disk: a part of what its container {name} has written is \
+             removed; the rest takes longer"
         ),
         Err(error) => {
             log::warn!("pod {key}: what its container {name} has written is not removed: {path}: {error}");
@@ -163,15 +210,24 @@ fn is_anonymous(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
-/// Empties a directory and returns the bytes freed, as far as one look can count them. A directory with less than
-/// `least` bytes stays, because emptying it would not help.
-fn emptied(directory: &Path, least: u64) -> io::Result<u64> {
-    let before = Round::default().tree(directory).bytes;
-    if before < least {
-        return Ok(0);
+/// The least that is worth emptying a directory of this disk: a thousandth of its bytes or of its inodes.
+fn least(disk: FileSystem) -> DiskUse {
+    // A file system without a bound of inodes is never short of them. The directory itself has one.
+    let inodes = if disk.inodes == 0 { u64::MAX } else { (disk.inodes / 1000).max(2) };
+    DiskUse { bytes: disk.capacity / 1000, inodes }
+}
+
+/// Empties a directory while `goes_on` returns true. A directory with less bytes and less inodes than `least` stays,
+/// because emptying it would not help; one with more than can be counted quickly is emptied.
+fn emptied(directory: &Path, least: DiskUse, goes_on: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
+    let mut round = Round::until(wait::later(limits::DISK_USE_QUICK), Arc::default());
+    let before = round.tree(directory);
+    let is_worth = before.bytes >= least.bytes || before.inodes >= least.inodes;
+    if !is_worth && round.reach() != Reach::Exceeded {
+        return Ok(Outcome::Little);
     }
-    volumes::empty(directory)?;
-    Ok(before.saturating_sub(Round::default().tree(directory).bytes))
+    let is_whole = volumes::empty(directory, goes_on)?;
+    Ok(if is_whole { Outcome::Whole(before) } else { Outcome::Part })
 }
 
 #[cfg(test)]
@@ -242,14 +298,52 @@ mod tests {
         fs::write(at.join("a/b/file"), "x".repeat(100_000)).unwrap();
         fs::write(base.join("outside"), "x").unwrap();
         std::os::unix::fs::symlink(base.join("outside"), at.join("link")).unwrap();
-        assert_eq!(emptied(&at, 1 << 20).unwrap(), 0, "so little helps nobody");
+        let least = |bytes| DiskUse { bytes, inodes: 30 };
+        let always = || true;
+        assert_eq!(
+            emptied(&at, least(1 << 20), &mut { always }).unwrap(),
+            Outcome::Little,
+            "it helps nobody"
+        );
         assert!(at.join("a/b/file").exists());
-        assert!(emptied(&at, 100_000).unwrap() >= 100_000);
+        let freed = emptied(&at, least(100_000), &mut { always }).unwrap();
+        assert!(matches!(freed, Outcome::Whole(it) if it.bytes >= 100_000), "{freed:?}");
         assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
-        assert_eq!(emptied(&at, 0).unwrap(), 0, "nothing is told of it again");
+        assert_eq!(emptied(&at, least(100_000), &mut { always }).unwrap(), Outcome::Little, "not again");
         assert!(base.join("outside").exists());
         std::os::unix::fs::symlink(&base, base.join("l")).unwrap();
-        assert!(emptied(&base.join("l"), 0).is_err(), "no link is followed");
+        assert!(
+            emptied(&base.join("l"), DiskUse::default(), &mut { always }).is_err(),
+            "no link is followed"
+        );
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    /// Regression: an ended pod kept most inodes of a disk with empty files, which have no bytes, and other pods were
+    /// evicted for it and stayed away.
+    #[test]
+    fn a_directory_of_many_empty_files_is_emptied_for_its_inodes() {
+        let base = scratch("keeper-ended-inodes");
+        let fill = || {
+            fs::create_dir_all(&base).unwrap();
+            (0..40).for_each(|n| fs::write(base.join(n.to_string()), "").unwrap());
+        };
+        fill();
+        let disk = FileSystem::of(&base).unwrap();
+        let of = |inodes| least(FileSystem { capacity: 1 << 40, inodes, ..disk });
+        assert_eq!(emptied(&base, of(100_000), &mut || true).unwrap(), Outcome::Little);
+        assert_eq!(emptied(&base, of(0), &mut || true).unwrap(), Outcome::Little, "it has no such bound");
+        let freed = emptied(&base, of(30_000), &mut || true).unwrap();
+        assert!(matches!(freed, Outcome::Whole(DiskUse { inodes: 41, .. })), "{freed:?}");
+        // No time is left after ten files.
+        fill();
+        let mut left = 10;
+        let mut goes_on = || {
+            left -= 1;
+            left >= 0
+        };
+        assert_eq!(emptied(&base, of(30_000), &mut goes_on).unwrap(), Outcome::Part);
+        assert_eq!(fs::read_dir(&base).unwrap().count(), 30);
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -1,8 +1,9 @@
 //! Watches pods that have limits of local storage, in a thread of its own: counting a tree of a million files must not
 //! delay the look at the node's memory. The thread exists only while there is such a pod, and sleeps as
-//! `eviction::local` says.
+//! `eviction::local` says. What can be counted without Docker waits for no answer of Docker's.
 
-use std::cmp::Ordering;
+mod verdicts;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -26,6 +27,7 @@ use crate::runtime::docker::Docker;
 use crate::stats::disk_use::{DiskUse, Reach, Round};
 use crate::status::snapshot::{ClaimView, PodView, Snapshot};
 use crate::volumes::claim_size;
+use verdicts::{is_cut, is_hopeless, judged, over_uncounted};
 
 /// Handle of the thread, which runs only while it is needed. Dropping it ends the thread.
 #[derive(Debug)]
@@ -156,6 +158,15 @@ impl OfSource {
     }
 }
 
+/// How far a pod was counted.
+enum Looked {
+    Whole,
+    /// The pod needs another look with more time.
+    Cut,
+    /// Docker has to tell where the files of these containers are.
+    Unknown(Vec<String>),
+}
+
 /// The last look at a pod.
 #[derive(Debug, Clone, Copy)]
 struct Before {
@@ -223,11 +234,33 @@ impl Rounds {
         });
         let mut sums = Table::new();
         let mut slow = None;
+        let mut waiting: Vec<(&PodView, &Wanted, Vec<String>)> = Vec::new();
         for (view, wanted) in due {
+            let view: &PodView = view;
             let is_slow = self.before.get(&view.pod.uid).is_some_and(|before| before.is_slow);
-            if is_slow || !self.look_at(pods, &all, (view, wanted), &mut sums, limits::DISK_USE_QUICK)? {
-                slow = slow.or(Some((view, wanted)));
+            let looked = if is_slow {
+                Looked::Cut
+            } else {
+                self.look_at(pods, &all, (view, wanted), &mut sums, limits::DISK_USE_QUICK)?
+            };
+            match looked {
+                Looked::Whole => {}
+                Looked::Cut => slow = slow.or(Some((view, wanted))),
+                Looked::Unknown(ids) => waiting.push((view, wanted, ids)),
             }
+        }
+        // All others were looked at: only now Docker is waited for.
+        let of_slow = slow.iter().flat_map(|(view, wanted)| self.disks.unknown(view, wanted));
+        let unknown: Vec<String> =
+            waiting.iter().flat_map(|(_, _, ids)| ids.iter().cloned()).chain(of_slow).collect();
+        self.disks.ask(unknown.iter().map(String::as_str), &|| ());
+        for (view, wanted, ids) in waiting {
+            // A pod of which Docker has told nothing new would be counted in vain.
+            if !ids.iter().any(|id| self.disks.knows(id)) {
+                continue;
+            }
+            let looked = self.look_at(pods, &all, (view, wanted), &mut sums, limits::DISK_USE_QUICK)?;
+            slow = slow.or(matches!(looked, Looked::Cut).then_some((view, wanted)));
         }
         if let Some((view, wanted)) = slow {
             self.look_at(pods, &all, (view, wanted), &mut Table::new(), limits::DISK_USE_PATIENCE)?;
@@ -268,8 +301,8 @@ impl Rounds {
         Some(OfSource { reach, used, most, fullest: held.max().map(|(_, uid)| uid) })
     }
 
-    /// Looks at one pod. Returns false if the pod cannot be counted whole within `patience` and needs another look with
-    /// more time.
+    /// Looks at one pod, as far as Docker has told where its files are, for as long as `patience`. A pod of which Docker
+    /// has not told all is looked at again soon.
     fn look_at(
         &mut self,
         pods: &Snapshot,
@@ -277,7 +310,7 @@ impl Rounds {
         (view, wanted): (&PodView, &Wanted),
         sums: &mut Table<Source, Option<OfSource>>,
         patience: Duration,
-    ) -> Result<bool, Gone> {
+    ) -> Result<Looked, Gone> {
         let begun = Instant::now();
         let until = begun + patience;
         let sum = wanted.together.and_then(|most| {
@@ -289,9 +322,12 @@ impl Rounds {
         let until = Instant::now() + patience;
         let policy = pods.policies.get(&view.pod.source.to_string());
         let is_held = policy.is_some_and(PolicyView::is_held);
+        let mut unknown = Vec::new();
         let (verdict, reach) = judged(|| {
             let mut round = Round::until(until, Arc::default());
-            let mut used = Used { together, ..self.disks.of_pod(view, wanted, &mut round).used() };
+            let mut found = self.disks.of_pod(view, wanted, &mut round);
+            unknown = std::mem::take(&mut found.unknown);
+            let mut used = Used { together, ..found.used() };
             // The kubelet counts only files in directories; an untrusted pod could write into removed files instead.
             if is_held {
                 used.files = used.files.saturating_add(self.disks.removed(view, &mut round));
@@ -307,7 +343,7 @@ impl Rounds {
             let fresh =
                 Before { left: u64::MAX, at: begun, due: begun, took: patience, uncounted: 0, is_slow };
             self.before.get_or_insert(uid, fresh).is_slow = true;
-            return Ok(false);
+            return Ok(Looked::Cut);
         }
         let rounds = before.map_or(0, |before| before.uncounted);
         let uncounted = if is_cut && is_last { rounds.saturating_add(1) } else { 0 };
@@ -321,7 +357,14 @@ impl Rounds {
         }
         let is_hopeless = is_held && is_hopeless(reach, uncounted);
         let verdict = if is_hopeless { over_uncounted(verdict) } else { verdict };
+        let is_unknown = !unknown.is_empty() && matches!(verdict, Verdict::Within { .. });
         let (left, pause) = rest(&verdict, before, begun);
+        // What was not counted says nothing about the growth.
+        let (left, at, pause) = match before {
+            _ if !is_unknown => (left, begun, pause),
+            Some(before) => (before.left, before.at, limits::LIMITS_NEAR),
+            None => (u64::MAX, begun, limits::LIMITS_NEAR),
+        };
         if let Verdict::Over(message) = verdict {
             let (key, uid) = (view.pod.key.clone(), uid.clone());
             let eviction = Eviction { key, uid, grace: limits::EVICTION_GRACE, message, of_the_node: false };
@@ -330,8 +373,8 @@ impl Rounds {
         let ended = Instant::now();
         let took = ended.saturating_duration_since(begun);
         let due = ended.checked_add(paused(pause, took)).unwrap_or(ended);
-        self.before.insert(uid, Before { left, at: begun, due, took, uncounted, is_slow });
-        Ok(true)
+        self.before.insert(uid, Before { left, at, due, took, uncounted, is_slow });
+        Ok(if is_unknown { Looked::Unknown(unknown) } else { Looked::Whole })
     }
 }
 
@@ -348,75 +391,6 @@ fn rest(verdict: &Verdict, before: Option<Before>, now: Instant) -> (u64, Durati
         Verdict::Over(_) => (0, limits::LIMITS_FAR),
     }
 }
-
-/// Returns whether a count shows the pod over a limit, and how much could be counted. If directories move during the
-/// counts, the median count decides.
-fn judged(mut count: impl FnMut() -> (Reach, Verdict)) -> (Verdict, Reach) {
-    let (reach, Judged(verdict)) = believed(|| {
-        let (reach, verdict) = count();
-        (reach, Judged(verdict))
-    });
-    (verdict, reach)
-}
-
-/// The pod has more than could be counted.
-fn is_cut(reach: Reach) -> bool {
-    matches!(reach, Reach::Moved | Reach::Exceeded)
-}
-
-/// Whether a pod counts as uncountable after so many failed counts in a row. A pod that creates and removes many files
-/// fails a count now and then without bad intent.
-fn is_hopeless(reach: Reach, rounds: u32) -> bool {
-    match reach {
-        Reach::Whole | Reach::Unreadable => false,
-        Reach::Moved => rounds >= limits::LIMITS_MOVED,
-        Reach::Exceeded => rounds >= limits::LIMITS_UNCOUNTED,
-    }
-}
-
-/// A pod that cannot be counted counts as over its limit, because the limits protect other pods.
-fn over_uncounted(verdict: Verdict) -> Verdict {
-    match verdict {
-        Verdict::Over(_) => verdict,
-        Verdict::Within { .. } => Verdict::Over(
-            "Pod ephemeral local storage usage cannot be counted: there is too much for the time of a count, it is moved \
-             during each one, or files are kept where nobody is shown them. "
-                .to_owned(),
-        ),
-    }
-}
-
-/// A verdict, ordered by how near the pod is to a limit.
-struct Judged(Verdict);
-
-impl Judged {
-    fn nearness(&self) -> u64 {
-        match self.0 {
-            Verdict::Within { left, .. } => u64::MAX - left,
-            Verdict::Over(_) => u64::MAX,
-        }
-    }
-}
-
-impl Ord for Judged {
-    fn cmp(&self, other: &Judged) -> Ordering {
-        self.nearness().cmp(&other.nearness())
-    }
-}
-
-impl PartialOrd for Judged {
-    fn partial_cmp(&self, other: &Judged) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Judged {
-    fn eq(&self, other: &Judged) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Judged {}
 
 /// The pause after a look that took so long: looking may take one twentieth of the time, but the pause is not extended
 /// beyond ten minutes.

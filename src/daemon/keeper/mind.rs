@@ -80,6 +80,9 @@ struct Run {
     /// The file system of images before the run.
     disk: Disk,
     began: Mono,
+    /// How far it has come, and when it got on last; no later than evictions may be put off for it.
+    steps: u64,
+    moved: Mono,
     /// The run was asked to stop early for a more urgent one.
     gives_way: bool,
 }
@@ -170,9 +173,20 @@ impl Mind {
     fn is_collecting_for(&self, signal: Signal, now: Mono) -> bool {
         let frees = |run: &Run| {
             matches!(run.order, Order::Free(_) | Order::All)
-                && now.since(run.began) < limits::COLLECT_PATIENCE
+                && now.since(run.moved) < limits::COLLECT_PATIENCE
         };
         self.manager.garbage_helps(signal) && self.collecting.as_ref().is_some_and(frees)
+    }
+
+    /// Takes how far the collector's run has come, as a number that grows. While it gets on, no pod is evicted: what it
+    /// frees may be enough. That is bounded, because a run may free next to nothing and never end.
+    pub fn collects_on(&mut self, steps: u64, now: Mono) {
+        let Some(run) = self.collecting.as_mut().filter(|run| run.steps != steps) else { return };
+        let last = run.began.after(limits::COLLECT_LONGEST.saturating_sub(limits::COLLECT_PATIENCE));
+        (run.steps, run.moved) = (steps, now.min(last));
+        if self.owed || run.order == Order::All {
+            self.manager.collects(run.moved);
+        }
     }
 
     fn collect(&mut self, disk: Option<Disk>, now: Mono) -> Option<Deed> {
@@ -194,7 +208,7 @@ impl Mind {
             self.manager.collects(now);
         }
         let disk = disk.unwrap_or_default();
-        self.collecting = Some(Run { order, disk, began: now, gives_way: false });
+        self.collecting = Some(Run { order, disk, began: now, steps: 0, moved: now, gives_way: false });
         Some(Deed::Collect(order))
     }
 

@@ -22,7 +22,6 @@ mod victims;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use std::{io, thread};
 
@@ -34,12 +33,11 @@ use self::amounts::Amounts;
 use self::aside::Aside;
 use self::counting::Counting;
 use self::disk::Disks;
-use self::ended::Ended;
+use self::ended::{Emptied, Ended};
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
 use crate::base::clock::{Clock as _, Mono, System};
-use crate::base::table::Set;
 use crate::base::{limits, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
@@ -47,6 +45,7 @@ use crate::daemon::turn::Event;
 use crate::eviction::News;
 use crate::eviction::threshold::Settings;
 use crate::garbage::collector::Collector;
+use crate::garbage::tie::Tie;
 use crate::garbage::{Order, Report};
 use crate::runtime::docker::Docker;
 use crate::stats::cgroup::Hierarchies;
@@ -106,9 +105,8 @@ struct Gone;
 
 /// A run of the collector in its thread.
 struct Collecting {
-    run: Aside<Report>,
-    /// Set to make the run stop early for a more urgent one.
-    gives_way: Arc<AtomicBool>,
+    run: Aside<(Report, Option<Emptied>)>,
+    tie: Arc<Tie>,
 }
 
 struct Rounds {
@@ -120,10 +118,10 @@ struct Rounds {
     /// The thread that finds out whether Docker answers.
     asking: Option<Aside<bool>>,
     counting: Counting,
-    /// Containers of ended pods that a run of the collector has emptied, or has tried to.
-    emptied: Set<String>,
-    /// An eviction was put off to empty ended pods first; this is done once before each eviction.
-    is_put_off: bool,
+    /// What the last run of the collector has emptied.
+    emptied: Emptied,
+    /// Since when an eviction is put off to empty ended pods first.
+    put_off: Option<Mono>,
     /// Result of the count, for the next look.
     measured: Option<Amounts>,
     /// Paths that exist until the evicted pod is gone: cgroups of its containers, and the directory of its volumes.
@@ -149,8 +147,8 @@ impl Rounds {
             collecting: None,
             asking: None,
             counting: Counting::new(disks),
-            emptied: Set::new(),
-            is_put_off: false,
+            emptied: Emptied::default(),
+            put_off: None,
             measured: None,
             traces: Vec::new(),
         }
@@ -231,6 +229,9 @@ impl Rounds {
         let now = self.parts.clock.now().mono;
         self.kernel.watch(&usages);
         self.watch_count(now);
+        if let Some(Collecting { tie, .. }) = &self.collecting {
+            self.mind.collects_on(tie.steps(), now);
+        }
         let traces = &self.traces;
         // Without traces the end of the pod cannot be seen, and the whole waiting time passes.
         let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
@@ -268,7 +269,7 @@ impl Rounds {
                 Ok(())
             }
             Deed::GiveWay => {
-                self.collecting.iter().for_each(|it| it.gives_way.store(true, Ordering::Relaxed));
+                self.collecting.iter().for_each(|it| it.tie.give_way());
                 Ok(())
             }
             Deed::Collect(order) => {
@@ -281,15 +282,16 @@ impl Rounds {
     /// Starts the thread that collects.
     fn collect(&mut self, order: Order, now: Mono) {
         let Some(garbage) = self.parts.garbage.clone() else { return };
-        let gives_way = Arc::<AtomicBool>::default();
-        let given = Arc::clone(&gives_way);
+        let tie = Arc::<Tie>::default();
+        let given = Arc::clone(&tie);
         let ended = (order == Order::All).then(|| self.ended());
         let work = move || {
-            ended.iter().for_each(|ended| ended.empty(&given));
-            garbage.collect(order, &given)
+            // A layer may have millions of files: images are quicker.
+            let report = garbage.collect(order, &given);
+            (report, ended.map(|ended| ended.empty(&given)))
         };
         match Aside::begin("pk-garbage", work) {
-            Ok(run) => self.collecting = Some(Collecting { run, gives_way }),
+            Ok(run) => self.collecting = Some(Collecting { run, tie }),
             Err(error) => {
                 log::warn!("garbage cannot be collected: no thread could be started: {error}");
                 self.mind.not_begun(now);
@@ -297,10 +299,9 @@ impl Rounds {
         }
     }
 
-    /// Returns the ended pods whose layers are emptied before other garbage is removed.
-    fn ended(&mut self) -> Ended {
+    /// Returns the ended pods whose layers are emptied after other garbage is removed.
+    fn ended(&self) -> Ended {
         let containers = ended::containers(&self.parts.pods.get());
-        self.emptied = containers.keys().cloned().collect();
         let (docker, docker_root) = (self.parts.docker.clone(), self.parts.docker_root.clone());
         Ended { docker, docker_root, root_dir: self.parts.root_dir.clone(), containers }
     }
@@ -308,7 +309,8 @@ impl Rounds {
     /// The collector's run is over.
     fn collected(&mut self, now: Mono) -> Result<(), Gone> {
         let Some(Collecting { run, .. }) = self.collecting.take() else { return Ok(()) };
-        let report = run.result().unwrap_or_default();
+        let (report, emptied) = run.result().unwrap_or_default();
+        self.emptied = emptied.unwrap_or_else(|| std::mem::take(&mut self.emptied));
         self.mind.collected(&report, now).into_iter().try_for_each(|news| self.tell(news))
     }
 }

@@ -6,6 +6,7 @@ use super::counting::Ended;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::Mono;
+use crate::base::limits;
 use crate::eviction::News;
 use crate::eviction::rank::Counted;
 use crate::eviction::signal::Signal;
@@ -100,11 +101,21 @@ impl Rounds {
         self.docker_answers(run.result().unwrap_or_default(), now);
     }
 
+    /// Whether to empty the layers of ended pods before a pod is evicted. Pods that end one after the other must not delay
+    /// an eviction again and again, but layers with very many files are emptied part by part, for a bounded time.
+    fn is_put_off(&mut self, signal: Signal, dedicated: bool, snapshot: &Snapshot, now: Mono) -> bool {
+        let goes_on = |since| self.emptied.has_more && now.since(since) < limits::COLLECT_LONGEST;
+        let may_wait = self.put_off.is_none_or(goes_on);
+        let since = self.put_off.unwrap_or(now);
+        self.put_off = (may_wait && self.has_ended_since(signal, dedicated, snapshot)).then_some(since);
+        self.put_off.is_some()
+    }
+
     /// Whether a pod has ended since garbage was collected: its layers are emptied before a pod is evicted.
     fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
         let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
         let collects = self.parts.garbage.is_some() && self.collecting.is_none();
-        is_there && collects && ended::containers(snapshot).keys().any(|id| !self.emptied.contains(id))
+        is_there && collects && ended::containers(snapshot).keys().any(|id| !self.emptied.done.contains(id))
     }
 
     fn waits_for_pods(&self, snapshot: &Snapshot) -> bool {
@@ -156,9 +167,7 @@ impl Rounds {
             // Docker could not stop a pod. The next look tries again.
             return Ok(());
         }
-        // Pods that end one after the other must not delay an eviction again and again.
-        self.is_put_off = !self.is_put_off && self.has_ended_since(signal, seen.dedicated, &snapshot);
-        if self.is_put_off {
+        if self.is_put_off(signal, seen.dedicated, &snapshot, now) {
             self.mind.collects_again();
             return Ok(());
         }

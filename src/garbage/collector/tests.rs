@@ -8,12 +8,14 @@ use crate::runtime::{CreateBody, RefusalKind, labels};
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::{Snapshot, SourceView};
 
-/// A clock that is moved by hand only.
-struct Still(Mutex<Duration>);
+/// A clock that is moved by hand, or by so much with each look at it.
+struct Still(Mutex<Duration>, Mutex<Duration>);
 
 impl Clock for Still {
     fn now(&self) -> Now {
-        Now { mono: Mono(*self.0.lock().unwrap()), wall: Timestamp::UNIX_EPOCH }
+        let mut now = self.0.lock().unwrap();
+        *now += *self.1.lock().unwrap();
+        Now { mono: Mono(*now), wall: Timestamp::UNIX_EPOCH }
     }
 }
 
@@ -29,7 +31,7 @@ impl Rig {
     /// A node without pods whose images are old enough.
     fn new(name: &str, images: &[&str]) -> Rig {
         let root = crate::base::testing::scratch(name);
-        let clock = Arc::new(Still(Mutex::new(Duration::from_secs(1))));
+        let clock = Arc::new(Still(Mutex::new(Duration::from_secs(1)), Mutex::default()));
         let fake = Fake::new(Arc::clone(&clock) as Arc<dyn Clock>, 1);
         fake.with(|state| images.iter().for_each(|image| drop(state.add_image(image, true))));
         let pods = Latest::default();
@@ -51,7 +53,7 @@ impl Rig {
     }
 
     fn collect(&self, order: Order) -> Report {
-        self.collector.collect(order, &AtomicBool::new(false))
+        self.collector.collect(order, &Tie::default())
     }
 
     fn pass(&self, seconds: u64) {
@@ -224,7 +226,9 @@ fn a_dead_container_whose_pod_comes_back_meanwhile_stays() {
 #[test]
 fn a_run_that_gives_way_removes_nothing_more() {
     let rig = Rig::new("gives-way", &["a:1", "b:1"]);
-    let report = rig.collector.collect(Order::Free(1 << 30), &AtomicBool::new(true));
+    let tie = Tie::default();
+    tie.give_way();
+    let report = rig.collector.collect(Order::Free(1 << 30), &tie);
     assert_eq!((report.freed, report.errors.len(), rig.left().len()), (0, 0, 2));
 }
 
@@ -278,6 +282,29 @@ fn one_thread_writes_the_latest_state() {
         assert!(began.elapsed() < Duration::from_secs(60), "it is tried again with the next list");
         thread::yield_now();
     }
+}
+
+/// Regression: with a slow Docker the removal of many dead containers took all the time for which evictions wait, and a
+/// pod was evicted although an unused image could have gone.
+#[test]
+fn dead_containers_that_take_long_leave_time_for_images() {
+    let rig = Rig::new("slow-dead", &["a:1", "b:1"]);
+    let root = rig.root.display().to_string();
+    let of = [(labels::ROOT_DIR, &*root), (labels::POD_NAMESPACE, "default"), (labels::POD_NAME, "gone")];
+    let now = rig.clock.now();
+    rig.fake.with(|state| {
+        for n in 0..100 {
+            let id = state.plant(&format!("dead-{n}"), &of, true, now);
+            state.crash(&id, 0, now);
+        }
+    });
+    let began = rig.clock.now().mono;
+    *rig.clock.1.lock().unwrap() = Duration::from_secs(2);
+    let report = rig.collect(Order::All);
+    assert!(!report.containers.is_empty(), "{report:?}");
+    assert!(report.images.contains(&"a:1".to_owned()), "{report:?}");
+    let took = rig.clock.now().mono.since(began);
+    assert!(took < limits::COLLECT_PATIENCE, "{took:?}");
 }
 
 #[test]

@@ -60,7 +60,9 @@ impl Rig {
         let sink = Box::new(move |names| out.send(names).is_ok());
         let (dir, root) = (self.base.join("images"), self.base.join("root"));
         let docker = Docker::Fake(self.fake.clone());
-        self.preload = Some(Preload::start(dir, &root, Duration::from_millis(20), docker, sink).unwrap());
+        self.preload = Some(
+            Preload::start(dir, &root, Duration::from_millis(20), docker, sink, Box::new(|_| ())).unwrap(),
+        );
     }
 
     fn handle(&self) -> &Preload {
@@ -196,7 +198,8 @@ fn an_image_that_a_pod_wants_has_the_directory_looked_at_at_once() {
     let (dir, root, out) = (rig.base.join("images"), rig.base.join("root"), rig.out.clone());
     let sink = Box::new(move |names| out.send(names).is_ok());
     let docker = Docker::Fake(rig.fake.clone());
-    rig.preload = Some(Preload::start(dir, &root, Duration::from_secs(3600), docker, sink).unwrap());
+    rig.preload =
+        Some(Preload::start(dir, &root, Duration::from_secs(3600), docker, sink, Box::new(|_| ())).unwrap());
     rig.write("a.tar", &image_tar("web:1"));
     rig.handle().missing("web:1");
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);

@@ -59,9 +59,17 @@ pub(crate) fn snapshot() -> Snapshot {
     }
 }
 
+fn kept() -> KeptImages {
+    KeptImages {
+        pinned: vec!["a:1".into()],
+        sandbox: "sandbox:1".into(),
+        preloaded: Some(["b:1".into()].into()),
+    }
+}
+
 #[test]
 fn what_is_written_is_read_again() {
-    let bytes = render(&snapshot(), 42, "0.1.0", &[]);
+    let bytes = render(&snapshot(), 42, "0.1.0", &[], &kept());
     crate::base::testing::golden("cli/status.json", &String::from_utf8(bytes.clone()).unwrap());
     let status = parse(&bytes).unwrap();
     let file = status.file;
@@ -87,7 +95,7 @@ fn pods_tell_where_they_are() {
     let view = PodView { pod: Arc::new(host), status: Arc::new(begun), ..node.pods[1].clone() };
     node.pods.push(view);
     let addresses = ["192.0.2.1".to_owned(), "fd00::1".to_owned()];
-    let file = parse(&render(&node, 1, "a", &addresses)).unwrap().file;
+    let file = parse(&render(&node, 1, "a", &addresses, &kept())).unwrap().file;
     assert_eq!(file.addresses, addresses);
     let told = |i: usize| {
         let status = file.pods[i].status.clone().unwrap();
@@ -107,8 +115,8 @@ fn pods_tell_where_they_are() {
 #[test]
 fn the_file_is_replaced_whole_and_only_root_reads_it() {
     let dir = crate::base::testing::scratch("status-write");
-    write_atomically(&dir, NAME, &render(&Snapshot::default(), 1, "a", &[])).unwrap();
-    write_atomically(&dir, NAME, &render(&snapshot(), 2, "b", &[])).unwrap();
+    write_atomically(&dir, NAME, &render(&Snapshot::default(), 1, "a", &[], &kept())).unwrap();
+    write_atomically(&dir, NAME, &render(&snapshot(), 2, "b", &[], &kept())).unwrap();
     assert_eq!(read(&dir).unwrap().file.pid, 2);
     let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, [NAME]);
@@ -121,7 +129,7 @@ fn the_file_is_replaced_whole_and_only_root_reads_it() {
 
 #[test]
 fn damaged_files_are_errors() {
-    let good = render(&snapshot(), 1, "a", &[]);
+    let good = render(&snapshot(), 1, "a", &[], &kept());
     for end in 0..good.len() {
         assert!(parse(&good[..end]).is_err(), "cut at {end}");
     }

@@ -21,13 +21,13 @@ fn what_a_claim_holds_counts_for_the_pods_that_may_write_to_it() {
     let cgroups = Hierarchies::open(root.join("cgroup"));
     let docker_root = EngineRoot::default();
     let docker = Docker::connect(&Endpoint::Unix(root.join("none.sock")), System::start());
-    let mut disks = Disks::new(docker, root.clone(), docker_root.clone());
+    let disks = Disks::new(docker, root.clone(), docker_root.clone());
     let places = Places { proc: root.join("proc"), cgroups, root_dir: root.clone(), docker_root };
-    let mut used = |signal, dedicated, storage, is_held| {
+    let used = |signal, dedicated, storage, is_held| {
         let claims = [ClaimView { name: "big".into(), storage, is_held, together: Most::All }];
         let measure = Measure::new(&places, signal, dedicated);
         measure
-            .on_disk((&snapshot().pods[0], limits::DISK_USE_PATIENCE), &claims, &mut disks, &Arc::default())
+            .on_disk((&snapshot().pods[0], limits::DISK_USE_PATIENCE), &claims, &disks, &Arc::default())
             .used
             .unwrap()
     };

@@ -7,11 +7,14 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::verdicts::{is_hopeless, judged, over_uncounted};
 use super::*;
 use crate::base::clock::System;
+use crate::base::table::Table;
 use crate::base::testing::scratch;
 use crate::pod::DesiredPod;
 use crate::runtime::docker::Endpoint;
+use crate::runtime::testing::slow_docker;
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::ClaimView;
 
@@ -251,4 +254,103 @@ fn who_can_never_be_counted_is_over_its_limits_where_its_source_is_held_to_a_lev
     };
     let levels = [None, Some("privileged"), Some("baseline:latest"), Some("restricted"), Some("nonsense")];
     assert_eq!(levels.map(held), [false, false, true, true, false]);
+}
+
+/// Pods `l0` to `l7` with a limit of their only container, and `volume` with an emptyDir over its size limit.
+fn beside_a_volume(root: &Path) -> Snapshot {
+    let mut node = snapshot();
+    node.pods.truncate(1);
+    let template = node.pods.pop().unwrap();
+    for name in ["l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7", "volume"] {
+        let mut pod = DesiredPod::clone(&template.pod);
+        (pod.uid, pod.key.name) = (name.to_owned(), name.to_owned());
+        let limits = serde_json::json!({"limits": {"ephemeral-storage": "1Mi"}});
+        let spec = match name {
+            "volume" => serde_json::json!({"containers": [{"name": "app"}],
+                "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]}),
+            _ => serde_json::json!({"containers": [{"name": "app", "resources": limits}, {"name": "other"}]}),
+        };
+        pod.spec = Arc::new(serde_json::from_value(spec).unwrap());
+        let container = ContainerStatus {
+            name: "app".into(),
+            container_id: Some(format!("docker://{}", name.repeat(8))),
+            ..ContainerStatus::default()
+        };
+        let status = PodStatus {
+            phase: Some("Running".into()),
+            container_statuses: Some(vec![container]),
+            ..PodStatus::default()
+        };
+        node.pods.push(PodView { pod: Arc::new(pod), status: Arc::new(status), ..template.clone() });
+    }
+    let at = root.join("pods/volume/volumes/kubernetes.io~empty-dir/v");
+    fs::create_dir_all(&at).unwrap();
+    fs::write(at.join("file"), "x".repeat(2 << 20)).unwrap();
+    node
+}
+
+/// Regression: with a slow Docker, a pod of which podkeeper could count everything by itself waited for Docker's answers
+/// about the containers of all other pods.
+#[test]
+fn a_volume_over_its_limit_waits_for_no_answer_of_docker() {
+    let root = scratch("keeper-local-docker");
+    let delay = Duration::from_secs(1);
+    let docker = slow_docker(&root, delay, Duration::from_secs(20), &root);
+    let node = beside_a_volume(&root);
+    // The last one has too much in its layer.
+    let layer = root.join("l7".repeat(8));
+    fs::create_dir_all(&layer).unwrap();
+    fs::write(layer.join("file"), "x".repeat(2 << 20)).unwrap();
+    let (out, heard) = unbounded();
+    let disks = Disks::new(docker, root.clone(), EngineRoot::default());
+    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: Table::new() };
+    let began = Instant::now();
+    let looking = thread::spawn(move || (rounds.look(&node).is_ok(), rounds));
+    let evicted = || match heard.recv_timeout(Duration::from_secs(60)).unwrap() {
+        Event::Node(News::Evict(eviction)) => (eviction.key.name, began.elapsed()),
+        other => panic!("{other:?}"),
+    };
+    let (first, took) = evicted();
+    assert!(first == "volume" && took < delay, "{first} {took:?}");
+    let (second, took) = evicted();
+    assert!(second == "l7" && took < 5 * delay, "{second} {took:?}: about all at once");
+    let (is_ok, rounds) = looking.join().unwrap();
+    assert!(is_ok && rounds.before.values().all(|before| before.took < delay && !before.is_slow));
+    fs::remove_dir_all(root).unwrap();
+}
+
+/// Regression: after one look at which Docker did not answer in time, the pod was not looked at for ten minutes, and its
+/// layer counted as empty meanwhile.
+#[test]
+fn a_pod_of_which_docker_has_not_told_is_looked_at_again_soon() {
+    let root = scratch("keeper-local-unknown");
+    let (delay, patience) = (Duration::from_secs(60), Duration::from_secs(1));
+    let docker = slow_docker(&root, delay, patience, &root);
+    let mut node = beside_a_volume(&root);
+    node.pods.truncate(2);
+    let (out, heard) = unbounded();
+    let disks = Disks::new(docker, root.clone(), EngineRoot::default());
+    let mut rounds = Rounds { shared: Arc::default(), disks, out, before: Table::new() };
+    let at = Instant::now();
+    let before = Before { left: 7, at, due: at, took: Duration::ZERO, uncounted: 0, is_slow: false };
+    rounds.before.insert("l1".to_owned(), before);
+    let due = rounds.look(&node).ok().unwrap();
+    assert!(due <= Instant::now() + limits::LIMITS_NEAR);
+    assert_eq!(rounds.before["l0"].left, u64::MAX, "nothing is known");
+    assert_eq!((rounds.before["l1"].left, rounds.before["l1"].at), (7, at), "as at the last look");
+    // Docker answers again.
+    let again = root.join("again");
+    fs::create_dir_all(&again).unwrap();
+    rounds.disks = Disks::new(
+        slow_docker(&again, Duration::ZERO, patience * 20, &root),
+        root.clone(),
+        EngineRoot::default(),
+    );
+    let layer = root.join("l0".repeat(8));
+    fs::create_dir_all(&layer).unwrap();
+    fs::write(layer.join("file"), "x".repeat(2 << 20)).unwrap();
+    rounds.before.values_mut().for_each(|before| before.due = Instant::now());
+    assert!(rounds.look(&node).is_ok());
+    assert_eq!(heard.try_iter().count(), 1, "l0 goes");
+    fs::remove_dir_all(root).unwrap();
 }

@@ -54,6 +54,30 @@ fn one_run_of_the_collector_follows_the_other() {
     assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
 }
 
+/// Regression: a collection that removed one thing after the other with a slow Docker was given up after two minutes, and
+/// a pod was evicted a moment before the image was removed that was enough.
+#[test]
+fn nobody_goes_while_the_collection_gets_on() {
+    let mut mind = mind();
+    let gone = |_: &PodKey, _: &str| true;
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(0))), [&Deed::Collect(Order::All)]);
+    for step in 1..30 {
+        mind.collects_on(step, at(step * 10));
+        assert_eq!(orders(&mind.look(&seen(50), gone, at(step * 10))), Vec::<&Deed>::new(), "{step}");
+    }
+    mind.collects_on(30, at(300));
+    let late = mind.look(&seen(50), gone, at(300));
+    assert!(matches!(late[..], [Deed::Measure(_)]), "it is not waited for without end: {late:?}");
+    // A collection that hangs is waited for as long as before.
+    let mut mind = self::mind();
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(0))), [&Deed::Collect(Order::All)]);
+    mind.collects_on(1, at(10));
+    mind.collects_on(1, at(100));
+    assert_eq!(orders(&mind.look(&seen(50), gone, at(129))), Vec::<&Deed>::new());
+    let late = mind.look(&seen(50), gone, at(130));
+    assert!(matches!(late[..], [Deed::Measure(_)]), "{late:?}");
+}
+
 /// Regression: a node that was short of disk at its start waited a minute for information that came a moment
 /// later.
 #[test]

@@ -71,8 +71,12 @@ impl World {
             return;
         }
         // A run that hangs is not waited for, and images that Docker refuses to remove are not garbage.
-        let hangs =
-            keeping.run.as_ref().is_some_and(|(.., began)| now.since(*began) >= limits::COLLECT_PATIENCE);
+        let moved = keeping.steps.1;
+        let hangs = keeping.run.as_ref().is_some_and(|(.., began)| {
+            now.since(moved) >= limits::COLLECT_PATIENCE || now.since(*began) >= limits::COLLECT_LONGEST
+        });
+        let is_awaited = keeping.run.as_ref().is_some_and(|(_, order, _)| *order == Order::All) && !hangs;
+        assert!(!is_awaited, "{} goes while garbage is being collected", eviction.key);
         let Some((began, ended, report)) = keeping.last.as_ref() else {
             assert!(hangs, "{} goes before garbage was collected", eviction.key);
             return;

@@ -45,6 +45,8 @@ pub struct Keeping {
     due: Option<Mono>,
     /// The run of the collector, its order and its begin.
     pub run: Option<(Run, Collect, Mono)>,
+    /// The number of Docker's answers to the collector, and the time of the last one.
+    pub steps: (u64, Mono),
     /// The last run that was to collect all garbage: its begin, its end and its report.
     pub last: Option<(Mono, Mono, Report)>,
     /// Images of the pods that were there, those that still ended included, when the last run began.
@@ -72,6 +74,7 @@ impl Keeping {
             records,
             due: None,
             run: None,
+            steps: (0, Mono::default()),
             last: None,
             wanted: BTreeSet::new(),
             trace: None,
@@ -207,6 +210,7 @@ impl World {
             keeping.looks.pop_front();
         }
         let often = keeping.looks.len();
+        keeping.mind.collects_on(keeping.steps.0, now);
         let deeds = keeping.mind.look(&seen, |_, _| is_gone, now);
         assert!(often <= 80, "{often} looks in a minute");
         self.note(|| format!("keeper looks: {deeds:?} {:?}", seen.found));
@@ -232,6 +236,7 @@ impl World {
                     let wanted = self.images_of_pods();
                     let keeping = self.keeping().unwrap();
                     keeping.run = Some((run, order, now));
+                    keeping.steps = (0, now);
                     keeping.wanted = wanted;
                     self.collector_goes_on();
                 }
@@ -323,6 +328,11 @@ impl World {
     }
 
     fn collector_hears(&mut self, answer: Result<Reply, DockerError>) {
+        if answer.is_ok() {
+            let now = self.now;
+            let steps = &mut self.keeping().unwrap().steps;
+            *steps = (steps.0 + 1, now);
+        }
         if let Some(line) = self.with_run(|run, records, view| run.answer(answer, records, view)) {
             self.note(|| line);
         }
