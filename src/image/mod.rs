@@ -6,6 +6,7 @@
 //! archives). `worker::pulls` decides when to pull. Credentials are never printed.
 
 pub mod archive;
+pub mod configuration;
 pub mod credentials;
 pub mod failure;
 pub mod fetch;

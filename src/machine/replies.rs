@@ -108,7 +108,8 @@ impl Machine {
                 DockerError::Timeout(_)
                 | DockerError::Stalled(_)
                 | DockerError::Lost(_)
-                | DockerError::BadAnswer(_),
+                | DockerError::BadAnswer(_)
+                | DockerError::TooLarge(_),
             ) => self.look_after_silence(job, &error.to_string(), now),
         }
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Idle, Polled, poll};
 use super::exchange::{Answer, Exchange, Goal};
+use super::list::Listed;
 use super::reply::{self, Form};
 use super::request::Request;
 use super::types::{Call, DockerError, Reply};
@@ -60,7 +61,9 @@ impl Client {
             return Pending::ready(Err(error));
         }
         let exchange = match form {
-            Form::Containers => Exchange::begin_list(self, request),
+            Form::Containers => Exchange::begin_list(self, request, Listed::Containers),
+            Form::Images => Exchange::begin_list(self, request, Listed::Images),
+            Form::Image => Exchange::begin_within(self, request, limits::IMAGE_INSPECT),
             _ => Exchange::begin(self, Some(request)),
         };
         match exchange {
@@ -265,7 +268,7 @@ impl Flight {
     /// byte received.
     fn move_deadline(&mut self) {
         let received = self.exchange.received();
-        if self.form == Form::Containers && received > self.received {
+        if matches!(self.form, Form::Containers | Form::Images) && received > self.received {
             self.received = received;
             let next = Instant::now().checked_add(self.short_call);
             let last = self.begun.checked_add(self.short_call.max(limits::LIST_WHOLE));
@@ -277,8 +280,7 @@ impl Flight {
         let what = self.exchange.what();
         match answer.list {
             Some(list) if (200..300).contains(&answer.head.status) => {
-                let found = list.end();
-                found.map(Reply::Containers).map_err(|why| DockerError::BadAnswer(format!("{what}: {why}")))
+                list.reply().map_err(|why| DockerError::BadAnswer(format!("{what}: {why}")))
             }
             _ => reply::reply(self.form, what, answer.head.status, &answer.body),
         }

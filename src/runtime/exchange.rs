@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::client::Client;
 use super::connection::Connection;
-use super::http1::{Head, Malformed, Parser};
-use super::list::ListReader;
+use super::http1::{Head, Malformed, Parser, TOO_LONG};
+use super::list::{ListReader, Listed};
 use super::refusal::refusal;
 use super::request::Request;
 use super::types::DockerError;
@@ -33,7 +33,7 @@ pub struct Answer {
     /// Body read so far; all of it under [`Goal::End`], unless it was a list. After a 101, the bytes that
     /// followed the head.
     pub body: Concealed<Vec<u8>>,
-    /// The container list that was read instead of a body, in [`Exchange::begin_list`].
+    /// The list that was read instead of a body, in [`Exchange::begin_list`].
     pub list: Option<Box<ListReader>>,
 }
 
@@ -54,6 +54,8 @@ pub struct Exchange {
     body: Concealed<Vec<u8>>,
     /// Reads the body of a successful answer as it arrives.
     list: Option<Box<ListReader>>,
+    /// Most bytes of the answer's body.
+    most: u64,
     /// Bytes arrived after the end of the answer.
     stray: bool,
     /// Total bytes received.
@@ -84,6 +86,7 @@ impl Exchange {
             parser: Parser::new(limits::HTTP_BODY as u64),
             body: Concealed::default(),
             list: None,
+            most: limits::HTTP_BODY as u64,
             stray: false,
             received: 0,
         };
@@ -91,16 +94,25 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// Like [`Exchange::begin`], for a list of containers: it is parsed as it arrives and may have any
-    /// length.
+    /// Like [`Exchange::begin`], for a list: it is parsed as it arrives and may have any length.
     ///
     /// # Errors
     /// As for [`Exchange::begin`].
-    pub fn begin_list(client: &Client, request: Request) -> Result<Exchange, DockerError> {
+    pub fn begin_list(client: &Client, request: Request, what: Listed) -> Result<Exchange, DockerError> {
+        let mut exchange = Exchange::begin_within(client, request, u64::MAX)?;
+        exchange.list = Some(Box::new(ListReader::of(what)));
+        Ok(exchange)
+    }
+
+    /// Like [`Exchange::begin`], with another bound for the bytes of the answer.
+    ///
+    /// # Errors
+    /// As for [`Exchange::begin`].
+    pub fn begin_within(client: &Client, request: Request, most: u64) -> Result<Exchange, DockerError> {
         let mut exchange = Exchange::begin(client, Some(request))?;
-        exchange.list = Some(Box::default());
+        exchange.most = most;
         if !exchange.pinging {
-            exchange.parser = exchange.new_parser();
+            exchange.parser = Parser::new(most);
         }
         Ok(exchange)
     }
@@ -109,11 +121,6 @@ impl Exchange {
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
-    }
-
-    /// A list has its own bounds.
-    fn new_parser(&self) -> Parser {
-        Parser::new(if self.list.is_some() { u64::MAX } else { limits::HTTP_BODY as u64 })
     }
 
     /// Method and path, for messages.
@@ -184,7 +191,7 @@ impl Exchange {
             self.sent = 0;
             self.started = false;
             self.stray = false;
-            self.parser = self.new_parser();
+            self.parser = Parser::new(self.most);
         }
     }
 
@@ -251,10 +258,7 @@ impl Exchange {
                 Err(e) => return Err(self.lost(&e.to_string())),
             };
             let input = chunk.get(..n).unwrap_or_default();
-            let used = self
-                .parser
-                .feed(input, &mut self.body)
-                .map_err(|why| DockerError::BadAnswer(format!("{}: {why}", self.what)))?;
+            let used = self.parser.feed(input, &mut self.body).map_err(|why| self.bad_answer(why))?;
             self.received = self.received.saturating_add(n as u64);
             self.read_on()?;
             let rest = input.get(used..).unwrap_or_default();
@@ -273,11 +277,18 @@ impl Exchange {
         let good = self.parser.head().is_some_and(|head| head.status < 300);
         let result = match good {
             true => list.feed(&self.body),
-            false if self.body.len() > limits::HTTP_BODY => Err(Malformed("the answer is too long")),
+            false if self.body.len() > limits::HTTP_BODY => Err(TOO_LONG),
             false => return Ok(()),
         };
         self.body.clear();
-        result.map_err(|why| DockerError::BadAnswer(format!("{}: {why}", self.what)))
+        result.map_err(|why| self.bad_answer(why))
+    }
+
+    fn bad_answer(&self, why: Malformed) -> DockerError {
+        match why {
+            TOO_LONG => DockerError::TooLarge(self.what.clone()),
+            why => DockerError::BadAnswer(format!("{}: {why}", self.what)),
+        }
     }
 
     fn reached(&self, goal: Goal) -> bool {

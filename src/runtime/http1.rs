@@ -175,7 +175,8 @@ impl Parser {
     }
 }
 
-const TOO_LONG: Malformed = Malformed("the answer is too long");
+/// The body has more bytes than the parser accepts.
+pub const TOO_LONG: Malformed = Malformed("the answer is too long");
 
 fn parse_head(bytes: &[u8]) -> Result<(Head, Framing), Malformed> {
     let mut headers = [httparse::EMPTY_HEADER; limits::HTTP_HEADERS];

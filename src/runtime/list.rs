@@ -1,4 +1,4 @@
-//! The answer to a list of containers, parsed as it arrives. Pure.
+//! The answer to a list of containers or images, parsed as it arrives. Pure.
 //!
 //! Memory must stay bounded for any labels of images and manifests. A hundred pods with a quarter of a MiB
 //! of annotations each make a list of more than a hundred MiB; of every entry only the fields and labels
@@ -6,22 +6,48 @@
 
 use super::http1::Malformed;
 use super::reply;
-use super::types::ContainerSummary;
+use super::types::{ContainerSummary, ImageSummary, Reply};
 use crate::base::limits;
 use crate::runtime::labels;
 
-/// Fields of an entry that are read.
-const FIELDS: &[&str] =
-    &["Id", "Names", "Image", "ImageID", "Labels", "State", "Status", "Created", "NetworkSettings"];
+/// The entries of a list.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    #[default]
+    Containers,
+    Images,
+}
+
+impl Listed {
+    /// Fields of an entry that are read.
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Listed::Containers => &[
+                "Id",
+                "Names",
+                "Image",
+                "ImageID",
+                "Labels",
+                "State",
+                "Status",
+                "Created",
+                "NetworkSettings",
+            ],
+            Listed::Images => &["Id", "RepoTags", "RepoDigests", "Size", "Created"],
+        }
+    }
+}
 
 /// Depth of the members of an entry, and of its labels: `[{…{`.
 const ENTRY: usize = 2;
 const LABELS: usize = 3;
 
-/// Reads a container list in pieces.
+/// Reads a list in pieces.
 #[derive(Debug, Default)]
 pub struct ListReader {
+    what: Listed,
     found: Vec<ContainerSummary>,
+    images: Vec<ImageSummary>,
     /// Kept bytes of the current entry; outside of the list, the bytes of an answer that is not a list.
     entry: Vec<u8>,
     /// Number of open brackets.
@@ -64,6 +90,12 @@ const TOO_LONG: Malformed = Malformed("an entry of the list is too long");
 const NO_LIST: Malformed = Malformed("the answer is no list");
 
 impl ListReader {
+    /// A reader of a list of these entries.
+    #[must_use]
+    pub fn of(what: Listed) -> ListReader {
+        ListReader { what, ..ListReader::default() }
+    }
+
     /// Parses the next piece.
     ///
     /// # Errors
@@ -73,14 +105,20 @@ impl ListReader {
         bytes.iter().try_for_each(|byte| self.byte(*byte))
     }
 
-    /// The containers, after the last piece. `null` is an empty list; an entry without an id is left out and
-    /// does not spoil the others.
+    /// The list, after the last piece. `null` is an empty list; an entry without an id is left out and does not
+    /// spoil the others.
     ///
     /// # Errors
     /// The list is incomplete, or the answer is not a list.
-    pub fn end(self) -> Result<Vec<ContainerSummary>, Malformed> {
+    pub fn reply(self) -> Result<Reply, Malformed> {
         let is_null = !self.begun && self.entry.trim_ascii() == b"null";
-        if self.ended || is_null { Ok(self.found) } else { Err(NO_LIST) }
+        if !self.ended && !is_null {
+            return Err(NO_LIST);
+        }
+        Ok(match self.what {
+            Listed::Containers => Reply::Containers(self.found),
+            Listed::Images => Reply::Images(self.images),
+        })
     }
 
     fn byte(&mut self, byte: u8) -> Result<(), Malformed> {
@@ -178,8 +216,8 @@ impl ListReader {
         let Some(members) = self.members(depth).filter(|m| !m.named) else { return };
         let Some(name) = members.name.and_then(|at| self.entry.get(at..)) else { return };
         let name = std::str::from_utf8(name).unwrap_or_default();
-        let is_read = if depth == ENTRY { FIELDS.contains(&name) } else { labels::is_read(name) };
-        let is_labels = depth == ENTRY && name == "Labels";
+        let is_read = if depth == ENTRY { self.what.fields().contains(&name) } else { labels::is_read(name) };
+        let is_labels = is_read && depth == ENTRY && name == "Labels";
         if let Some(members) = self.members_mut() {
             members.named = true;
             members.is_labels = is_labels;
@@ -227,7 +265,10 @@ impl ListReader {
         if !self.entry.trim_ascii().is_empty() {
             let value = serde_json::from_slice(&self.entry);
             let value = value.map_err(|_| Malformed("an entry of the list is not JSON"))?;
-            self.found.extend(reply::summary(value));
+            match self.what {
+                Listed::Containers => self.found.extend(reply::summary(value)),
+                Listed::Images => self.images.extend(reply::image_summary(value)),
+            }
             self.entries = self.entries.saturating_add(1);
         } else if !self.ended || self.entries > 0 {
             return Err(NO_LIST);
@@ -276,7 +317,36 @@ mod tests {
     fn read(parts: &[&[u8]]) -> Result<Vec<ContainerSummary>, Malformed> {
         let mut reader = ListReader::default();
         parts.iter().try_for_each(|part| reader.feed(part))?;
-        reader.end()
+        end(reader)
+    }
+
+    fn end(reader: ListReader) -> Result<Vec<ContainerSummary>, Malformed> {
+        reader.reply().map(|reply| reply.containers().unwrap())
+    }
+
+    /// The labels of one image, of 70 MB, kept unused images on the node: no list of images was read.
+    #[test]
+    fn of_images_labels_of_any_length_are_not_held() {
+        let mut reader = ListReader::of(Listed::Images);
+        reader.feed(br#"[{"Id":"sha256:1","Labels":{"big":""#).unwrap();
+        for _ in 0..limits::LIST_ENTRY / 4096 + 1 {
+            reader.feed(&[b'x'; 4096]).unwrap();
+        }
+        reader
+            .feed(br#""},"RepoTags":["a:1"],"RepoDigests":null,"Size":7,"Created":3},{"Id":"sha256:2"},{}]"#)
+            .unwrap();
+        let kept = reader.entry.capacity();
+        assert!(kept < 64 * 1024, "{kept}");
+        let images = reader.reply().and_then(|reply| reply.images().map_err(|_| NO_LIST)).unwrap();
+        let first = ImageSummary {
+            id: "sha256:1".into(),
+            tags: vec!["a:1".into()],
+            size: 7,
+            created: 3,
+            ..ImageSummary::default()
+        };
+        let second = ImageSummary { id: "sha256:2".into(), ..ImageSummary::default() };
+        assert_eq!(images, [first, second]);
     }
 
     fn entry(id: &str, labels: Value) -> Value {
@@ -351,7 +421,7 @@ mod tests {
         feed(&mut reader, &[b'n'; 4096], 2 * limits::LIST_ENTRY / 4096);
         feed(&mut reader, br#"":"x","#, 1);
         feed(&mut reader, br#""io.kubernetes.pod.name":"web"}}]"#, 1);
-        let found = reader.end().unwrap();
+        let found = end(reader).unwrap();
         assert_eq!(found[0].labels, [(labels::POD_NAME.to_owned(), "web".to_owned())].into());
         assert!(most < 64 * 1024, "{most}");
     }
@@ -359,7 +429,8 @@ mod tests {
     /// Otherwise a name that is read would count as too long.
     #[test]
     fn every_name_that_is_read_is_short_enough() {
-        assert!(FIELDS.iter().chain(labels::OURS).all(|name| name.len() <= limits::LIST_NAME));
+        let fields = [Listed::Containers, Listed::Images].into_iter().flat_map(Listed::fields);
+        assert!(fields.chain(labels::OURS).all(|name| name.len() <= limits::LIST_NAME));
     }
 
     #[test]

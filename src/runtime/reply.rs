@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::list::ListReader;
+use super::list::{ListReader, Listed};
 use super::refusal::refusal;
 use super::types::{
     Call, ContainerDetail, ContainerFiles, ContainerSummary, DiskUsage, DockerError, DockerState, ExecDetail,
@@ -109,10 +109,10 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
     Ok(match form {
         Form::Done => Reply::Done,
         Form::Output => Reply::Output(body.to_vec()),
-        Form::Containers => {
-            let mut list = ListReader::default();
-            let found = list.feed(body).and_then(|()| list.end());
-            Reply::Containers(found.map_err(|e| bad(&e))?)
+        Form::Containers | Form::Images => {
+            let what = if form == Form::Images { Listed::Images } else { Listed::Containers };
+            let mut list = ListReader::of(what);
+            list.feed(body).and_then(|()| list.reply()).map_err(|e| bad(&e))?
         }
         Form::Container => Reply::Container(Box::new(container(value()?).map_err(missing)?)),
         Form::Files => Reply::Files(Box::new(files(&value()?))),
@@ -131,7 +131,6 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
             Reply::Exec(ExecDetail { running, not_started, exit_code })
         }
         Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
-        Form::Images => Reply::Images(each(body, image_summary).map_err(|e| bad(&e))?),
         Form::DiskUsage => Reply::DiskUsage(disk_usage(&value()?)),
         Form::Reclaimed => Reply::Reclaimed(bytes(&value()?, "SpaceReclaimed")),
         Form::Info => Reply::Info(info(&value()?)),
@@ -341,7 +340,7 @@ fn image(value: Value) -> Option<ImageDetail> {
 }
 
 /// `None` without an id: such an image could not be removed.
-fn image_summary(value: Value) -> Option<ImageSummary> {
+pub(super) fn image_summary(value: Value) -> Option<ImageSummary> {
     Some(ImageSummary {
         id: id(&value, "/Id")?,
         tags: named(&value, "/RepoTags"),

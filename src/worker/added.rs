@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, Po
 
 use super::needs;
 use crate::base::table::Table;
+use crate::image::configuration;
 use crate::layout;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
 use crate::mapping::logs::LogDriver;
@@ -58,7 +59,9 @@ pub fn make(
     judge(&whole, wanted.policies, wanted.asked_by)?;
     whole.ceiling = policy.and_then(|policy| policy.max_priority).unwrap_or(i32::MAX);
     let container = ephemeral::as_container(wanted.container);
-    let (user, image) = whom(docker, &whole, &container, bring)?;
+    let behind = |source: Source| wanted.policies.get(source.as_str()).is_some_and(|policy| policy.behind);
+    let is_judged = behind(whole.source) || wanted.asked_by.is_some_and(behind);
+    let (user, image) = whom(docker, &whole, &container, is_judged, bring)?;
     let ephemeral = Ephemeral {
         pod: &whole,
         container: &container,
@@ -228,11 +231,12 @@ fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), NotAdded> {
 }
 
 /// The user that the container runs as, by the pod, its own context and its image, which is brought first. If the image
-/// decides, the inspected image has to be used, by its id, because the tag may be moved meanwhile.
+/// decides, or is to be judged, the inspected image has to be used, by its id, because the tag may be moved meanwhile.
 fn whom(
     docker: &Docker,
     pod: &DesiredPod,
     container: &Container,
+    is_judged: bool,
     bring: &mut dyn FnMut(&str, bool) -> Result<(), String>,
 ) -> Result<(Option<String>, Option<String>), String> {
     let image = container.image.clone().unwrap_or_default();
@@ -243,8 +247,12 @@ fn whom(
         Err(error) => return Err(error.to_string()),
     };
     bring(&image, is_here)?;
-    let detail = inspect().and_then(Reply::image).map_err(|error| error.to_string())?;
-    let asks = matches!(security::user(pod, container, None), User::AsksImage);
+    let answer = inspect().and_then(Reply::image);
+    if let Some(why) = configuration::refusal(&image, &answer).filter(|_| is_judged) {
+        return Err(why);
+    }
+    let detail = answer.map_err(|error| error.to_string())?;
+    let asks = is_judged || matches!(security::user(pod, container, None), User::AsksImage);
     match security::user(pod, container, Some(&detail.user)) {
         User::Is(user) => Ok((user, Some(detail.id).filter(|_| asks))),
         User::Refused(why) => Err(why),

@@ -21,14 +21,17 @@ pub const HTTP_HEAD: usize = 64 * 1024;
 pub const HTTP_HEADERS: usize = 64;
 /// Longest answer body of an ordinary call, in bytes.
 pub const HTTP_BODY: usize = 32 * 1024 * 1024;
-/// Bytes kept of one entry of a container list while it is read: the labels that podkeeper reads back.
+/// Longest answer to the inspect of an image, in bytes. It has the image's configuration up to twice; that of a usual
+/// image has a few thousand.
+pub const IMAGE_INSPECT: u64 = 4 * 1024 * 1024;
+/// Bytes kept of one entry of a list while it is read: the labels that podkeeper reads back.
 pub const LIST_ENTRY: usize = 16 * 1024 * 1024;
-/// Longest name of a field or label that is looked at in a container list; longer than any name podkeeper
+/// Longest name of a field or label that is looked at in a list; longer than any name podkeeper
 /// reads.
 pub const LIST_NAME: usize = 128;
-/// Most entries of a container list.
+/// Most entries of a list.
 pub const LIST_CONTAINERS: usize = 100_000;
-/// A container list may take this long in all; [`SHORT_CALL`] is the longest time from one byte to the next.
+/// A list may take this long in all; [`SHORT_CALL`] is the longest time from one byte to the next.
 pub const LIST_WHOLE: Duration = Duration::from_secs(120);
 /// Most interim (1xx) answers before the real one.
 pub const HTTP_INTERIM: usize = 16;

@@ -107,6 +107,8 @@ pub const EVICTED_MIN: Duration = Duration::from_secs(300);
 pub const EVICTED_MAX: Duration = Duration::from_secs(3600);
 /// How long after one evicted pod the next one starts again.
 pub const EVICTED_APART: Duration = Duration::from_secs(30);
+/// Longest grace period, seconds, of a pod whose source stands behind that of a pod that waits for its room.
+pub const ROOM_GRACE: u32 = 30;
 /// Most pods that a critical pod names that waits for their end.
 pub const ROOM_NAMES: usize = 5;
 

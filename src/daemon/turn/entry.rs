@@ -2,6 +2,7 @@
 //! worker.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
@@ -12,7 +13,8 @@ use super::hold::{Held, Why};
 use super::networks::Elsewhere;
 use super::sizes::Postponed;
 use super::uids::OwnerOfUid;
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, is_final};
@@ -33,6 +35,8 @@ pub(super) struct Entry {
     /// The worker's thread could not be started.
     pub(super) spawn_failed: Option<SpawnFailed>,
     pub(super) evictions: Option<Evictions>,
+    /// An earlier daemon was stopping it for the room of another pod: for how long, and when this one learnt it.
+    pub(super) stopped_for: Option<(Duration, Mono)>,
 }
 
 /// A thread could not be started.
@@ -131,6 +135,14 @@ impl Entry {
         self.waits().or(self.desired.as_ref())
     }
 
+    /// How long an earlier daemon and this one have been stopping it for the room of another pod. What it had of its time
+    /// long ago does not count.
+    pub(super) fn stopped_for(&mut self, now: &Now) -> Duration {
+        let bound = Duration::from_secs(u64::from(limits::ROOM_GRACE));
+        let earlier = self.stopped_for.take().map(|(had, at)| (had, now.mono.since(at)));
+        earlier.filter(|(_, since)| *since < bound).map_or(Duration::ZERO, |(had, since)| had + since)
+    }
+
     /// The worker reports that the pod has ended for good.
     pub(super) fn is_over(&self) -> bool {
         self.desired.is_some() && self.status().is_some_and(WorkerStatus::is_over)
@@ -185,6 +197,8 @@ pub(super) struct WorkerInfo {
     pub(super) status: Option<WorkerStatus>,
     /// When it was ordered to stop the pod, wall time; `None` when it was ordered to run it since.
     pub(super) stopping: Option<Timestamp>,
+    /// The shortest grace period, seconds, that it was ordered to stop the pod within; `None` where the pod's own counts.
+    pub(super) within: Option<u32>,
     /// The local objects that were sent last.
     pub(super) objects: Arc<Objects>,
 }

@@ -39,6 +39,20 @@ pub(super) enum Cause {
     Room,
 }
 
+impl Cause {
+    /// How long a pod stays away at least, after so many evictions before in a row.
+    fn wait(self, before: u32) -> Duration {
+        match self {
+            Cause::OwnLimits | Cause::Node => doubled(limits::EVICTED_MIN, before, limits::EVICTED_MAX),
+            // Room alone decides. A pod that makes room again and again starts less and less often.
+            Cause::Room => match before.checked_sub(1) {
+                None => Duration::ZERO,
+                Some(more) => doubled(limits::EVICTED_MIN, more, limits::EVICTED_MAX),
+            },
+        }
+    }
+}
+
 /// A pod that was evicted and is still wanted.
 #[derive(Debug)]
 pub(super) struct Evicted {
@@ -83,14 +97,7 @@ impl Evictions {
     ) -> Evictions {
         let counts = |it: &&Evictions| it.uid == uid && it.counts(now.mono);
         let count = before.filter(counts).map_or(0, |it| it.count.saturating_add(1));
-        let wait = match cause {
-            Cause::OwnLimits | Cause::Node => doubled(limits::EVICTED_MIN, count, limits::EVICTED_MAX),
-            // Room alone decides. A pod that makes room again and again starts less and less often.
-            Cause::Room => match count.checked_sub(1) {
-                None => Duration::ZERO,
-                Some(more) => doubled(limits::EVICTED_MIN, more, limits::EVICTED_MAX),
-            },
-        };
+        let wait = cause.wait(count);
         Evictions {
             uid: uid.to_owned(),
             count,
@@ -99,6 +106,12 @@ impl Evictions {
             message: message.trim_end().to_owned(),
             cause,
         }
+    }
+
+    /// The same, where an earlier daemon ordered it this long ago: the next one reads when it began.
+    pub(super) fn begun_before(mut self, passed: Duration) -> Evictions {
+        self.until_wall = self.until_wall.checked_sub(passed).unwrap_or(self.until_wall);
+        self
     }
 
     /// One more, as the keeper orders.
@@ -114,6 +127,13 @@ impl Evictions {
 }
 
 impl EvictionView {
+    /// How long ago it was ordered, by wall time: at most so long that the pod had to end by then.
+    fn age(&self, now: &Now) -> Duration {
+        let began = self.until.checked_sub(self.cause().wait(self.count)).unwrap_or(self.until);
+        let age = Duration::try_from(now.wall.duration_since(began)).unwrap_or_default();
+        age.min(Duration::from_secs(u64::from(limits::ROOM_GRACE)))
+    }
+
     fn cause(&self) -> Cause {
         match (self.preempted, self.of_the_node) {
             (true, _) => Cause::Room,
@@ -226,8 +246,11 @@ impl Turn {
         let least = if cause == Cause::Node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
         // What waits for the node returns one by one, also when its time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
+        let age = earlier.age(now);
         let EvictionView { uid, mut count, message, .. } = earlier;
         if runs && cause == Cause::Room {
+            // If it has to make room still, it has the rest of its time.
+            self.entries.get_or_default(pod.key.clone()).stopped_for = Some((age, now.mono));
             // It did not make room, and does not wait longer for being told once more.
             match count.checked_sub(1) {
                 None => return false,

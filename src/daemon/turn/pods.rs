@@ -150,6 +150,10 @@ impl Turn {
             Wish::Stop(_) => worker.stopping.or(Some(self.now.wall)),
             Wish::Run(_) => None,
         };
+        worker.within = match &wish {
+            Wish::Stop(order) => worker.within.into_iter().chain(order.grace).min(),
+            Wish::Run(_) => None,
+        };
         if let Wish::Run(pod) | Wish::Stop(StopOrder { pod: Some(pod), .. }) = &wish {
             worker.uids.insert(pod.uid.clone(), OwnerOfUid::of(pod));
         }

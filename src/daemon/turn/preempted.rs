@@ -3,10 +3,14 @@
 //! `eviction::preemption` chooses. The pod is held until those that are stopped are seen dead, and has its room meanwhile:
 //! no other pod gets it. Each turn decides anew by what is known, so that a daemon that starts in between goes on.
 //!
+//! A pod of a source that stands behind others must not keep theirs waiting for as long as it likes: it has a bound for its
+//! end, which a new start of the daemon does not begin anew.
+//!
 //! A pod that was stopped is kept like an evicted one (`evicted`), and returns when there is room again.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Turn;
 use super::admission::{Reason, Rejection, Room, fits};
@@ -15,6 +19,7 @@ use super::evicted::{Cause, Evictions};
 use super::hold::Why;
 use crate::base::clock::Now;
 use crate::base::count::many;
+use crate::base::duration;
 use crate::base::limits;
 use crate::base::order;
 use crate::eviction::preemption::{self, Candidate, Reach};
@@ -22,6 +27,18 @@ use crate::machine::{StopOrder, Wish};
 use crate::pod::after::{self, Verdict};
 use crate::pod::{DesiredPod, PodKey, Source, priority};
 use crate::recorder::{ObjectEvent, words};
+
+/// Why a pod that ends anyway ends sooner than it would, for the log.
+const HURRIED: &str = "a pod of a source that precedes its own waits for its room";
+
+/// The seconds that a pod of a source behind others has to end for the room of one of theirs, after so much of its time;
+/// `None` where its own grace period is not longer.
+fn bounded_grace(pod: &DesiredPod, passed: Duration) -> Option<u32> {
+    let own = pod.spec.termination_grace_period_seconds.and_then(duration::grace);
+    let passed = u32::try_from(passed.as_secs()).unwrap_or(u32::MAX);
+    let left = limits::ROOM_GRACE.saturating_sub(passed).max(limits::GRACE_MIN);
+    (own.unwrap_or(limits::GRACE_DEFAULT) > left).then_some(left)
+}
 
 impl Turn {
     /// Has others stop for a pod that is refused for want of room alone, and holds it until they have ended.
@@ -53,7 +70,8 @@ impl Turn {
                 }
             }
         }
-        victims.iter().for_each(|key| self.preempt(key, reach, now));
+        victims.iter().chain(&self.replaced_behind(&pod.key)).for_each(|key| self.preempt(key, reach, now));
+        self.hurry_behind(&pod.key);
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
         Ok(())
@@ -97,7 +115,36 @@ impl Turn {
         preemption::choose(&missing, &candidates)
     }
 
-    /// Stops a pod in its own time, and keeps it away.
+    /// Pods of sources behind that are being replaced: another edit would begin a new end as soon as the present one is
+    /// over.
+    fn replaced_behind(&self, but: &PodKey) -> Vec<PodKey> {
+        let replaced = self.entries.iter().filter(|(key, entry)| {
+            *key != but && entry.desired.is_some() && entry.leaving().is_some_and(|pod| self.is_behind(pod))
+        });
+        replaced.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Has pods of sources behind that end anyway end soon.
+    fn hurry_behind(&mut self, but: &PodKey) {
+        let leaving = self.entries.iter().filter(|(key, entry)| *key != but && entry.desired.is_none());
+        let late: Vec<(PodKey, u32)> = leaving
+            .filter_map(|(key, entry)| {
+                let pod = entry.leaving().filter(|pod| self.is_behind(pod))?;
+                let told = entry.worker.as_ref().and_then(|worker| worker.within);
+                let grace = bounded_grace(pod, Duration::ZERO)?;
+                told.is_none_or(|told| told > grace).then(|| (key.clone(), grace))
+            })
+            .collect();
+        for (key, grace) in late {
+            self.wish(&key, Wish::Stop(StopOrder::new(Some(grace), HURRIED)));
+        }
+    }
+
+    fn is_behind(&self, pod: &DesiredPod) -> bool {
+        self.config.policy.evict_first(pod.source)
+    }
+
+    /// Stops a pod in its own time, but one of a source behind others soon, and keeps it away.
     fn preempt(&mut self, key: &PodKey, reach: Reach, now: &Now) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let ran = entry.desired.take();
@@ -105,14 +152,18 @@ impl Turn {
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
         let Some(pod) = newest else { return };
         let message = reach.message();
+        let earlier = entry.stopped_for(now);
         let evictions = Evictions::after(entry.evictions.as_ref(), &pod.uid, Cause::Room, message, now);
+        let evictions = evictions.begun_before(earlier);
         entry.evictions = Some(evictions.clone());
         let uid = ran.as_ref().unwrap_or(&pod).uid.clone();
         self.keep_evicted(pod, &evictions, now);
         let told = words::evicted(preemption::PREEMPTING, message);
         self.record(ObjectEvent::new(key.clone(), uid, None, told), now);
-        if ran.is_some() {
-            self.wish(key, Wish::Stop(StopOrder::new(None, reach.why())));
+        if let Some(ran) = ran {
+            let grace =
+                Some(&ran).filter(|ran| self.is_behind(ran)).and_then(|ran| bounded_grace(ran, earlier));
+            self.wish(key, Wish::Stop(StopOrder::new(grace, reach.why())));
         }
     }
 
@@ -127,12 +178,13 @@ impl Turn {
     }
 
     /// Lets preempted pods return, as far as there is room again: those of sources that stand behind others last, of the
-    /// others the most important first.
+    /// others the most important first. One of which containers run still has not gone yet.
     pub(super) fn return_preempted(&mut self, now: &Now) {
         if !self.docker.listed || self.draining.is_some() {
             return;
         }
-        let away = self.entries.values().filter_map(Entry::evicted).filter(|it| it.may_fit(now));
+        let gone = self.entries.values().filter(|entry| entry.leaving().is_none());
+        let away = gone.filter_map(Entry::evicted).filter(|it| it.may_fit(now));
         let mut away: Vec<Arc<DesiredPod>> = away.map(|it| Arc::clone(&it.pod)).collect();
         order::sort_by_key(&mut away, |pod| {
             let is_behind = self.config.policy.evict_first(pod.source);

@@ -7,6 +7,7 @@ mod docker;
 mod drain;
 mod evicted;
 mod hold;
+mod hurried;
 mod leaving;
 mod names;
 mod networks;

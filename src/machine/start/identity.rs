@@ -1,8 +1,12 @@
 //! The user that a container runs as, when it depends on its image. Docker is asked once for each attempt about what
 //! the manifest leaves open. A user that the kubelet refuses is refused until the image changes. Such a container is
 //! made from the image's id, because a tag may move in between.
+//!
+//! For pods of sources behind others Docker is asked each time, and an image of a large configuration is refused: it may
+//! have come with a pull of this moment that is not judged yet, or before that rule.
 
 use crate::base::clock::Now;
+use crate::image::configuration;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
 use crate::machine::members::Part;
@@ -43,8 +47,11 @@ impl Machine {
     ) -> Option<Identity> {
         let name = &container.name;
         let known = self.members.get(name).image_user.as_ref().filter(|known| known.attempt == attempt);
+        let is_judged = known.is_some() || !self.is_judging(pod);
         match security::user(pod, container, known.map(|known| known.user.as_str())) {
-            User::Is(user) => Some(Identity { user, image: known.map(|known| known.id.clone()) }),
+            User::Is(user) if is_judged => {
+                Some(Identity { user, image: known.map(|known| known.id.clone()) })
+            }
             User::Refused(why) => {
                 if known.is_some() {
                     // The image may be corrected under the same name: it is inspected again, and pulled again if that
@@ -57,7 +64,7 @@ impl Machine {
                 self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
                 None
             }
-            User::AsksImage => {
+            User::Is(_) | User::AsksImage => {
                 let asked = |j: &Job| matches!(j, Job::ImageUser { container, .. } if container == name);
                 if !self.calls.any(asked) && !self.calls.is_full() {
                     let image = container.image.clone().unwrap_or_default();
@@ -67,6 +74,11 @@ impl Machine {
                 None
             }
         }
+    }
+
+    /// Whether the images of this pod's containers are judged before each create.
+    fn is_judging(&self, pod: &DesiredPod) -> bool {
+        self.settings.map.policies.evict_first(pod.source)
     }
 
     /// Takes the image's user, for this attempt of this container.
@@ -82,6 +94,12 @@ impl Machine {
         // Another image may be wanted by now.
         let wanted = pod.container(&name).map(|(_, c)| c);
         let Some(container) = wanted.filter(|c| c.image.as_deref() == Some(image)) else { return };
+        if let Some(why) = configuration::refusal(image, &answer).filter(|_| self.is_judging(&pod)) {
+            // It may be pulled again, if that is the policy.
+            self.members.get_mut(&name).forget_ensured();
+            self.retry_later(&Part::container(&name), now);
+            return self.failed(&name, Reason::ImageInspectError, &why, [words::error(&why)]);
+        }
         match answer {
             Ok(detail) => {
                 let known = ImageUser { attempt, id: detail.id, user: detail.user };

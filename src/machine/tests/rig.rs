@@ -29,6 +29,7 @@ use crate::plan::{ProbeVerdict, testing};
 use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
+use crate::policy::{Policies, SourcePolicy};
 use crate::probe::prober::News;
 use crate::probe::{Kind, Watch};
 use crate::recorder::Ring;
@@ -215,6 +216,16 @@ impl Rig {
         let mut rig = Rig::fresh();
         let mut other = (*settings()).clone();
         other.map.network.cni.is_on = true;
+        rig.machine = machine(key(), Arc::new(other), true);
+        rig
+    }
+
+    /// The same, where the pods' source stands behind others.
+    pub(super) fn fresh_behind() -> Rig {
+        let mut rig = Rig::fresh();
+        let mut other = (*settings()).clone();
+        let first = SourcePolicy { evict_first: Some(true), ..SourcePolicy::default() };
+        other.map.policies = Arc::new(Policies::all(first));
         rig.machine = machine(key(), Arc::new(other), true);
         rig
     }

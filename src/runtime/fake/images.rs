@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{State, refused};
 use crate::base::clock::Now;
 use crate::base::hex::short_ids;
+use crate::base::limits;
 use crate::base::table::Set;
 use crate::runtime::{
     Call, DiskUsage, DockerError, DockerState, ImageDetail, ImageSummary, RefusalKind as Kind, Reply,
@@ -21,6 +22,8 @@ pub struct Image {
     /// `Config.User`.
     pub(super) user: String,
     pub(super) size: u64,
+    /// Bytes of `Config`.
+    pub(super) configuration: usize,
 }
 
 /// Bytes of an image, unless a test says otherwise.
@@ -60,7 +63,9 @@ impl State {
         let (tags, digests) = if full.contains('@') { (vec![], vec![full]) } else { (vec![full], vec![]) };
         let user = String::new();
         let size = SIZE;
-        self.images.push(Image { id: id.clone(), tags, digests, command, stop_signal: None, user, size });
+        let image =
+            Image { id: id.clone(), tags, digests, command, stop_signal: None, user, size, configuration: 0 };
+        self.images.push(image);
         id
     }
 
@@ -130,6 +135,9 @@ impl State {
 
     pub(super) fn image_inspect(&self, image: &str) -> Result<Reply, DockerError> {
         match self.image(image) {
+            Some(found) if found.configuration as u64 > limits::IMAGE_INSPECT => {
+                Err(DockerError::TooLarge(format!("GET /images/{image}/json")))
+            }
             Some(found) => Ok(Reply::Image(detail(found))),
             None => Err(self.no_image(&format!("no such image: {image}: "), image)),
         }
@@ -220,6 +228,14 @@ impl State {
         }
     }
 
+    /// Sets the bytes of an image's configuration.
+    pub fn set_image_configuration(&mut self, reference: &str, bytes: usize) {
+        let id = self.image(reference).map(|image| image.id.clone());
+        for image in self.images.iter_mut().filter(|image| Some(&image.id) == id.as_ref()) {
+            image.configuration = bytes;
+        }
+    }
+
     /// Bytes of the build cache.
     pub fn set_build_cache(&mut self, bytes: u64) {
         self.build_cache = bytes;
@@ -293,7 +309,7 @@ fn detail(image: &Image) -> ImageDetail {
         size: i64::try_from(image.size).unwrap_or(i64::MAX),
         user: image.user.clone(),
         stop_signal: image.stop_signal.clone(),
-        configuration: 0,
+        configuration: image.configuration,
     }
 }
 

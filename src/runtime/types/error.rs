@@ -17,8 +17,10 @@ pub enum DockerError {
     Stalled(String),
     /// The connection broke after the request was sent. Docker may have carried the call out.
     Lost(String),
-    /// The answer is not HTTP, not JSON, or exceeds a bound.
+    /// The answer is not HTTP, or not JSON, or its parts exceed a bound.
     BadAnswer(String),
+    /// The answer as a whole has more bytes than are read of an answer to this call.
+    TooLarge(String),
     /// Docker supports only versions older than 1.40 (or only newer than ours).
     Version(String),
     /// Docker refused.
@@ -93,6 +95,7 @@ impl fmt::Display for DockerError {
             DockerError::Stalled(why) => f.write_str(&short_ids(why)),
             DockerError::Lost(why) => write!(f, "connection to Docker lost: {}", short_ids(why)),
             DockerError::BadAnswer(why) => write!(f, "Docker's answer is not understood: {}", short_ids(why)),
+            DockerError::TooLarge(what) => write!(f, "Docker's answer is too long: {}", short_ids(what)),
             DockerError::Version(why) => f.write_str(why),
             DockerError::Refused(r) => f.write_str(&short_ids(&r.message)),
         }

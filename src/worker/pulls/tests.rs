@@ -385,3 +385,24 @@ fn what_was_loaded_is_everybodys_though_the_record_is_damaged_and_nobody_may_pul
     until("the loaded one is cleared up", || !grants.needs_credentials("loaded:1"));
     assert!(grants.needs_credentials(&pulled) && grants.needs_credentials("not-here:1"));
 }
+
+/// An inspect that was too long to be read counted as that of a small configuration.
+#[test]
+fn a_pulled_image_whose_configuration_cannot_be_read_is_refused_and_removed() {
+    let rig = Rig::new();
+    let pulled = |bytes: usize| {
+        rig.fake.with(|state| {
+            state.add_image("large:1", true);
+            state.set_image_configuration("large:1", bytes);
+        });
+        answer(&rig.ask("large:1", false))
+    };
+    let inspect = Call::ImageInspect { image: "large:1".into() };
+    for (bytes, has) in [(300 << 10, "300.0 KiB"), (70 << 20, "more than can be read")] {
+        let PullOutcome::Failed(why) = pulled(bytes) else { panic!("{bytes}") };
+        assert!(why.contains(&format!("has {has}, and podkeeper takes 256.0 KiB")), "{why}");
+        let gone = rig.fake.perform(&inspect).unwrap_err();
+        assert_eq!(gone.refusal(), Some(&RefusalKind::NoSuchImage), "{bytes}");
+    }
+    assert_eq!(pulled(100 << 10), PullOutcome::Done);
+}

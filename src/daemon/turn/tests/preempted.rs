@@ -18,24 +18,34 @@ use crate::source::http::url::ManifestUrl;
 use crate::source::{FromSource, PodSet, SourceUpdate, http};
 
 /// A node of one CPU.
-fn node() -> Config {
+pub(super) fn node() -> Config {
     let allocatable = Allocatable { milli_cpu: 1000, memory: 1 << 30, ephemeral_storage: 0 };
     Config { node: Arc::new(Node { allocatable, ..Node::default() }), ..config() }
 }
 
+/// The same node, where the pods of the URL stand behind those of files.
+pub(super) fn one_behind() -> Config {
+    let mut exceptions = Exceptions::default();
+    exceptions.add("http=pod-security=restricted").unwrap();
+    let mut config = node();
+    config.sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(http::Settings::new);
+    config.policy = Arc::new(Policies::all(SourcePolicy::default()).except(&exceptions).unwrap());
+    config
+}
+
 /// A pod that requests so many thousandths of a CPU, and what else its spec has.
-fn sized(words: &str, cpu: u32, more: &str) -> Arc<DesiredPod> {
+pub(super) fn sized(words: &str, cpu: u32, more: &str) -> Arc<DesiredPod> {
     let resources = format!("resources: {{requests: {{cpu: {cpu}m}}}}");
     pod_of(words, &format!("{{{more}containers: [{{name: app, {resources}}}]}}"))
 }
 
-fn plain(words: &str, cpu: u32) -> Arc<DesiredPod> {
+pub(super) fn plain(words: &str, cpu: u32) -> Arc<DesiredPod> {
     sized(words, cpu, "")
 }
 
 const CRITICAL: &str = "priorityClassName: system-node-critical, ";
 
-fn critical(words: &str, cpu: u32) -> Arc<DesiredPod> {
+pub(super) fn critical(words: &str, cpu: u32) -> Arc<DesiredPod> {
     sized(words, cpu, CRITICAL)
 }
 
@@ -111,7 +121,7 @@ fn the_number_of_pods_is_a_resource_too() {
     assert_eq!(acts(rig.want(&[a, b, z])), ["stop b: it is preempted by a critical pod"]);
 }
 
-fn of_source(rig: &mut Rig, source: Source, pods: &[&Arc<DesiredPod>]) -> Vec<String> {
+pub(super) fn of_source(rig: &mut Rig, source: Source, pods: &[&Arc<DesiredPod>]) -> Vec<String> {
     let of = |pod: &&Arc<DesiredPod>| {
         let mut pod = DesiredPod::clone(pod);
         pod.source = source;
@@ -141,12 +151,7 @@ fn a_source_that_may_have_no_critical_pods_preempts_nobody() {
 
 #[test]
 fn pods_of_a_source_behind_others_go_first() {
-    let mut exceptions = Exceptions::default();
-    exceptions.add("http=pod-security=restricted").unwrap();
-    let mut config = node();
-    config.sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(http::Settings::new);
-    config.policy = Arc::new(Policies::all(SourcePolicy::default()).except(&exceptions).unwrap());
-    let mut rig = Rig::listed_with(config);
+    let mut rig = Rig::listed_with(one_behind());
     of_source(&mut rig, Source::File, &[&plain("a", 500)]);
     let guaranteed = "{containers: [{name: app, resources: {limits: {cpu: 500m, memory: 1Mi}}}]}";
     of_source(&mut rig, Source::Http, &[&pod_of("b", guaranteed)]);
@@ -158,12 +163,7 @@ fn pods_of_a_source_behind_others_go_first() {
 /// one that ran.
 #[test]
 fn requests_of_a_source_behind_others_keep_no_pod_of_theirs_from_starting() {
-    let mut exceptions = Exceptions::default();
-    exceptions.add("http=pod-security=restricted").unwrap();
-    let mut config = node();
-    config.sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(http::Settings::new);
-    config.policy = Arc::new(Policies::all(SourcePolicy::default()).except(&exceptions).unwrap());
-    let mut rig = Rig::listed_with(config);
+    let mut rig = Rig::listed_with(one_behind());
     let greedy = plain("b", 900);
     of_source(&mut rig, Source::File, &[&plain("a", 100)]);
     of_source(&mut rig, Source::Http, &[&greedy]);

@@ -8,6 +8,7 @@ mod cgroups;
 mod conflicts;
 mod fresh;
 mod images;
+mod judged;
 mod network;
 mod objects;
 mod pull_secrets;
