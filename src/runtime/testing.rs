@@ -129,7 +129,7 @@ pub(crate) fn slow_docker(root: &Path, delay: Duration, patience: Duration, uppe
     Docker::Engine(Client::with_deadline(&socket, patience))
 }
 
-fn serve_slowly(mut stream: UnixStream, delay: Duration, upper: &PathBuf) {
+fn serve_slowly(mut stream: UnixStream, delay: Duration, upper: &Path) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     while let Some(first) = lines.next() {
         while lines.next().is_some_and(|line| !line.is_empty()) {}
