@@ -1,15 +1,25 @@
 //! The mailbox of a worker between threads: a sender adds its message, wakes the worker, and never waits for it.
 //! [`Slot`] decides which messages for the machine are kept and which replace others; some are for the thread itself.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::machine::{Inbox, Slot};
+use crate::machine::{FromPod, Inbox, Slot};
 use crate::probe::prober::{News, ProbeListener};
+
+/// How a worker's thread sends to the main loop.
+#[derive(Clone)]
+pub struct Tell(pub Arc<dyn Fn(FromPod) -> bool + Send + Sync>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
+}
 
 /// A mailbox: adding a message never blocks on the worker.
 #[derive(Debug)]

@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags};
 
 use super::gate::{Gate, Permit};
+pub use super::mailbox::Tell;
 use super::mailbox::{Mail, Mailbox};
 use super::node::NodeCells;
 use super::pulls::Pulls;
@@ -34,16 +35,6 @@ use crate::runtime::{BindOptions, Call, DockerError, Refusal, labels};
 use crate::status::task::{Pulses, Task};
 use crate::termination::files::Files;
 use crate::volumes::manager::{PodVolumes, Volumes};
-
-/// How a worker's thread sends to the main loop.
-#[derive(Clone)]
-pub struct Tell(pub Arc<dyn Fn(FromPod) -> bool + Send + Sync>);
-
-impl fmt::Debug for Tell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
-    }
-}
 
 /// Shared by all workers of this node.
 #[derive(Clone)]
@@ -225,7 +216,7 @@ impl Body {
             let step = self.machine.step(&now);
             let mut called = false;
             for output in step.out {
-                called |= matches!(output, Output::Call(..) | Output::Create(..));
+                called |= matches!(output, Output::Call(..) | Output::Judge(..) | Output::Create(..));
                 if !self.carry_out(output) {
                     return;
                 }
@@ -270,6 +261,10 @@ impl Body {
                 }
             }
             Output::Call(token, call) => self.begin(token, &call, None),
+            Output::Judge(token, image) => match self.tools.pulls.unjudged(&image) {
+                Some(missing) => self.told.push(Input::Reply(token, Err(missing))),
+                None => self.begin(token, &Call::ImageInspect { image }, None),
+            },
             Output::Withdraw(token) => self.withdraw(token),
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);

@@ -2,14 +2,15 @@
 //! the manifest leaves open. A user that the kubelet refuses is refused until the image changes. Such a container is
 //! made from the image's id, because a tag may move in between.
 //!
-//! For pods of sources behind others Docker is asked each time, and an image of a large configuration is refused: it may
-//! have come with a pull of this moment that is not judged yet, or before that rule.
+//! For pods of sources behind others Docker is asked each time, and an image of a large configuration is refused. It may
+//! be on the node however it came; one that a pull of this moment brings does not count as there until it is judged.
 
 use crate::base::clock::Now;
 use crate::image::configuration;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
 use crate::machine::members::Part;
+use crate::machine::output::Output;
 use crate::machine::state::State;
 use crate::mapping::security::{self, User};
 use crate::pod::DesiredPod;
@@ -69,7 +70,12 @@ impl Machine {
                 if !self.calls.any(asked) && !self.calls.is_full() {
                     let image = container.image.clone().unwrap_or_default();
                     let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
-                    self.call(job, Call::ImageInspect { image });
+                    if self.is_judging(pod) {
+                        let token = self.calls.begin(job);
+                        self.out.push(Output::Judge(token, image));
+                    } else {
+                        self.call(job, Call::ImageInspect { image });
+                    }
                 }
                 None
             }

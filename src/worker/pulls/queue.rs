@@ -152,6 +152,12 @@ impl<A> Queue<A> {
         Source::ALL.into_iter().filter(|source| running(*source) < most).collect()
     }
 
+    /// Whether a pull of this image runs.
+    pub(super) fn brings(&self, image: &str) -> bool {
+        let image = reference::normal(image);
+        self.running.iter().any(|group| !group.key.builtin && group.key.image == image)
+    }
+
     /// The pull has asked its registry.
     pub(super) fn begins(&mut self, key: &Key, now: Mono) {
         self.group(key).into_iter().for_each(|group| group.bare = Some(now));

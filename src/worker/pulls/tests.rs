@@ -406,3 +406,15 @@ fn a_pulled_image_whose_configuration_cannot_be_read_is_refused_and_removed() {
     }
     assert_eq!(pulled(100 << 10), PullOutcome::Done);
 }
+
+/// Pods that asked in between used an image that was refused a moment later, and then it stayed.
+#[test]
+fn an_image_that_is_being_pulled_is_missing_for_pods_behind_others_until_it_is_judged() {
+    let rig = Rig::new();
+    let mailbox = rig.occupy("web:1", Duration::from_millis(300));
+    let missing = rig.pulls.unjudged("docker.io/library/web:1").unwrap();
+    assert_eq!(missing.refusal(), Some(&RefusalKind::NoSuchImage));
+    assert_eq!(rig.pulls.unjudged("other:1"), None);
+    assert_eq!(answer(&mailbox), PullOutcome::Done);
+    assert_eq!(rig.pulls.unjudged("web:1"), None);
+}

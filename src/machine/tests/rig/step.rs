@@ -153,6 +153,11 @@ impl Rig {
                     self.calls.push((self.now, words));
                     self.later(MS, Coming::Arrive(token, call));
                 }
+                Output::Judge(token, image) => {
+                    let call = Call::ImageInspect { image };
+                    self.calls.push((self.now, "image".to_owned()));
+                    self.later(MS, Coming::Arrive(token, call));
+                }
                 Output::Call(token, call) => {
                     let words = self.words(&call);
                     if let Call::Update { .. } = &call {

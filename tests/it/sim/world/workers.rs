@@ -27,6 +27,11 @@ impl World {
                     let delay = Duration::from_micros(200 + self.below(3000));
                     self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
                 }
+                Output::Judge(token, image) => {
+                    let delay = Duration::from_micros(200 + self.below(3000));
+                    let call = Call::ImageInspect { image };
+                    self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
+                }
                 // No call waits on this node to be sent.
                 Output::Withdraw(_) => {}
                 Output::Pull(request) => {
