@@ -118,7 +118,15 @@ impl NodeFiles {
             return Ok(());
         }
         let done = self.files.pod_file(uid, name).and_then(|mut file| update(&mut file, content));
-        done.map_err(|error| format!("{} cannot be written: {error}", path(&self.root, uid, name).display()))
+        let path = path(&self.root, uid, name);
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem && is_filled(&path) => {
+                // An address of before is better than no pod: nothing else gives the disk back.
+                log::warn!("{} keeps its former content, for it cannot be written: {error}", path.display());
+                Ok(())
+            }
+            done => done.map_err(|error| format!("{} cannot be written: {error}", path.display())),
+        }
     }
 
     fn mount(&self, uid: &str, name: &str, target: &str) -> Mount {
@@ -142,6 +150,11 @@ impl NodeFiles {
 #[must_use]
 pub fn path(root: &Path, uid: &str, name: &str) -> PathBuf {
     root.join("pods").join(uid).join(name)
+}
+
+/// Whether there is a regular file with content.
+fn is_filled(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
 }
 
 /// Shortens the file last: on a full disk the room that it gave up would be gone.

@@ -154,12 +154,12 @@ fn a_read_only_root_directory_keeps_no_daemon_from_starting_and_no_container_fro
         {"name": "api", "mountPath": "/api"}, {"name": "cm", "mountPath": "/part", "subPath": "a"},
     ]);
     let pod = Pod::new("web").set("/spec/volumes", volumes).set("/spec/containers/0/volumeMounts", mounts);
-    // Its sandbox may have another address when it is made anew, which its hosts file would have to name.
-    let pod = pod.set("/spec/hostNetwork", true);
     node.write("web.yaml", format!("{object}\n---\n{}", pod.text()));
     node.launch();
     let web = node.wait_running("web", "app");
     node.wait_phase("web", "Running");
+    // As another address of its next sandbox would, this leaves a hosts file that would have to be written.
+    node.inside("web", "app", "echo 192.0.2.1 another >>/etc/hosts");
     disk.fail();
     node.kill_container(&web.id, "KILL");
     node.wait_until("web restarts", || node.running("web", "app").iter().any(|c| c.attempt == 1));
@@ -173,6 +173,7 @@ fn a_read_only_root_directory_keeps_no_daemon_from_starting_and_no_container_fro
     is_drained_and_resumed(&node, "web");
     let log = node.log();
     assert!(log.contains("is on a read-only file system"), "{log}");
+    assert!(log.contains("etc-hosts keeps its former content"), "{log}");
 
     // What needs a new file says so, and waits.
     node.write("late.yaml", Pod::new("late").text());
