@@ -101,9 +101,10 @@ impl Rounds {
         self.docker_answers(run.result().unwrap_or_default(), now);
     }
 
-    /// Whether to empty the layers of ended pods before a pod is evicted. Pods that end one after the other must not delay
-    /// an eviction again and again, but layers with very many files are emptied part by part, for a bounded time.
-    fn is_put_off(&mut self, signal: Signal, dedicated: bool, snapshot: &Snapshot, now: Mono) -> bool {
+    /// Puts an eviction off, if the layers of ended pods are to be emptied first; returns whether it does. Pods that end
+    /// one after the other must not delay an eviction again and again, but layers with very many files are emptied part
+    /// by part, for a bounded time.
+    fn puts_off(&mut self, signal: Signal, dedicated: bool, snapshot: &Snapshot, now: Mono) -> bool {
         let goes_on = |since| self.emptied.has_more && now.since(since) < limits::COLLECT_LONGEST;
         let may_wait = self.put_off.is_none_or(goes_on);
         let since = self.put_off.unwrap_or(now);
@@ -167,7 +168,7 @@ impl Rounds {
             // Docker could not stop a pod. The next look tries again.
             return Ok(());
         }
-        if self.is_put_off(signal, seen.dedicated, &snapshot, now) {
+        if self.puts_off(signal, seen.dedicated, &snapshot, now) {
             self.mind.collects_again();
             return Ok(());
         }
