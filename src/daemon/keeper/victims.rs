@@ -101,8 +101,9 @@ impl Rounds {
         self.docker_answers(run.result().unwrap_or_default(), now);
     }
 
-    /// Puts an eviction off to empty the layers of ended pods before it; returns whether it does. Pods that end one after the other must not delay
-    /// an eviction again and again, but layers with very many files are emptied part by part, for a bounded time.
+    /// Puts an eviction off to empty the layers of ended pods before it; returns whether it does. Pods that end one after
+    /// the other must not delay an eviction again and again, but layers with very many files are emptied part by part,
+    /// for a bounded time.
     fn puts_off(&mut self, signal: Signal, dedicated: bool, snapshot: &Snapshot, now: Mono) -> bool {
         let goes_on = |since| self.emptied.has_more && now.since(since) < limits::COLLECT_LONGEST;
         let may_wait = self.put_off.is_none_or(goes_on);
