@@ -248,18 +248,7 @@ impl Body {
                     None => self.queued.push_back((token, call)),
                 }
             }
-            Output::Create(token, mut create) => {
-                let parts = std::mem::take(&mut create.needs.sub_paths);
-                if parts.is_empty() {
-                    self.create(token, create);
-                } else {
-                    let until = self.tools.clock.now().mono.after(limits::SUB_PATHS);
-                    self.unbound.insert(token.0, (create, until));
-                    let mailbox = Arc::clone(&self.mailbox);
-                    let told = move |result| mailbox.bound(token.0, result);
-                    self.volumes.sub_paths(parts, Box::new(told));
-                }
-            }
+            Output::Create(token, create) => self.create_when_bound(token, create),
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::Judge(token, image) => match self.tools.pulls.unjudged(&image) {
                 Some(missing) => self.told.push(Input::Reply(token, Err(missing))),
@@ -360,6 +349,19 @@ impl Body {
             );
             self.bound(token, Err(why), now);
         }
+    }
+
+    /// Creates the container once the parts of volumes that it names are bound.
+    fn create_when_bound(&mut self, token: Token, mut create: Create) {
+        let parts = std::mem::take(&mut create.needs.sub_paths);
+        if parts.is_empty() {
+            return self.create(token, create);
+        }
+        let until = self.tools.clock.now().mono.after(limits::SUB_PATHS);
+        self.unbound.insert(token.0, (create, until));
+        let mailbox = Arc::clone(&self.mailbox);
+        let told = move |result| mailbox.bound(token.0, result);
+        self.volumes.sub_paths(parts, Box::new(told));
     }
 
     /// Sends a create without fields that this Docker does not know, unless leaving one out would change
