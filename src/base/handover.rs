@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use crate::base::wait;
+
 type Place<T> = Arc<Mutex<Option<T>>>;
 
 /// The side that gives. Clones give to the same place.
@@ -53,15 +55,25 @@ impl<T> Taker<T> {
     /// # Errors
     /// It has not come, or cannot come any more.
     pub fn take(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
-        self.bell.recv_timeout(patience)?;
-        self.here().ok_or(RecvTimeoutError::Disconnected)
+        let until = wait::later(patience);
+        loop {
+            self.bell.recv_deadline(until)?;
+            // A thing that came between a bell and its taking was taken with it, and its own bell stays.
+            if let Some(thing) = self.here() {
+                return Ok(thing);
+            }
+        }
     }
 
     /// Waits for the thing; `None` when it cannot come any more.
     #[must_use]
     pub fn await_it(&self) -> Option<T> {
-        self.bell.recv().ok()?;
-        self.here()
+        loop {
+            self.bell.recv().ok()?;
+            if let Some(thing) = self.here() {
+                return Some(thing);
+            }
+        }
     }
 
     /// Rings once for each thing, and closes when none can come any more: for a wait for several things.
@@ -95,6 +107,16 @@ mod tests {
         let (giver, taker) = handover::<u8>();
         drop(taker);
         assert!(!giver.give(1));
+    }
+
+    #[test]
+    fn a_bell_of_a_thing_that_was_taken_already_is_no_end() {
+        let (giver, taker) = handover::<u8>();
+        assert!(giver.give(1));
+        taker.bell().recv().unwrap();
+        assert!(giver.give(2));
+        assert_eq!(taker.here(), Some(2));
+        assert_eq!(taker.take(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub fn is_alive(dir: &Path) -> bool {
     is_listed(kernel_list, |held| own.is(held)).unwrap_or(own.file.is_some())
 }
 
-/// What a daemon locks: the file, and the directory itself, which needs neither room nor a disk that can be written.
+/// The parts of a directory that a daemon locks: the file, and the directory itself, which needs neither room nor a disk
+/// that can be written.
 struct Own {
     /// Its inode. The kernel may list another device than `stat` shows.
     file: Option<u64>,

@@ -33,7 +33,7 @@ pub struct Drain {
     pub boot: Option<String>,
 }
 
-/// Who wants the drain. A shutdown that ends no boot (`systemctl soft-reboot`, another target and back) leaves its
+/// The party that wants the drain. A shutdown that ends no boot (`systemctl soft-reboot`, another target and back) leaves its
 /// marker behind, and the unit that made it takes it away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {

@@ -21,7 +21,7 @@ pub struct Asked {
     pub is_silent: bool,
 }
 
-/// What Docker is asked.
+/// The subject of a question to Docker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// Where the files are.

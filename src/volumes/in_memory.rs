@@ -5,7 +5,7 @@
 //! A pod may always have a little. Only while all such volumes of the node take little, it may have more. Sources whose
 //! pods are evicted first share half of that little for all of their pods.
 //!
-//! What is taken is counted here, and read from the kernel once in each daemon. Never here: a mount or a file that is made.
+//! The bytes are counted here, and read from the kernel once in each daemon. Never here: a mount or a file that is made.
 
 use std::io;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub(super) struct Asker<'a> {
 /// The answer for the volumes of a pod.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Granted {
-    /// What they took before.
+    /// The bytes that they took before.
     pub before: Bytes,
     /// Volumes that keep the files they have, and why they get no others.
     pub kept: Table<String, String>,
@@ -78,7 +78,7 @@ pub(super) struct Refused {
     pub why: String,
 }
 
-/// What all volumes of the node take; `None` until it was read from the kernel.
+/// The bytes that all volumes of the node take; `None` until it was read from the kernel.
 #[derive(Debug, Default)]
 pub(super) struct InMemory(Mutex<Option<Shares>>);
 

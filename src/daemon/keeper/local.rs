@@ -1,6 +1,6 @@
 //! Watches pods that have limits of local storage, in a thread of its own: counting a tree of a million files must not
 //! delay the look at the node's memory. The thread exists only while there is such a pod, and sleeps as
-//! `eviction::local` says. What can be counted without Docker waits for no answer of Docker's.
+//! `eviction::local` says. A count that needs no Docker waits for no answer of it.
 
 mod verdicts;
 

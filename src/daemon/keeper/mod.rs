@@ -118,7 +118,7 @@ struct Rounds {
     /// The thread that finds out whether Docker answers.
     asking: Option<Aside<bool>>,
     counting: Counting,
-    /// What the last run of the collector has emptied.
+    /// Containers that the last run of the collector has emptied.
     emptied: Emptied,
     /// Since when an eviction is put off to empty ended pods first.
     put_off: Option<Mono>,

@@ -135,8 +135,8 @@ impl Entry {
         self.waits().or(self.desired.as_ref())
     }
 
-    /// How long an earlier daemon and this one have been stopping it for the room of another pod. What it had of its time
-    /// long ago does not count.
+    /// How long an earlier daemon and this one have been stopping it for the room of another pod. Time of long ago does
+    /// not count.
     pub(super) fn stopped_for(&mut self, now: &Now) -> Duration {
         let bound = Duration::from_secs(u64::from(limits::ROOM_GRACE));
         let earlier = self.stopped_for.take().map(|(had, at)| (had, now.mono.since(at)));
