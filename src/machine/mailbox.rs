@@ -155,14 +155,23 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Replaces many single looks by a look at everything. A kill for lack of memory stays: no look shows it.
+    /// Replaces many single looks by a look at everything. A kill for lack of memory stays: no look shows it. A death
+    /// stays, too: Docker tells it before its list shows it (moby's `daemon/monitor.go` logs `die`, cleans up, and then
+    /// writes the state that lists read), and only an inspect waits for that.
     fn shrink(&mut self) {
         self.all |= self.len() > limits::MAILBOX_HINTS;
         if self.all {
             self.made.clear();
             self.started.clear();
-            self.changed.clear();
             self.removed.clear();
+        }
+    }
+
+    /// Adds a container that died or changed otherwise. Beyond so many, lists alone must show the others.
+    fn died(&mut self, id: String) {
+        match self.changed.len() < limits::MAILBOX_HINTS {
+            true => _ = self.changed.insert(id),
+            false => self.all = true,
         }
     }
 
@@ -250,7 +259,7 @@ impl Slot {
             Hint::All => self.unread.looks.all = true,
             Hint::Made(id) => _ = self.unread.looks.made.insert(id),
             Hint::Started(id) => _ = self.unread.looks.started.insert(id),
-            Hint::Changed(id) => _ = self.unread.looks.changed.insert(id),
+            Hint::Changed(id) => self.unread.looks.died(id),
             // No look shows it, so it is kept beside "look at everything"; so many are never killed at once.
             Hint::OutOfMemory(id) => {
                 if self.unread.looks.out_of_memory.len() < limits::MAILBOX_HINTS {

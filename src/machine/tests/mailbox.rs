@@ -1,5 +1,6 @@
 //! Tests of unread messages: a stop is never lost before it is read, the last wish decides, and nothing grows.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -132,9 +133,15 @@ fn check(owed: &mut Owed, inbox: Inbox) {
     let wishes: Vec<&Input> = told.iter().filter(|input| matches!(input, Input::Wish(_))).collect();
     assert_eq!(wishes, stop.iter().chain(&run).collect::<Vec<_>>(), "a wish is lost, or invented");
     let looks_at_all = is_told(&Input::Hint(Hint::All));
+    let died = |hint: &&Hint| matches!(hint, Hint::Changed(_));
+    let deaths: BTreeSet<String> = owed.hints.iter().filter(died).map(|hint| format!("{hint:?}")).collect();
     for hint in &owed.hints {
         let is_seen = looks_at_all
-            && matches!(hint, Hint::Made(_) | Hint::Started(_) | Hint::Changed(_) | Hint::Removed(_));
+            && match hint {
+                Hint::Made(_) | Hint::Started(_) | Hint::Removed(_) => true,
+                Hint::Changed(_) => deaths.len() > limits::MAILBOX_HINTS,
+                _ => false,
+            };
         let is_within = |other: &Input| match (other, hint) {
             (Input::Hint(Hint::Images(all)), Hint::Images(some)) => some.iter().all(|one| all.contains(one)),
             (Input::Hint(Hint::Dead(_)), Hint::Dead(_)) => true,
@@ -150,7 +157,7 @@ fn check(owed: &mut Owed, inbox: Inbox) {
         assert_eq!(told.iter().filter(|one| *one == input).count(), 1, "{input:?}");
     }
     let hints = |input: &&Input| matches!(input, Input::Hint(_));
-    assert!(told.iter().filter(hints).count() <= limits::MAILBOX_HINTS + 4, "hints grow");
+    assert!(told.iter().filter(hints).count() <= 3 * limits::MAILBOX_HINTS + 4, "hints grow");
     let others = told.iter().filter(|input| !hints(input)).count();
     assert_eq!(others, 1 + wishes.len() + owed.exact.len(), "something is invented: {told:?}");
     *owed = Owed { wishes: owed.wishes, ..Owed::default() };
@@ -260,7 +267,7 @@ fn a_stop_comes_before_what_runs_then_and_the_objects_of_a_pod_before_the_pod() 
     let told: Vec<String> = slot.take().inputs().map(|input| word(&input)).collect();
     assert_eq!(
         told.join(" "),
-        "Wishes Stop Objects Run All OutOfMemory Pulling News Pulled Cgroup Network Volumes Images Dead Retry",
+        "Wishes Stop Objects Run All OutOfMemory Changed Pulling News Pulled Cgroup Network Volumes Images Dead Retry",
     );
     for kind in [2, 1, 4, 0, 6] {
         slot.hint(hint(kind, 1));
@@ -296,4 +303,17 @@ fn that_memory_ran_out_outlives_a_look_at_everything() {
     slot.hint(Hint::OutOfMemory("a".into()));
     slot.hint(Hint::All);
     assert!(slot.take().looks.out_of_memory.contains("a"));
+}
+
+/// Docker tells a death before its list shows it.
+#[test]
+fn a_death_outlives_a_look_at_everything() {
+    let mut slot = Slot::default();
+    slot.hint(Hint::Changed("a".into()));
+    slot.hint(Hint::All);
+    slot.hint(Hint::Changed("b".into()));
+    let told: Vec<Input> = slot.take().inputs().collect();
+    for hint in [Hint::All, Hint::Changed("a".into()), Hint::Changed("b".into())] {
+        assert!(told.contains(&Input::Hint(hint.clone())), "{hint:?} of {told:?}");
+    }
 }

@@ -4,7 +4,7 @@ use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, stop};
 use crate::base::table::Set;
 use crate::machine::Hint;
 use crate::runtime::Call;
-use crate::runtime::fake::Behaviour;
+use crate::runtime::fake::{Behaviour, Fault, FaultPlan};
 
 /// The container dies after Docker has looked at it, and before the answer arrives: there is only one event of the
 /// death.
@@ -289,6 +289,21 @@ fn a_deaf_machine_starts_and_stops_all_the_same() {
     let (id, now) = (rig.id("app#0"), rig.now());
     rig.engine.crash(&id, 1, now);
     rig.hint(Hint::All);
+    rig.pass(s(10));
+    assert!(rig.running().contains("app#1"), "{:?}", rig.calls);
+}
+
+/// After a new connection Docker replays a death, and its list still shows the container as running.
+#[test]
+fn a_death_that_the_list_does_not_show_yet_is_seen() {
+    let mut rig = Rig::up(&app());
+    let (id, now) = (rig.id("app#0"), rig.now());
+    let until = now.mono.after(s(60));
+    rig.engine.faults =
+        FaultPlan::seeded(1, &[(Fault::ListBehind, 10_000), (Fault::EventLost, 10_000)], until);
+    rig.engine.crash(&id, 1, now);
+    rig.hint(Hint::All);
+    rig.hint(Hint::Changed(id));
     rig.pass(s(10));
     assert!(rig.running().contains("app#1"), "{:?}", rig.calls);
 }

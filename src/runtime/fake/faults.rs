@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::state::{State, refused};
 use crate::base::clock::{Mono, Now};
-use crate::runtime::{Call, DockerError, DockerState, RefusalKind as Kind, Reply, labels};
+use crate::runtime::{Call, ContainerSummary, DockerError, DockerState, RefusalKind as Kind, Reply, labels};
 
 /// Delay before a call is carried out whose caller gave up ([`Fault::HangLate`]).
 const LATE: Duration = Duration::from_secs(5);
@@ -13,6 +13,8 @@ const LATE: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_secs(15);
 /// How long a foreign container holds a pod's container name ([`Fault::NameForeign`]).
 const FOREIGN: Duration = Duration::from_secs(60);
+/// How long after a death a list may show the container as running ([`Fault::ListBehind`]).
+const BEHIND: Duration = Duration::from_secs(1);
 
 /// One kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub enum Fault {
     NameStale,
     /// The container vanishes between list and inspect.
     Vanished,
+    /// A list still shows what has just died as running, as Docker's does between its event and its list.
+    ListBehind,
     /// A removal hangs and goes on for some seconds.
     SlowRemove,
     /// This container's removal fails, now and always (moby/moby#22312).
@@ -56,7 +60,7 @@ pub enum Fault {
 }
 
 /// All kinds of faults.
-pub const FAULTS: [Fault; 18] = [
+pub const FAULTS: [Fault; 19] = [
     Fault::Hang,
     Fault::HangDone,
     Fault::HangLate,
@@ -68,6 +72,7 @@ pub const FAULTS: [Fault; 18] = [
     Fault::NameForeign,
     Fault::NameStale,
     Fault::Vanished,
+    Fault::ListBehind,
     Fault::SlowRemove,
     Fault::Undeletable,
     Fault::EventLost,
@@ -110,6 +115,7 @@ impl Fault {
                 matches!(call, Some(Call::Create { .. }))
             }
             Fault::Vanished => matches!(call, Some(Call::Inspect { .. })),
+            Fault::ListBehind => matches!(call, Some(Call::List { .. })),
             Fault::SlowRemove | Fault::Undeletable => matches!(call, Some(Call::Remove { .. })),
             _ => false,
         }
@@ -234,6 +240,13 @@ impl State {
                 self.remove_behind_our_back(id, now);
                 self.carry_out(call, now)
             }
+            (Fault::ListBehind, Call::List { .. }) => {
+                let mut answer = self.carry_out(call, now);
+                if let Ok(Reply::Containers(list)) = &mut answer {
+                    list.iter_mut().for_each(|shown| self.show_as_before(shown, now));
+                }
+                answer
+            }
             (Fault::SlowRemove, Call::Remove { id, .. }) => {
                 self.remove_slowly(id, SLOW, now);
                 match self.get(id).map(|c| c.state) {
@@ -246,6 +259,15 @@ impl State {
                 self.carry_out(call, now)
             }
             _ => Err(self.stream_fails(fault, "call")),
+        }
+    }
+
+    /// Shows a container that has just died as if it still ran.
+    fn show_as_before(&self, shown: &mut ContainerSummary, now: Now) {
+        let ended = self.get(&shown.id).and_then(|c| c.finished);
+        if shown.state == DockerState::Exited && ended.is_some_and(|at| now.mono.since(at.mono) < BEHIND) {
+            shown.state = DockerState::Running;
+            shown.status = "Up Less than a second".to_owned();
         }
     }
 

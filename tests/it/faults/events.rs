@@ -81,5 +81,10 @@ fn k2309_a_death_while_nobody_listens() {
     node.kill_container(&app.id, "KILL");
     let begun = Instant::now();
     node.wait_until("it is replaced", || node.running("p", "app").iter().any(|c| c.attempt == 1));
-    assert!(begun.elapsed().as_secs() < 50, "only the safety net (1 min) found it");
+    assert!(
+        begun.elapsed().as_secs() < 50,
+        "only the safety net (1 min) found it\n{}\n{:#?}",
+        node.picture(),
+        faulty.proxy.log()
+    );
 }

@@ -135,6 +135,17 @@ fn a_container_vanishes_between_list_and_inspect() {
 }
 
 #[test]
+fn a_list_is_behind_a_death_and_an_inspect_is_not() {
+    let mut s = with_fault(Fault::ListBehind);
+    let a = s.up("a1", body("x"));
+    s.state.crash(&a, 1, s.now);
+    assert_eq!(s.list(&[]).iter().map(|c| c.state).collect::<Vec<_>>(), [DockerState::Running]);
+    assert_eq!(s.inspect(&a).unwrap().state, DockerState::Exited);
+    s.pass(2_000);
+    assert_eq!(s.list(&[]).iter().map(|c| c.state).collect::<Vec<_>>(), [DockerState::Exited]);
+}
+
+#[test]
 fn k22312_removal_that_fails_for_ever_or_goes_on() {
     let mut s = with_fault(Fault::Undeletable);
     let a = s.up("a1", body("x"));
