@@ -214,6 +214,17 @@ impl Shares {
         };
         let own = self.0.get(asker.uid).map_or(0, |share| share.sum);
         let most = asker.memory / limits::IN_MEMORY_PART;
+        if asker.is_behind {
+            let behind = self.0.values().filter(|share| share.is_behind != Some(false));
+            let mounts = behind.fold(0_usize, |count, share| count.saturating_add(share.volumes.len()));
+            let most = limits::IN_MEMORY_MOUNTS_BEHIND;
+            if mounts > most {
+                return Err(format!(
+                    "it lies in memory, and with it volumes of Secrets, tokens and fields of sources that are behind others \
+                     would be {mounts} mounts: all of these together get {most}"
+                ));
+            }
+        }
         // Of a node whose memory is unknown nothing can be said.
         if asker.memory == 0 {
             return Ok(());

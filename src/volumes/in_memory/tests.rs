@@ -44,6 +44,28 @@ fn sources_behind_others_get_half_of_it_for_all_of_their_pods() {
     shares.take(asker("mine", false), &[("v", 16 * MI)]).unwrap();
 }
 
+/// Pods of 740 volumes each, others at each poll of a URL, made 23,000 mounts: each look at the mounts took seconds.
+#[test]
+fn sources_behind_others_get_so_many_mounts_for_all_of_their_pods() {
+    let names: Vec<String> = (0..740).map(|n| format!("v{n}")).collect();
+    let wanted: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), MOUNT + PAGE)).collect();
+    let large = |uid| Asker { memory: 1 << 40, ..asker(uid, true) };
+    let mut shares = Shares::default();
+    shares.take(large("a"), &wanted).unwrap();
+    let Refused { volume, why } = shares.take(large("b"), &wanted).unwrap_err();
+    assert_eq!(volume, "v284");
+    assert!(why.ends_with("would be 1025 mounts: all of these together get 1024"), "{why}");
+    assert!(
+        shares.take(Asker { memory: 0, ..large("b") }, &wanted).is_err(),
+        "also where the memory is unknown"
+    );
+    assert!(shares.take(large("a"), &wanted).is_ok(), "what is there stays");
+    shares.take(asker("mine", false), &wanted).unwrap();
+    shares.take(large("c"), &wanted[..284]).unwrap();
+    shares.0.remove("a");
+    shares.take(large("b"), &wanted[..740]).unwrap();
+}
+
 #[test]
 fn a_volume_that_is_there_keeps_its_files_when_it_may_not_grow() {
     let mut shares = Shares::default();
