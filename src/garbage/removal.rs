@@ -19,9 +19,9 @@ enum Stage {
     Whole,
     /// List the containers made from it.
     Users,
-    /// Check whether this name still belongs to the image. The second field has the names that follow, the next one
-    /// last.
-    Inspect(String, Vec<String>),
+    /// Check whether this name still belongs to the image: in a list, because an inspect shows all of its configuration,
+    /// which may be too long to be read. The second field has the names that follow, the next one last.
+    Check(String, Vec<String>),
     /// Remove this name.
     Name(String, Vec<String>),
     /// Remove the image, with its last name.
@@ -47,7 +47,7 @@ impl Removal {
         match &self.stage {
             Stage::Whole | Stage::Last => Call::ImageRemove { image: self.image.id.clone() },
             Stage::Users => Call::List { labels: Vec::new() },
-            Stage::Inspect(name, _) => Call::ImageInspect { image: name.clone() },
+            Stage::Check(..) => Call::ImageList,
             Stage::Name(name, _) => Call::ImageRemove { image: name.clone() },
         }
     }
@@ -61,7 +61,7 @@ impl Removal {
     }
 
     fn go_on(&mut self, answer: Result<Reply, DockerError>) -> Result<Option<bool>, DockerError> {
-        let names = || self.image.tags.iter().chain(&self.image.digests).rev().cloned().collect();
+        let names = || self.image.names().rev().cloned().collect();
         self.stage = match (&mut self.stage, answer) {
             (Stage::Whole, Err(error)) if error.refusal() == Some(&RefusalKind::SeveralNames) => Stage::Users,
             (Stage::Whole, answer) => return is_removed(answer).map(Some),
@@ -75,14 +75,14 @@ impl Removal {
                 after(names())
             }
             // The name may belong to another image by now.
-            (Stage::Inspect(name, left), Ok(Reply::Image(detail))) if detail.id == self.image.id => {
-                Stage::Name(std::mem::take(name), std::mem::take(left))
+            (Stage::Check(name, left), answer) => {
+                let mut images = answer?.images()?.into_iter();
+                let is_it = |it: &ImageSummary| it.id == self.image.id && it.names().any(|of| of == name);
+                match images.any(|it| is_it(&it)) {
+                    true => Stage::Name(std::mem::take(name), std::mem::take(left)),
+                    false => after(std::mem::take(left)),
+                }
             }
-            (Stage::Inspect(_, left), Ok(_)) => after(std::mem::take(left)),
-            (Stage::Inspect(_, left), Err(error)) => match error.refusal() {
-                Some(RefusalKind::NoSuchImage) => after(std::mem::take(left)),
-                _ => return Err(error),
-            },
             (Stage::Name(_, left), answer) => {
                 is_removed(answer)?;
                 after(std::mem::take(left))
@@ -95,7 +95,7 @@ impl Removal {
 /// The next of these names, the last one first.
 fn after(mut names: Vec<String>) -> Stage {
     match names.pop() {
-        Some(name) => Stage::Inspect(name, names),
+        Some(name) => Stage::Check(name, names),
         None => Stage::Last,
     }
 }

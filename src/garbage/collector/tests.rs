@@ -166,7 +166,7 @@ fn an_image_of_which_a_pod_comes_to_want_a_name_keeps_what_it_has() {
     let docker = Docker::Fake(rig.fake.clone());
     let image = images(&docker).unwrap().remove(0);
     let asked = std::cell::Cell::new(0);
-    // Called for the whole image, for its containers, for the inspection of the first name, and for the removal of that
+    // Called for the whole image, for its containers, for the check of the first name, and for the removal of that
     // name.
     let may_go = || asked.replace(asked.get() + 1) < 4;
     assert_eq!(remove_image(&docker, &image, &may_go), Ok(false));

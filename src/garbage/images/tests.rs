@@ -19,6 +19,7 @@ pub(crate) fn container(name: &str, image_id: &str) -> ContainerSummary {
         created: 0,
         ips: None,
         networks: Vec::new(),
+        length: 0,
     }
 }
 

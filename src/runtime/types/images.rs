@@ -34,6 +34,13 @@ pub struct ImageSummary {
     pub created: i64,
 }
 
+impl ImageSummary {
+    /// All names: tags, then digests.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &String> {
+        self.tags.iter().chain(&self.digests)
+    }
+}
+
 /// The part of Docker's disk usage that no other call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskUsage {
