@@ -127,6 +127,11 @@ impl State {
         }
     }
 
+    /// Makes inspects of the image hang that are for this name.
+    pub fn hang_image(&mut self, image: &str) {
+        self.hung.insert(image.to_owned());
+    }
+
     /// Makes removals of this container fail, or work again (moby/moby#22312).
     pub fn refuse_removal(&mut self, key: &str, refuse: bool) {
         if let Some(id) = self.get(key).map(|c| c.id.clone()) {

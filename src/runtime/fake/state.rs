@@ -175,7 +175,10 @@ impl State {
     pub fn perform(&mut self, call: &Call, now: Now) -> Result<Reply, DockerError> {
         self.advance(now);
         self.reachable()?;
-        if matches!(call, Call::Inspect { id } if self.get(id).is_some_and(|c| self.hung.contains(&c.id))) {
+        let is_image_hung = matches!(call, Call::ImageInspect { image } if self.hung.contains(image));
+        if is_image_hung
+            || matches!(call, Call::Inspect { id } if self.get(id).is_some_and(|c| self.hung.contains(&c.id)))
+        {
             return Err(DockerError::Timeout("inspect hangs".into()));
         }
         match self.faults.draw(Some(call), now.mono) {

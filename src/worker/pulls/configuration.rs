@@ -2,22 +2,43 @@
 //! pods of sources behind others.
 
 use super::Pulls;
+use crate::base::limits;
 use crate::image::configuration;
 use crate::image::fetch::PullError;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, Refusal, RefusalKind, Reply};
+use crate::runtime::{Call, DockerError, ImageDetail, Refusal, RefusalKind, Reply};
 
-/// Removes a pulled image again whose configuration is too large. Without an answer it stays: it is judged again before a
-/// container is made of it for a pod of a source behind others.
+/// Removes a pulled image again whose configuration is too large, or that Docker does not show in time although it
+/// answers otherwise: each list of images would take as long, and no image would be collected any more. Without any answer
+/// it stays: it is judged again before a container is made of it for a pod of a source behind others.
 ///
 /// # Errors
-/// It is.
+/// It is removed.
 pub(super) fn check(docker: &Docker, image: &str) -> Result<(), PullError> {
-    let answer = docker.call(&Call::ImageInspect { image: image.to_owned() }).and_then(Reply::image);
-    let Some(why) = configuration::refusal(image, &answer) else { return Ok(()) };
+    let mut answer = inspect(docker, image);
+    for _ in 1..limits::JUDGED_TIMES {
+        if !is_late(&answer) {
+            break;
+        }
+        answer = inspect(docker, image);
+    }
+    let late = || {
+        let answers = is_late(&answer) && docker.call(&Call::Info).is_ok();
+        let times = limits::JUDGED_TIMES;
+        answers.then(|| format!("Docker did not show the configuration of image {image} in time, {times} times: it is not used"))
+    };
+    let Some(why) = configuration::refusal(image, &answer).or_else(late) else { return Ok(()) };
     // Where something uses it, it stays, and the next pull is refused as this one is.
     _ = docker.call(&Call::ImageRemove { image: image.to_owned() });
     Err(PullError::Answered(why))
+}
+
+fn inspect(docker: &Docker, image: &str) -> Result<ImageDetail, DockerError> {
+    docker.call(&Call::ImageInspect { image: image.to_owned() }).and_then(Reply::image)
+}
+
+fn is_late(answer: &Result<ImageDetail, DockerError>) -> bool {
+    matches!(answer, Err(DockerError::Timeout(_)))
 }
 
 impl Pulls {
@@ -27,5 +48,51 @@ impl Pulls {
         let message = format!("image {image} is being pulled");
         let missing = || DockerError::Refused(Refusal { kind: RefusalKind::NoSuchImage, status: 0, message });
         self.shared.queue().brings(image).then(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::clock::{Mono, System};
+    use crate::runtime::fake::{Fake, Fault, FaultPlan};
+
+    const FOREVER: Mono = Mono(std::time::Duration::from_secs(1 << 40));
+
+    fn left(fake: &Fake) -> usize {
+        fake.with(|state| state.faults = FaultPlan::none());
+        match Docker::Fake(fake.clone()).call(&Call::ImageList) {
+            Ok(Reply::Images(images)) => images.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn pulled() -> Fake {
+        let fake = Fake::new(Arc::new(System::start()), 1);
+        fake.with(|state| drop(state.add_image("late:1", true)));
+        fake
+    }
+
+    #[test]
+    fn an_image_that_docker_never_shows_in_time_does_not_stay() {
+        let fake = pulled();
+        fake.with(|state| state.hang_image("late:1"));
+        let why = check(&Docker::Fake(fake.clone()), "late:1").unwrap_err();
+        assert!(
+            matches!(&why, PullError::Answered(why) if why.contains("late:1 in time, 3 times")),
+            "{why:?}"
+        );
+        assert_eq!(left(&fake), 0);
+    }
+
+    /// A Docker that hangs says nothing about the image.
+    #[test]
+    fn an_image_stays_when_docker_answers_nothing() {
+        let fake = pulled();
+        fake.with(|state| state.faults = FaultPlan::seeded(1, &[(Fault::Hang, 10_000)], FOREVER));
+        assert_eq!(check(&Docker::Fake(fake.clone()), "late:1").map_err(|_| ()), Ok(()));
+        assert_eq!(left(&fake), 1);
     }
 }
