@@ -21,6 +21,7 @@ use crate::recorder::{Words, words};
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
+use crate::worker::container_labels::ContainerLabels;
 use crate::worker::pulls::Pulls;
 
 /// The parts that this work needs; see the module.
@@ -40,6 +41,7 @@ pub(super) struct Connected {
     pub(super) garbage: Option<Arc<Collector>>,
     /// The cgroups of processes outside of pods, if podkeeper manages them.
     pub(super) resources: Option<Resources>,
+    pub(super) container_labels: ContainerLabels,
     pub(super) events: Sender<Event>,
 }
 
@@ -79,6 +81,7 @@ impl Listener for Connected {
     }
 
     fn listed(&self, containers: &[ContainerSummary]) {
+        self.container_labels.listed(containers);
         if let Some(garbage) = &self.garbage {
             garbage.saw(containers);
         }

@@ -60,7 +60,8 @@ use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
-use crate::worker::gate::Gate;
+use crate::worker::container_labels::ContainerLabels;
+use crate::worker::gate::Gates;
 use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
@@ -156,6 +157,7 @@ pub(super) fn start(
         garbage: Some(Arc::clone(&garbage)).filter(|_| parts.hollow.is_none()),
         resources: Resources::of(&config.node, cgroup::node::MOUNT.into())
             .filter(|_| config.docker != Endpoint::Fake),
+        container_labels: node.container_labels.clone(),
         events: parts.events.clone(),
     })?;
     let volumes = parts.volumes()?;
@@ -178,7 +180,7 @@ pub(super) fn start(
         volumes,
         network,
         networks,
-        gate: Gate::default(),
+        gates: Gates::default(),
         logs: Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir)),
         cgroups,
         pulses: parts.pulses.clone(),
@@ -304,7 +306,12 @@ impl Parts<'_> {
             None => Grants::open(&self.config.root_dir),
         };
         let grants = Arc::new(grants);
-        NodeCells { cgroups: cgroups.parents.clone(), recursive_mounts: Arc::default(), grants }
+        NodeCells {
+            cgroups: cgroups.parents.clone(),
+            recursive_mounts: Arc::default(),
+            grants,
+            container_labels: ContainerLabels::default(),
+        }
     }
 
     fn settings(&self) -> Settings {

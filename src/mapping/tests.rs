@@ -228,6 +228,7 @@ fn no_label_of_an_image_is_read() {
                 created: 0,
                 ips: None,
                 networks: Vec::new(),
+                length: 0,
             };
             observe::from_summary(&summary, &config().root_dir).unwrap()
         };
@@ -267,6 +268,7 @@ fn no_label_of_an_image_on_a_container_of_an_older_podkeeper_is_believed() {
             created: 0,
             ips: None,
             networks: Vec::new(),
+            length: 0,
         };
         let owned = observe::from_summary(&summary, &config().root_dir).unwrap();
         let crate::plan::Manifest { written, shape, .. } = owned.manifest.clone();

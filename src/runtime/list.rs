@@ -60,6 +60,8 @@ pub struct ListReader {
     begun: bool,
     ended: bool,
     entries: usize,
+    /// Bytes of the current entry that were read.
+    length: usize,
 }
 
 /// The reader's position relative to a string.
@@ -122,6 +124,7 @@ impl ListReader {
     }
 
     fn byte(&mut self, byte: u8) -> Result<(), Malformed> {
+        self.length = self.length.saturating_add(1);
         match self.text {
             Text::Escaped => {
                 self.text = Text::Inside;
@@ -266,7 +269,7 @@ impl ListReader {
             let value = serde_json::from_slice(&self.entry);
             let value = value.map_err(|_| Malformed("an entry of the list is not JSON"))?;
             match self.what {
-                Listed::Containers => self.found.extend(reply::summary(value)),
+                Listed::Containers => self.found.extend(reply::summary(value, self.length)),
                 Listed::Images => self.images.extend(reply::image_summary(value)),
             }
             self.entries = self.entries.saturating_add(1);
@@ -274,6 +277,7 @@ impl ListReader {
             return Err(NO_LIST);
         }
         self.entry.clear();
+        self.length = 0;
         self.members = Default::default();
         if self.entries > limits::LIST_CONTAINERS {
             return Err(Malformed("the list has too many entries"));

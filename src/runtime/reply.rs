@@ -179,7 +179,8 @@ impl<'de> Visitor<'de> for Each<'_> {
     }
 }
 
-pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
+/// An entry of the list of containers; `length` is that of the entry, bytes.
+pub(super) fn summary(mut value: Value, length: usize) -> Option<ContainerSummary> {
     let status = text(&value, "/Status");
     let state = match value.get("State").and_then(Value::as_str) {
         Some(word) => DockerState::parse(word),
@@ -199,6 +200,7 @@ pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
         created: value.get("Created").and_then(Value::as_i64).unwrap_or(0),
         ips: networks(&value).map(|_| ips(&value)),
         networks: networks(&value).map(|all| all.keys().cloned().collect()).unwrap_or_default(),
+        length,
     })
 }
 

@@ -2,12 +2,12 @@
 //! [`Slot`] decides which messages for the machine are kept and which replace others; some are for the thread itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, io};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::gate::Turn;
 use crate::machine::{FromPod, Inbox, Slot};
 use crate::probe::prober::{News, ProbeListener};
 
@@ -25,8 +25,8 @@ impl fmt::Debug for Tell {
 #[derive(Debug)]
 pub struct Mailbox {
     unread: Mutex<Unread>,
-    /// Number of turns at the gate that were granted and not taken yet.
-    grants: AtomicUsize,
+    /// Turns at the gates that were granted and not taken yet; bounded by what the worker has queued.
+    grants: Mutex<Vec<Turn>>,
     wake: OwnedFd,
 }
 
@@ -59,7 +59,7 @@ impl Mailbox {
     /// The system has no file descriptor left.
     pub fn new() -> io::Result<Mailbox> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { unread: Mutex::default(), grants: AtomicUsize::new(0), wake })
+        Ok(Mailbox { unread: Mutex::default(), grants: Mutex::default(), wake })
     }
 
     /// Changes what the machine has not read, and wakes the worker.
@@ -82,15 +82,15 @@ impl Mailbox {
         self.wake();
     }
 
-    /// Grants this worker its turn at the gate.
-    pub(super) fn grant(&self) {
-        self.grants.fetch_add(1, Ordering::SeqCst);
+    /// Grants this worker its turn at a gate.
+    pub(super) fn grant(&self, turn: Turn) {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner).push(turn);
         self.wake();
     }
 
-    /// Number of turns since the last call.
-    pub(super) fn take_grants(&self) -> usize {
-        self.grants.swap(0, Ordering::SeqCst)
+    /// The turns since the last call.
+    pub(super) fn take_grants(&self) -> Vec<Turn> {
+        std::mem::take(&mut self.grants.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn wake(&self) {

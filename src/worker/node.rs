@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::container_labels::ContainerLabels;
 use crate::cgroup::Parents;
 use crate::image::grants::Grants;
 use crate::machine::NodeFacts;
@@ -17,6 +18,8 @@ pub struct NodeCells {
     pub recursive_mounts: Arc<AtomicBool>,
     /// The secrets that brought each image.
     pub grants: Arc<Grants>,
+    /// The bytes of all containers' labels.
+    pub container_labels: ContainerLabels,
 }
 
 impl NodeCells {

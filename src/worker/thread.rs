@@ -1,6 +1,8 @@
 //! The thread of a pod worker, which carries out what its [`Machine`] decides. It waits in one
 //! place, for its mailbox and for the replies of all calls in flight; no call blocks it.
 
+mod calls;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -9,7 +11,8 @@ use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::gate::{Gate, Permit};
+use self::calls::InFlight;
+use super::gate::{Gates, Turn};
 pub use super::mailbox::Tell;
 use super::mailbox::{Mail, Mailbox};
 use super::node::NodeCells;
@@ -29,7 +32,6 @@ use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::{Prober, Watch};
 use crate::recorder::{ObjectEvent, Words, words};
-use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{BindOptions, Call, DockerError, Refusal, labels};
 use crate::status::task::{Pulses, Task};
@@ -61,8 +63,8 @@ pub struct Tools {
     pub networks: Arc<Networks>,
     /// The pods' volumes.
     pub volumes: Volumes,
-    /// The gate for starts of all pods.
-    pub gate: Gate,
+    /// The gates for starts and for judging, of all pods.
+    pub gates: Gates,
     /// Links by which logs are found.
     pub logs: Arc<PodLogs>,
     /// Cgroups of pods.
@@ -153,8 +155,8 @@ struct Body {
     mailbox: Arc<Mailbox>,
     tools: Tools,
     calls: Vec<InFlight>,
-    /// Starts that wait for their turn at the gate.
-    queued: VecDeque<(Token, Call)>,
+    /// Calls that wait for their turn at a gate.
+    queued: VecDeque<(Turn, Token, Call)>,
     /// Inputs for the machine that are ready.
     told: Vec<Input>,
     volumes: PodVolumes,
@@ -168,16 +170,9 @@ struct Body {
     unsent: Table<Token, String>,
 }
 
-struct InFlight {
-    token: Token,
-    pending: Pending,
-    /// Held while a container is being started.
-    permit: Option<Permit>,
-}
-
 impl Drop for Body {
     fn drop(&mut self) {
-        self.tools.gate.leave(&self.mailbox);
+        self.tools.gates.leave(&self.mailbox);
         self.tools.pulls.leave(&self.mailbox);
         PodNetwork::after_a_pod(&self.tools.network);
         let mailbox = Arc::clone(&self.mailbox);
@@ -196,7 +191,8 @@ impl Body {
                 return;
             }
             for permit in self.grants() {
-                if let Some((token, call)) = self.queued.pop_front() {
+                let place = self.queued.iter().position(|(turn, ..)| *turn == permit.turn());
+                if let Some((_, token, call)) = place.and_then(|place| self.queued.remove(place)) {
                     self.begin(token, &call, Some(permit));
                 }
             }
@@ -242,17 +238,12 @@ impl Body {
                 let why = self.unsent.remove(&token).unwrap_or_default();
                 self.told.push(Input::Reply(token, Err(Refusal::not_sent(why))));
             }
-            Output::Call(token, call @ Call::Start { .. }) => {
-                match self.tools.gate.enter(&self.mailbox, self.tools.clock.now().mono) {
-                    Some(permit) => self.begin(token, &call, Some(permit)),
-                    None => self.queued.push_back((token, call)),
-                }
-            }
+            Output::Call(token, call @ Call::Start { .. }) => self.in_turn(Turn::Start, token, call),
             Output::Create(token, create) => self.create_when_bound(token, create),
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::Judge(token, image) => match self.tools.pulls.unjudged(&image) {
                 Some(missing) => self.told.push(Input::Reply(token, Err(missing))),
-                None => self.begin(token, &Call::ImageInspect { image }, None),
+                None => self.in_turn(Turn::Judge, token, Call::ImageInspect { image }),
             },
             Output::Withdraw(token) => self.withdraw(token),
             Output::ReadMessage { id, file } => {
@@ -297,16 +288,6 @@ impl Body {
             Output::Log(level, line) => log::log!(level, "{line}"),
         }
         true
-    }
-
-    /// Cancels a call that was not sent yet.
-    fn withdraw(&mut self, token: Token) {
-        let before = self.queued.len();
-        // Its turn at the gate is passed on when it comes.
-        self.queued.retain(|(queued, _)| *queued != token);
-        if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
-            self.told.push(Input::Withdrawn(token));
-        }
     }
 
     /// Prepares the node's part of a create just before it is sent; returns events for the pod.
@@ -398,28 +379,6 @@ impl Body {
         }
         PodNetwork::before_a_sandbox(&self.tools.network, &create.body.host_config.namespaces.network_mode);
         self.begin(token, &Call::Create { name: create.name, body: create.body }, None);
-    }
-
-    fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {
-        let pending = self.tools.docker.begin(call);
-        self.calls.push(InFlight { token, pending, permit });
-    }
-
-    fn grants(&self) -> Vec<Permit> {
-        let now = self.tools.clock.now().mono;
-        (0..self.mailbox.take_grants()).map(|_| self.tools.gate.permit(now)).collect()
-    }
-
-    fn answers(&mut self) -> Vec<Input> {
-        let mut done = Vec::new();
-        self.calls.retain_mut(|call| match call.pending.advance() {
-            None => true,
-            Some(answer) => {
-                done.push(Input::Reply(call.token, answer));
-                false
-            }
-        });
-        done
     }
 
     fn wait(&self, wake: Option<Mono>) {

@@ -47,6 +47,13 @@ pub const PULL_RESET: Duration = Duration::from_secs(600);
 /// Bytes of the configuration of a pulled image, as JSON. Usual ones have a few thousand; Docker copies the labels into
 /// each container, and shows them in each list.
 pub const IMAGE_CONFIGURATION: usize = 256 * 1024;
+/// Most images that are judged at a time. Docker takes several times an image's configuration to show it.
+pub const JUDGED_AT_ONCE: usize = 2;
+/// So often Docker is asked about an image that it has pulled before it counts as too large to be shown.
+pub const JUDGED_TIMES: u32 = 3;
+/// Bytes of the labels of all containers, beyond which pods of sources behind others get no more containers. Docker shows
+/// all labels in each list, and takes many times as much to make it.
+pub const CONTAINER_LABELS: usize = 8 << 20;
 /// Most images of one source that wait to be pulled; pods that want the same image share an entry.
 pub const PULL_QUEUE: usize = 256;
 /// Most requests of one source for one image.

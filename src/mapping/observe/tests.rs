@@ -23,6 +23,7 @@ fn summary(name: &str, pairs: &[(&str, &str)]) -> ContainerSummary {
         created: 1_700_000_000,
         ips: None,
         networks: Vec::new(),
+        length: 0,
     }
 }
 

@@ -94,6 +94,7 @@ impl State {
                 mode if mode.starts_with("container:") => Vec::new(),
                 mode => vec![mode.to_owned()],
             },
+            length: c.body.labels.iter().map(|(key, value)| key.len() + value.len()).sum(),
         }
     }
 

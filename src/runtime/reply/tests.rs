@@ -258,6 +258,7 @@ fn a_list() {
         created: 7,
         ips: None,
         networks: Vec::new(),
+        length: got[0].length,
     };
     assert_eq!(got[0], expected);
     let states: Vec<_> = got.iter().map(|c| (c.id.as_str(), c.state)).skip(1).collect();

@@ -57,6 +57,8 @@ pub struct ContainerSummary {
     pub ips: Option<Vec<String>>,
     /// Names of the Docker networks that it is on; empty when the engine leaves them out.
     pub networks: Vec<String>,
+    /// Bytes of the entry as Docker sent it, with the labels that podkeeper does not read.
+    pub length: usize,
 }
 
 /// The used part of a container's inspect.

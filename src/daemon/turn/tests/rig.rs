@@ -105,6 +105,7 @@ pub(super) fn container(words: &str) -> ContainerSummary {
         created: 0,
         ips: None,
         networks: network.split_terminator('+').map(str::to_owned).collect(),
+        length: 0,
     }
 }
 

@@ -124,6 +124,7 @@ pub(super) fn summary(c: &Value) -> ContainerSummary {
         created: c["Created"].as_i64().unwrap(),
         ips: None,
         networks: Vec::new(),
+        length: 0,
     }
 }
 

@@ -1,0 +1,64 @@
+//! Calls of a pod's thread to Docker: sent at once, or when it is their turn at a gate, and their answers.
+//!
+//! Never here: waiting for an answer.
+
+use super::Body;
+use crate::base::clock::Clock as _;
+use crate::machine::{Input, Token};
+use crate::runtime::Call;
+use crate::runtime::client::Pending;
+use crate::worker::gate::{Permit, Turn};
+
+/// A call that was sent.
+pub(super) struct InFlight {
+    pub(super) token: Token,
+    pub(super) pending: Pending,
+    /// Held while a container is being started, or an image judged.
+    pub(super) permit: Option<Permit>,
+}
+
+impl Body {
+    /// Cancels a call that was not sent yet.
+    pub(super) fn withdraw(&mut self, token: Token) {
+        let before = self.queued.len();
+        // Its turn at the gate is passed on when it comes.
+        self.queued.retain(|(_, queued, _)| *queued != token);
+        if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
+            self.told.push(Input::Withdrawn(token));
+        }
+    }
+
+    /// Makes a call when there is a place for it.
+    pub(super) fn in_turn(&mut self, turn: Turn, token: Token, call: Call) {
+        match self.tools.gates.of(turn).enter(&self.mailbox, self.tools.clock.now().mono) {
+            Some(permit) => self.begin(token, &call, Some(permit)),
+            None => self.queued.push_back((turn, token, call)),
+        }
+    }
+
+    pub(super) fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {
+        let pending = self.tools.docker.begin(call);
+        self.calls.push(InFlight { token, pending, permit });
+    }
+
+    pub(super) fn grants(&self) -> Vec<Permit> {
+        let now = self.tools.clock.now().mono;
+        let grants = self.mailbox.take_grants().into_iter();
+        grants.map(|turn| self.tools.gates.of(turn).permit(now)).collect()
+    }
+
+    pub(super) fn answers(&mut self) -> Vec<Input> {
+        let mut done = Vec::new();
+        self.calls.retain_mut(|call| match call.pending.advance() {
+            None => true,
+            Some(answer) => {
+                let is_judged = call.permit.as_ref().is_some_and(|permit| permit.turn() == Turn::Judge);
+                let labels = &self.tools.node.container_labels;
+                let answer = if is_judged { labels.admit(answer) } else { answer };
+                done.push(Input::Reply(call.token, answer));
+                false
+            }
+        });
+        done
+    }
+}
