@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::ring::Kept;
 use super::{Involved as Of, List, ObjectEvent, Subject, Weight};
-use crate::base::limits;
-use crate::base::regular;
+use crate::base::json::{self, items};
+use crate::base::{limits, regular};
 use crate::pod::PodKey;
 
 /// The file's name in the run directory.
@@ -186,18 +186,42 @@ pub struct Events {
     pub values: Vec<Value>,
 }
 
-/// Reads a file's bytes. Pure.
+impl Events {
+    fn push(&mut self, event: EventObject, value: Value) {
+        self.items.push(event);
+        self.values.push(value);
+    }
+}
+
+/// Reads a file's bytes, one event at a time: `take` gets each as written. Pure.
 ///
 /// # Errors
 /// Not JSON, or of another format.
-pub fn parse(bytes: &[u8]) -> Result<Events, String> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|e| format!("damaged: {e}"))?;
-    if value.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION) {
+fn each_of(bytes: &[u8], take: &mut dyn FnMut(EventObject, Value)) -> Result<(), String> {
+    let mut wrong = None;
+    let others = items::of_list(bytes, &mut |value| match json::read_own::<EventObject>(&value) {
+        Ok(event) => take(event, value),
+        Err(error) => wrong = Some(error),
+    });
+    let others = others.map_err(|e| format!("damaged: {e}"))?;
+    if !others.iter().any(|(key, value)| key == "apiVersion" && value == API_VERSION) {
         return Err("written by another version of podkeeper".to_owned());
     }
-    let values = value.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-    let items = values.iter().map(EventObject::deserialize).collect::<Result<_, _>>();
-    Ok(Events { items: items.map_err(|e| format!("damaged: {e}"))?, values })
+    wrong.map_or(Ok(()), |error| Err(format!("damaged: {error}")))
+}
+
+/// Gives each event of a run directory's file to `take`; a missing file has none.
+///
+/// # Errors
+/// A message with the path.
+fn each(run_dir: &Path, take: &mut dyn FnMut(EventObject, Value)) -> Result<(), String> {
+    let path = run_dir.join(NAME);
+    let failed = |why: String| format!("cannot read {}: {why}", path.display());
+    match regular::read(&path, limits::EVENTS_FILE) {
+        Ok(bytes) => each_of(&bytes, take).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }
 
 /// Reads the event file of a run directory; a missing one has no events.
@@ -205,13 +229,17 @@ pub fn parse(bytes: &[u8]) -> Result<Events, String> {
 /// # Errors
 /// A message with the path.
 pub fn read(run_dir: &Path) -> Result<Events, String> {
-    let path = run_dir.join(NAME);
-    let failed = |why: String| format!("cannot read {}: {why}", path.display());
-    match regular::read(&path, limits::EVENTS_FILE) {
-        Ok(bytes) => parse(&bytes).map_err(failed),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Events::default()),
-        Err(error) => Err(failed(error.to_string())),
-    }
+    let mut events = Events::default();
+    each(run_dir, &mut |event, value| events.push(event, value))?;
+    Ok(events)
+}
+
+/// The events of a file's bytes.
+#[cfg(test)]
+pub fn parse(bytes: &[u8]) -> Result<Events, String> {
+    let mut events = Events::default();
+    each_of(bytes, &mut |event, value| events.push(event, value))?;
+    Ok(events)
 }
 
 /// Events that an earlier daemon wrote since the machine booted, for the ring.
@@ -219,6 +247,7 @@ pub fn read(run_dir: &Path) -> Result<Events, String> {
 /// # Errors
 /// See [`read`].
 pub fn restore(run_dir: &Path) -> Result<Vec<Kept>, String> {
-    let events = read(run_dir)?;
-    Ok(events.items.into_iter().filter_map(EventObject::into_kept).collect())
+    let mut kept = Vec::new();
+    each(run_dir, &mut |event, _| kept.extend(event.into_kept()))?;
+    Ok(kept)
 }

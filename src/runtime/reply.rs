@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer as _, SeqAccess, Visitor};
+use serde::de::Deserializer as _;
 use serde_json::{Map, Value};
 
 use super::list::{ListReader, Listed};
@@ -17,6 +17,7 @@ use super::types::{
     HostDetail, ImageDetail, ImageSummary, Info, NetworkDetail, Reply,
 };
 use crate::base::clock::Timestamp;
+use crate::base::json::items::Each;
 use crate::base::order;
 use crate::runtime::Resources;
 
@@ -159,24 +160,6 @@ fn each<T>(body: &[u8], read: fn(Value) -> Option<T>) -> Result<Vec<T>, serde_js
     json.deserialize_any(Each(&mut |value| all.extend(read(value))))?;
     json.end()?;
     Ok(all)
-}
-
-struct Each<'a>(&'a mut dyn FnMut(Value));
-
-impl<'de> Visitor<'de> for Each<'_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(value) = seq.next_element()? {
-            (self.0)(value);
-        }
-        Ok(())
-    }
 }
 
 /// An entry of the list of containers; `length` is that of the entry, bytes.

@@ -2,6 +2,7 @@
 //! each further one (serde_json has one for values and one for references to them) would compile another copy of the
 //! types' code into the binary, hundreds of KiB. podkeeper's own types need this room only where they hold such a type.
 
+pub mod items;
 mod reader;
 
 use std::cell::Cell;
