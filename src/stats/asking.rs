@@ -1,9 +1,9 @@
-//! Asks Docker where the files of containers are: for all of them at once and with one deadline, so that a slow Docker
-//! delays a look at many of them by one answer and not by one for each container.
+//! Asks Docker where the files of containers are: for many of them at once, so that a slow Docker delays a look at many of
+//! them by a few answers and not by one for each container. While answers come it goes on, for a bounded time.
 //!
 //! Never here: a look at a file.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::base::table::Table;
 use crate::base::{limits, wait};
@@ -30,23 +30,45 @@ pub enum Question {
     Sizes,
 }
 
+/// How a question is asked.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Number of calls at a time.
+    at_once: usize,
+    /// The longest wait for the next answer.
+    answer: Duration,
+    /// The longest wait for all.
+    longest: Duration,
+}
+
 /// Asks about these containers. `step` is called with each answer.
 pub fn files(docker: &Docker, ids: &[String], question: Question, step: &dyn Fn()) -> Asked {
+    let (at_once, answer, longest) = match question {
+        Question::Places => (limits::FILES_AT_ONCE, limits::SHORT_CALL, limits::FILES_LONGEST),
+        Question::Sizes => (limits::SIZES_AT_ONCE, limits::SIZES_ROUND, limits::SIZES_ROUND),
+    };
+    files_within(Bounds { at_once, answer, longest }, docker, ids, question, step)
+}
+
+fn files_within(
+    bounds: Bounds,
+    docker: &Docker,
+    ids: &[String],
+    question: Question,
+    step: &dyn Fn(),
+) -> Asked {
     let mut asked = Asked::default();
     if ids.is_empty() {
         return asked;
     }
-    let (at_once, round) = match question {
-        Question::Places => (limits::FILES_AT_ONCE, limits::SHORT_CALL),
-        Question::Sizes => (limits::SIZES_AT_ONCE, limits::SIZES_ROUND),
-    };
-    let until = wait::later(round);
+    let longest = wait::later(bounds.longest);
+    let mut until = wait::later(bounds.answer);
     let mut left = ids.iter();
     // A single container may make Docker hang: the call that Docker can always answer tells whether it does.
     let mut flying: Vec<(Option<&String>, Pending)> = vec![(None, docker.begin(&Call::Info))];
     let mut answers_info = false;
     loop {
-        let free = at_once.saturating_add(1).saturating_sub(flying.len());
+        let free = bounds.at_once.saturating_add(1).saturating_sub(flying.len());
         let size = question == Question::Sizes;
         flying.extend(
             left.by_ref()
@@ -65,7 +87,10 @@ pub fn files(docker: &Docker, ids: &[String], question: Question, step: &dyn Fn(
             let (id, _) = flying.swap_remove(at);
             match (id, answer) {
                 (None, answer) => answers_info = answer.is_ok(),
-                (Some(id), Ok(Reply::Files(files))) => _ = asked.found.insert(id.clone(), Some(*files)),
+                (Some(id), Ok(Reply::Files(files))) => {
+                    until = wait::later(bounds.answer).min(longest);
+                    asked.found.insert(id.clone(), Some(*files));
+                }
                 // It asks no more.
                 (Some(_), Err(DockerError::Unreachable(_))) => {
                     asked.is_silent = asked.found.is_empty();
@@ -103,8 +128,6 @@ fn is_answered(flying: &mut Vec<(Option<&String>, Pending)>, until: Instant) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::base::testing::scratch;
     use crate::runtime::testing::slow_docker;
@@ -122,6 +145,23 @@ mod tests {
         assert!(began.elapsed() < delay * 15, "{:?}", began.elapsed());
         assert!(asked.found.values().all(Option::is_some) && !asked.is_silent, "{asked:?}");
         assert!(asked.found.len() == 30 && steps.get() >= 30);
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    /// Each container was asked about in time, and all of them together not: the others counted as empty, and an innocent
+    /// pod was evicted.
+    #[test]
+    fn a_slow_docker_is_asked_about_all_containers_while_it_answers() {
+        let root = scratch("keeper-asking-many");
+        let docker = slow_docker(&root, Duration::from_millis(300), Duration::from_secs(20), &root);
+        let ids: Vec<String> = (0..24).map(|n| format!("{n:064}")).collect();
+        let known = |longest| {
+            let bounds = Bounds { at_once: 4, answer: Duration::from_secs(1), longest };
+            let asked = files_within(bounds, &docker, &ids, Question::Places, &|| ());
+            asked.found.values().filter(|files| files.is_some()).count()
+        };
+        assert_eq!(known(Duration::from_secs(60)), 24, "six rounds of 300 ms");
+        assert!((1..24).contains(&known(Duration::from_millis(800))), "not for ever");
         std::fs::remove_dir_all(root).unwrap();
     }
 

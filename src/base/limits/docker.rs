@@ -8,6 +8,8 @@ use std::time::Duration;
 pub const SHORT_CALL: Duration = Duration::from_secs(10);
 /// Most containers at a time that Docker is asked about to find their files.
 pub const FILES_AT_ONCE: usize = 32;
+/// How long all of them together may take while answers come: by half of the figures an innocent pod would be evicted.
+pub const FILES_LONGEST: Duration = Duration::from_secs(60);
 /// The same where Docker itself has to count their sizes, and how long all of them together may take.
 pub const SIZES_AT_ONCE: usize = 4;
 pub const SIZES_ROUND: Duration = Duration::from_secs(40);
