@@ -41,10 +41,22 @@ class Node(churn.Node):
     def start_engine(self):
         base = self.base
         log = open(base / "dockerd.log", "ab")
-        self.engine = subprocess.Popen(
-            ["dockerd", "--data-root", base / "docker/lib", "--exec-root", base / "exec", "-H", f"unix://{self.socket}",
-             "--pidfile", base / "dockerd.pid", "--bridge", "none", "--iptables=false"], stdout=log, stderr=log)
-        churn.wait("dockerd answers", lambda: self.docker("version", check=False).returncode == 0)
+
+        def start():
+            self.engine = subprocess.Popen(
+                ["dockerd", "--data-root", base / "docker/lib", "--exec-root", base / "exec", "-H",
+                 f"unix://{self.socket}", "--pidfile", base / "dockerd.pid", "--bridge", "none", "--iptables=false"],
+                stdout=log, stderr=log)
+
+        start()
+
+        def answers():
+            if self.engine.poll() is not None:
+                # It gives up when its containerd is slow to start, and a service manager starts it again.
+                return start()
+            return self.docker("version", check=False).returncode == 0
+
+        churn.wait("dockerd answers", answers)
 
     def ready(self):
         return sorted(item["metadata"]["name"] for item in self.pods() if churn.ready(item))
