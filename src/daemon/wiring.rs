@@ -62,6 +62,7 @@ use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::container_labels::ContainerLabels;
 use crate::worker::gate::Gates;
+use crate::worker::judged::Judged;
 use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
@@ -311,6 +312,7 @@ impl Parts<'_> {
             recursive_mounts: Arc::default(),
             grants,
             container_labels: ContainerLabels::default(),
+            judged: Judged::default(),
         }
     }
 

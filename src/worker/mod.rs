@@ -9,6 +9,7 @@ pub mod added;
 pub mod container_labels;
 pub mod gate;
 mod hollow;
+pub mod judged;
 pub mod mailbox;
 pub mod needs;
 pub mod node;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::container_labels::ContainerLabels;
+use super::judged::Judged;
 use crate::cgroup::Parents;
 use crate::image::grants::Grants;
 use crate::machine::NodeFacts;
@@ -20,6 +21,8 @@ pub struct NodeCells {
     pub grants: Arc<Grants>,
     /// The bytes of all containers' labels.
     pub container_labels: ContainerLabels,
+    /// Images that were refused.
+    pub judged: Judged,
 }
 
 impl NodeCells {

@@ -49,6 +49,10 @@ pub const PULL_RESET: Duration = Duration::from_secs(600);
 pub const IMAGE_CONFIGURATION: usize = 256 * 1024;
 /// Most images that are judged at a time. Docker takes several times an image's configuration to show it.
 pub const JUDGED_AT_ONCE: usize = 2;
+/// How long the refusal of an image's configuration holds for all who ask: each further inspect costs Docker as much.
+pub const REFUSED_FOR: Duration = Duration::from_secs(30);
+/// Most images whose refusal is remembered.
+pub const REFUSED_IMAGES: usize = 64;
 /// So often Docker is asked about an image that it has pulled before it counts as too large to be shown.
 pub const JUDGED_TIMES: u32 = 3;
 /// Bytes of the labels of all containers, beyond which pods of sources behind others get no more containers. Docker shows

@@ -15,6 +15,8 @@ pub(super) struct InFlight {
     pub(super) pending: Pending,
     /// Held while a container is being started, or an image judged.
     pub(super) permit: Option<Permit>,
+    /// The image that is judged.
+    judged: Option<String>,
 }
 
 impl Body {
@@ -37,8 +39,16 @@ impl Body {
     }
 
     pub(super) fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {
+        let judged = match (call, &permit) {
+            (Call::ImageInspect { image }, Some(_)) => Some(image.clone()),
+            _ => None,
+        };
+        let now = self.tools.clock.now().mono;
+        if let Some(answer) = judged.as_ref().and_then(|image| self.tools.node.judged.refused(image, now)) {
+            return self.told.push(Input::Reply(token, answer));
+        }
         let pending = self.tools.docker.begin(call);
-        self.calls.push(InFlight { token, pending, permit });
+        self.calls.push(InFlight { token, pending, permit, judged });
     }
 
     pub(super) fn grants(&self) -> Vec<Permit> {
@@ -48,13 +58,19 @@ impl Body {
     }
 
     pub(super) fn answers(&mut self) -> Vec<Input> {
+        let now = self.tools.clock.now().mono;
         let mut done = Vec::new();
         self.calls.retain_mut(|call| match call.pending.advance() {
             None => true,
             Some(answer) => {
-                let is_judged = call.permit.as_ref().is_some_and(|permit| permit.turn() == Turn::Judge);
-                let labels = &self.tools.node.container_labels;
-                let answer = if is_judged { labels.admit(answer) } else { answer };
+                let node = &self.tools.node;
+                let answer = match &call.judged {
+                    Some(image) => {
+                        node.judged.note(image, &answer, now);
+                        node.container_labels.admit(answer)
+                    }
+                    None => answer,
+                };
                 done.push(Input::Reply(call.token, answer));
                 false
             }
