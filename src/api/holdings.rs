@@ -87,6 +87,8 @@ struct Entry {
     /// Bytes of its local objects for the node.
     local: usize,
     decoded: Decoded,
+    /// Seconds of its grace period that had passed when this daemon read it.
+    spent: i64,
 }
 
 impl Entry {
@@ -94,14 +96,16 @@ impl Entry {
         // What is in memory counts; text takes so many times its size there.
         let size = size.max(decoded.lists / limits::API_STORE_GROWTH);
         let local = decoded.objects.iter().fold(0_usize, |sum, object| sum.saturating_add(object.size()));
-        Entry { value: Arc::new(value), size, local, decoded }
+        Entry { value: Arc::new(value), size, local, decoded, spent: 0 }
     }
 }
 
-/// A deleted pod that may still run.
+/// A deleted pod that may still run. Its file stays until it has ended, so that the next daemon knows its grace period.
 struct Leaving {
     value: Arc<Value>,
     pods: Vec<Arc<DesiredPod>>,
+    /// As [`Entry::spent`].
+    spent: i64,
 }
 
 /// Handle of the thread `pk-store`.
@@ -162,9 +166,10 @@ impl Holdings {
             tries = tries.saturating_add(1);
             match inner.store.load(tries < limits::API_STORE_TRIES) {
                 Ok(all) => {
+                    let mut going = Vec::new();
                     for (path, bytes) in all {
                         match self.restore(&path, &bytes) {
-                            Some((id, entry)) => _ = inner.entries.insert(id, entry),
+                            Some((id, entry)) => going.append(&mut inner.take(id, entry)),
                             None => {
                                 log::error!(
                                     "{path} of the store is no object of this version: it is left alone"
@@ -174,7 +179,10 @@ impl Holdings {
                         }
                     }
                     inner.is_read = true;
-                    self.publish(&inner, &[]);
+                    self.publish(&inner, &going);
+                    if !going.is_empty() {
+                        self.publish(&inner, &[]);
+                    }
                     return;
                 }
                 Err(why) => {
@@ -205,10 +213,11 @@ impl Holdings {
     /// # Errors
     /// The store is not read yet.
     pub fn begin(&self) -> Result<Change<'_>, Failure> {
-        let inner = self.inner();
+        let mut inner = self.inner();
         if !inner.is_read {
             return Err(Failure::new(503, "the store of this node cannot be read yet: try again later"));
         }
+        inner.forget_ended(&self.0.told.get().snapshot);
         Ok(Change { holdings: self, inner })
     }
 

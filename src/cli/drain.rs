@@ -31,9 +31,10 @@ pub fn drain(options: &Options) -> Outcome {
     let boot = if options.drain.until_reboot || is_shutdown { boot_id() } else { None };
     // A shutdown may begin when the timeout ends: the daemon tells each pod in time.
     let within = u32::try_from(options.drain.timeout.as_secs()).ok().filter(|_| boot.is_some());
-    let (since, grace) = (System::start().now().wall, options.drain.grace);
-    // An operator's drain that is in force stays so, and one without an end has none.
+    // An operator's drain that is in force stays so, and one without an end has none. The node is drained since the first.
     let places = places(options);
+    let since = drain::read(&places).map_or_else(|| System::start().now().wall, |drain| drain.since);
+    let grace = options.drain.grace;
     let of_operator: Vec<Drain> = match boot {
         Some(_) => drain::standing(&places).filter(|it| it.1 == By::Operator).map(|it| it.0).collect(),
         None => Vec::new(),
@@ -235,6 +236,23 @@ mod tests {
         why(&format!("drain {run}"), "nothing is stopped");
         why(&format!("resume {run}"), "nothing is started");
         why("forget --source file", "nothing is forgotten");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The second drain moved the time since when the node is drained.
+    #[test]
+    fn a_node_is_drained_since_the_first_of_several_drains() {
+        let dir = crate::base::testing::scratch("drain-again");
+        let line = |more: &str| format!("drain --root-dir {0} --run-dir {0} {more}", dir.display());
+        let places = Places { root: dir.clone(), run: dir.clone() };
+        let first =
+            Drain { since: "2026-01-02T03:04:05Z".parse().unwrap(), grace: None, within: None, boot: None };
+        drain::write(&places, &first, By::Operator, None).unwrap();
+        let parsed =
+            parse(line("--grace 5").split_whitespace().map(Into::into), &|_| Err("no file".to_owned()));
+        let Ok(Command::Drain(options)) = parsed else { panic!("{parsed:?}") };
+        drain(&options).unwrap();
+        assert_eq!(drain::read(&places), Some(Drain { grace: Some(5), ..first }));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -52,7 +52,8 @@ pub struct Fixed {
 /// Why an image stays.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
-    /// A container of it exists: a pod, or the name of a container that is not podkeeper's.
+    /// A container of it exists: a pod, with the root directory if that is another one, or the name of a container that
+    /// is not podkeeper's.
     Used(String),
     /// A wanted pod names it.
     Wanted(String),
@@ -110,10 +111,15 @@ pub struct Judge<'a> {
 
 impl Judge<'_> {
     /// Judges images by all containers of the engine. Images that may be removed come first, in the order of removal,
-    /// then those that stay.
+    /// then those that stay. Pods of another root directory than `root_dir` are shown as such.
     #[must_use]
-    pub fn all(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
-        let users = users(containers);
+    pub fn all(
+        &self,
+        images: Vec<ImageSummary>,
+        containers: &[ContainerSummary],
+        root_dir: &str,
+    ) -> Vec<Judged> {
+        let users = users(containers, root_dir);
         let mut all: Vec<Judged> = images.into_iter().map(|image| self.one(image, &users)).collect();
         // An image without a record was never used, and counts as seen last.
         let known = |it: &Judged| it.record.map_or((0, u64::MAX), |r| (r.used, r.first));
@@ -171,19 +177,24 @@ impl Judged {
     }
 }
 
-/// One container of each image by name: a running one before a dead one, podkeeper's before others.
-fn users(containers: &[ContainerSummary]) -> Table<&str, String> {
+/// One container of each image by name: a running one before a dead one, pods of this root directory before those of
+/// another podkeeper, and these before other containers.
+fn users<'a>(containers: &'a [ContainerSummary], root_dir: &str) -> Table<&'a str, String> {
     let mut users: Table<&str, String> = Table::new();
-    for container in containers {
-        let label =
-            |name| container.labels.get(name).filter(|_| container.labels.contains_key(labels::ROOT_DIR));
-        let user = match (label(labels::POD_NAMESPACE), label(labels::POD_NAME)) {
-            (Some(namespace), Some(name)) => format!("pod {namespace}/{name}"),
-            _ => format!("container {}", short_ids(&container.name)),
-        };
-        let known = users.get_or_insert_with(container.image_id.as_str(), || user.clone());
-        if known.starts_with("container ") && user.starts_with("pod ") {
-            *known = user;
+    for rank in 0..3 {
+        for container in containers {
+            let label = |name| container.labels.get(name);
+            let pod = label(labels::ROOT_DIR).zip(label(labels::POD_NAMESPACE)).zip(label(labels::POD_NAME));
+            let (of, user) = match pod {
+                Some(((root, namespace), name)) if root == root_dir => (0, format!("pod {namespace}/{name}")),
+                Some(((root, namespace), name)) => {
+                    (1, format!("pod {namespace}/{name} of another podkeeper (--root-dir {root})"))
+                }
+                None => (2, format!("container {}", short_ids(&container.name))),
+            };
+            if of == rank {
+                users.get_or_insert_with(container.image_id.as_str(), || user);
+            }
         }
     }
     users

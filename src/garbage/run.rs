@@ -220,7 +220,7 @@ impl Run {
         let fixed = Fixed { sandbox: view.sandbox.to_owned(), preloaded: preloaded.unwrap_or_default() };
         let judge =
             Judge { policy: view.policy, fixed: &fixed, wants: &wants, records, now: Some(view.moment) };
-        let judged = judge.all(images, containers);
+        let judged = judge.all(images, containers, view.root_dir);
         let is_unheard = judged.iter().any(|judged| judged.kept == Some(Kept::Unheard));
         self.report.unheard = is_unheard && is_awaited;
         let unused = judged.into_iter().take_while(|judged| judged.kept.is_none());

@@ -181,14 +181,18 @@ impl Node {
     }
 }
 
+/// The form of [`parse_reserved`], for an error.
+const RESERVABLE: &str = "which takes cpu, memory and ephemeral-storage, as in cpu=500m,memory=256Mi";
+
 /// Parses `cpu=500m,memory=256Mi,ephemeral-storage=1Gi`, the syntax of `--kube-reserved`.
 ///
 /// # Errors
-/// The kubelet's words about the first invalid part.
+/// The first invalid part.
 pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
     let mut reserved = Allocatable::default();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (name, amount) = part.split_once('=').ok_or_else(|| format!("{part:?} is not NAME=QUANTITY"))?;
+        let (name, amount) =
+            part.split_once('=').ok_or_else(|| format!("{part:?} is not NAME=QUANTITY, {RESERVABLE}"))?;
         let value = quantity::written(amount);
         let value = if name == "cpu" { value.and_then(|_| quantity::milli(amount)) } else { value };
         let value =
@@ -201,7 +205,7 @@ pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
             "memory" => reserved.memory = value,
             "ephemeral-storage" => reserved.ephemeral_storage = value,
             // podkeeper does not count the processes of the whole node.
-            other => return Err(format!("cannot reserve {other:?} resource")),
+            other => return Err(format!("{other:?} is no resource of this flag, {RESERVABLE}")),
         }
     }
     Ok(reserved)
@@ -223,10 +227,14 @@ mod tests {
             };
         check("", Ok((0, 0, 0)));
         check("cpu=500m,memory=256Mi,ephemeral-storage=1Gi", Ok((500, 256 << 20, 1 << 30)));
-        check("cpu", Err("\"cpu\" is not NAME=QUANTITY"));
+        check(
+            "cpu",
+            Err("\"cpu\" is not NAME=QUANTITY, which takes cpu, memory and ephemeral-storage, as in cpu="),
+        );
         check("cpu=x", Err("failed to parse quantity \"x\" for \"cpu\" resource"));
         check("memory=-1", Err("resource quantity for \"memory\" cannot be negative: -1"));
-        check("pods=3", Err("cannot reserve \"pods\" resource"));
+        let why = "\"pods\" is no resource of this flag, which takes cpu, memory and ephemeral-storage, as in cpu=500m";
+        check("pods=3", Err(why));
     }
 
     #[test]

@@ -43,6 +43,8 @@ struct Entry {
 pub struct Backoff {
     reset: Duration,
     entries: Table<String, Entry>,
+    /// Exits that were seen until then are no crashes, see [`Backoff::forgive`].
+    forgiven: Option<Mono>,
 }
 
 impl Backoff {
@@ -50,13 +52,13 @@ impl Backoff {
     /// [`limits::CRASH_RESET`] after it was last advanced.
     #[must_use]
     pub fn crashes() -> Backoff {
-        Backoff { reset: limits::CRASH_RESET, entries: Table::new() }
+        Backoff { reset: limits::CRASH_RESET, entries: Table::new(), forgiven: None }
     }
 
     /// For image pulls: an entry is forgotten [`limits::PULL_RESET`] after the last failure.
     #[must_use]
     pub fn pulls() -> Backoff {
-        Backoff { reset: limits::PULL_RESET, entries: Table::new() }
+        Backoff { reset: limits::PULL_RESET, entries: Table::new(), forgiven: None }
     }
 
     /// Crash loops: whether a container whose exit was seen at `exit_seen` may start. `None` means that it
@@ -65,6 +67,7 @@ impl Backoff {
     #[must_use]
     pub fn check(&self, key: &str, exit_seen: Option<Mono>, now: Mono) -> Verdict {
         match (self.entries.get(key), exit_seen) {
+            _ if self.is_forgiven(exit_seen) => Verdict::Go,
             (Some(entry), Some(_)) if entry.event == exit_seen => Verdict::Go,
             (Some(entry), Some(event)) => self.verdict(*entry, event, now),
             _ => Verdict::Go,
@@ -85,6 +88,9 @@ impl Backoff {
     /// Records a restart (or a failed pull): the next one waits longer. `event` is the time that
     /// [`Backoff::check`] was given, and is counted once; for a failed pull, `Some(now)`. `None` starts over.
     pub fn advance(&mut self, key: &str, event: Option<Mono>, now: Mono) {
+        if self.is_forgiven(event) {
+            return;
+        }
         let known = self.entries.get(key).zip(event);
         if known.is_some_and(|(entry, event)| entry.event == Some(event)) {
             return;
@@ -100,6 +106,17 @@ impl Backoff {
             }
         }
         self.entries.insert(key.to_owned(), Entry { delay, advanced: now, event });
+    }
+
+    /// Starts over for all keys: what ended until now was stopped on request, so that its exit is no crash.
+    pub fn forgive(&mut self, now: Mono) {
+        self.entries = Table::new();
+        self.forgiven = Some(now);
+    }
+
+    /// Also an exit that was not seen, which is older than the daemon.
+    fn is_forgiven(&self, event: Option<Mono>) -> bool {
+        self.forgiven.is_some() && event <= self.forgiven
     }
 
     /// Drops the entries for whose key `counts` returns false.

@@ -23,7 +23,9 @@ use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{PolicyView, Refusal};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, ContainerSummary, DockerState, HostDetail, RefusalKind, Reply, labels, names};
+use crate::runtime::{
+    Call, ContainerSummary, DockerError, DockerState, HostDetail, RefusalKind, Reply, labels, names,
+};
 
 /// The container to add, and its place.
 #[derive(Debug)]
@@ -68,7 +70,7 @@ pub fn make(
         user,
         target: wanted.target,
         hosts: hosts(&sandbox, &uid),
-        place: place(docker, &sandbox)?,
+        place: place(docker, &sandbox).map_err(|error| explain(docker, wanted, &error))?,
         node_memory: sys::total_memory(),
         oom_floor: sys::oom_floor(),
     };
@@ -80,9 +82,28 @@ pub fn make(
     needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
     let name = names::container(&key, &uid, &container.name, 0);
     let made = docker.call(&Call::Create { name, body: Box::new(body) }).and_then(Reply::created);
-    let (id, warnings) = made.map_err(|error| error.to_string())?;
+    let (id, warnings) = made.map_err(|error| explain(docker, wanted, &error))?;
     warnings.iter().take(crate::base::limits::WARNINGS_PER_CREATE).for_each(|warning| warn(warning));
     Ok(id)
+}
+
+/// Why Docker does not make or start the container, for the user: the container that it would join may have ended.
+#[must_use]
+pub fn explain(docker: &Docker, wanted: &Wanted<'_>, error: &DockerError) -> String {
+    let gone = |id: &str| match docker.call(&Call::Inspect { id: id.to_owned() }).and_then(Reply::container) {
+        Ok(found) => found.state != DockerState::Running,
+        Err(error) => error.refusal() == Some(&RefusalKind::NoSuchContainer),
+    };
+    let pod = wanted.pod.metadata.name.as_deref().unwrap_or_default();
+    let what = match (error.refusal(), wanted.target) {
+        (Some(_), Some(id)) if gone(id) => {
+            let name = wanted.container.target_container_name.as_deref().unwrap_or_default();
+            format!("container {name:?} in pod {pod:?}")
+        }
+        (Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning), _) => format!("pod {pod:?}"),
+        _ => return error.to_string(),
+    };
+    format!("{what} does not run any more: it has ended or is being restarted; try again when it runs")
 }
 
 /// Why a container is not added.
@@ -151,9 +172,8 @@ fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
 }
 
 /// The pod's cgroup, and other settings from its sandbox.
-fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
-    let detail = docker.call(&Call::Inspect { id: sandbox.id.clone() }).and_then(Reply::container);
-    let detail = detail.map_err(|error| error.to_string())?;
+fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, DockerError> {
+    let detail = docker.call(&Call::Inspect { id: sandbox.id.clone() }).and_then(Reply::container)?;
     let HostDetail { cgroup_parent, pids_limit, log_driver, .. } = detail.host_config;
     let log_driver = LogDriver::parse(&log_driver).unwrap_or_default();
     Ok(Place { cgroup_parent, pids_limit, log_driver })
@@ -263,6 +283,7 @@ fn whom(
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::SecurityContext;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
     use crate::base::clock::{Clock as _, System};
@@ -302,6 +323,48 @@ mod tests {
         assert!(why.contains("for pods of source api") && why.contains("\"look\""), "{why}");
         assert_eq!(added(true, false, Some(Source::Api)), Ok(()), "what the pod has is not what it brings");
         assert!(added(true, true, Some(Source::Api)).is_err());
+    }
+
+    /// `debug` showed Docker's "cannot join PID of a non running container" with an id.
+    #[test]
+    fn a_container_that_is_joined_and_has_ended_is_named() {
+        use crate::runtime::Refusal;
+        let fake = Fake::new(Arc::new(System::start()), 1);
+        let plant = |name: &str, runs| fake.with(|state| state.plant(name, &[], runs, System::start().now()));
+        let (runs, ended) = (plant("a", true), plant("b", false));
+        let docker = Docker::Fake(fake.clone());
+        let pod = Pod {
+            metadata: ObjectMeta { name: Some("web-n1".into()), ..ObjectMeta::default() },
+            ..Pod::default()
+        };
+        let container =
+            EphemeralContainer { target_container_name: Some("app".into()), ..EphemeralContainer::default() };
+        let said = |target: Option<&str>, kind: RefusalKind| {
+            let policies = Table::new();
+            let wanted = Wanted {
+                pod: &pod,
+                container: &container,
+                target,
+                root_dir: "",
+                policies: &policies,
+                asked_by: None,
+            };
+            let message = format!("cannot join PID of a non running container: {}", "ab".repeat(32));
+            explain(&docker, &wanted, &DockerError::Refused(Refusal { kind, status: 409, message }))
+        };
+        let rest = "does not run any more: it has ended or is being restarted; try again when it runs";
+        let of_target = format!("container \"app\" in pod \"web-n1\" {rest}");
+        for gone in [ended.as_str(), "removed"] {
+            assert_eq!(said(Some(gone), RefusalKind::SandboxNotRunning), of_target);
+            assert_eq!(said(Some(gone), RefusalKind::Server), of_target);
+        }
+        let of_pod = format!("pod \"web-n1\" {rest}");
+        assert_eq!(said(Some(&runs), RefusalKind::SandboxNotRunning), of_pod);
+        assert_eq!(said(None, RefusalKind::NoSuchContainer), of_pod);
+        assert!(
+            said(Some(&runs), RefusalKind::Server).starts_with("cannot join PID"),
+            "nothing else is known"
+        );
     }
 
     #[test]

@@ -201,6 +201,75 @@ fn a_deletion_is_told_with_its_grace_period_and_may_be_shortened() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// The next daemon gave a pod its whole grace period again, and the pod's own one instead of that of the deletion.
+#[test]
+fn a_deletion_goes_on_after_a_restart_with_the_rest_of_its_grace_period() {
+    use crate::api::write::written::leaving;
+    use crate::base::clock::{Clock as _, SignedDuration, System};
+    use crate::status::snapshot::{DockerView, Snapshot};
+
+    let at = id(Resource::Pods, "default", "a");
+    for finalizers in [json!([]), json!(["a.io/x"])] {
+        let dir = scratch("api-holdings-rest");
+        // The grace periods in the next two sets.
+        let graces = |sent: &Sent| {
+            [set(sent), set(sent)].map(|set| match set.pods.as_slice() {
+                [] => None,
+                [pod] => pod.metadata.deletion_grace_period_seconds,
+                pods => panic!("{pods:?}"),
+            })
+        };
+        let waits = finalizers != json!([]);
+        let mut value = pod("a");
+        value["metadata"]["finalizers"] = finalizers;
+        // An hour, of which 100 seconds are left.
+        let mut going = leaving(&value, 3600);
+        let end = System::start().now().wall.checked_add(SignedDuration::from_secs(100)).unwrap();
+        going["metadata"]["deletionTimestamp"] = crate::status::seconds(end).0.to_string().into();
+        {
+            let (holdings, sent, _reading) = open(&dir);
+            set(&sent);
+            put(&holdings, &at, value).unwrap();
+            let mut change = holdings.begin().unwrap();
+            if waits {
+                change.put_leaving(&at, going.clone(), holdings.decode(&at, &going), 3600).unwrap();
+            } else {
+                change.remove_pod(&at, going.clone(), 3600).unwrap();
+            }
+        }
+        let (holdings, sent, _reading) = open(&dir);
+        let [left, then] = graces(&sent);
+        assert!(left.is_some_and(|left| (60..=100).contains(&left)), "{left:?} {waits}");
+        assert_eq!(then, None, "{waits}");
+        // A second deletion counts from the first one, too.
+        let sooner = leaving(&going, 3550);
+        {
+            let mut change = holdings.begin().unwrap();
+            if waits {
+                change.put_leaving(&at, sooner.clone(), holdings.decode(&at, &sooner), 3550).unwrap();
+            } else {
+                change.hurry(&at, sooner.clone(), 3550);
+            }
+        }
+        let [less, then] = graces(&sent);
+        assert!(less.is_some_and(|less| (10..=50).contains(&less)), "{less:?} {waits}");
+        assert_eq!(then, None, "{waits}");
+        drop(holdings);
+        let (holdings, sent, _reading) = open(&dir);
+        let [less, _] = graces(&sent);
+        assert!(less.is_some_and(|less| (0..=50).contains(&less)), "it is stored: {less:?} {waits}");
+        // The pod has ended.
+        let docker = DockerView { reachable: true, ..DockerView::default() };
+        holdings.0.told.tell(Arc::new(Snapshot { docker, ..Snapshot::default() }), Arc::default());
+        drop(holdings.begin().unwrap());
+        drop(holdings);
+        let (holdings, sent, _reading) = open(&dir);
+        assert_eq!(set(&sent).pods.len(), usize::from(waits));
+        assert_eq!(holdings.begin().unwrap().get(&at).is_some(), waits, "a pod with finalizers stays");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
+
 /// The deletion of a pod under a killed daemon could not be shortened.
 #[test]
 fn a_deletion_that_an_earlier_daemon_began_may_be_shortened() {

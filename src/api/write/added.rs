@@ -310,7 +310,8 @@ impl Maker {
         let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
         let made = added::make(&self.docker, &wanted, &mut bring, &mut warn).map_err(|why| why.to_string());
         let started = made.and_then(|id| {
-            self.docker.call(&Call::Start { id }).map(|_| ()).map_err(|error| error.to_string())
+            let started = self.docker.call(&Call::Start { id }).map(|_| ());
+            started.map_err(|error| added::explain(&self.docker, &wanted, &error))
         });
         let Err(why) = started else { return };
         let name = job.pod.metadata.name.as_deref().unwrap_or_default();

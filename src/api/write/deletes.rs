@@ -133,12 +133,11 @@ impl Writes {
         if !how.dry {
             match kind.resource {
                 _ if waits => {
-                    let mut value = leaving.clone();
-                    without_live(&mut value);
+                    let value = stored_form(&leaving);
                     let decoded = self.holdings.decode(id, &value);
                     change.put_leaving(id, value, decoded, grace)?;
                 }
-                Resource::Pods => change.remove_pod(id, leaving.clone(), grace)?,
+                Resource::Pods => change.remove_pod(id, stored_form(&leaving), grace)?,
                 _ => change.remove(id)?,
             }
         }
@@ -202,6 +201,12 @@ fn grace(query: &Query, options: &Value) -> Option<i64> {
     given.or_else(|| query.get("gracePeriodSeconds")?.parse().ok()).filter(|grace| *grace >= 0)
 }
 
+fn stored_form(value: &Value) -> Value {
+    let mut value = value.clone();
+    without_live(&mut value);
+    value
+}
+
 /// Shortens the grace period of a pod that is being deleted.
 fn hurry(change: &mut Change<'_>, id: &Id, live: &Object, grace: Option<i64>, how: How) -> Done {
     let done = |value: Value| Done { code: 200, value, warnings: Vec::new() };
@@ -211,9 +216,7 @@ fn hurry(change: &mut Change<'_>, id: &Id, live: &Object, grace: Option<i64>, ho
     };
     let leaving = leaving(&live.value, grace);
     if !how.dry {
-        let mut kept = leaving.clone();
-        without_live(&mut kept);
-        change.hurry(id, kept, grace);
+        change.hurry(id, stored_form(&leaving), grace);
     }
     done(leaving)
 }

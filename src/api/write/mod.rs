@@ -12,4 +12,4 @@ pub mod parts;
 pub mod patch;
 pub mod resize;
 pub mod writes;
-mod written;
+pub mod written;

@@ -9,7 +9,7 @@ use crate::api::failure::Failure;
 use crate::api::kinds::{Kind, Resource};
 use crate::api::value::{part, place};
 use crate::api::world::{Object, World, set_version};
-use crate::base::clock::{Clock as _, SignedDuration, System};
+use crate::base::clock::{Clock as _, SignedDuration, System, Timestamp};
 use crate::base::hex;
 use crate::status::local_objects::ORIGIN;
 
@@ -81,12 +81,15 @@ pub fn preconditions(kind: &Kind, name: &str, options: &Value, live: &Value) -> 
     Ok(())
 }
 
-/// The object with the end of its grace period.
+/// The object with the end of its grace period, which begins with the first deletion.
 #[must_use]
 pub fn leaving(live: &Value, grace: i64) -> Value {
     let grace = grace.min(u32::MAX.into());
     let now = System::start().now().wall;
-    let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let end = live.pointer("/metadata/deletionTimestamp").and_then(Value::as_str);
+    let end = end.and_then(|end| end.parse::<Timestamp>().ok()).zip(grace_left(live));
+    let (from, more) = end.map_or((now, grace), |(end, left)| (end, grace.saturating_sub(left)));
+    let end = from.checked_add(SignedDuration::from_secs(more)).unwrap_or(from);
     let mut value = live.clone();
     *place(&mut value, &["metadata", "deletionTimestamp"]) = crate::status::seconds(end).0.to_string().into();
     *place(&mut value, &["metadata", "deletionGracePeriodSeconds"]) = grace.into();
@@ -163,6 +166,18 @@ mod tests {
         let gone = leaving(&serde_json::json!({"metadata": {}}), i64::MAX);
         assert_eq!(grace_left(&gone), Some(u32::MAX.into()));
         assert!(gone["metadata"]["deletionTimestamp"].as_str().unwrap() > "2100");
+    }
+
+    /// As the API server counts: from the first request.
+    #[test]
+    fn a_second_deletion_ends_sooner_by_the_difference() {
+        let first = leaving(&serde_json::json!({"metadata": {}}), 30);
+        let second = leaving(&first, 5);
+        let end = |value: &Value| -> Timestamp {
+            value["metadata"]["deletionTimestamp"].as_str().unwrap().parse().unwrap()
+        };
+        assert_eq!(end(&first).as_second() - end(&second).as_second(), 25);
+        assert_eq!(grace_left(&second), Some(5));
     }
 
     #[test]

@@ -53,7 +53,10 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         NotAdded::Forbidden(why) => format!("{why}; see --profile"),
         NotAdded::Failed(why) => why,
     })?;
-    begin(&docker, &id, options.command.stdin, tty).map_err(|broken| broken.to_string())?;
+    begin(&docker, &id, options.command.stdin, tty).map_err(|broken| match broken {
+        Broken::Docker(error) => added::explain(&docker, &wanted, &error),
+        broken @ Broken::Output(_) => broken.to_string(),
+    })?;
     Ok(Exit::Ok)
 }
 

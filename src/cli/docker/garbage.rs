@@ -67,7 +67,8 @@ impl Known {
     /// Judges all images, for removal by the user: no image is too young.
     pub fn judge(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
         let Known { policy, fixed, wants, records, .. } = self;
-        Judge { policy, fixed, wants, records, now: None }.all(images, containers)
+        let root_dir = self.root_dir.to_string_lossy();
+        Judge { policy, fixed, wants, records, now: None }.all(images, containers, &root_dir)
     }
 }
 

@@ -78,6 +78,8 @@ pub(super) struct Known {
     pub(super) listed: bool,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
+    /// Pods that their source had deleted when Docker was not listed yet: their orders wait for the list.
+    pub(super) deleted: Table<PodKey, Arc<DesiredPod>>,
     /// Identities without a worker for which an event came after that list.
     changed: Set<PodKey>,
     /// Sandboxes in that list that are not on the network of [`Config::network`](crate::daemon::config::Config).
@@ -91,6 +93,7 @@ impl Known {
             engine: Engine::NotAsked,
             listed: false,
             found: Versioned::default(),
+            deleted: Table::new(),
             changed: Set::new(),
             elsewhere: Table::new(),
         }

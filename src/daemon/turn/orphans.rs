@@ -2,6 +2,7 @@
 //! `HandlePodCleanups`). They are stopped once the source that made them has reported and every other source
 //! has reported or was restored. While their source cannot be read they are left alone.
 
+use super::docker::Known;
 use super::{Effect, InUse, Turn};
 use crate::base::order;
 use crate::machine::{StopOrder, Wish};
@@ -37,6 +38,8 @@ impl Turn {
             return;
         }
         self.sweep();
+        let Known { deleted, found, .. } = &mut self.docker;
+        deleted.retain(|key, _| found.contains_key(key));
         let unclaimed: Vec<PodKey> = self
             .docker
             .found
@@ -54,7 +57,7 @@ impl Turn {
                 Verdict::Wait(_) => {}
                 Verdict::Stop => {
                     self.logged.kept.remove(&key);
-                    let order = StopOrder::new(None, "no manifest names it");
+                    let order = self.order_for(&key);
                     self.wish(&key, Wish::Stop(order));
                 }
                 Verdict::Keep(path) => {
@@ -68,6 +71,17 @@ impl Turn {
                     }
                 }
             }
+        }
+    }
+
+    /// The order to stop an orphan: that of its source, if its deletion is known.
+    fn order_for(&mut self, key: &PodKey) -> StopOrder {
+        let found = self.docker.found.get(key);
+        let deleted = self.docker.deleted.remove(key);
+        let deleted = deleted.filter(|pod| found.into_iter().flatten().any(|c| c.uid == pod.uid));
+        match deleted {
+            Some(pod) => self.deletion(&pod),
+            None => StopOrder::new(None, "no manifest names it"),
         }
     }
 

@@ -100,23 +100,29 @@ impl Turn {
             return;
         }
         self.block(&pod.key, None);
-        let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
-        let order = StopOrder::new(grace, self.why_gone(pod.source));
+        let order = self.deletion(pod);
         let is_found = self.docker.found.contains_key(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else {
             // Its deletion began before this daemon did, and this daemon continues it. If Docker is not listed yet, the
             // first list does this.
             if is_found && self.is_deleted(&pod.key, &pod.uid) {
-                self.wish(&pod.key, Wish::Stop(StopOrder { pod: Some(Arc::clone(pod)), ..order }));
+                self.wish(&pod.key, Wish::Stop(order));
             }
             return;
         };
         entry.desired = None;
+        let order = StopOrder { pod: None, ..order };
         if entry.worker.is_none() && !is_found {
             self.entries.remove(&pod.key);
             return;
         }
         self.wish(&pod.key, Wish::Stop(order));
+    }
+
+    /// The order to stop a pod that its source does not want any more.
+    pub(super) fn deletion(&self, pod: &Arc<DesiredPod>) -> StopOrder {
+        let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
+        StopOrder { pod: Some(Arc::clone(pod)), ..StopOrder::new(grace, self.why_gone(pod.source)) }
     }
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {

@@ -300,6 +300,12 @@ impl Turn {
             self.tell_refused();
             self.apply(changes, now);
             self.send_changed_objects(objects_before);
+            return;
+        }
+        for pod in changes.into_iter().flat_map(|change| change.pods) {
+            if pod.metadata.deletion_timestamp.is_some() {
+                self.docker.deleted.insert(pod.key.clone(), pod);
+            }
         }
     }
 

@@ -73,8 +73,11 @@ impl Node {
     fn judged(&mut self) -> Vec<Judged> {
         self.detect();
         let (policy, fixed, wants, records) = (&self.policy, &self.fixed, &self.wants, &self.records);
-        Judge { policy, fixed, wants, records, now: Some(self.now()) }
-            .all(self.images.clone(), &self.containers())
+        Judge { policy, fixed, wants, records, now: Some(self.now()) }.all(
+            self.images.clone(),
+            &self.containers(),
+            "/r",
+        )
     }
 
     /// Frees at least this much; returns the freed amount, and how many images are left.
@@ -308,10 +311,21 @@ fn a_user_is_named_as_the_operator_knows_it() {
     ]
     .into();
     let foreign = container("by-hand", "sha256:1");
-    for all in [[ours.clone(), foreign.clone()], [foreign.clone(), ours]] {
-        assert_eq!(users(&all)["sha256:1"], "pod default/web-n1");
+    // `prune` named it like a pod of this node.
+    let mut other = ours.clone();
+    other.labels.insert(labels::ROOT_DIR.to_owned(), "/other".to_owned());
+    for all in [
+        [ours.clone(), other.clone(), foreign.clone()],
+        [foreign.clone(), other.clone(), ours.clone()],
+        [other.clone(), ours.clone(), foreign.clone()],
+    ] {
+        assert_eq!(users(&all, "/r")["sha256:1"], "pod default/web-n1");
     }
-    assert_eq!(users(&[foreign])["sha256:1"], "container by-hand");
+    assert_eq!(
+        users(&[foreign.clone(), other], "/r")["sha256:1"],
+        "pod default/web-n1 of another podkeeper (--root-dir /other)"
+    );
+    assert_eq!(users(&[foreign], "/r")["sha256:1"], "container by-hand");
 }
 
 proptest::proptest! {

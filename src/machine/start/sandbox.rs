@@ -10,7 +10,7 @@ use crate::machine::members::Part;
 use crate::machine::state::State;
 use crate::mapping;
 use crate::mapping::needs::Create;
-use crate::plan::{Kept, Link, Role, RunState};
+use crate::plan::{Kept, Link, Owned, Role, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, labels};
@@ -62,7 +62,10 @@ impl Machine {
         let left =
             self.containers.all().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
         let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
-        if let Some(wait) = self.count_sandbox_death(now) {
+        if self.is_restart_asked() {
+            self.members.crashes.forgive(now.mono);
+            self.sandboxes.forget_deaths();
+        } else if let Some(wait) = self.count_sandbox_death(now) {
             self.out.wake_at(wait);
             return;
         }
@@ -79,6 +82,13 @@ impl Machine {
         };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
         self.create(job, Create { name, body, needs });
+    }
+
+    /// Whether an operator asked for the end of the newest sandbox.
+    fn is_restart_asked(&self) -> bool {
+        let sandboxes = self.containers.current().all.iter().filter(|c| c.is_sandbox());
+        let newest = sandboxes.max_by_key(|c| c.attempt);
+        newest.and_then(Owned::kept).is_some_and(|kept| kept.restart)
     }
 
     /// Counts the early death of the newest sandbox, once: a sandbox that dies early again and again is made more and

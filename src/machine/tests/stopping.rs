@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, app, pod, s, stop};
+use super::rig::{Rig, app, ms, pod, s, stop};
 use crate::base::limits;
 use crate::machine::Report;
 use crate::pod::DesiredPod;
@@ -265,4 +265,70 @@ fn a_pod_that_somebody_restarts_keeps_its_sandbox_until_its_containers_have_ende
         rig.pass(s(60));
         assert!(rig.take_acts().is_empty(), "once");
     }
+}
+
+/// Each restart counted as a crash: the next ones waited for 10, 20 and 40 seconds. A daemon that is killed during the
+/// stop, or once all has ended, leaves the rest to the next one.
+#[test]
+fn a_restart_that_somebody_asks_for_is_no_crash() {
+    let pod = pod("{terminationGracePeriodSeconds: 2, containers: [{name: app}]}");
+    for killed in [&[][..], &[ms(500)], &[ms(2050)], &[ms(500), ms(2050)]] {
+        let mut rig = Rig::fresh();
+        rig.engine.behave("app", Behaviour::ignores_term());
+        rig.run(&pod);
+        rig.pass(s(5));
+        for n in 0..5 {
+            let asked = rig.now;
+            let name = crate::runtime::names::to_restart(&pod.key, &pod.uid, n);
+            rig.by_hand(&Call::Rename { id: rig.id(&format!("POD#{n}")), name });
+            for after in killed {
+                rig.pass(*after - rig.now.since(asked));
+                rig = rig.reborn();
+                rig.run(&pod);
+            }
+            let next = n + 1;
+            let started = rig.pass_until(&format!("start app#{next}")).since(asked);
+            assert!(started < s(5), "{killed:?}: app#{next} starts after {started:?}");
+            rig.pass(s(1));
+            assert_eq!(rig.running(), [format!("POD#{next}"), format!("app#{next}")].into());
+            let told = rig.last_status().container_statuses.unwrap().remove(0);
+            let last = told.last_state.unwrap().terminated.unwrap();
+            assert_eq!((told.restart_count, last.exit_code), (next as i32, 137), "{killed:?}");
+        }
+        // And no restart shortens the wait after real crashes that follow.
+        rig.engine.behave("app", Behaviour::exits(3, ms(200)));
+        let (id, now) = (rig.id("app#5"), rig.now());
+        rig.engine.crash(&id, 3, now);
+        rig.pass(s(200));
+        let made: Vec<u64> =
+            (6..11).filter_map(|n| rig.times(&format!("create app#{n}")).first().copied()).collect();
+        let pauses: Vec<u64> = made.windows(2).map(|w| (w[1] - w[0]) / 1000).collect();
+        // An end that no daemon saw counts as the first crash, as always.
+        let unseen = killed.contains(&ms(2050)) && pauses == [20, 40, 80];
+        assert!(unseen || pauses == [10, 20, 40, 80], "{killed:?}: {pauses:?}");
+    }
+}
+
+/// A pod in back-off starts at once, and its next crash is the first one again.
+#[test]
+fn a_restart_that_somebody_asks_for_ends_a_back_off() {
+    let pod = pod("{containers: [{name: app}]}");
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(1, ms(200)));
+    rig.run(&pod);
+    rig.pass(s(80));
+    assert!(
+        rig.waits("app").starts_with("CrashLoopBackOff: back-off 1m20s")
+            || rig.waits("app").starts_with("CrashLoopBackOff: back-off 40s"),
+        "{}",
+        rig.waits("app")
+    );
+    let ran = rig.calls.iter().filter(|(_, words)| words.starts_with("create app")).count();
+    let asked = rig.now;
+    let name = crate::runtime::names::to_restart(&pod.key, &pod.uid, 0);
+    rig.by_hand(&Call::Rename { id: rig.id("POD#0"), name });
+    let started = rig.pass_until(&format!("start app#{ran}")).since(asked);
+    assert!(started < s(2), "{started:?}");
+    let again = rig.pass_until(&format!("start app#{}", ran + 1)).since(asked);
+    assert!(again < s(3), "{again:?}");
 }

@@ -2,6 +2,7 @@
 //! harm that a bad client can do; and its page, in a real browser.
 
 mod browser;
+mod deletes;
 mod hostile;
 mod kubectl;
 mod page;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use crate::harness::history::History;
-use crate::harness::pods::{OBEYS, Pod, container};
+use crate::harness::pods::{IGNORES_TERM, OBEYS, Pod, container};
 use crate::harness::{Container, Node, Options};
 
 fn labelled(name: &str, edition: &str) -> String {
@@ -54,6 +54,29 @@ fn a_daemon_that_ends_or_is_killed_and_comes_back_restarts_nothing() {
     let mine = |c: &Container| !c.pod.starts_with("zz-probe");
     assert_eq!(node.containers().into_iter().filter(mine).collect::<Vec<_>>(), before);
     assert_eq!(history.times(&node.full("web"), "app", "start").len(), 2);
+}
+
+/// Each restart of a container that ends with another code than 0 counted as a crash: the next one waited in back-off.
+#[test]
+fn a_restart_that_is_asked_for_is_no_crash_also_for_the_next_daemon() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").script(IGNORES_TERM).grace(2).text());
+    let restarts = || node.container_status("web", "app").map(|it| it.restart_count);
+    let runs = |n: u32| node.running("web", "app").iter().any(|c| c.attempt == n);
+    for n in 0..4 {
+        node.wait_until("it runs, and is told", || {
+            assert_ne!(node.waits_for("web", "app"), "CrashLoopBackOff", "restart {n}");
+            runs(n) && restarts() == i32::try_from(n).ok()
+        });
+        let last = node.container_status("web", "app").and_then(|it| it.last_state?.terminated);
+        assert_eq!(last.map(|it| it.exit_code), (n > 0).then_some(137));
+        node.says(&["restart", "web"]);
+        if n % 2 == 1 {
+            node.wait_until("it has ended", || !runs(n));
+            node.kill9();
+            node.launch();
+        }
+    }
 }
 
 #[test]

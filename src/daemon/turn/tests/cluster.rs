@@ -69,6 +69,27 @@ fn a_deletion_that_began_before_the_daemon_goes_on() {
     assert!(rig.snapshot().pods[0].is_over);
 }
 
+/// The store of this node's API tells a deletion once, and then the set without the pod: the pod got its own grace.
+#[test]
+fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
+    let deleted = of_server(pod("web"), |pod| {
+        pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        pod.metadata.deletion_grace_period_seconds = Some(3);
+    });
+    let told = |list: &str| {
+        let mut rig = rig();
+        for pods in [&[Arc::clone(&deleted)][..], &[]] {
+            assert_eq!(set(&mut rig, pods, None), [""; 0]);
+        }
+        acts(rig.list(&[list]))
+    };
+    assert_eq!(
+        told("web/web-1/app running of api"),
+        ["spawn web", "end web within 3 s: its manifest is gone"]
+    );
+    assert_eq!(told("web/web-2/app running of api"), ["spawn web", "stop web: no manifest names it"]);
+}
+
 #[test]
 fn the_servers_labels_and_taints_of_the_node_count() {
     let node = |labels: &[(&str, &str)], taints: serde_json::Value| NodeAtServer {

@@ -252,12 +252,9 @@ fn words(effect: &Effect) -> String {
             format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),
-        Effect::Wish(key, Wish::Stop(StopOrder { pod: Some(_), why, .. })) => {
-            format!("end {}: {why}", key.name)
-        }
-        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, pod: None })) => {
+        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, pod })) => {
             let grace = grace.map_or(String::new(), |g| format!(" within {g} s"));
-            format!("stop {}{grace}: {why}", key.name)
+            format!("{} {}{grace}: {why}", if pod.is_some() { "end" } else { "stop" }, key.name)
         }
         Effect::Objects(key, objects) => {
             let names: Vec<&str> = objects.keys().map(|key| key.name.as_str()).collect();
