@@ -182,7 +182,7 @@ impl Api {
         }
         let offers = target.part.map_or(target.kind.verbs, |part| part.verbs);
         if !offers.contains(&verb) {
-            return Err(Failure::not_allowed());
+            return Err(Failure::read_only(target.kind));
         }
         // A review is small, and needs no place.
         let writes = target.kind.is_listed() && !is_stream;
