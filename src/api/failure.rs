@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
+use super::kinds::{Kind, Resource};
 use super::value::place;
 use crate::server::http::answer::{Answer, JSON};
 
@@ -71,6 +71,20 @@ impl Failure {
         Failure::new(405, "the server does not allow this method on the requested resource")
     }
 
+    /// The verb is not offered for this kind.
+    #[must_use]
+    pub fn read_only(kind: &Kind) -> Failure {
+        match kind.resource {
+            Resource::Nodes => Failure::new(
+                405,
+                "nodes are read-only here: the daemon describes its node itself. Labels and taints are its flags \
+                 --node-labels and --register-with-taints; podkeeper drain stops the pods, podkeeper resume starts \
+                 them",
+            ),
+            _ => Failure::not_allowed(),
+        }
+    }
+
     /// The failure as a `Status`.
     #[must_use]
     pub fn status(&self) -> Value {
@@ -100,7 +114,7 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::kinds::{Resource, of};
+    use crate::api::kinds::of;
 
     #[test]
     fn a_pod_that_is_not_there() {

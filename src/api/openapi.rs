@@ -1,6 +1,6 @@
-//! OpenAPI v3 of the served resources: one document for each group, from the table of resources and, for pods, from the
-//! table of fields. `kubectl explain` reads the schemas; `kubectl apply` reads whether the server checks fields itself.
-//! Pure.
+//! OpenAPI v3 of the served resources: one document for each group, from the table of resources and two tables of
+//! fields, that of manifests and one of what is only served. `kubectl explain` reads the schemas; `kubectl apply`
+//! reads whether the server checks fields itself. Pure.
 //!
 //! No operation has the schema of its body: kubectl then uses its own, complete one for patches
 //! (`kubectl/pkg/cmd/apply/patcher.go`). A schema without merge keys would make wrong patches.
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::kinds::{Kind, groups, within};
 use super::value::place;
 use crate::base::hex;
-use crate::manifest::fields;
+use crate::manifest::fields::{self, Field};
 
 /// `/openapi/v3`.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn index() -> Value {
 /// The document of a group, if it is served.
 #[must_use]
 pub fn document(group: &str, version: &str) -> Option<Value> {
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    let (mut paths, mut schemas) = (Map::new(), types());
     for kind in within(group, version) {
         let root =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -49,7 +49,6 @@ pub fn document(group: &str, version: &str) -> Option<Value> {
     if paths.is_empty() {
         return None;
     }
-    schemas.extend(types());
     Some(json!({
         "openapi": "3.0.0",
         "info": {"title": "podkeeper", "version": env!("CARGO_PKG_VERSION")},
@@ -85,68 +84,45 @@ fn reference(name: &str) -> String {
     format!("#/components/schemas/{name}")
 }
 
-/// Fields of the kinds other than pods: name, type, meaning.
-fn own_fields(kind: &str) -> &'static [(&'static str, &'static str, &'static str)] {
-    match kind {
-        "ConfigMap" => &[
-            ("binaryData", "map[string]string", "Bytes by key, in base64."),
-            ("data", "map[string]string", "Texts by key."),
-            ("immutable", "boolean", "The data cannot be changed."),
-        ],
-        "Secret" => &[
-            ("data", "map[string]string", "Bytes by key, in base64."),
-            ("immutable", "boolean", "The data cannot be changed."),
-            ("stringData", "map[string]string", "Texts by key, put into data when the object is written."),
-            ("type", "string", "What the data are for; Opaque when not given."),
-        ],
-        "Namespace" | "Node" | "PersistentVolumeClaim" | "Lease" => {
-            &[("spec", "Object", "What is wished for."), ("status", "Object", "What was seen.")]
-        }
-        _ => &[],
-    }
+/// Types that are served and are no part of a manifest, in the form of [`fields::TYPES`].
+const SERVED: &str = include_str!("served.txt");
+/// Fields of every kind.
+const COMMON: [(&str, &str, &str); 3] = [
+    ("apiVersion", "string", "Version of the API's form."),
+    ("kind", "string", "Which form it is."),
+    ("metadata", "ObjectMeta", "Name, namespace, labels and annotations."),
+];
+
+/// The fields of a type of either table.
+fn fields_of(kind: &str) -> impl Iterator<Item = Field> + use<> {
+    fields::of(kind).chain(fields::within(SERVED, kind))
 }
 
 fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
-    let gvk = json!([gvk(kind)]);
-    let name = if kind.kind == "Pod" { "Pod".to_owned() } else { format!("{}.{}", kind.group, kind.kind) };
-    let mut schema = match kind.kind {
-        "Pod" => type_schema("Pod"),
-        other => {
-            let base = [
-                ("apiVersion", "string", "Version of the API's form."),
-                ("kind", "string", "Which form it is."),
-                ("metadata", "ObjectMeta", "Name, namespace, labels and annotations."),
-            ];
-            let mut properties = Map::new();
-            for (name, kind, meaning) in base.iter().chain(own_fields(other)) {
-                properties.insert((*name).to_owned(), property(kind, meaning));
-            }
-            json!({"type": "object", "description": format!("{other} of this node."), "properties": properties})
-        }
-    };
-    *place(&mut schema, &["x-kubernetes-group-version-kind"]) = gvk;
-    schemas.insert(name, schema);
-}
-
-/// The types in the table of fields, without the pod's own.
-fn types() -> Map<String, Value> {
-    let names = fields::TYPES.lines().filter_map(|line| line.strip_prefix("= "));
-    let mut all = Map::new();
-    for name in names.filter(|name| *name != "Pod") {
-        all.insert(name.to_owned(), type_schema(name));
+    let name = kind.kind;
+    let mut schema = type_schema(name, &format!("{name} of this node."));
+    for (name, kind, meaning) in COMMON {
+        *place(&mut schema, &["properties", name]) = property(kind, meaning);
     }
-    all
+    *place(&mut schema, &["x-kubernetes-group-version-kind"]) = json!([gvk(kind)]);
+    schemas.insert(name.to_owned(), schema);
 }
 
-fn type_schema(name: &str) -> Value {
+/// The types of both tables.
+fn types() -> Map<String, Value> {
+    let names = fields::TYPES.lines().chain(SERVED.lines()).filter_map(|line| line.strip_prefix("= "));
+    names.map(|name| (name.to_owned(), type_schema(name, name))).collect()
+}
+
+fn type_schema(name: &str, meaning: &str) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
-    for field in fields::of(name) {
+    for field in fields_of(name) {
         properties.insert(field.name.to_owned(), property(field.kind, field.meaning));
         if field.meaning.ends_with(" Required.") {
             required.push(field.name);
         }
     }
-    let mut schema = json!({"type": "object", "description": name, "properties": properties});
+    let mut schema = json!({"type": "object", "description": meaning, "properties": properties});
     if !required.is_empty() {
         *place(&mut schema, &["required"]) = json!(required);
     }
@@ -178,7 +154,7 @@ fn value(kind: &str) -> Value {
         }
         // As upstream: a type of the table that is another type.
         "EphemeralContainer" => json!({"$ref": reference("Container")}),
-        other if fields::of(other).next().is_some() => json!({"$ref": reference(other)}),
+        other if fields_of(other).next().is_some() => json!({"$ref": reference(other)}),
         _ => json!({"type": "object"}),
     }
 }
@@ -186,6 +162,7 @@ fn value(kind: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::tests::shape;
 
     #[test]
     fn each_reference_leads_to_a_schema() {
@@ -198,6 +175,86 @@ mod tests {
         }
         assert_eq!(document["components"]["schemas"]["PodSpec"]["required"], json!(["containers"]));
         assert!(super::document("apps", "v1").is_none());
+    }
+
+    /// Each type of the table has exactly the API's fields, with their types. Left out are types with bytes, which
+    /// have another form in Rust, and those of metrics, which are of another library.
+    #[test]
+    fn what_is_served_has_the_fields_of_the_api() {
+        use k8s_openapi::api::{coordination::v1::Lease, core::v1};
+        use std::collections::BTreeMap;
+        let shapes = [
+            shape::of_pod(),
+            shape::of::<v1::Node>(),
+            shape::of::<v1::Event>(),
+            shape::of::<v1::Namespace>(),
+            shape::of::<v1::PersistentVolumeClaim>(),
+            shape::of::<Lease>(),
+        ]
+        .concat();
+        let mut types: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+        for shape in &shapes {
+            types.entry(shape.owner).or_default().insert(shape.name, &shape.kind);
+        }
+        let names = SERVED.lines().filter_map(|line| line.strip_prefix("= "));
+        let mut wrong = String::new();
+        let is_left_out = |name: &str| name.ends_with("Metrics") || ["ConfigMap", "Secret"].contains(&name);
+        for name in names.filter(|name| !is_left_out(name)) {
+            let told: BTreeMap<&str, &str> =
+                fields::within(SERVED, name).map(|field| (field.name, field.kind)).collect();
+            let mut of_api = types.get(name).cloned().unwrap_or_default();
+            // Each kind has them, and some types have a field of such a name.
+            of_api.retain(|field, _| {
+                told.contains_key(field) || !COMMON.iter().any(|(common, ..)| common == field)
+            });
+            if told != of_api {
+                wrong.push_str(&format!("{name}: {told:?}\nof the API: {of_api:?}\n"));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+
+    #[test]
+    fn each_meaning_of_what_is_served_is_a_sentence() {
+        for line in SERVED.lines().filter(|line| !line.starts_with("= ")) {
+            assert!(line.ends_with('.') && line.split(' ').count() >= 4, "{line}");
+        }
+    }
+
+    /// Whether a path of a kind leads to a field with a type and a meaning, as `kubectl explain` follows it.
+    #[test]
+    fn the_fields_of_each_kind_are_told_in_depth() {
+        let told = |group: &str, path: &str| {
+            let document = document(group, "v1").unwrap();
+            let schemas = &document["components"]["schemas"];
+            let mut words = path.split('.');
+            let mut at = &schemas[words.next().unwrap()];
+            for word in words {
+                at = &at["properties"][word];
+                let inner = if at["items"].is_object() { &at["items"] } else { at };
+                let reference = inner["$ref"].as_str().or_else(|| inner["allOf"][0]["$ref"].as_str());
+                if let Some(name) = reference.and_then(|text| text.rsplit('/').next()) {
+                    at = &schemas[name];
+                }
+            }
+            at["properties"].as_object().map_or(0, |fields| fields.len())
+        };
+        for path in [
+            "Pod.status.containerStatuses.state.terminated",
+            "Pod.status.conditions",
+            "Node.spec.taints",
+            "Node.status.nodeInfo",
+            "Event.involvedObject",
+            "Namespace.status",
+            "PersistentVolumeClaim.spec.resources",
+            "PersistentVolumeClaim.status",
+            "ConfigMap.metadata.ownerReferences",
+        ] {
+            assert!(told("", path) > 0, "{path}");
+        }
+        assert!(told("coordination.k8s.io", "Lease.spec") > 0);
+        let schema = &document("", "v1").unwrap()["components"]["schemas"]["ConfigMap"];
+        assert_eq!(schema["properties"]["data"]["description"], "Texts by key.");
     }
 
     #[test]

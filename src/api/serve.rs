@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::asked::{Form, Wanted, form};
 use super::failure::Failure;
 use super::kinds::Resource;
-use super::page::{self, Page};
+use super::page::Page;
 use super::path::{Route, Target, route};
 use super::rights::{self, Act};
 use super::room::{self, Room};
@@ -57,7 +57,7 @@ impl Drop for Seat {
 
 impl Service for Api {
     fn answer(&self, asked: &mut Asked<'_>) -> Reply {
-        if page::is_asked(asked.request) {
+        if self.page.is_asked(asked.request) {
             return self.page.answer(self, asked);
         }
         let user = match self.user(asked) {
@@ -182,7 +182,7 @@ impl Api {
         }
         let offers = target.part.map_or(target.kind.verbs, |part| part.verbs);
         if !offers.contains(&verb) {
-            return Err(Failure::not_allowed());
+            return Err(Failure::read_only(target.kind));
         }
         // A review is small, and needs no place.
         let writes = target.kind.is_listed() && !is_stream;

@@ -141,8 +141,16 @@ impl Client {
     /// `https://host:port` of the server; `None` while the kubeconfig cannot be read.
     #[must_use]
     pub fn server(&self) -> Option<String> {
-        let access = lock(&self.shared.credentials).current(Instant::now() + limits::API_PLUGIN).ok()?;
-        Some(access.config.server.to_string())
+        self.usable().ok()
+    }
+
+    /// The same, or why the kubeconfig cannot be used. The server is not asked.
+    ///
+    /// # Errors
+    /// A sentence that names the file and the mistake.
+    pub fn usable(&self) -> Result<String, String> {
+        let access = lock(&self.shared.credentials).current(Instant::now() + limits::API_PLUGIN)?;
+        Ok(access.config.server.to_string())
     }
 
     /// Sends a call, and returns the object of its answer. Ends within `deadline`.

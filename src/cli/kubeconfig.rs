@@ -30,7 +30,8 @@ pub(super) fn listens(options: &Options) -> Result<SocketAddr, String> {
     let listens = options.server.api_address.or_else(|| api::address_of(&options.directories.run));
     listens.ok_or_else(|| {
         format!(
-            "no daemon has an API in {}: start it with --api-address, or name the address with the same flag here",
+            "no daemon with the run directory {} has an API: start one with --api-address, or name its --run-dir, or its \
+             --api-address here",
             options.directories.run.display()
         )
     })
@@ -73,6 +74,7 @@ fn text(server: &str, user: &str, authority: &str, pair: &pki::Pair) -> String {
 mod tests {
     use super::*;
     use crate::base::testing::scratch;
+    use crate::cli::parse::{Command, parse};
     use crate::cli::pods;
     use crate::status::snapshot::StatusFile;
 
@@ -89,6 +91,17 @@ mod tests {
         assert_eq!(addresses_of(&[]), address::of_node(&[]));
         std::fs::remove_dir_all(&run_dir).unwrap();
         assert_eq!(addresses(&run_dir), address::of_node(&[]), "no daemon has run");
+    }
+
+    #[test]
+    fn where_no_daemon_has_an_api_the_flags_that_find_one_are_named() {
+        let run_dir = scratch("kubeconfig-none");
+        let line = format!("kubeconfig --root-dir /r --run-dir {}", run_dir.display());
+        let command = parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned()));
+        let Ok(Command::Kubeconfig(options)) = command else { panic!("{command:?}") };
+        let why = listens(&options).unwrap_err();
+        assert!(why.contains("--run-dir") && why.contains("--api-address"), "{why}");
+        std::fs::remove_dir_all(&run_dir).unwrap();
     }
 
     #[test]

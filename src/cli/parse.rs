@@ -262,6 +262,10 @@ fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
     if let Some(flag) = flags::of(verb).find(|f| f.name == wanted) {
         return Ok(flag);
     }
+    if wanted == "root-dir" && flags::of(verb).any(|flag| flag.name == "run-dir") {
+        let why = "the daemon that it asks is the one of --run-dir, which knows its root directory";
+        return usage(verb, format!("unknown flag: --{name}: {} has none, {why}", verb.word()));
+    }
     let hint = match nearest(&wanted, flags::of(verb).map(|f| f.name)) {
         Some(near) => format!(" (did you mean --{near}?)"),
         None => String::new(),

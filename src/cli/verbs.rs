@@ -219,7 +219,7 @@ verbs! {
     }
     Images {
         word: "images",
-        synopsis: "images [-o wide|json|yaml|name] [--no-headers]",
+        synopsis: "images [-o FORMAT] [--no-headers]",
         operands: Operands::None,
         summary: "List Docker's images, when each was last used, and why it is kept",
         note: "Those without a reason come first, in the order in which they would be removed.",

@@ -19,9 +19,14 @@ pub(crate) struct Field {
 
 /// The fields of a type, if the table has it.
 pub(crate) fn of(kind: &str) -> impl Iterator<Item = Field> + use<> {
+    within(TYPES, kind)
+}
+
+/// The fields of a type, if this table of the same form has it.
+pub(crate) fn within(table: &'static str, kind: &str) -> impl Iterator<Item = Field> + use<> {
     let bare = kind.trim_start_matches("[]");
     let kind = ALSO.iter().find(|(from, _)| *from == bare).map_or(bare, |(_, to)| to).to_owned();
-    let mut lines = TYPES.lines();
+    let mut lines = table.lines();
     let found = lines.any(|line| line.strip_prefix("= ") == Some(&kind));
     lines.take_while(move |line| found && !line.starts_with("= ")).filter_map(|line| {
         let (name, rest) = line.split_once(' ')?;

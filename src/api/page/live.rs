@@ -16,8 +16,8 @@ use crate::api::kinds::Resource;
 use crate::api::told::Waker;
 use crate::api::world::{Change, Key, Object, State, World};
 use crate::base::clock::{Clock as _, System, Timestamp};
-use crate::base::limits;
 use crate::base::wait::{self, later};
+use crate::base::{limits, order};
 use crate::server::connection::Sink;
 use crate::server::kubelet::Node;
 use crate::status::snapshot::Snapshot;
@@ -129,11 +129,9 @@ impl Live {
                 None => send(sink, "gone", &json!({"ns": change.key.0, "name": change.key.1}))?,
             }
         }
-        for change in last_of_each(events) {
-            if let Some(event) = change.after {
-                is_new = true;
-                send(sink, "event", &view::event(&event.value))?;
-            }
+        for event in in_time(last_of_each(events).into_iter().filter_map(|change| change.after).collect()) {
+            is_new = true;
+            send(sink, "event", &view::event(&event.value))?;
         }
         let node = view::node(&self.snapshot());
         if node != known.node {
@@ -166,13 +164,20 @@ fn last_of_each(changes: Vec<Change>) -> Vec<Change> {
     last
 }
 
-/// The events of the newest versions, oldest first.
+/// The latest events, oldest first. Their versions are no order: those that come between two requests get theirs by
+/// name.
 fn latest_events(state: &State) -> Vec<Arc<Object>> {
-    let mut all: Vec<(u64, Arc<Object>)> =
-        state.list(Resource::Events, None).map(|(_, object)| (object.version, Arc::clone(object))).collect();
-    crate::base::order::sort_by_key(&mut all, |(version, _)| *version);
+    let all = state.list(Resource::Events, None).map(|(_, object)| Arc::clone(object)).collect();
+    let mut all = in_time(all);
     let spare = all.len().saturating_sub(limits::PAGE_EVENTS);
-    all.into_iter().skip(spare).map(|(_, object)| object).collect()
+    all.split_off(spare)
+}
+
+/// Sorts events by the time of their last occurrence, whose notation sorts by time.
+fn in_time(mut events: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
+    let last = |object: &Arc<Object>| object.value.get("lastTimestamp").map(Value::to_string);
+    order::sort_by_key(&mut events, last);
+    events
 }
 
 /// Sends one event of the stream. JSON has no line breaks here.
@@ -198,4 +203,22 @@ fn wait_for(sink: &mut Sink<'_>, until: Instant, waker: Option<&Waker>) -> io::R
 
 fn now() -> Timestamp {
     System::start().now().wall
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_in_the_order_of_their_time_and_not_of_their_versions() {
+        let event = |version, last: &str| {
+            let value = json!({"metadata": {"name": last}, "lastTimestamp": last});
+            Arc::new(Object { version, value })
+        };
+        let (early, late) = ("2026-01-02T03:00:00Z", "2026-01-02T03:00:01Z");
+        let sorted = in_time(vec![event(1, late), event(2, early)]);
+        let names: Vec<&str> =
+            sorted.iter().filter_map(|event| event.value["lastTimestamp"].as_str()).collect();
+        assert_eq!(names, [early, late]);
+    }
 }

@@ -59,16 +59,16 @@ pub struct Page {
     cookie: String,
 }
 
-/// Whether a request is for the page.
-#[must_use]
-pub fn is_asked(request: &Request) -> bool {
-    match request.path.as_str() {
-        "/" => asks::wants_html(request),
-        path => path == "/page" || path.starts_with("/page/"),
-    }
-}
-
 impl Page {
+    /// Whether a request is for the page. At `/` the page is for browsers, and for all that send its cookie.
+    #[must_use]
+    pub fn is_asked(&self, request: &Request) -> bool {
+        match request.path.as_str() {
+            "/" => asks::wants_html(request) || self.session(request).is_some(),
+            path => path == "/page" || path.starts_with("/page/"),
+        }
+    }
+
     /// The page of a node with these names, at this port.
     #[must_use]
     pub fn new(names: Vec<String>, port: u16) -> Page {
@@ -91,7 +91,7 @@ impl Page {
             return self.open(asked);
         }
         let user = api.user(asked).ok();
-        let session = asks::cookie(request, &self.cookie).filter(|session| self.knows(session));
+        let session = self.session(request);
         let may_see = match &user {
             Some(user) => sees(&api.auth, user),
             None if session.is_some() => {
@@ -208,8 +208,11 @@ impl Page {
         }
     }
 
-    fn knows(&self, session: &str) -> bool {
-        self.with(|sessions, now| sessions.knows(session, now)).unwrap_or(false)
+    /// The session of the request's cookie.
+    fn session<'r>(&self, request: &'r Request) -> Option<&'r str> {
+        let is_known =
+            |session: &str| self.with(|sessions, now| sessions.knows(session, now)).unwrap_or(false);
+        asks::cookie(request, &self.cookie).filter(|session| is_known(session))
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Sessions, Mono) -> T) -> Option<T> {

@@ -195,7 +195,7 @@ pub static SECTION: Section = Section {
         Flag {
             name: "kubeconfig",
             takes: Path("FILE", |o, path| o.sources.kubeconfig = Some(path)),
-            help: "Kubeconfig of the API server whose pods for this node are run, with the node's credentials",
+            help: "Kubeconfig of the API server whose pods are run, with credentials of its node or nodes",
             ..RUN_HOLLOW
         },
         Flag {

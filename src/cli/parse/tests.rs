@@ -230,6 +230,9 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         "run --pod-manifst-path /m",
         "unknown flag: --pod-manifst-path (did you mean --pod-manifest-path?)",
     );
+    for line in ["get pods --root-dir /r", "logs web --root-dir=/r", "images --root-dir /r"] {
+        check(line, "the daemon that it asks is the one of --run-dir");
+    }
     check("run --kubeconfigs /m", "unknown flag: --kubeconfigs");
     check("run -x", "unknown shorthand flag: -x");
     check("run --pod-manifest-path", "flag needs an argument: --pod-manifest-path");

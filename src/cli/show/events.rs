@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::json;
 use super::table::List;
@@ -101,7 +101,7 @@ fn render(
 
 fn object(events: &Events, found: &[usize]) -> Value {
     let items: Vec<Value> = found.iter().filter_map(|at| events.values.get(*at)).cloned().collect();
-    json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
+    json::objects(&[], items)
 }
 
 fn headings(wide: bool, namespaces: bool) -> Vec<String> {

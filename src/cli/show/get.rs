@@ -2,7 +2,7 @@
 //! holds is marked `STALE`.
 
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::json;
 use super::table::List;
@@ -76,11 +76,8 @@ fn render(
 
 /// One pod when one name was given, else a list.
 fn object(names: &[String], status: &Status, found: &[usize]) -> Value {
-    let mut pods: Vec<Value> = found.iter().filter_map(|i| status.pods.get(*i)).cloned().collect();
-    match (names.len(), pods.len()) {
-        (1, 1) => pods.remove(0),
-        _ => json!({"apiVersion": "v1", "items": pods, "kind": "List", "metadata": {"resourceVersion": ""}}),
-    }
+    let pods = found.iter().filter_map(|i| status.pods.get(*i));
+    json::objects(names, pods.cloned().collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! JSON as kubectl prints it. Pure.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Formats with kubectl's indent, and escapes characters that control a terminal.
 #[must_use]
@@ -15,4 +15,13 @@ pub fn emit(value: &Value) -> String {
     let escaped =
         |c: char| if c >= '\u{7f}' && c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
     text.chars().map(escaped).collect()
+}
+
+/// One object when one name was given, else a list.
+#[must_use]
+pub fn objects(names: &[String], mut items: Vec<Value>) -> Value {
+    match (names.len(), items.len()) {
+        (1, 1) => items.remove(0),
+        _ => json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}),
+    }
 }

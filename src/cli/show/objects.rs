@@ -3,7 +3,7 @@
 //!
 //! The values of a Secret are not here: the daemon does not publish them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::json;
 use super::table::List;
@@ -130,13 +130,7 @@ fn cells(object: &Value, kind: ObjectKind, wide: bool, namespaces: bool, now: Ti
 
 /// One object when one name was given, else a list.
 fn object(found: &[&Value], names: &[String]) -> Value {
-    match (found, names) {
-        ([one], [_]) => Value::clone(one),
-        _ => {
-            let items: Vec<Value> = found.iter().copied().cloned().collect();
-            json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
-        }
-    }
+    json::objects(names, found.iter().copied().cloned().collect())
 }
 
 #[cfg(test)]

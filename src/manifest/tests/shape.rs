@@ -24,8 +24,13 @@ pub(crate) struct Shape {
 
 /// Every field of a pod, in the order of the API's types.
 pub(crate) fn of_pod() -> Vec<Shape> {
+    of::<Pod>()
+}
+
+/// Every field of a type, in the order of the API's types.
+pub(crate) fn of<T: for<'de> Deserialize<'de>>() -> Vec<Shape> {
     let mut all = Vec::new();
-    Pod::deserialize(Walker { path: String::new(), all: &mut all, kind: &mut String::new() }).unwrap();
+    T::deserialize(Walker { path: String::new(), all: &mut all, kind: &mut String::new() }).unwrap();
     all
 }
 

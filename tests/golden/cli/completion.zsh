@@ -71,7 +71,7 @@ _podkeeper() {
                 '*--manifest-url-key-file=[Key of the client certificate, PEM]:FILE:_files' \
                 '*--manifest-url-allow-insecure[Allow http to other machines\: an attacker who can change the answer is root on this node]' \
                 '*--manifest-url-max-size=[Largest answer of the URL]:BYTES:' \
-                '*--kubeconfig=[Kubeconfig of the API server whose pods for this node are run, with the node'\''s credentials]:FILE:_files' \
+                '*--kubeconfig=[Kubeconfig of the API server whose pods are run, with credentials of its node or nodes]:FILE:_files' \
                 '*--api-last-good[Store the pods of the API server, sealed, for a start without it]' \
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--runonce[Run the pods of files and URL, report, and end; the pods keep running]' \
@@ -457,7 +457,7 @@ _podkeeper() {
                 '*--manifest-url-key-file=[Key of the client certificate, PEM]:FILE:_files' \
                 '*--manifest-url-allow-insecure[Allow http to other machines\: an attacker who can change the answer is root on this node]' \
                 '*--manifest-url-max-size=[Largest answer of the URL]:BYTES:' \
-                '*--kubeconfig=[Kubeconfig of the API server whose pods for this node are run, with the node'\''s credentials]:FILE:_files' \
+                '*--kubeconfig=[Kubeconfig of the API server whose pods are run, with credentials of its node or nodes]:FILE:_files' \
                 '*--api-last-good[Store the pods of the API server, sealed, for a start without it]' \
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--runonce[Run the pods of files and URL, report, and end; the pods keep running]' \
@@ -599,7 +599,7 @@ _podkeeper() {
             ;;
         hollow)
             _arguments \
-                '*--kubeconfig=[Kubeconfig of the API server whose pods for this node are run, with the node'\''s credentials]:FILE:_files' \
+                '*--kubeconfig=[Kubeconfig of the API server whose pods are run, with credentials of its node or nodes]:FILE:_files' \
                 '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
                 '*--max-pods=[Maximum number of pods on this node]:N:' \
                 '*--register-with-taints=[Taints of a new node object; an existing one keeps its own]:KEY=VALUE\:EFFECT,...:' \

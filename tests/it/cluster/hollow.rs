@@ -1,5 +1,6 @@
 //! Hollow nodes at a real API server.
 
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,6 +60,34 @@ fn pod(node: usize, number: usize) -> Value {
             "containers": [container],
         },
     })
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_ends_it_at_once() {
+    let dir = std::env::temp_dir().join(format!("podkeeper-hollow-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("node.conf");
+    let path = path.to_str().unwrap();
+    let check = |content: Option<&str>, expected: &str| {
+        if let Some(content) = content {
+            std::fs::write(path, content).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
+        command.args(["hollow", "--kubeconfig", path]).stderr(Stdio::piped());
+        let mut process = Process(command.spawn().unwrap());
+        wait_until("it ends", || process.0.try_wait().unwrap().is_some());
+        let mut said = String::new();
+        process.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(process.0.wait().unwrap().code(), Some(2), "{said}");
+        assert!(said.starts_with("error: --kubeconfig cannot be used: "), "{said}");
+        assert!(said.contains(path) && said.contains(expected) && said.lines().count() == 1, "{said}");
+    };
+    check(None, "No such file");
+    check(Some("kind: Pod"), "is of kind Pod");
+    let broken = "{kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], \
+                  clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1', certificate-authority-data: eA==}}]}";
+    check(Some(broken), "certificate-authority");
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub fn get(options: &Options, names: &[String]) -> Outcome {
     is_this(&status.file, names)?;
     let (facts, now) = (Facts::of_machine(), System::start().now().wall);
     Ok(print(&match &options.command.template {
-        Some(template) => template.print(&object(&status.file, &facts), options.command.no_headers)?,
-        None => render(options, &status.file, &facts, now),
+        Some(template) => template.print(&object(names, &status.file, &facts), options.command.no_headers)?,
+        None => render(options, names, &status.file, &facts, now),
     }))
 }
 
@@ -37,7 +37,7 @@ pub(super) fn is_this(file: &StatusFile, names: &[String]) -> Result<(), String>
     }
 }
 
-fn render(options: &Options, file: &StatusFile, facts: &Facts, now: Timestamp) -> String {
+fn render(options: &Options, names: &[String], file: &StatusFile, facts: &Facts, now: Timestamp) -> String {
     match options.command.output {
         Output::Table | Output::Wide => {
             let wide = options.command.output == Output::Wide;
@@ -45,8 +45,8 @@ fn render(options: &Options, file: &StatusFile, facts: &Facts, now: Timestamp) -
             List::default().render(headings, vec![cells(file, facts, wide, now)])
         }
         Output::Name => format!("node/{}\n", file.node),
-        Output::Json => format!("{}\n", json::emit(&object(file, facts))),
-        Output::Yaml => yaml::emit(&object(file, facts)),
+        Output::Json => format!("{}\n", json::emit(&object(names, file, facts))),
+        Output::Yaml => yaml::emit(&object(names, file, facts)),
     }
 }
 
@@ -71,9 +71,9 @@ fn cells(file: &StatusFile, facts: &Facts, wide: bool, now: Timestamp) -> Vec<St
     cells
 }
 
-/// The API's `Node`.
-fn object(file: &StatusFile, facts: &Facts) -> Value {
-    About::of_file(file).object(facts)
+/// The API's `Node` when its name was given, else a list of it.
+fn object(names: &[String], file: &StatusFile, facts: &Facts) -> Value {
+    json::objects(names, vec![About::of_file(file).object(facts)])
 }
 
 #[cfg(test)]

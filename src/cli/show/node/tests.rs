@@ -53,22 +53,25 @@ const NOW: &str = "2026-01-02T04:00:00Z";
 #[test]
 fn lists_are_kubectls() {
     let check = |line: &str, name: &str| {
-        let options = match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
-            Ok(Command::GetNode(options, names)) => {
-                assert_eq!(is_this(&file(), &names), Ok(()));
-                options
-            }
-            other => panic!("{line}: {other:?}"),
-        };
-        let text = render(&options, &file(), &facts(), NOW.parse().unwrap());
+        let (options, names) =
+            match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
+                Ok(Command::GetNode(options, names)) => {
+                    assert_eq!(is_this(&file(), &names), Ok(()));
+                    (options, names)
+                }
+                other => panic!("{line}: {other:?}"),
+            };
+        let text = render(&options, &names, &file(), &facts(), NOW.parse().unwrap());
         crate::base::testing::golden(&format!("cli/{name}.txt"), &text);
     };
     check("get node", "node");
     check("get nodes -o wide", "node-wide");
     check("get no node1 --no-headers", "node-no-headers");
     check("get node/node1 -o name", "node-name");
-    check("get node -o json", "node-json");
-    check("get node -o yaml", "node-yaml");
+    check("get node node1 -o json", "node-json");
+    check("get node/node1 -o yaml", "node-yaml");
+    check("get node -o json", "node-list-json");
+    check("get nodes -o yaml", "node-list-yaml");
 }
 
 #[test]
