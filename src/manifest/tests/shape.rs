@@ -172,9 +172,13 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let name = self.now;
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        // The API version and the kind of the pod have only one valid value.
+        // The API version and the kind of an object have only one valid value.
         if self.path.is_empty() && matches!(name, "apiVersion" | "kind") {
-            let value = if name == "kind" { "Pod" } else { "v1" };
+            let value = match (name, self.owner) {
+                ("kind", owner) => owner,
+                (_, "Lease") => "coordination.k8s.io/v1",
+                _ => "v1",
+            };
             let value: StrDeserializer<'_, Error> = value.into_deserializer();
             return seed.deserialize(value);
         }
