@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -22,8 +22,8 @@ use super::kinds::{self, Resource};
 use super::told::ApiBoard;
 use super::world::Key;
 use crate::base::count::many;
-use crate::base::limits;
 use crate::base::table::{Set, Table};
+use crate::base::{limits, thread};
 use crate::manifest::edition::Known;
 use crate::manifest::{Decoded, stored_metadata};
 use crate::pod::problem::Severity;
@@ -112,14 +112,14 @@ struct Leaving {
 #[derive(Debug)]
 pub struct Reading {
     end: Option<Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
         self.end = None;
         // A disk that hangs must not delay the end: the process ends without that thread.
-        if let Some(thread) = self.thread.take().filter(thread::JoinHandle::is_finished) {
+        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
     }
@@ -153,8 +153,7 @@ impl Holdings {
     pub fn read(&self) -> io::Result<Reading> {
         let (end, ended) = bounded(0);
         let this = self.clone();
-        let thread = thread::Builder::new().name("pk-store".to_owned()).stack_size(limits::SERVER_STACK);
-        let thread = thread.spawn(move || this.read_all(&ended))?;
+        let thread = thread::spawn("pk-store", limits::SERVER_STACK, move || this.read_all(&ended))?;
         Ok(Reading { end: Some(end), thread: Some(thread) })
     }
 

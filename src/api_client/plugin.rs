@@ -5,8 +5,6 @@
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -14,7 +12,8 @@ use serde_json::{Value, json};
 use super::kubeconfig::{Address, Plugin, token_of};
 use crate::base::clock::{Clock as _, System, Timestamp};
 use crate::base::concealed::Concealed;
-use crate::base::{limits, program, pulse, regular};
+use crate::base::handover::handover;
+use crate::base::{limits, program, pulse, regular, thread};
 
 /// Certificate and key, PEM.
 pub type Pair = (Concealed<Vec<u8>>, Concealed<Vec<u8>>);
@@ -62,19 +61,18 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
     let begun = Instant::now();
     let mut child =
         command.spawn().map_err(|error| format!("the credential plugin {name} cannot be run: {error}"))?;
-    let (out, said) = mpsc::sync_channel(1);
+    let (out, said) = handover();
     // The thread ends with the program; output that a remaining child process holds open is left to
     // it.
     if let Some(stdout) = child.stdout.take() {
-        let reader = thread::Builder::new().name("pk-plugin".to_owned()).stack_size(limits::WORKER_STACK);
-        let read = move || _ = out.send(regular::read_rest(stdout.take(u64::MAX), limits::API_PLUGIN_BYTES));
-        if let Err(error) = reader.spawn(read) {
+        let read = move || _ = out.give(regular::read_rest(stdout.take(u64::MAX), limits::API_PLUGIN_BYTES));
+        if let Err(error) = thread::spawn("pk-plugin", limits::WORKER_STACK, read) {
             _ = child.kill();
             _ = child.wait();
             return Err(format!("no thread could be started for the credential plugin {name}: {error}"));
         }
     }
-    let said = pulse::waits(|| said.recv_timeout(within));
+    let said = pulse::waits(|| said.take(within));
     let mut wait = limits::HELPER_LOOK;
     let status = loop {
         match child.try_wait() {
@@ -82,11 +80,11 @@ fn run(plugin: &Plugin, server: &Address, within: Duration) -> Result<Vec<u8>, S
             Ok(Some(status)) if !matches!(said, Ok(Err(_))) => break Ok(status),
             Ok(Some(_)) => break Err(format!("the credential plugin {name} says too much")),
             Ok(None) if begun.elapsed() < within && !matches!(said, Err(_) | Ok(Err(_))) => {
-                pulse::waits(|| thread::sleep(wait));
+                pulse::waits(|| std::thread::sleep(wait));
             }
             Ok(None) => {
                 _ = child.kill();
-                thread::sleep(limits::HELPER_LOOK);
+                std::thread::sleep(limits::HELPER_LOOK);
                 _ = child.try_wait();
                 break Err(format!("the credential plugin {name} did not end in time, or says too much"));
             }

@@ -4,12 +4,12 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::base::{limits, pulse};
+use crate::base::handover::handover;
+use crate::base::{limits, pulse, thread};
 
 /// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it has its own
 /// thread, and while that thread hangs no second one is started.
@@ -36,20 +36,19 @@ impl Names {
         if self.hangs.swap(true, Ordering::AcqRel) {
             return Err(late());
         }
-        let (found, wait) = mpsc::sync_channel(1);
+        let (found, wait) = handover();
         let hangs = Arc::clone(&self.hangs);
         let look_up = move || {
             let addresses = (name.as_str(), port).to_socket_addrs();
             // The answer is dropped if the caller no longer waits.
-            let _ = found.send(addresses.map(|all| all.take(limits::URL_ADDRESSES).collect::<Vec<_>>()));
+            found.give(addresses.map(|all| all.take(limits::URL_ADDRESSES).collect::<Vec<_>>()));
             hangs.store(false, Ordering::Release);
         };
-        let thread = thread::Builder::new().name("pk-resolve".into()).stack_size(limits::URL_STACK);
-        if let Err(error) = thread.spawn(look_up) {
+        if let Err(error) = thread::spawn("pk-resolve", limits::URL_STACK, look_up) {
             self.hangs.store(false, Ordering::Release);
             return Err(format!("no thread could be started to resolve {}: {error}", host));
         }
-        match pulse::waits(|| wait.recv_timeout(patience)) {
+        match pulse::waits(|| wait.take(patience)) {
             Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
             Ok(Ok(_)) => Err(format!("the name {} has no address", host)),
             Ok(Err(error)) => Err(format!("the name {} cannot be resolved: {error}", host)),
@@ -137,8 +136,8 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         let pulses = Pulses::default();
         let (of_thread, shared) = (pulses.clone(), Arc::clone(&stream));
-        let (told, tells) = mpsc::sync_channel(0);
-        let thread = thread::spawn(move || {
+        let (told, tells) = std::sync::mpsc::sync_channel(0);
+        let thread = std::thread::spawn(move || {
             of_thread.join(());
             told.send(()).unwrap();
             let mut socket = Socket { stream: shared, until: Instant::now() + Duration::from_secs(600) };
@@ -150,7 +149,7 @@ mod tests {
         let limit = Instant::now() + Duration::from_secs(60);
         while !pulses.busy().is_empty() {
             assert!(Instant::now() < limit, "it waits for the server, and counts as busy");
-            thread::yield_now();
+            std::thread::yield_now();
         }
         server.write_all(b"x").unwrap();
         tells.recv().unwrap();

@@ -28,6 +28,7 @@ pub mod regular;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod thread;
 pub mod tls;
 pub mod wait;
 pub mod walk;

@@ -20,14 +20,13 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::thread;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::api_client::Client;
 use crate::base::clock::{Clock as _, Mono, System, Timestamp};
-use crate::base::{limits, wait};
+use crate::base::{limits, thread, wait};
 use crate::status::task::{Pulses, Task};
 use node::Signed;
 use uses::{Client as OfClient, Serving};
@@ -86,9 +85,7 @@ impl Certificates {
             let of_client = Signed::of(OfClient::new(&settings, came));
             run(of_client, serving, &client, clock, &ended);
         };
-        let thread =
-            thread::Builder::new().name("pk-certificate".to_owned()).stack_size(limits::WORKER_STACK);
-        thread.spawn(run)?;
+        thread::spawn("pk-certificate", limits::WORKER_STACK, run)?;
         Ok(Some(Certificates { _end: end }))
     }
 }

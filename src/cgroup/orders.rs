@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{io, thread};
 
 use super::{Cgroups, PodCgroup};
-use crate::base::limits;
+use crate::base::{limits, thread};
 
 /// Work on the cgroups of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +118,7 @@ impl PodCgroups {
                 tell(carry_out(&cgroups, order));
             }
         };
-        let named = thread::Builder::new().name("pk-cgroup".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = named.spawn(body) {
+        if let Err(error) = thread::spawn("pk-cgroup", limits::WORKER_STACK, body) {
             let why = format!("no thread could be started: {error}");
             while let Some(order) = next(&self.queue) {
                 (self.tell)(match order {

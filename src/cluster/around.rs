@@ -4,7 +4,6 @@
 //! `pk-node-images`, which ends with its list: a Docker that hangs must not make the lease late.
 
 use std::net::IpAddr;
-use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::node;
 use crate::base::clock::Mono;
 use crate::base::handover::{Giver, Taker, handover};
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::garbage::collector;
 use crate::network::address;
 use crate::node::facts::Facts;
@@ -103,9 +102,7 @@ impl Around {
                 Err(error) => log::debug!("the node's images are not told: {error}"),
             }
         };
-        let thread =
-            thread::Builder::new().name("pk-node-images".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = thread.spawn(look) {
+        if let Err(error) = thread::spawn("pk-node-images", limits::WORKER_STACK, look) {
             log::debug!("the node's images are not told: no thread could be started: {error}");
         }
     }

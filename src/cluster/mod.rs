@@ -24,14 +24,13 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
 use crate::base::clock::System;
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::recorder::ObjectEvent;
 use crate::recorder::ring::Kept;
 use crate::runtime::docker::Docker;
@@ -168,8 +167,7 @@ fn begin(
     run: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let pulses = pulses.clone();
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::WORKER_STACK);
-    thread.spawn(move || {
+    thread::spawn(name, limits::WORKER_STACK, move || {
         pulses.join(task);
         run();
     })?;

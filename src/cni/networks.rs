@@ -1,13 +1,13 @@
 //! Parts that all pods share: the network in force, whether there is one, and the bound of running plugins.
 
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use std::{io, thread};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::directory::{self, Network};
-use crate::base::limits;
 use crate::base::table::Set;
+use crate::base::{limits, thread};
 use crate::network::Cni;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
@@ -72,8 +72,7 @@ impl Networks {
         if is_on {
             let own = Arc::downgrade(&networks);
             let body = move || look_until_ready(&own, &ends, &tell);
-            let named = thread::Builder::new().name("pk-cni-conf".to_owned());
-            named.stack_size(limits::WORKER_STACK).spawn(body)?;
+            thread::spawn("pk-cni-conf", limits::WORKER_STACK, body)?;
         }
         Ok(networks)
     }

@@ -2,14 +2,14 @@
 //! detach a sandbox kills the plugins that are attaching it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fmt, thread};
 
 use super::attach::NotAttached;
 use super::networks::Networks;
 use super::{Order, Report};
-use crate::base::limits;
+use crate::base::{limits, thread};
 
 /// Receives the results of orders, from any thread.
 pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
@@ -69,8 +69,7 @@ impl PodNetworks {
                 carry_out(&networks, order, &ends, &tell);
             }
         };
-        let named = thread::Builder::new().name("pk-cni".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = named.spawn(body) {
+        if let Err(error) = thread::spawn("pk-cni", limits::WORKER_STACK, body) {
             while let Some((order, _)) = next(&self.queue) {
                 refuse(order, &format!("no thread could be started: {error}"), &self.tell);
             }

@@ -3,13 +3,13 @@
 //! event is only a hint to look at one container.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::base::pace::Pace;
-use crate::base::{limits, pulse};
+use crate::base::{limits, pulse, thread};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::machine::Hint;
 use crate::pod::PodKey;
@@ -52,12 +52,10 @@ impl Events {
     ) -> io::Result<Events> {
         let (stop, stopped) = bounded(0);
         let body = Body { docker, filter: format!("{}={root_dir}", labels::ROOT_DIR), relist, out, stopped };
-        thread::Builder::new().name("pk-events".to_owned()).stack_size(limits::WORKER_STACK).spawn(
-            move || {
-                joins();
-                body.run(&listener);
-            },
-        )?;
+        thread::spawn("pk-events", limits::WORKER_STACK, move || {
+            joins();
+            body.run(&listener);
+        })?;
         Ok(Events { _stop: stop })
     }
 }

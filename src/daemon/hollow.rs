@@ -8,12 +8,12 @@
 //! Never here: a file, or a decision about a pod. A node that ends by itself ends the process.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
 use crate::api_client::Client;
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::daemon::config::{ApiSource, Config};
 use crate::daemon::drain::Places;
 use crate::daemon::main_loop::run_hollow;
@@ -69,8 +69,8 @@ fn start(config: Config, client: Client, ends: Sender<End>) -> Result<Running, R
         // When all nodes end, no one waits for the reason.
         _ = ends.send((name, ended));
     };
-    let thread = thread::Builder::new().name("pk-hollow".to_owned()).stack_size(limits::WORKER_STACK);
-    let thread = thread.spawn(body).map_err(cannot("the main loop of a hollow node could not be started"))?;
+    let thread = thread::spawn("pk-hollow", limits::WORKER_STACK, body)
+        .map_err(cannot("the main loop of a hollow node could not be started"))?;
     Ok(Running { signals: signal, thread })
 }
 

@@ -3,13 +3,13 @@
 //!
 //! Never here: a decision about a pod.
 
+use std::fs;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Instant;
-use std::{fs, thread};
 
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::base::{limits, wait};
+use crate::base::{limits, thread, wait};
 use crate::cgroup::names::container_id;
 use crate::daemon::turn::{Event, OutOfMemory};
 
@@ -47,10 +47,7 @@ impl KernelLog {
             }
         };
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        thread::Builder::new()
-            .name("pk-kmsg".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || follow(log, &stopped, &out))?;
+        thread::spawn("pk-kmsg", limits::WORKER_STACK, move || follow(log, &stopped, &out))?;
         Ok(Some(KernelLog { _stop: stop }))
     }
 }
@@ -69,7 +66,7 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
             Err(error) => {
                 // `poll` failed for lack of memory; podkeeper tries again in a moment.
                 log::warn!("waiting for what the kernel says failed: {error}; tried again in a moment");
-                thread::sleep(limits::WAIT_AGAIN);
+                std::thread::sleep(limits::WAIT_AGAIN);
                 continue;
             }
         }

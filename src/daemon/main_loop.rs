@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
@@ -15,7 +14,7 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 use crate::api_client::Client;
 use crate::base::clock::{Clock, Mono, Now};
 use crate::base::table::Table;
-use crate::base::{limits, logging, pulse};
+use crate::base::{limits, logging, pulse, thread};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Places;
 use crate::daemon::once::{self, Report};
@@ -47,7 +46,7 @@ pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<Op
     // The kernel delivers a signal to the first thread of the process, and no other thread gets it while that thread
     // waits for a disk: so the first thread only waits.
     let main = move || run_main_thread(config, signals, restore);
-    let main = thread::Builder::new().name("main".to_owned()).spawn(main);
+    let main = thread::spawn("main", limits::MAIN_STACK, main);
     let main = main.map_err(cannot("the main thread could not be started"))?;
     main.join().unwrap_or(Err(RunError::Panicked))
 }
@@ -395,7 +394,7 @@ mod tests {
         // Much later than any machine needs; without it a broken loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();
-        let watches = thread::spawn(move || {
+        let watches = std::thread::spawn(move || {
             if patience.recv_timeout(Duration::from_secs(60)).is_err_and(|error| error.is_timeout()) {
                 watchdog.send(Signal::End(0)).unwrap();
             }

@@ -4,13 +4,12 @@
 //! Never here: reading a file in the thread that catches signals.
 
 use std::io;
-use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
 
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::daemon::drain::{self, Drain, Places};
 use crate::daemon::reload::{Reader, Reload};
 
@@ -38,22 +37,20 @@ pub fn catch(marker: Places, mut settings: Reader) -> io::Result<Receiver<Signal
     let rescan = rescans(move || drain::read(&marker), move || (settings.0)(), out.clone())?;
     // The channel is new, so it has room.
     let _room = rescan.try_send(());
-    thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
-        move || {
-            for signal in caught.forever() {
-                match signal {
-                    // A full channel holds the same request.
-                    SIGHUP => _ = rescan.try_send(()),
-                    // When the channel is full, the main thread hangs, or is about to answer.
-                    SIGURG => match out.try_send(Signal::Ask) {
-                        Err(TrySendError::Disconnected(_)) => return,
-                        Ok(()) | Err(TrySendError::Full(_)) => {}
-                    },
-                    _ => end(&out, signal),
-                }
+    thread::spawn("pk-signals", limits::WORKER_STACK, move || {
+        for signal in caught.forever() {
+            match signal {
+                // A full channel holds the same request.
+                SIGHUP => _ = rescan.try_send(()),
+                // When the channel is full, the main thread hangs, or is about to answer.
+                SIGURG => match out.try_send(Signal::Ask) {
+                    Err(TrySendError::Disconnected(_)) => return,
+                    Ok(()) | Err(TrySendError::Full(_)) => {}
+                },
+                _ => end(&out, signal),
             }
-        },
-    )?;
+        }
+    })?;
     Ok(signals)
 }
 
@@ -65,22 +62,20 @@ fn rescans(
     out: Sender<Signal>,
 ) -> io::Result<Sender<()>> {
     let (ask, asked) = bounded(1);
-    thread::Builder::new().name("pk-marker".to_owned()).stack_size(limits::WORKER_STACK).spawn(
-        move || {
-            let mut is_first = true;
-            for () in asked {
-                if !std::mem::take(&mut is_first)
-                    && let Some(reload) = settings()
-                    && out.send(Signal::Reloaded(Box::new(reload))).is_err()
-                {
-                    return;
-                }
-                if out.send(Signal::Rescan(read())).is_err() {
-                    return;
-                }
+    thread::spawn("pk-marker", limits::WORKER_STACK, move || {
+        let mut is_first = true;
+        for () in asked {
+            if !std::mem::take(&mut is_first)
+                && let Some(reload) = settings()
+                && out.send(Signal::Reloaded(Box::new(reload))).is_err()
+            {
+                return;
             }
-        },
-    )?;
+            if out.send(Signal::Rescan(read())).is_err() {
+                return;
+            }
+        }
+    })?;
     Ok(ask)
 }
 
@@ -89,7 +84,7 @@ fn rescans(
 fn end(out: &Sender<Signal>, signal: i32) {
     let latest = Instant::now() + limits::END_PATIENCE;
     _ = out.send_deadline(Signal::End(signal), latest);
-    thread::sleep(latest.saturating_duration_since(Instant::now()));
+    std::thread::sleep(latest.saturating_duration_since(Instant::now()));
     log::warn!("podkeeper ends without waiting any longer for what hangs");
     std::process::exit(0);
 }

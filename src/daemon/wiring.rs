@@ -11,7 +11,6 @@ mod to_cluster;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 use crossbeam_channel::Sender;
 
@@ -21,10 +20,10 @@ use crate::api::holdings::Reading;
 use crate::api::told::ApiBoard;
 use crate::api_client::Client;
 use crate::base::clock::System;
-use crate::base::limits;
 use crate::base::locks::LOCK;
 use crate::base::order;
 use crate::base::table::Set;
+use crate::base::{limits, thread};
 use crate::cgroup::resource::Resources;
 use crate::cgroup::{self, Cgroups};
 use crate::cluster::Cluster;
@@ -229,8 +228,7 @@ impl Actors {
             logs.sweep(&keep.containers);
             networks.sweep();
         };
-        let thread = thread::Builder::new().name("pk-sweep".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = thread.spawn(sweep) {
+        if let Err(error) = thread::spawn("pk-sweep", limits::WORKER_STACK, sweep) {
             // The next start removes them.
             log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
         }

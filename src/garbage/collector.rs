@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::images::{Fixed, Policy};
 use super::records::{self, Moment, Records};
@@ -20,8 +19,8 @@ use super::wants::Wants;
 use super::{Order, Report, shares};
 use crate::base::clock::{Boot, Clock, Now};
 use crate::base::hex::short_ids;
-use crate::base::limits;
 use crate::base::table::Set;
+use crate::base::{limits, thread};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, Reply};
 use crate::status::snapshot::Latest;
@@ -105,9 +104,7 @@ impl Collector {
         drop(records);
         if changed && self.begins_to_write() {
             let this = Arc::clone(self);
-            let thread =
-                thread::Builder::new().name("pk-garbage".to_owned()).stack_size(limits::WORKER_STACK);
-            if let Err(error) = thread.spawn(move || this.write()) {
+            if let Err(error) = thread::spawn("pk-garbage", limits::WORKER_STACK, move || this.write()) {
                 *self.writing() = Writing::No;
                 log::warn!("which images are used is not noted: no thread could be started: {error}");
             }

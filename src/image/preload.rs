@@ -12,7 +12,6 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
@@ -21,10 +20,10 @@ use super::archive::{Archive, is_archive_name, refusal_words};
 use super::reference::normal;
 use super::remembered::{self, Loaded, Memory, Stamp};
 use crate::base::clock::{Clock, Mono, Now, System};
-use crate::base::limits;
 use crate::base::order;
 use crate::base::pace::Pace;
 use crate::base::table::{Set, Table};
+use crate::base::{limits, thread};
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
@@ -94,7 +93,7 @@ impl Preload {
             _ = rustix::process::setpriority_process(None, limits::PRELOAD_NICE);
             body.run(&asked);
         };
-        thread::Builder::new().name("pk-preload".to_owned()).stack_size(limits::PRELOAD_STACK).spawn(run)?;
+        thread::spawn("pk-preload", limits::PRELOAD_STACK, run)?;
         Ok(Preload { commands, brought })
     }
 

@@ -103,7 +103,11 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
     if let Data::Map(entries) = &node.data {
         let mut map = Map::new();
         for entry in entries {
-            let only = |value: Value| fits(Value::Object(Map::from_iter([(entry.key.clone(), value)])));
+            let only = |value: Value| {
+                let mut object = Map::new();
+                object.insert(entry.key.clone(), value);
+                fits(Value::Object(object))
+            };
             let value = fitting(&entry.value, &path.child(&entry.key), &only, report);
             map.extend(value.map(|value| (entry.key.clone(), value)));
         }

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::base::{limits, order};
+use crate::base::{limits, order, thread};
 use crate::network::DockerNetwork;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
@@ -169,8 +169,7 @@ impl PodNetwork {
                 own.done.notify_all();
             }
         };
-        let thread = std::thread::Builder::new().name("pk-network".to_owned());
-        if let Err(error) = thread.stack_size(limits::WORKER_STACK).spawn(body) {
+        if let Err(error) = thread::spawn("pk-network", limits::WORKER_STACK, body) {
             log::warn!("the network of the pods is not looked at now: no thread could be started: {error}");
             network.lock().runs = false;
         }

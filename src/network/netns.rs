@@ -7,14 +7,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::thread;
 
 use crossbeam_channel::{Sender, bounded};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::base::handover::{Taker, handover};
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, Reply};
 
@@ -62,7 +61,7 @@ impl Netns {
                 }
             }
         };
-        thread::Builder::new().name("pk-netns".to_owned()).stack_size(limits::NETNS_STACK).spawn(body)?;
+        thread::spawn("pk-netns", limits::NETNS_STACK, body)?;
         Ok(Netns { ask, made })
     }
 

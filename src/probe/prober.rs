@@ -19,8 +19,8 @@ use super::outcome::Outcome;
 use super::schedule::ProbeId;
 use super::spec::{HookKind, Kind, Watch};
 use crate::base::clock::{Mono, System};
-use crate::base::limits;
 use crate::base::table::Table;
+use crate::base::{self, limits};
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 use crate::runtime::docker::Docker;
@@ -157,10 +157,8 @@ impl Prober {
                 return;
             }
             let shared = Arc::clone(&self.shared);
-            let started = std::thread::Builder::new()
-                .name("pk-probe".to_owned())
-                .stack_size(limits::WORKER_STACK)
-                .spawn(move || Body::new(shared).run());
+            let started =
+                base::thread::spawn("pk-probe", limits::WORKER_STACK, move || Body::new(shared).run());
             match started {
                 Ok(_) => inner.running = true,
                 // The next change of the set tries again.

@@ -26,13 +26,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, bounded};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::api_client::Client;
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::status::task::{Pulses, Task};
 use auth::Guard;
 use auth::webhook::Webhook;
@@ -133,8 +133,11 @@ impl Servers {
             ports.extend(others.map(|others| others()).unwrap_or_default());
             Listen::new(ports, back, pipe, ended, Patience::default()).run();
         };
-        let thread = thread::Builder::new().name("pk-server".to_owned()).stack_size(limits::SERVER_STACK);
-        Ok(Some(Servers { end: Some(end), wake, thread: Some(thread.spawn(body)?) }))
+        Ok(Some(Servers {
+            end: Some(end),
+            wake,
+            thread: Some(thread::spawn("pk-server", limits::SERVER_STACK, body)?),
+        }))
     }
 }
 

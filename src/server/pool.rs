@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::base::limits;
+use crate::base::{limits, thread};
 
 /// The work of one thread.
 pub type Job = Box<dyn FnOnce() + Send>;
@@ -51,8 +50,7 @@ impl Pool {
                 next = takers.recv_timeout(limits::SERVER_THREAD_REST).ok();
             }
         };
-        let thread = thread::Builder::new().name("pk-request".to_owned()).stack_size(limits::SERVER_STACK);
-        match thread.spawn(work) {
+        match thread::spawn("pk-request", limits::SERVER_STACK, work) {
             Ok(_) => hand.send(job).map_err(|error| error.0),
             Err(error) => {
                 log::warn!("a request is not answered: no thread could be started: {error}");
@@ -118,7 +116,7 @@ mod tests {
             let (wait, done) = (wait.clone(), done.clone());
             Box::new(move || {
                 _ = wait.recv();
-                done.send(thread::current().id()).unwrap();
+                done.send(std::thread::current().id()).unwrap();
             })
         };
         assert!(pool.give(job(&wait)).is_ok() && pool.give(job(&wait)).is_ok());
@@ -129,7 +127,7 @@ mod tests {
         let mut third = Some(job(&wait));
         while let Some(job) = third.take() {
             third = pool.give(job).err();
-            thread::yield_now();
+            std::thread::yield_now();
         }
         release.send(()).unwrap();
         release.send(()).unwrap();

@@ -108,7 +108,7 @@ fn servers_of(patience: Patience, ports: Vec<Port>) -> Servers {
     let (end, ended) = bounded(0);
     let back = bounded(limits::SERVER_THREADS);
     let listen = Listen::new(ports, back, (woken, Arc::clone(&wake)), ended, patience);
-    let thread = thread::spawn(move || listen.run());
+    let thread = std::thread::spawn(move || listen.run());
     Servers { end: Some(end), wake, thread: Some(thread) }
 }
 
@@ -279,7 +279,7 @@ fn strangers_of_one_address_have_a_part_of_the_threads() {
     assert!(refused.contains("Retry-After: 1\r\n"));
     // A request that came after a probe was refused in its place.
     let release = rig.release.clone();
-    thread::spawn(move || while release.send_timeout((), Duration::from_secs(5)).is_ok() {});
+    std::thread::spawn(move || while release.send_timeout((), Duration::from_secs(5)).is_ok() {});
     let all: Vec<String> = waiting.iter_mut().map(one_answer).collect();
     let waited = all.iter().filter(|answer| answer.ends_with("waited")).count();
     assert!(waited >= limits::SERVER_STRANGERS / 2, "{all:?}");

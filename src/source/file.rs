@@ -6,7 +6,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use inotify::Inotify;
@@ -74,8 +73,7 @@ impl FileSource {
         let (wait, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let frequency = frequency.max(limits::SCAN_SETTLE);
         let actor = Actor { scanner, watch, frequency, store, out, wait, clock: System::start() };
-        let named = thread::Builder::new().name("pk-file".into());
-        let thread = Running::spawn(named, move || {
+        let thread = Running::spawn("pk-file", limits::MAIN_STACK, move || {
             pulses.join(Task::Source(Source::File));
             actor.run();
         })?;
@@ -218,7 +216,7 @@ impl Actor {
         if let Err(e) = wait::until(fds, Instant::now().checked_add(time)) {
             // Out of kernel memory: only the clock works for a while.
             log::error!("waiting for file changes failed: {e}; looking again in a moment");
-            thread::sleep(time.min(limits::SCAN_RETRY_MIN));
+            std::thread::sleep(time.min(limits::SCAN_RETRY_MIN));
         }
         let mut asked = false;
         let mut bytes = [0_u8; 64];

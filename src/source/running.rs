@@ -2,10 +2,12 @@
 //! on a slow disk, and its remaining work is not needed.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+
+use crate::base::thread;
 
 /// A thread that ends on request.
 #[derive(Debug)]
@@ -16,13 +18,13 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the thread.
+    /// Starts the thread with this name and a stack of so many bytes.
     ///
     /// # Errors
     /// The system cannot make a thread.
-    pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<Running> {
+    pub fn spawn(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<Running> {
         let (alive, ended) = bounded(0);
-        let thread = thread.spawn(move || {
+        let thread = thread::spawn(name, stack, move || {
             let _alive = alive;
             body();
         })?;

@@ -3,16 +3,16 @@
 //! are written at most every `limits::EVENTS_REPEATED`. When a caller checks whether the daemon still works, the status
 //! file gets a new time. No other write happens while nothing changes.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use super::snapshot::{KeptImages, Snapshot};
 use super::{file, local_objects};
-use crate::base::limits;
 use crate::base::table::Set;
+use crate::base::{limits, thread};
 use crate::network::address;
 use crate::pod::object::Scopes;
 use crate::recorder::object;
@@ -100,10 +100,9 @@ impl Writer {
         let shared = Arc::new(Shared { slot: Mutex::new(slot), ..Shared::default() });
         let (theirs, run_dir, node) = (Arc::clone(&shared), run_dir.to_owned(), node.to_owned());
         let node_ips = node_ips.to_vec();
-        thread::Builder::new()
-            .name("pk-status".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || serve(&theirs, &run_dir, &node, &node_ips, &restore))?;
+        thread::spawn("pk-status", limits::WORKER_STACK, move || {
+            serve(&theirs, &run_dir, &node, &node_ips, &restore)
+        })?;
         Ok(Writer { shared })
     }
 
@@ -335,7 +334,7 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
                 complained = true;
             }
         }
-        thread::sleep(limits::STATUS_COALESCE);
+        std::thread::sleep(limits::STATUS_COALESCE);
     }
 }
 

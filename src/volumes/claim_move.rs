@@ -12,14 +12,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fmt, io, thread};
+use std::{fmt, io};
 
 use rustix::fs::{AtFlags, Mode, OFlags, renameat, statat};
 use rustix::io::Errno;
 
 use super::set_up::PRIVATE;
 use super::walk;
-use crate::base::{durable, limits};
+use crate::base::{durable, limits, thread};
 use crate::layout;
 use crate::pod::Source;
 
@@ -80,15 +80,14 @@ impl Claims {
     /// The thread could not be started.
     pub fn start(claims: &Arc<Claims>) -> io::Result<()> {
         let claims = Arc::clone(claims);
-        let named = thread::Builder::new().name("pk-claims".to_owned()).stack_size(limits::WORKER_STACK);
         let body = move || {
             let mut wait = limits::VOLUME_RETRY_MIN;
             while !claims.are_separate() {
-                thread::sleep(wait);
+                std::thread::sleep(wait);
                 wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX);
             }
         };
-        named.spawn(body).map(drop)
+        thread::spawn("pk-claims", limits::WORKER_STACK, body).map(drop)
     }
 
     fn are_separate(&self) -> bool {

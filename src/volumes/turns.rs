@@ -5,11 +5,10 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::{fmt, io};
 
 use crate::base::clock::{Clock as _, Mono, System};
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::pod::{Source, turn};
 
 /// The work of one pod; it gets the reason when there is no thread for it.
@@ -105,8 +104,7 @@ impl Turns {
 
     fn spawn(self: &Arc<Turns>, queue: &mut Queue<Work>) -> io::Result<()> {
         let turns = Arc::clone(self);
-        let named = thread::Builder::new().name("pk-vol".to_owned()).stack_size(limits::WORKER_STACK);
-        named.spawn(move || turns.run())?;
+        thread::spawn("pk-vol", limits::WORKER_STACK, move || turns.run())?;
         queue.has_spare = true;
         Ok(())
     }
@@ -222,7 +220,7 @@ mod tests {
         let until = std::time::Instant::now() + patience;
         while Arc::strong_count(&turns) > 1 {
             assert!(std::time::Instant::now() < until, "a thread is left");
-            thread::yield_now();
+            std::thread::yield_now();
         }
     }
 }

@@ -9,13 +9,12 @@
 use std::fmt;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::mailbox::Mailbox;
 use crate::base::clock::{Clock, System};
-use crate::base::limits;
 use crate::base::table::Set;
+use crate::base::{limits, thread};
 use crate::image::credentials::{Credential, lookup};
 use crate::image::fetch::{self, Consent, PullError};
 use crate::image::grants::{Begun, Grants, With};
@@ -148,8 +147,7 @@ impl Pulls {
                 shared.grants.loaded(&image, &id);
             }
         };
-        let builder = thread::Builder::new().name("pk-images".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = builder.spawn(look) {
+        if let Err(error) = thread::spawn("pk-images", limits::WORKER_STACK, look) {
             log::warn!("no thread could be started to look at an image: {error}");
         }
     }
@@ -182,8 +180,7 @@ impl Shared {
         let Some(job) = self.queue().next(is_read) else { return };
         let (shared, key) = (Arc::clone(self), job.key.clone());
         let body = move || shared.work(job);
-        let builder = thread::Builder::new().name("pk-images".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = builder.spawn(body) {
+        if let Err(error) = thread::spawn("pk-images", limits::WORKER_STACK, body) {
             for (request, answer) in self.queue().done(&key) {
                 let why = format!("no thread could be started for the pull: {error}");
                 reply(&request, &answer, PullOutcome::Failed(why), (Duration::ZERO, None));
@@ -381,7 +378,7 @@ impl Shared {
                 bucket.next()
             };
             match next.filter(|next| now.after(*next) <= until) {
-                Some(next) => thread::sleep(next),
+                Some(next) => std::thread::sleep(next),
                 None => return false,
             }
         }

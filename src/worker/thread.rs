@@ -4,10 +4,10 @@
 mod calls;
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -19,8 +19,8 @@ use super::node::NodeCells;
 use super::pulls::Pulls;
 use super::{hollow, needs};
 use crate::base::clock::{Clock, Mono, Now, System};
-use crate::base::limits;
 use crate::base::table::Table;
+use crate::base::{limits, thread};
 use crate::cgroup::{self, Cgroups};
 use crate::cni::{networks::Networks, orders::PodNetworks};
 use crate::machine::{FromPod, Input, Machine, NodeFacts, Output, Settings, Token};
@@ -119,7 +119,7 @@ impl Worker {
             logs: ContainerLogs::new(),
             unsent: Table::new(),
         };
-        thread::Builder::new().name(thread_name(key)).stack_size(limits::WORKER_STACK).spawn(move || {
+        thread::spawn(&thread_name(key), limits::WORKER_STACK, move || {
             body.tools.pulses.join(Task::Pod(body.key.clone()));
             body.run();
         })?;

@@ -5,7 +5,6 @@
 //! to be pulled. Requests are remembered as long as the daemon runs; after that the pod's status shows the containers.
 
 use std::sync::Arc;
-use std::thread;
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 use serde_json::{Value, json};
@@ -16,8 +15,8 @@ use crate::api::kinds::{Kind, Resource, of};
 use crate::api::told::{Added, ApiBoard};
 use crate::api::value::{part, place};
 use crate::base::json;
-use crate::base::limits;
 use crate::base::table::Table;
+use crate::base::{limits, thread};
 use crate::manifest::{self, Context};
 use crate::pod::Source;
 use crate::pod::waiting::Reason;
@@ -278,8 +277,7 @@ impl Maker {
             return Err(Failure::new(403, why));
         }
         let this = self.clone();
-        let made = thread::Builder::new().name("pk-added".to_owned()).stack_size(limits::SERVER_STACK);
-        let made = made.spawn(move || {
+        let made = thread::spawn("pk-added", limits::SERVER_STACK, move || {
             let _place = place;
             jobs.iter().for_each(|job| this.make(job));
         });

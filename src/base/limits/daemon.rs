@@ -4,6 +4,8 @@ use std::time::Duration;
 
 // --- The main loop -----------------------------------------------------------------------------------
 
+/// Stack of the main thread and of threads that are few, bytes.
+pub const MAIN_STACK: usize = 2 * 1024 * 1024;
 /// A wait up to this long uses a relative time-out; after a stop of the process it ends late by at most
 /// that much.
 pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);

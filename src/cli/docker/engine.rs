@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::handover::handover;
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::cli::flags::endpoint;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
@@ -126,7 +125,7 @@ pub fn is_silent(text: &str, patience: Duration) -> bool {
     let (answer, answered) = handover();
     let ask = move || _ = answer.give(Client::new(&socket).ping().is_ok());
     // The thread is not joined when it hangs: this process ends soon.
-    let asks = thread::Builder::new().name("pk-ping".into()).spawn(ask);
+    let asks = thread::spawn("pk-ping", limits::MAIN_STACK, ask);
     asks.is_ok() && answered.take(patience) == Err(RecvTimeoutError::Timeout)
 }
 
@@ -147,7 +146,7 @@ impl Waiting {
                 tell(waited);
             }
         };
-        _ = thread::Builder::new().name("pk-wait".into()).spawn(watch);
+        _ = thread::spawn("pk-wait", limits::MAIN_STACK, watch);
         Waiting { _end: end }
     }
 }
@@ -236,7 +235,7 @@ fn each_piece(
 /// Passes standard input on, in a thread that ends with the process: its read cannot be interrupted.
 pub(super) fn pass_stdin(to: InputStream) -> Result<(), Broken> {
     let pump = move || pump(&mut io::stdin().lock(), to);
-    thread::Builder::new().name("pk-stdin".into()).spawn(pump).map(drop).map_err(Broken::Output)
+    thread::spawn("pk-stdin", limits::MAIN_STACK, pump).map(drop).map_err(Broken::Output)
 }
 
 /// Passes `from` on until its end, or until the command no longer reads.

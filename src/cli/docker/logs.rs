@@ -2,13 +2,12 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use crossbeam_channel::bounded;
 
 use super::engine::{self, Broken, Engine, LogsRequest, Since};
 use super::target::{self, Logs, Target};
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::parse::LogsOf;
@@ -77,8 +76,8 @@ fn together(
             lines.end();
             _ = tell.send(done);
         };
-        let thread = thread::Builder::new().name("pk-logs".into()).stack_size(limits::WORKER_STACK);
-        thread.spawn(follow).map_err(|error| format!("cannot follow: {error}"))?;
+        thread::spawn("pk-logs", limits::WORKER_STACK, follow)
+            .map_err(|error| format!("cannot follow: {error}"))?;
     }
     drop(tell);
     let mut result = Ok(());

@@ -6,14 +6,13 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use k8s_openapi::api::core::v1::Pod;
 use rustix::net::{AddressFamily, connect};
 
 use super::{engine, target};
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, endpoint};
 use crate::cli::{Outcome, pods, print, say};
@@ -99,7 +98,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
     let threads = listening.into_iter().map(|(listener, remote)| {
         let (way, place, places) = (Arc::clone(&way), place.clone(), places.clone());
         let accept = move || accept(&way, &listener, remote, &place, &places);
-        thread::Builder::new().name("pk-accept".into()).stack_size(limits::WORKER_STACK).spawn(accept)
+        thread::spawn("pk-accept", limits::WORKER_STACK, accept)
     });
     let threads =
         threads.collect::<io::Result<Vec<_>>>().map_err(|error| format!("cannot listen: {error}"))?;
@@ -118,7 +117,7 @@ fn accept(way: &Arc<Way>, listener: &TcpListener, remote: u16, place: &Sender<()
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
             Err(error) => {
                 say(&format!("error: a connection to port {port} cannot be taken: {error}"));
-                thread::sleep(limits::ACCEPT_PAUSE);
+                std::thread::sleep(limits::ACCEPT_PAUSE);
                 continue;
             }
         };
@@ -133,8 +132,7 @@ fn accept(way: &Arc<Way>, listener: &TcpListener, remote: u16, place: &Sender<()
             }
             _ = freed.try_recv();
         };
-        let thread = thread::Builder::new().name("pk-forward".into()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = thread.spawn(carry) {
+        if let Err(error) = thread::spawn("pk-forward", limits::WORKER_STACK, carry) {
             say(&format!("error: a connection cannot be carried: {error}"));
             _ = places.try_recv();
         }
@@ -175,8 +173,8 @@ fn carry(client: &TcpStream, of_pod: &TcpStream) -> Result<(), String> {
         _ = to.shutdown(Shutdown::Write);
         _ = from.shutdown(Shutdown::Read);
     };
-    thread::scope(|scope| {
-        let back = thread::Builder::new().name("pk-forward".into()).stack_size(limits::WORKER_STACK);
+    std::thread::scope(|scope| {
+        let back = std::thread::Builder::new().name("pk-forward".into()).stack_size(limits::WORKER_STACK);
         back.spawn_scoped(scope, || way(of_pod, client)).map_err(|error| error.to_string())?;
         way(client, of_pod);
         Ok(())

@@ -8,6 +8,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
+use crate::base::{limits, thread};
 use crate::cli::say;
 
 /// The original settings of the terminal; `None` while it is not raw.
@@ -63,7 +64,7 @@ impl Raw {
                 }
             }
         };
-        std::thread::Builder::new().name("pk-terminal".into()).spawn(watch)?;
+        thread::spawn("pk-terminal", limits::MAIN_STACK, watch)?;
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         Ok(guard)
     }

@@ -1,14 +1,14 @@
 //! Work that may take minutes, in a thread of its own that ends with it. The daemon does not wait for it when it
 //! ends.
 
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread::JoinHandle;
-use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::base::limits;
+use crate::base::{limits, thread};
 
 /// One piece of work.
 pub(super) struct Aside<T> {
@@ -24,8 +24,7 @@ impl<T: Send + 'static> Aside<T> {
     /// The thread could not be started.
     pub(super) fn begin(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<Aside<T>> {
         let (over, end) = pipe_with(PipeFlags::CLOEXEC)?;
-        let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::WORKER_STACK);
-        let thread = thread.spawn(move || {
+        let thread = thread::spawn(name, limits::WORKER_STACK, move || {
             let result = work();
             drop(end);
             result

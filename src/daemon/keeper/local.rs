@@ -6,7 +6,6 @@ mod verdicts;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
@@ -15,7 +14,7 @@ use super::Gone;
 use super::amounts::believed;
 use super::disk::{Disks, runs};
 use crate::base::table::{Set, Table};
-use crate::base::{limits, order};
+use crate::base::{limits, order, thread};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
 use crate::eviction::local::{self, Together, Used, Verdict, Wanted};
@@ -87,10 +86,7 @@ impl LimitWatch {
             out: self.out.clone(),
             before: Table::new(),
         };
-        let spawned = thread::Builder::new()
-            .name("pk-disk-limits".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || rounds.run());
+        let spawned = thread::spawn("pk-disk-limits", limits::WORKER_STACK, move || rounds.run());
         match spawned {
             Ok(_) => slot.runs = true,
             // The next change of any pod tries to start the thread again.

@@ -19,11 +19,11 @@ pub(super) mod local;
 pub mod mind;
 mod victims;
 
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use std::{io, thread};
 
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
@@ -38,7 +38,7 @@ use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
 use crate::base::clock::{Clock as _, Mono, System};
-use crate::base::{limits, wait};
+use crate::base::{limits, thread, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
@@ -85,12 +85,10 @@ impl Keeper {
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let pods = parts.pods.clone();
         let mut rounds = Rounds::new(parts);
-        thread::Builder::new().name("pk-keeper".to_owned()).stack_size(limits::WORKER_STACK).spawn(
-            move || {
-                pulses.join(Task::Keeper);
-                rounds.keep(&stopped);
-            },
-        )?;
+        thread::spawn("pk-keeper", limits::WORKER_STACK, move || {
+            pulses.join(Task::Keeper);
+            rounds.keep(&stopped);
+        })?;
         Ok(Keeper { pods, _stop: stop })
     }
 
@@ -188,7 +186,7 @@ impl Rounds {
             }
             let Ok(ready) = wait::until(set, due) else {
                 // The kernel has no memory for polling. The keeper goes on looking.
-                thread::sleep(limits::EVICTION_POLL);
+                std::thread::sleep(limits::EVICTION_POLL);
                 return Some(false);
             };
             let (stopped, rest) = ready.split_first()?;

@@ -9,13 +9,13 @@
 
 mod rounds;
 
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use crossbeam_channel::{Sender, TrySendError};
 
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::Event;
 use crate::status::task::Pulses;
@@ -52,10 +52,7 @@ impl Watch {
     pub(super) fn start(notifier: Notifier, pulses: Pulses, out: Sender<Event>) -> io::Result<Watch> {
         let shared = Arc::<Shared>::default();
         let body = Body { shared: Arc::clone(&shared), notifier: notifier.clone(), pulses, out };
-        thread::Builder::new()
-            .name("pk-watch".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || body.run())?;
+        thread::spawn("pk-watch", limits::WORKER_STACK, move || body.run())?;
         Ok(Watch { shared, notifier })
     }
 

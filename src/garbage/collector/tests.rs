@@ -280,7 +280,7 @@ fn one_thread_writes_the_latest_state() {
     let began = Instant::now();
     while std::fs::read(&file).is_err() {
         assert!(began.elapsed() < Duration::from_secs(60), "it is tried again with the next list");
-        thread::yield_now();
+        std::thread::yield_now();
     }
 }
 
@@ -370,7 +370,7 @@ fn the_order_outlives_the_daemon() {
     let began = Instant::now();
     while *rig.collector.writing() != Writing::No || rig.collector.records().is_changed() {
         assert!(began.elapsed() < Duration::from_secs(60));
-        thread::yield_now();
+        std::thread::yield_now();
     }
     let again = records::read(&rig.root, "b");
     assert_eq!(again.get("x"), None);

@@ -21,7 +21,7 @@ fn until(what: &str, mut test: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !test() {
         assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
-        thread::park_timeout(Duration::from_millis(1));
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::net::ToSocketAddrs;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
@@ -12,8 +11,8 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::{News, ProbeListener, Shared};
 use crate::base::clock::Clock;
-use crate::base::limits;
 use crate::base::wait;
+use crate::base::{limits, thread};
 use crate::pod::{PodKey, Source, turn};
 use crate::probe::attempt::{Attempt, Kit, Question};
 use crate::probe::outcome::{self, Outcome};
@@ -305,21 +304,18 @@ fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str)
     if names.is_none() {
         let (ask, asked) = bounded::<String>(limits::PROBE_NAMES);
         let shared = Arc::clone(shared);
-        thread::Builder::new()
-            .name("pk-probe-dns".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || {
-                for name in asked {
-                    let found = (name.as_str(), 0).to_socket_addrs();
-                    let result = match found.map(|mut all| all.next()) {
-                        Ok(Some(address)) => Ok(address.ip()),
-                        Ok(None) | Err(_) => Err("no such host".to_owned()),
-                    };
-                    shared.lock().named.push((name, result));
-                    shared.wake();
-                }
-            })
-            .map_err(|e| format!("no thread: {e}"))?;
+        thread::spawn("pk-probe-dns", limits::WORKER_STACK, move || {
+            for name in asked {
+                let found = (name.as_str(), 0).to_socket_addrs();
+                let result = match found.map(|mut all| all.next()) {
+                    Ok(Some(address)) => Ok(address.ip()),
+                    Ok(None) | Err(_) => Err("no such host".to_owned()),
+                };
+                shared.lock().named.push((name, result));
+                shared.wake();
+            }
+        })
+        .map_err(|e| format!("no thread: {e}"))?;
         *names = Some(ask);
     }
     match names.as_ref().map(|names| names.try_send(name.to_owned())) {

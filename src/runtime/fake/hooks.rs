@@ -3,6 +3,7 @@
 use super::behaviour::{Behaviour, OnTerm};
 use super::state::{Container, State, Timer};
 use crate::base::clock::Now;
+use crate::base::order;
 use crate::base::table::Set;
 use crate::runtime::{CreateBody, DockerState, KILLED};
 
@@ -72,7 +73,7 @@ impl State {
     /// Adds a container that podkeeper did not make, of an image that is added when missing.
     pub fn plant(&mut self, name: &str, labels: &[(&str, &str)], running: bool, now: Now) -> String {
         let image_id = self.add_image("foreign:1", true);
-        let labels = labels.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())).collect();
+        let labels = order::map(labels.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())));
         let body = CreateBody { image: "foreign:1".into(), labels, ..CreateBody::default() };
         let id = self.insert(name, &image_id, body, now);
         if running {

@@ -22,7 +22,6 @@ mod tests;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 pub use state::State;
@@ -47,6 +46,7 @@ use feeds::{Feed, Source};
 
 use crate::base::clock::Clock;
 use crate::base::limits::{FAKE_SLOW_READER, FAKE_STACK};
+use crate::base::thread;
 use crate::runtime::{Call, DockerError, Reply};
 
 /// A handle on one in-memory engine; clones share the engine.
@@ -113,7 +113,7 @@ impl Fake {
     /// The thread cannot be made.
     pub fn drive(&self) -> std::io::Result<()> {
         let shared = Arc::clone(&self.0.shared);
-        thread::Builder::new().name("pk-fake".into()).stack_size(FAKE_STACK).spawn(move || drive(&shared))?;
+        thread::spawn("pk-fake", FAKE_STACK, move || drive(&shared))?;
         Ok(())
     }
 
@@ -171,11 +171,11 @@ impl Fake {
         let now = self.0.shared.clock.now();
         let takes = self.with(|state| state.pull(reference, now))?;
         if let Some(most) = at_most.filter(|most| *most < takes) {
-            thread::sleep(most);
+            std::thread::sleep(most);
             return Err(DockerError::Stalled(format!("pull of {reference}: no progress for {most:?}")));
         }
         if !takes.is_zero() {
-            thread::sleep(takes);
+            std::thread::sleep(takes);
             self.with(|state| state.add_image(reference, true));
         }
         Ok(())

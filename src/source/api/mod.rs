@@ -25,7 +25,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -137,8 +136,7 @@ impl ApiSource {
             remembered: (0, String::new()),
             parts,
         };
-        let thread = thread::Builder::new().name("pk-api".into()).stack_size(limits::URL_STACK);
-        let thread = Running::spawn(thread, move || {
+        let thread = Running::spawn("pk-api", limits::URL_STACK, move || {
             pulses.join(Task::Source(Source::Api));
             actor.run();
         })?;

@@ -399,7 +399,7 @@ fn a_dead_disk_of_the_store_keeps_no_manifest_from_being_read() {
     let mut live = Live::storing(&dir, NEVER, Inotify::init, limits::SCAN_SETTLE, store);
     live.until("a");
     // The store's thread is writing it by now, in vain.
-    thread::sleep(limits::SCAN_COALESCE * 2);
+    std::thread::sleep(limits::SCAN_COALESCE * 2);
     place(&temp, &dir.join("b.yaml"), "pod b");
     live.until("a b");
 }

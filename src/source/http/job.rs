@@ -3,14 +3,13 @@
 //! Never here: the time of a poll; which answer is believed.
 
 use std::io;
-use std::thread;
 
 use super::Settings;
 use super::fetch::{self, Fetched, Server, Validators};
 use super::state::{Answer, Content, Digest};
 use crate::base::dial::Names;
 use crate::base::handover::{Taker, handover};
-use crate::base::limits;
+use crate::base::{limits, thread};
 use crate::manifest::edition::Known;
 use crate::source::accept::Acceptor;
 use crate::source::last_good::Remembered;
@@ -22,9 +21,8 @@ pub(super) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Taker<T>> {
     let (out, done) = handover();
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::URL_STACK);
     // The result is dropped when its receiver is gone.
-    thread.spawn(move || _ = out.give(work()))?;
+    thread::spawn(name, limits::URL_STACK, move || _ = out.give(work()))?;
     Ok(done)
 }
 

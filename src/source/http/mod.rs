@@ -24,7 +24,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, at, bounded, never, select_biased};
@@ -141,8 +140,7 @@ impl HttpSource {
             polls: 0,
             clock: System::start(),
         };
-        let thread = thread::Builder::new().name("pk-http".into()).stack_size(limits::WORKER_STACK);
-        let thread = Running::spawn(thread, move || {
+        let thread = Running::spawn("pk-http", limits::WORKER_STACK, move || {
             pulses.join(Task::Source(Source::Http));
             actor.run();
         })?;

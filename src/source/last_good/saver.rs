@@ -5,14 +5,13 @@
 //! Never here: a wait for the disk or for that thread, except for a moment after an operator's request, and at the end.
 
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
 
 use super::{Board, LastGood, Remembered, seen};
 use crate::base::clock::Mono;
 use crate::base::handover::{Taker, handover};
 use crate::base::table::{Set, Table};
-use crate::base::{limits, order};
+use crate::base::{limits, order, thread};
 use crate::manifest::edition::{Claim, Known, Record};
 use crate::pod::Source;
 use crate::source::SourceUpdate;
@@ -204,8 +203,7 @@ impl Saver {
         };
         let (board, record) = (store.board.clone(), Arc::clone(store.record()));
         let known = order::set(store.paths.keys().cloned());
-        let named = thread::Builder::new().name("pk-last-good".to_owned()).stack_size(limits::WORKER_STACK);
-        if let Err(error) = named.spawn(body) {
+        if let Err(error) = thread::spawn("pk-last-good", limits::WORKER_STACK, body) {
             store.put_off(format!("no thread could be started to remember it: {error}"), now);
             self.here = Some(store);
             return;
@@ -263,7 +261,7 @@ pub(in crate::source) mod tests {
         let write: Write = |store, now, is_wanted| {
             let go = store.dir.parent().and_then(Path::parent).unwrap().join("go");
             while is_wanted.strong_count() > 0 && !go.exists() {
-                thread::sleep(Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             super::write(store, now, is_wanted);
         };
@@ -303,7 +301,7 @@ pub(in crate::source) mod tests {
         fs::write(temp.path("go"), "").unwrap();
         while saver.due(now).is_some() {
             saver.save(now);
-            thread::yield_now();
+            std::thread::yield_now();
         }
         assert!(!saver.was_forgotten(false) && !saver.asked);
         let found = LastGood::new(&root, None, Source::File).load();

@@ -7,7 +7,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -101,7 +101,7 @@ fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new
     until("it is asked", || !writer.shared.slot.lock().unwrap().asked);
     writer.publish_events(Change::New, kept());
     until("they are tried", || writer.shared.slot.lock().unwrap().events.is_none());
-    thread::sleep(limits::STATUS_COALESCE);
+    std::thread::sleep(limits::STATUS_COALESCE);
     assert_eq!((time(), std::fs::read(&path).unwrap()), (before, old.clone()));
     std::fs::remove_dir(&in_the_way).unwrap();
     // Without a change or a caller.

@@ -305,7 +305,7 @@ fn a_volume_over_its_limit_waits_for_no_answer_of_docker() {
     let disks = Disks::new(docker, root.clone(), EngineRoot::default());
     let mut rounds = Rounds { shared: Arc::default(), disks, out, before: Table::new() };
     let began = Instant::now();
-    let looking = thread::spawn(move || (rounds.look(&node).is_ok(), rounds));
+    let looking = std::thread::spawn(move || (rounds.look(&node).is_ok(), rounds));
     let evicted = || match heard.recv_timeout(Duration::from_secs(60)).unwrap() {
         Event::Node(News::Evict(eviction)) => (eviction.key.name, began.elapsed()),
         other => panic!("{other:?}"),
