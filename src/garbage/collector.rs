@@ -254,12 +254,15 @@ pub fn remove_image(
 ) -> Result<bool, DockerError> {
     let mut removal = Removal::new(image.clone());
     loop {
-        if !may_go() {
-            return Ok(false);
+        let result = if may_go() { removal.answer(ask(docker, &removal.call())) } else { Some(Ok(false)) };
+        let Some(result) = result else { continue };
+        if !matches!(result, Ok(true)) {
+            while let Some(call) = removal.give_back() {
+                // Without the tag the image is still there.
+                _ = ask(docker, &call);
+            }
         }
-        if let Some(result) = removal.answer(ask(docker, &removal.call())) {
-            return result;
-        }
+        return result;
     }
 }
 

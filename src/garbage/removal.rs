@@ -11,6 +11,8 @@ use crate::runtime::{Call, DockerError, ImageSummary, RefusalKind, Reply};
 pub struct Removal {
     image: ImageSummary,
     stage: Stage,
+    /// Tags that were removed.
+    taken: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ impl Removal {
     /// A removal before its first call.
     #[must_use]
     pub fn new(image: ImageSummary) -> Removal {
-        Removal { image, stage: Stage::Whole }
+        Removal { image, stage: Stage::Whole, taken: Vec::new() }
     }
 
     /// The image that is being removed.
@@ -50,6 +52,13 @@ impl Removal {
             Stage::Check(..) => Call::ImageList,
             Stage::Name(name, _) => Call::ImageRemove { image: name.clone() },
         }
+    }
+
+    /// The call that gives a removed tag back, of an image that stays after all: Docker checks for containers only at the
+    /// last name, so a pod may have started by another one. `None`: it has all of its tags.
+    pub fn give_back(&mut self) -> Option<Call> {
+        let name = self.taken.pop()?;
+        Some(Call::ImageTag { image: self.image.id.clone(), name })
     }
 
     /// Takes Docker's answer. Returns `None` if another call follows; otherwise whether the image existed until now.
@@ -83,8 +92,9 @@ impl Removal {
                     false => after(std::mem::take(left)),
                 }
             }
-            (Stage::Name(_, left), answer) => {
+            (Stage::Name(name, left), answer) => {
                 is_removed(answer)?;
+                self.taken.extend(Some(std::mem::take(name)).filter(|name| self.image.tags.contains(name)));
                 after(std::mem::take(left))
             }
         };

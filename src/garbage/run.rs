@@ -57,6 +57,8 @@ enum Stage {
     Images,
     /// List the containers made from these images.
     Users(Vec<ImageSummary>),
+    /// Give back the tags of an image that stays after all; the images to remove after that.
+    GiveBack(VecDeque<Judged>, Removal),
     /// Images that may be removed, the next one first; and the current removal.
     Unused(VecDeque<Judged>, Option<Removal>),
     Over,
@@ -104,9 +106,15 @@ impl Run {
                 Stage::Images => return Some(Call::ImageList),
                 // The image may have hundreds of names, each with its own calls: a pod that names it may have come
                 // meanwhile.
-                Stage::Unused(left, Some(removal)) if is_wanted(removal.image(), view) => {
-                    self.stage = Stage::Unused(std::mem::take(left), None);
+                Stage::Unused(left, removal @ Some(_))
+                    if removal.as_ref().is_some_and(|it| is_wanted(it.image(), view)) =>
+                {
+                    self.stage = stays(std::mem::take(left), removal.take());
                 }
+                Stage::GiveBack(left, removal) => match removal.give_back() {
+                    Some(call) => return Some(call),
+                    None => self.stage = Stage::Unused(std::mem::take(left), None),
+                },
                 // Its remaining names stay for another run.
                 Stage::Unused(_, Some(_)) if self.gives_way => self.stage = Stage::Over,
                 Stage::Unused(_, Some(_)) if is_late => self.is_late(),
@@ -180,13 +188,16 @@ impl Run {
             Stage::Unused(left, Some(mut removal)) => match removal.answer(answer) {
                 None => self.stage = Stage::Unused(left, Some(removal)),
                 Some(result) => {
+                    let stays_there = result.is_err();
                     let (may_go_on, line) = self.removed(removal.image(), result);
                     if may_go_on {
-                        self.stage = Stage::Unused(left, None);
+                        self.stage = stays(left, Some(removal).filter(|_| stays_there));
                     }
                     return line;
                 }
             },
+            // Without the tag the image is still there.
+            back @ Stage::GiveBack(..) => self.stage = back,
             // There was no call.
             Stage::Unused(left, None) => self.stage = Stage::Unused(left, None),
             Stage::Over => {}
@@ -250,6 +261,14 @@ impl Run {
     }
 }
 
+/// What follows an image that stays, if there is one.
+fn stays(left: VecDeque<Judged>, removal: Option<Removal>) -> Stage {
+    match removal {
+        Some(removal) => Stage::GiveBack(left, removal),
+        None => Stage::Unused(left, None),
+    }
+}
+
 fn is_due(order: Order, report: &Report, judged: &Judged, view: &View<'_>) -> bool {
     let is_old = || judged.is_older(view.policy.max_age, view.moment);
     let due = match order {
@@ -260,9 +279,11 @@ fn is_due(order: Order, report: &Report, judged: &Judged, view: &View<'_>) -> bo
     due && !is_wanted(&judged.image, view)
 }
 
-/// Whether a pod that names the image has come since the images were judged.
+/// Whether a pod that names the image has come since the images were judged, or the image was preloaded since.
 fn is_wanted(image: &ImageSummary, view: &View<'_>) -> bool {
-    !view.wants.heard || view.wants.of(&image.id, &full_names(image)).is_some()
+    let names = full_names(image);
+    let is_preloaded = || (view.preloaded)().is_none_or(|all| names.iter().any(|name| all.contains(name)));
+    !view.wants.heard || view.wants.of(&image.id, &names).is_some() || is_preloaded()
 }
 
 fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut Records, view: &View<'_>) {
@@ -301,5 +322,38 @@ pub fn is_container_removed(answer: Result<Reply, DockerError>) -> Result<(), Do
             Some(RefusalKind::NoSuchContainer | RefusalKind::RemovalInProgress) => Ok(()),
             _ => Err(error),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::Timestamp;
+
+    /// Images that were loaded from archives while others were being removed were removed after these.
+    #[test]
+    fn an_image_that_was_preloaded_meanwhile_stays() {
+        let image =
+            ImageSummary { id: "sha256:1".into(), tags: vec!["a:1".into()], ..ImageSummary::default() };
+        let mut wants = Wants::default();
+        wants.heard = true;
+        let is_wanted = |preloaded: Option<&str>| {
+            let all = preloaded.map(|name| Set::from([name.to_owned()]));
+            let moment = Moment { up: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+            let policy = Policy::default();
+            let preloaded = || all.clone();
+            let view = View {
+                policy: &policy,
+                sandbox: "s:1",
+                root_dir: "/r",
+                preloaded: &preloaded,
+                wants: wants.clone(),
+                moment,
+            };
+            is_wanted(&image, &view)
+        };
+        let full = full_names(&image).iter().find(|name| name.ends_with("a:1")).cloned().unwrap();
+        assert!(is_wanted(Some(&full)) && is_wanted(Some("sha256:1")) && is_wanted(None));
+        assert!(!is_wanted(Some("b:1")));
     }
 }

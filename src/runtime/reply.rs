@@ -71,6 +71,7 @@ impl Form {
             | Call::Resize { .. }
             | Call::ExecResize { .. }
             | Call::ImageRemove { .. }
+            | Call::ImageTag { .. }
             | Call::NetworkCreate { .. }
             | Call::NetworkRemove { .. } => Form::Done,
             Call::List { .. } => Form::Containers,

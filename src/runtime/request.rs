@@ -137,6 +137,11 @@ impl Request {
             }
             Call::ImageList => Request::new("GET", "/images/json"),
             Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
+            Call::ImageTag { image, name } => {
+                let (name, tag) = split_image(name);
+                let to = format!("repo={}&tag={}", encode(name), encode(tag));
+                Request::new("POST", format!("/images/{}/tag?{to}", encode_name(image)))
+            }
             Call::DiskUsage => Request::new("GET", "/system/df?type=build-cache"),
             Call::BuildPrune => Request::new("POST", "/build/prune?all=1"),
             Call::NetworkList { labels } => {

@@ -137,6 +137,13 @@ pub enum Call {
         /// Reference or id.
         image: String,
     },
+    /// `POST /images/{id}/tag`.
+    ImageTag {
+        /// Reference or id.
+        image: String,
+        /// The further name, with a tag.
+        name: String,
+    },
     /// `GET /system/df`, for the build cache: engines before API 1.42 count everything else, too, which takes long
     /// ([`crate::base::limits::DISK_USAGE`]).
     DiskUsage,

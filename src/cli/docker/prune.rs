@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::garbage::{Known, wants_now};
+use super::garbage::{Known, is_needed, wants_now};
 use crate::base::count::many;
 use crate::base::limits;
 use crate::cli::exit::Exit;
@@ -12,7 +12,7 @@ use crate::cli::pods::Daemon;
 use crate::cli::{Outcome, fail, print, say};
 use crate::garbage::collector::{containers, images, name, remove_container, remove_image};
 use crate::garbage::dead;
-use crate::garbage::images::{Judged, full_names};
+use crate::garbage::images::Judged;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, DockerError, Reply};
@@ -109,10 +109,7 @@ impl Prune {
     /// Returns false when the image is gone already, or needed by now.
     fn remove(&self, judged: &Judged) -> Result<bool, DockerError> {
         let image = &judged.image;
-        let wanted = || match wants_now(&self.known.run_dir) {
-            Some(wants) => !wants.heard || wants.of(&image.id, &full_names(image)).is_some(),
-            None => true,
-        };
+        let wanted = || is_needed(&self.known.run_dir, image);
         match () {
             () if wanted() => Ok(false),
             () if self.dry => Ok(true),

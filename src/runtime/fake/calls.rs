@@ -67,6 +67,7 @@ impl State {
             Call::ImageInspect { .. }
             | Call::ImageList
             | Call::ImageRemove { .. }
+            | Call::ImageTag { .. }
             | Call::DiskUsage
             | Call::BuildPrune => self.image_call(call),
         }

@@ -148,6 +148,13 @@ impl State {
         match call {
             Call::ImageInspect { image } => self.image_inspect(image),
             Call::ImageRemove { image } => self.image_remove(image),
+            Call::ImageTag { image, name } => match self.image(image).is_some() {
+                true => {
+                    self.tag_image(image, name);
+                    Ok(Reply::Done)
+                }
+                false => Err(self.no_image(&format!("No such image: {image}"), image)),
+            },
             Call::ImageList => Ok(Reply::Images(self.image_list())),
             Call::DiskUsage => Ok(Reply::DiskUsage(DiskUsage { build_cache: self.build_cache })),
             _ => Ok(Reply::Reclaimed(std::mem::take(&mut self.build_cache))),

@@ -62,6 +62,7 @@ fn every_request() -> Vec<Request> {
         Call::ImageInspect { image: "a b?c".into() },
         Call::ImageList,
         Call::ImageRemove { image: "reg.example:5000/team/app@sha256:00ff".into() },
+        Call::ImageTag { image: "sha256:00ff".into(), name: "reg.example:5000/team/app:1".into() },
         Call::DiskUsage,
         Call::BuildPrune,
     ];
