@@ -335,8 +335,7 @@ mod tests {
     fn an_image_that_was_preloaded_meanwhile_stays() {
         let image =
             ImageSummary { id: "sha256:1".into(), tags: vec!["a:1".into()], ..ImageSummary::default() };
-        let mut wants = Wants::default();
-        wants.heard = true;
+        let wants = Wants { heard: true, ..Wants::default() };
         let is_wanted = |preloaded: Option<&str>| {
             let all = preloaded.map(|name| Set::from([name.to_owned()]));
             let moment = Moment { up: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
