@@ -28,7 +28,7 @@ use crate::runtime::{ContainerFiles, ContainerSummary, DockerState, labels};
 use crate::stats::asking::{self, Question};
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Reach, Round};
-use crate::status::snapshot::Snapshot;
+use crate::status::snapshot::{PodView, Snapshot};
 use crate::volumes;
 
 /// Containers of pods that have ended, by Docker's id.
@@ -36,14 +36,21 @@ pub(super) type Containers = Table<String, PodKey>;
 
 /// Containers of pods that have ended: no container runs, and none will be started.
 pub(super) fn containers(snapshot: &Snapshot) -> Containers {
-    let ended = snapshot.pods.iter().filter(|view| {
-        let is_over = view.is_told && is_final(view.status.phase.as_deref());
-        is_over && view.leaving.is_none() && !runs(&view.status)
-    });
+    let ended = snapshot.pods.iter().filter(|view| is_over(view));
     let each = ended.flat_map(|view| {
         on_disk(&view.status).map(|(_, id)| (id.to_owned(), view.pod.key.clone())).collect::<Vec<_>>()
     });
     each.collect()
+}
+
+fn is_over(view: &PodView) -> bool {
+    let is_final = view.is_told && is_final(view.status.phase.as_deref());
+    is_final && view.leaving.is_none() && !runs(&view.status)
+}
+
+/// Whether a pod with this UID is still being stopped: its layers can be emptied only after that.
+pub(super) fn is_ending(snapshot: &Snapshot, uid: &str) -> bool {
+    snapshot.pods.iter().any(|view| view.pod.uid == uid && !is_over(view))
 }
 
 /// Empties writable layers.
@@ -252,6 +259,10 @@ mod tests {
                 "state": {state: if state == "terminated" { json!({"exitCode": 0}) } else { json!({}) }}}]});
             node.pods[0].status = Arc::new(serde_json::from_value(status).unwrap());
             change(&mut node.pods[0]);
+            let uid = node.pods[0].pod.uid.clone();
+            // A slow Docker takes long to end a pod whose container has ended, and innocent pods were evicted meanwhile.
+            assert_eq!(is_ending(&node, &uid), containers(&node).is_empty(), "it is one or the other");
+            assert!(!is_ending(&node, "another"), "it is gone");
             containers(&node).len()
         };
         assert_eq!(of("Succeeded", "terminated", |_| {}), 1);

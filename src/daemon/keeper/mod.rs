@@ -124,6 +124,8 @@ struct Rounds {
     measured: Option<Amounts>,
     /// Paths that exist until the evicted pod is gone: cgroups of its containers, and the directory of its volumes.
     traces: Vec<PathBuf>,
+    /// UID of the evicted pod whose writable layers take the disk that is short: they are emptied after its end.
+    layers_of: Option<String>,
 }
 
 impl Rounds {
@@ -149,6 +151,7 @@ impl Rounds {
             put_off: None,
             measured: None,
             traces: Vec::new(),
+            layers_of: None,
         }
     }
 
@@ -232,7 +235,10 @@ impl Rounds {
         }
         let traces = &self.traces;
         // Without traces the end of the pod cannot be seen, and the whole waiting time passes.
-        let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
+        let is_ending =
+            self.layers_of.as_ref().is_some_and(|uid| ended::is_ending(&self.parts.pods.get(), uid));
+        let is_gone =
+            |_: &_, _: &str| !is_ending && !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
         let deeds = self.mind.look(&seen, is_gone, now);
         // The count is used for this look only.
         let measured = self.measured.take();

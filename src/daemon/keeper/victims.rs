@@ -145,6 +145,7 @@ impl Rounds {
             let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
             if self.mind.awaits(&view.pod.key, &view.pod.uid, now) {
                 self.traces = vec![trace];
+                self.layers_of = None;
                 return true;
             }
         }
@@ -201,6 +202,8 @@ impl Rounds {
         let cgroups = amounts.get(&eviction.uid).into_iter().flat_map(|found| &found.cgroups);
         self.traces = cgroups.map(|cgroup| tree.join(cgroup)).collect();
         self.traces.extend(layout::volumes_dir(&self.places.root_dir, &eviction.uid));
+        let has_layers = signal.is_of_disk() && Counted::of(signal, seen.dedicated).of_docker;
+        self.layers_of = has_layers.then(|| eviction.uid.clone());
         self.tell(told)?;
         self.tell(News::Evict(eviction))
     }
