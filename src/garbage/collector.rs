@@ -258,8 +258,7 @@ pub fn remove_image(
         let Some(result) = result else { continue };
         if !matches!(result, Ok(true)) {
             while let Some(call) = removal.give_back() {
-                // Without the tag the image is still there.
-                _ = ask(docker, &call);
+                removal.given_back(ask(docker, &call));
             }
         }
         return result;

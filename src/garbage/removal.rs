@@ -13,6 +13,8 @@ pub struct Removal {
     stage: Stage,
     /// Tags that were removed.
     taken: Vec<String>,
+    /// Of these, only those are left that no other image has got since.
+    are_free: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ impl Removal {
     /// A removal before its first call.
     #[must_use]
     pub fn new(image: ImageSummary) -> Removal {
-        Removal { image, stage: Stage::Whole, taken: Vec::new() }
+        Removal { image, stage: Stage::Whole, taken: Vec::new(), are_free: false }
     }
 
     /// The image that is being removed.
@@ -54,11 +56,26 @@ impl Removal {
         }
     }
 
-    /// The call that gives a removed tag back, of an image that stays after all: Docker checks for containers only at the
-    /// last name, so a pod may have started by another one. `None`: it has all of its tags.
+    /// The next call to give removed tags back, of an image that stays after all: Docker checks for containers only at the
+    /// last name, so a pod may have started by another one. `None`: it has all of its tags, or others have them.
     pub fn give_back(&mut self) -> Option<Call> {
+        if !self.are_free && !self.taken.is_empty() {
+            return Some(Call::ImageList);
+        }
         let name = self.taken.pop()?;
         Some(Call::ImageTag { image: self.image.id.clone(), name })
+    }
+
+    /// Takes Docker's answer to such a call. A tag that another image has got meanwhile stays there.
+    pub fn given_back(&mut self, answer: Result<Reply, DockerError>) {
+        if std::mem::replace(&mut self.are_free, true) {
+            // Without the tag the image is still there.
+            return;
+        }
+        match answer.and_then(Reply::images) {
+            Ok(images) => self.taken.retain(|tag| !images.iter().any(|image| image.tags.contains(tag))),
+            Err(_) => self.taken.clear(),
+        }
     }
 
     /// Takes Docker's answer. Returns `None` if another call follows; otherwise whether the image existed until now.

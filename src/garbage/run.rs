@@ -196,8 +196,10 @@ impl Run {
                     return line;
                 }
             },
-            // Without the tag the image is still there.
-            back @ Stage::GiveBack(..) => self.stage = back,
+            Stage::GiveBack(left, mut removal) => {
+                removal.given_back(answer);
+                self.stage = Stage::GiveBack(left, removal);
+            }
             // There was no call.
             Stage::Unused(left, None) => self.stage = Stage::Unused(left, None),
             Stage::Over => {}

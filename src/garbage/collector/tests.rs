@@ -175,6 +175,28 @@ fn an_image_of_which_a_pod_comes_to_want_a_name_keeps_what_it_has() {
     assert_eq!(tags, ["a:1", "b:2"], "the first one was removed and is given back");
 }
 
+/// A pod's pull brought another image of the name meanwhile.
+#[test]
+fn a_tag_that_another_image_has_got_is_not_taken_from_it() {
+    let rig = Rig::new("names-moved", &["a:1"]);
+    rig.fake.with(|state| state.tag_image("a:1", "b:2"));
+    let docker = Docker::Fake(rig.fake.clone());
+    let image = images(&docker).unwrap().remove(0);
+    let asked = std::cell::Cell::new(0);
+    let may_go = || {
+        let is_removed = asked.replace(asked.get() + 1) == 4;
+        if is_removed {
+            rig.fake.with(|state| drop(state.add_image("a:1", true)));
+        }
+        !is_removed
+    };
+    assert_eq!(remove_image(&docker, &image, &may_go), Ok(false));
+    let found = images(&docker).unwrap();
+    let has = |tag: &str| found.iter().find(|it| it.tags.iter().any(|own| own == tag)).unwrap().id.clone();
+    assert_eq!(has("b:2"), image.id);
+    assert_ne!(has("a:1"), image.id, "the new image keeps its name");
+}
+
 /// Creates dead containers of pods that no source wants.
 fn dead(rig: &Rig, names: &[&str]) {
     let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
