@@ -320,7 +320,7 @@ impl Shared {
         let image = &request.image;
         let pulled =
             fetch::pull(&self.docker, image, secrets, &self.keys, consent, &patience, &mut on_message);
-        let pulled = pulled.and_then(|with| configuration::check(&self.docker, image).map(|()| with));
+        let pulled = pulled.and_then(|with| configuration::check(&self.docker, image, here).map(|()| with));
         let pulled = match stop.and_then(Stop::why) {
             Some(why) => pulled.map_err(|_| PullError::Unasked(format!("pull of {image}: {why}"))),
             None => pulled,

@@ -10,11 +10,12 @@ use crate::runtime::{Call, DockerError, ImageDetail, Refusal, RefusalKind, Reply
 
 /// Removes a pulled image again whose configuration is too large, or that Docker does not show in time although it
 /// answers otherwise: each list of images would take as long, and no image would be collected any more. Without any answer
-/// it stays: it is judged again before a container is made of it for a pod of a source behind others.
+/// it stays: it is judged again before a container is made of it for a pod of a source behind others. One that was `here`
+/// before the pull is not removed for being late: Docker may be busy.
 ///
 /// # Errors
 /// It is removed.
-pub(super) fn check(docker: &Docker, image: &str) -> Result<(), PullError> {
+pub(super) fn check(docker: &Docker, image: &str, here: bool) -> Result<(), PullError> {
     let mut answer = inspect(docker, image);
     for _ in 1..limits::JUDGED_TIMES {
         if !is_late(&answer) {
@@ -23,7 +24,7 @@ pub(super) fn check(docker: &Docker, image: &str) -> Result<(), PullError> {
         answer = inspect(docker, image);
     }
     let late = || {
-        let answers = is_late(&answer) && docker.call(&Call::Info).is_ok();
+        let answers = !here && is_late(&answer) && docker.call(&Call::Info).is_ok();
         let times = limits::JUDGED_TIMES;
         answers.then(|| format!("Docker did not show the configuration of image {image} in time, {times} times: it is not used"))
     };
@@ -79,7 +80,10 @@ mod tests {
     fn an_image_that_docker_never_shows_in_time_does_not_stay() {
         let fake = pulled();
         fake.with(|state| state.hang_image("late:1"));
-        let why = check(&Docker::Fake(fake.clone()), "late:1").unwrap_err();
+        assert_eq!(check(&Docker::Fake(fake.clone()), "late:1", true).map_err(|_| ()), Ok(()));
+        assert_eq!(left(&fake), 1, "it was here before");
+        fake.with(|state| state.hang_image("late:1"));
+        let why = check(&Docker::Fake(fake.clone()), "late:1", false).unwrap_err();
         assert!(
             matches!(&why, PullError::Answered(why) if why.contains("late:1 in time, 3 times")),
             "{why:?}"
@@ -92,7 +96,7 @@ mod tests {
     fn an_image_stays_when_docker_answers_nothing() {
         let fake = pulled();
         fake.with(|state| state.faults = FaultPlan::seeded(1, &[(Fault::Hang, 10_000)], FOREVER));
-        assert_eq!(check(&Docker::Fake(fake.clone()), "late:1").map_err(|_| ()), Ok(()));
+        assert_eq!(check(&Docker::Fake(fake.clone()), "late:1", false).map_err(|_| ()), Ok(()));
         assert_eq!(left(&fake), 1);
     }
 }
