@@ -22,7 +22,7 @@ fn files_go_into_a_container_and_come_back() {
         json!([{"name": "kept", "emptyDir": {}}, {"name": "fast", "emptyDir": {"medium": "Memory"}}]);
     let mounts = json!([{"name": "kept", "mountPath": "/kept"}, {"name": "fast", "mountPath": "/fast"}]);
     // The probe asks Docker twice a second, also while files are copied.
-    let probe = json!({"exec": {"command": ["true"]}, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 2});
+    let probe = json!({"exec": {"command": ["true"]}, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 3});
     let other = container("other", crate::harness::pods::OBEYS);
     let pod = Pod::new("web")
         .set("/spec/volumes", volumes)
