@@ -130,11 +130,12 @@ impl Merge {
         Merge { policies, ..self }
     }
 
-    /// Whether this set lacks a pod that the source has wanted until now.
+    /// Whether this set lacks a pod that the source has wanted until now. A pod whose deletion has begun is not wanted.
     #[must_use]
     pub fn gives_up(&self, source: Source, set: &PodSet) -> bool {
         let known = self.sources.get(&source).into_iter().flat_map(|known| &known.claims);
-        known.into_iter().any(|claim| !set.pods.iter().any(|pod| pod.key == claim.key))
+        let mut wanted = known.filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        wanted.any(|claim| !set.pods.iter().any(|pod| pod.key == claim.key))
     }
 
     /// Takes the complete set of one source. Returns the changes in order of delivery: Remove, Add,

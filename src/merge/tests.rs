@@ -146,6 +146,17 @@ fn holder(merge: &Merge, name: &str) -> String {
     merge.get(&key).map(|p| format!("{}:{}:{}", p.source, p.origin, p.uid)).unwrap_or_default()
 }
 
+/// After a start with a stored deletion, all that was written over the API waited for sources that are not heard.
+#[test]
+fn a_pod_whose_deletion_has_begun_is_not_given_up() {
+    let mut merge = merge();
+    file(&mut merge, &[sample("web", "u1", "/m/a.yaml"), sample("gone", "u2", "/m/b.yaml").deleted(5, 30)]);
+    let gives_up = |samples: &[Sample]| merge.gives_up(Source::File, &set(Source::File, samples));
+    assert!(!gives_up(&[sample("web", "u1", "/m/a.yaml"), sample("new", "u3", "/m/c.yaml")]));
+    assert!(gives_up(&[sample("gone", "u2", "/m/b.yaml").deleted(5, 30)]));
+    assert!(gives_up(&[]));
+}
+
 #[test]
 fn the_decision_table_of_one_pod() {
     let a = || sample("web", "u1", "/m/a.yaml");
