@@ -309,9 +309,15 @@ impl Manager {
         self.measured = Measured::No;
     }
 
-    /// Takes whether Docker has answered.
-    pub fn asked(&mut self, answers: bool, now: Mono) {
-        self.ending.iter_mut().for_each(|ending| ending.told(answers, now));
+    /// Takes how long Docker took to answer; `None`: it did not answer.
+    pub fn asked(&mut self, took: Option<Duration>, now: Mono) {
+        self.ending.iter_mut().for_each(|ending| ending.told(took, now));
+    }
+
+    /// UID of the pod whose end is awaited.
+    #[must_use]
+    pub fn ending(&self) -> Option<&str> {
+        self.ending.as_ref().map(|ending| ending.uid.as_str())
     }
 
     /// Whether an evicted pod still runs because Docker, which has to stop it, does not answer.

@@ -6,6 +6,11 @@ use std::time::Duration;
 pub const EVICTION_GRACE: u32 = 1;
 /// How long the end of an evicted pod is awaited before another one is evicted (`podCleanupTimeout`).
 pub const EVICTION_PATIENCE: Duration = Duration::from_secs(30);
+/// The number of calls to Docker that a pod's end may take, one after the other: its end is awaited for so many times as
+/// long as Docker takes for one.
+pub const EVICTION_CALLS: u32 = 20;
+/// Longest wait for the end of one evicted pod while Docker answers.
+pub const EVICTION_LONGEST: Duration = Duration::from_secs(300);
 /// How often to check whether an evicted pod has ended.
 pub const EVICTION_POLL: Duration = Duration::from_secs(1);
 /// A count of a pod's files without progress for this long hangs. It is longer than all calls to Docker for one

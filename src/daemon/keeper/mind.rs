@@ -321,10 +321,15 @@ impl Mind {
         self.manager.not_measured(now);
     }
 
-    /// Takes whether Docker has answered. Returns a warning for the operator.
-    pub fn asked(&mut self, answers: bool, now: Mono) -> Option<&'static str> {
+    /// UID of the evicted pod whose end is awaited.
+    pub fn ending(&self) -> Option<&str> {
+        self.manager.ending()
+    }
+
+    /// Takes how long Docker took to answer; `None`: it did not. Returns a warning for the operator.
+    pub fn asked(&mut self, took: Option<Duration>, now: Mono) -> Option<&'static str> {
         let was_silent = self.manager.waits_for_docker();
-        self.manager.asked(answers, now);
+        self.manager.asked(took, now);
         let is_news = !was_silent && self.manager.waits_for_docker();
         is_news.then_some(
             "a pod that was evicted still runs, for Docker does not answer: no other pod is evicted until it does",

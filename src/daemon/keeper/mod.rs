@@ -23,7 +23,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
@@ -113,8 +113,8 @@ struct Rounds {
     mind: Mind,
     kernel: Kernel,
     collecting: Option<Collecting>,
-    /// The thread that finds out whether Docker answers.
-    asking: Option<Aside<bool>>,
+    /// The thread that finds out whether Docker answers, and how long it takes.
+    asking: Option<Aside<Option<Duration>>>,
     counting: Counting,
     /// Containers that the last run of the collector has emptied.
     emptied: Emptied,

@@ -166,7 +166,7 @@ fn while_docker_does_not_answer_nobody_is_told_to_go() {
     let set = rig.rounds.asking.iter().map(Aside::done).collect();
     let ready = wait::until(set, Some(Instant::now() + Duration::from_secs(60))).unwrap();
     assert!(ready.iter().all(|flags| !flags.is_empty()), "the question has an end");
-    assert_eq!(rig.rounds.asking.take().and_then(Aside::result), Some(false));
+    assert_eq!(rig.rounds.asking.take().and_then(Aside::result), Some(None));
 }
 
 /// Right after the daemon's start another pod would be evicted in place of a pod with unknown usage.

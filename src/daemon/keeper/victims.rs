@@ -1,5 +1,7 @@
 //! The eviction of a pod: the keeper measures the pods, and the manager chooses one of them.
 
+use std::time::{Duration, Instant};
+
 use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::counting::Ended;
@@ -12,7 +14,7 @@ use crate::eviction::rank::Counted;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::layout;
-use crate::runtime::Call;
+use crate::runtime::{Call, labels};
 use crate::stats::places;
 use crate::status::snapshot::{PodView, Snapshot};
 
@@ -74,23 +76,29 @@ impl Rounds {
         }
     }
 
-    /// Sends Docker a simple request that it can always answer, in a thread of its own.
+    /// Asks Docker for the containers of the pod that is being evicted, in a thread of its own: a request that it can
+    /// always answer, and as slow as the others that the end of the pod takes.
     pub(super) fn ask(&mut self, now: Mono) {
         if !self.parts.pods.get().docker.reachable {
-            return self.docker_answers(false, now);
+            return self.docker_answers(None, now);
         }
         let docker = self.parts.docker.clone();
-        match Aside::begin("pk-measure", move || docker.call(&Call::Info).is_ok()) {
+        let labels = vec![format!("{}={}", labels::POD_UID, self.mind.ending().unwrap_or_default())];
+        let ask = move || {
+            let begun = Instant::now();
+            docker.call(&Call::List { labels }).is_ok().then(|| begun.elapsed())
+        };
+        match Aside::begin("pk-measure", ask) {
             Ok(run) => self.asking = Some(run),
             Err(error) => {
                 log::warn!("whether Docker answers is not known: no thread could be started: {error}");
-                self.docker_answers(false, now);
+                self.docker_answers(None, now);
             }
         }
     }
 
-    fn docker_answers(&mut self, answers: bool, now: Mono) {
-        if let Some(line) = self.mind.asked(answers, now) {
+    fn docker_answers(&mut self, took: Option<Duration>, now: Mono) {
+        if let Some(line) = self.mind.asked(took, now) {
             log::warn!("{line}");
         }
     }

@@ -147,7 +147,7 @@ impl World {
             Deed::Asked if is_alive => {
                 let (now, is_down) = (self.now, self.engine.is_down());
                 let keeping = self.keeping().unwrap();
-                let line = keeping.mind.asked(!is_down, now);
+                let line = keeping.mind.asked((!is_down).then_some(Duration::ZERO), now);
                 keeping.due = Some(now);
                 if let Some(line) = line {
                     self.note(|| format!("keeper warns: {line}"));
