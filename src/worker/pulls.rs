@@ -272,7 +272,8 @@ impl Shared {
             }
             _ => {}
         };
-        self.queue().begins(&job.key, self.clock.now().mono);
+        let is_new = !job.request.builtin && !here && self.is_new(&job.request.image);
+        self.queue().begins(&job.key, is_new, self.clock.now().mono);
         self.fetch(&job.request, here, stop, &mut hear)
     }
 

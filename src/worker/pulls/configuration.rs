@@ -1,7 +1,7 @@
 //! Judges an image that a pull brings by the size of its configuration. Until then it must not count as being there for
 //! pods of sources behind others.
 
-use super::Pulls;
+use super::{Pulls, Shared};
 use crate::base::limits;
 use crate::image::configuration;
 use crate::image::fetch::PullError;
@@ -42,8 +42,17 @@ fn is_late(answer: &Result<ImageDetail, DockerError>) -> bool {
     matches!(answer, Err(DockerError::Timeout(_)))
 }
 
+impl Shared {
+    /// Whether Docker has no such image, as far as that matters: only pods of sources behind others wait for the end of
+    /// its pull.
+    pub(super) fn is_new(&self, image: &str) -> bool {
+        let is_missing = |error: DockerError| error.refusal() == Some(&RefusalKind::NoSuchImage);
+        self.queue().has_behind() && inspect(&self.docker, image).is_err_and(is_missing)
+    }
+}
+
 impl Pulls {
-    /// The answer for an image that a pull is bringing: it is missing, so that the pod waits for the pull and what is said
+    /// The answer for an image that is new, and that a pull is bringing: it is missing, so that the pod waits for the pull and what is said
     /// of it. Many pods that asked Docker for a large one at that moment took its memory.
     pub(in crate::worker) fn unjudged(&self, image: &str) -> Option<DockerError> {
         let message = format!("image {image} is being pulled");

@@ -59,6 +59,8 @@ struct Group<A> {
     stop: Option<Arc<Stop>>,
     /// Since when it runs without receiving a byte of a layer.
     bare: Option<Mono>,
+    /// Docker had no copy when the pull began.
+    is_new: bool,
 }
 
 impl<A> Group<A> {
@@ -112,7 +114,15 @@ impl<A> Queue<A> {
             None if !full => {
                 let check = request.local_copy_will_do;
                 let asks = vec![(request, answer)];
-                self.waiting.push_back(Group { key, check, asks, holder: None, stop: None, bare: None });
+                self.waiting.push_back(Group {
+                    key,
+                    check,
+                    asks,
+                    holder: None,
+                    stop: None,
+                    bare: None,
+                    is_new: false,
+                });
             }
             _ => return Err((request, answer)),
         }
@@ -152,15 +162,15 @@ impl<A> Queue<A> {
         Source::ALL.into_iter().filter(|source| running(*source) < most).collect()
     }
 
-    /// Whether a pull of this image runs.
+    /// Whether a pull runs of this image, of which there was no copy. Otherwise pods may use the copy meanwhile.
     pub(super) fn brings(&self, image: &str) -> bool {
         let image = reference::normal(image);
-        self.running.iter().any(|group| !group.key.builtin && group.key.image == image)
+        self.running.iter().any(|group| group.is_new && group.key.image == image)
     }
 
-    /// The pull has asked its registry.
-    pub(super) fn begins(&mut self, key: &Key, now: Mono) {
-        self.group(key).into_iter().for_each(|group| group.bare = Some(now));
+    /// The pull is about to ask its registry. `is_new`: Docker has no copy.
+    pub(super) fn begins(&mut self, key: &Key, is_new: bool, now: Mono) {
+        self.group(key).into_iter().for_each(|group| (group.bare, group.is_new) = (Some(now), is_new));
     }
 
     /// The first layer is being downloaded, or exists.
@@ -179,6 +189,11 @@ impl<A> Queue<A> {
         let holder = group.holder.as_slice();
         self.waiting.iter().any(|other| other.check == group.check && other.wanted_by(holder).is_some())
             || self.running.iter().any(|other| other.key != *key && other.is_starved(now))
+    }
+
+    /// Whether there are sources whose pulls are stopped in favor of others'.
+    pub(super) fn has_behind(&self) -> bool {
+        !self.behind.is_empty()
     }
 
     /// Whether pulls of this source are stopped in favor of others'.
@@ -211,7 +226,14 @@ impl<A> Queue<A> {
     pub(super) fn defer(&mut self, key: &Key) {
         if let Some(at) = self.running.iter().position(|group| group.key == *key) {
             let group = self.running.swap_remove(at);
-            self.waiting.push_front(Group { check: false, holder: None, stop: None, bare: None, ..group });
+            self.waiting.push_front(Group {
+                check: false,
+                holder: None,
+                stop: None,
+                bare: None,
+                is_new: false,
+                ..group
+            });
         }
     }
 
@@ -378,10 +400,10 @@ mod tests {
         queue.add(PullRequest { source: Source::Http, ..request("drip:1") }, 0).unwrap();
         queue.add(request("inno:1"), 1).unwrap();
         let (drip, inno) = (next(&mut queue).unwrap(), next(&mut queue).unwrap());
-        queue.begins(&drip.key, at(0));
+        queue.begins(&drip.key, false, at(0));
         assert!(!queue.is_in_the_way(&drip.key, at(500)), "the other has not asked yet");
         queue.moves(&drip.key);
-        queue.begins(&inno.key, at(500));
+        queue.begins(&inno.key, false, at(500));
         let starved = at(500).after(limits::PULL_STARVED);
         assert!(!queue.is_in_the_way(&drip.key, at(501)) && queue.is_in_the_way(&drip.key, starved));
         assert!(!queue.is_in_the_way(&inno.key, starved), "it waits for itself only");
