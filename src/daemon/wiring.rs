@@ -61,7 +61,7 @@ use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::container_labels::ContainerLabels;
 use crate::worker::gate::Gates;
-use crate::worker::judged::Judged;
+use crate::worker::judged::{Judged, Judging};
 use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
@@ -164,7 +164,8 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let (servers, store, told) = parts.serve(pods.clone(), prober.clone(), pulls.clone())?;
+    let (servers, store, told) =
+        parts.serve(pods.clone(), prober.clone(), (pulls.clone(), Judging::new(&node, parts.clock)))?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
     let host =
         writer.map(|writer| parts.on_host(writer, &cgroups, pods, garbage, docker_root)).transpose()?;
@@ -257,6 +258,11 @@ impl Parts<'_> {
             .map_err(cannot("the preload thread could not be started"))
     }
 
+    /// The sources behind others.
+    fn behind(&self) -> Set<Source> {
+        order::set(Source::ALL.into_iter().filter(|source| self.config.policy.evict_first(*source)))
+    }
+
     fn pulls(&self, preload: Option<Preload>, grants: Arc<Grants>) -> Pulls {
         let on_missing = Box::new(move |image: &str| {
             if let Some(preload) = &preload {
@@ -264,9 +270,7 @@ impl Parts<'_> {
             }
         });
         let keys = NodeKeys::of_process(&self.config.root_dir);
-        let behind =
-            order::set(Source::ALL.into_iter().filter(|source| self.config.policy.evict_first(*source)));
-        let pace = (self.config.images.pulls, behind);
+        let pace = (self.config.images.pulls, self.behind());
         Pulls::new(self.docker.clone(), self.clock, pace, keys, grants, on_missing)
     }
 
@@ -309,7 +313,7 @@ impl Parts<'_> {
             cgroups: cgroups.parents.clone(),
             recursive_mounts: Arc::default(),
             grants,
-            container_labels: ContainerLabels::default(),
+            container_labels: ContainerLabels::new(self.behind().len()),
             judged: Judged::default(),
         }
     }

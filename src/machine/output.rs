@@ -109,8 +109,8 @@ pub enum Report {
 pub enum Output {
     /// Make this call, and return the reply with this token.
     Call(Token, Call),
-    /// Inspect this image, and return the reply with this token. While a pull brings it, it is missing: it is not judged yet.
-    Judge(Token, String),
+    /// Inspect this image for a pod of this source, and return the reply with this token. While a pull brings it, it is missing: it is not judged yet.
+    Judge(Token, Source, String),
     /// Prepare the needs of this create, then send it. The reply is returned like that of a call.
     Create(Token, Create),
     /// Do not send this call if it is not sent yet; return [`super::Input::Withdrawn`] then.

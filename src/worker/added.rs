@@ -43,15 +43,40 @@ pub struct Wanted<'a> {
     pub asked_by: Option<Source>,
 }
 
-/// Creates the container, and returns its id; it is not started. `bring` is called for the image before it is used,
-/// with whether Docker has it.
+/// How the caller gets images.
+pub trait Images {
+    /// Called before the image is used, with whether Docker has it.
+    ///
+    /// # Errors
+    /// Why it is not available, as a text for the user.
+    fn bring(&mut self, image: &str, is_here: bool) -> Result<(), String>;
+
+    /// Docker's answer about the image.
+    ///
+    /// # Errors
+    /// Docker's.
+    fn inspect(&mut self, docker: &Docker, image: &str) -> Result<Reply, DockerError> {
+        docker.call(&Call::ImageInspect { image: image.to_owned() })
+    }
+
+    /// Takes the answer about the image of which the container is about to be made for this source, which is behind
+    /// others.
+    ///
+    /// # Errors
+    /// Docker's, or the reason why no container is made of it now.
+    fn admit(&mut self, _: Source, answer: Result<Reply, DockerError>) -> Result<Reply, DockerError> {
+        answer
+    }
+}
+
+/// Creates the container, and returns its id; it is not started.
 ///
 /// # Errors
 /// The pod does not run, may not have the container, or Docker refused; as a text for the user.
 pub fn make(
     docker: &Docker,
     wanted: &Wanted<'_>,
-    bring: &mut dyn FnMut(&str, bool) -> Result<(), String>,
+    images: &mut dyn Images,
     warn: &mut dyn FnMut(&str),
 ) -> Result<String, NotAdded> {
     let (key, uid) = identity(wanted.pod);
@@ -62,8 +87,9 @@ pub fn make(
     whole.ceiling = policy.and_then(|policy| policy.max_priority).unwrap_or(i32::MAX);
     let container = ephemeral::as_container(wanted.container);
     let behind = |source: Source| wanted.policies.get(source.as_str()).is_some_and(|policy| policy.behind);
-    let is_judged = behind(whole.source) || wanted.asked_by.is_some_and(behind);
-    let (user, image) = whom(docker, &whole, &container, is_judged, bring)?;
+    let asks_behind = wanted.asked_by.filter(|source| behind(*source));
+    let is_judged = behind(whole.source) || asks_behind.is_some();
+    let (user, image) = whom(docker, &whole, &container, (is_judged, asks_behind), images)?;
     let ephemeral = Ephemeral {
         pod: &whole,
         container: &container,
@@ -256,18 +282,22 @@ fn whom(
     docker: &Docker,
     pod: &DesiredPod,
     container: &Container,
-    is_judged: bool,
-    bring: &mut dyn FnMut(&str, bool) -> Result<(), String>,
+    (is_judged, behind): (bool, Option<Source>),
+    images: &mut dyn Images,
 ) -> Result<(Option<String>, Option<String>), String> {
     let image = container.image.clone().unwrap_or_default();
-    let inspect = || docker.call(&Call::ImageInspect { image: image.clone() });
-    let is_here = match inspect() {
+    let is_here = match images.inspect(docker, &image) {
         Ok(_) => true,
         Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => false,
         Err(error) => return Err(error.to_string()),
     };
-    bring(&image, is_here)?;
-    let answer = inspect().and_then(Reply::image);
+    images.bring(&image, is_here)?;
+    let answer = images.inspect(docker, &image);
+    let answer = match behind {
+        Some(source) => images.admit(source, answer),
+        None => answer,
+    };
+    let answer = answer.and_then(Reply::image);
     if let Some(why) = configuration::refusal(&image, &answer).filter(|_| is_judged) {
         return Err(why);
     }

@@ -5,11 +5,56 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::base::clock::Mono;
+use super::container_labels::ContainerLabels;
+use super::node::NodeCells;
+use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::image::configuration;
-use crate::runtime::{DockerError, Reply};
+use crate::pod::Source;
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, DockerError, Reply};
+
+/// The judging of images outside of pods' own threads: one at a time, in addition to those of the pods' gate.
+#[derive(Debug, Clone)]
+pub struct Judging {
+    judged: Judged,
+    labels: ContainerLabels,
+    clock: System,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Judging {
+    /// It shares what the pods' threads know.
+    #[must_use]
+    pub fn new(node: &NodeCells, clock: System) -> Judging {
+        let (judged, labels) = (node.judged.clone(), node.container_labels.clone());
+        Judging { judged, labels, clock, turn: Arc::default() }
+    }
+
+    /// Docker's answer about the image, when it is its turn. A Docker that hangs lets the turn pass at the call's deadline.
+    ///
+    /// # Errors
+    /// Docker's.
+    pub fn inspect(&self, docker: &Docker, image: &str) -> Result<Reply, DockerError> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = self.judged.refused(image, self.clock.now().mono) {
+            return answer;
+        }
+        let answer = docker.call(&Call::ImageInspect { image: image.to_owned() });
+        self.judged.note(image, &answer, self.clock.now().mono);
+        drop(turn);
+        answer
+    }
+
+    /// See [`ContainerLabels`]: admits a container of the image for this source.
+    ///
+    /// # Errors
+    /// Docker's, or the reason why no container is made of it now.
+    pub fn admit(&self, source: Source, answer: Result<Reply, DockerError>) -> Result<Reply, DockerError> {
+        self.labels.admit(source, answer)
+    }
+}
 
 type Answer = Result<Reply, DockerError>;
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
 
-use self::calls::InFlight;
-use super::gate::{Gates, Turn};
+use self::calls::{InFlight, InTurn};
+use super::gate::Gates;
 pub use super::mailbox::Tell;
 use super::mailbox::{Mail, Mailbox};
 use super::node::NodeCells;
@@ -156,7 +156,7 @@ struct Body {
     tools: Tools,
     calls: Vec<InFlight>,
     /// Calls that wait for their turn at a gate.
-    queued: VecDeque<(Turn, Token, Call)>,
+    queued: VecDeque<(Token, InTurn)>,
     /// Inputs for the machine that are ready.
     told: Vec<Input>,
     volumes: PodVolumes,
@@ -191,9 +191,9 @@ impl Body {
                 return;
             }
             for permit in self.grants() {
-                let place = self.queued.iter().position(|(turn, ..)| *turn == permit.turn());
-                if let Some((_, token, call)) = place.and_then(|place| self.queued.remove(place)) {
-                    self.begin(token, &call, Some(permit));
+                let place = self.queued.iter().position(|(_, wanted)| wanted.turn() == permit.turn());
+                if let Some((token, wanted)) = place.and_then(|place| self.queued.remove(place)) {
+                    self.takes_turn(token, wanted, permit);
                 }
             }
             let now = self.tools.clock.now();
@@ -238,12 +238,12 @@ impl Body {
                 let why = self.unsent.remove(&token).unwrap_or_default();
                 self.told.push(Input::Reply(token, Err(Refusal::not_sent(why))));
             }
-            Output::Call(token, call @ Call::Start { .. }) => self.in_turn(Turn::Start, token, call),
+            Output::Call(token, Call::Start { id }) => self.in_turn(token, InTurn::Start(id)),
             Output::Create(token, create) => self.create_when_bound(token, create),
-            Output::Call(token, call) => self.begin(token, &call, None),
-            Output::Judge(token, image) => match self.tools.pulls.unjudged(&image) {
+            Output::Call(token, call) => self.begin(token, &call),
+            Output::Judge(token, source, image) => match self.tools.pulls.unjudged(&image) {
                 Some(missing) => self.told.push(Input::Reply(token, Err(missing))),
-                None => self.in_turn(Turn::Judge, token, Call::ImageInspect { image }),
+                None => self.in_turn(token, InTurn::Judge(source, image)),
             },
             Output::Withdraw(token) => self.withdraw(token),
             Output::ReadMessage { id, file } => {
@@ -378,7 +378,7 @@ impl Body {
             _ = (self.tools.tell.0)(FromPod::Happened(event));
         }
         PodNetwork::before_a_sandbox(&self.tools.network, &create.body.host_config.namespaces.network_mode);
-        self.begin(token, &Call::Create { name: create.name, body: create.body }, None);
+        self.begin(token, &Call::Create { name: create.name, body: create.body });
     }
 
     fn wait(&self, wake: Option<Mono>) {

@@ -21,12 +21,12 @@ use crate::manifest::{self, Context};
 use crate::pod::Source;
 use crate::pod::waiting::Reason;
 use crate::policy;
-use crate::runtime::Call;
 use crate::runtime::docker::Docker;
-use crate::runtime::names;
+use crate::runtime::{Call, DockerError, Reply, names};
 use crate::server::pool::Count;
 use crate::status::snapshot::Snapshot;
-use crate::worker::added::{self, Wanted};
+use crate::worker::added::{self, Images, Wanted};
+use crate::worker::judged::Judging;
 use crate::worker::pulls::{PullPolicy, Pulls};
 
 /// Supported fields of an added container.
@@ -204,6 +204,7 @@ pub struct Maker {
     /// `--root-dir`.
     pub root_dir: std::path::PathBuf,
     pub pulls: Pulls,
+    pub judging: Judging,
     /// Limit of simultaneous requests.
     pub at_once: Count,
 }
@@ -303,10 +304,9 @@ impl Maker {
         };
         let policy =
             PullPolicy::of(job.container.image_pull_policy.as_deref(), job.container.image.as_deref());
-        let is_wanted = || self.told.get().snapshot.pods.iter().any(|view| view.pod.uid == job.uid);
-        let mut bring = |image: &str, is_here: bool| self.pulls.bring(image, policy, is_here, &is_wanted);
+        let mut images = OfJob { maker: self, policy, uid: &job.uid };
         let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
-        let made = added::make(&self.docker, &wanted, &mut bring, &mut warn).map_err(|why| why.to_string());
+        let made = added::make(&self.docker, &wanted, &mut images, &mut warn).map_err(|why| why.to_string());
         let started = made.and_then(|id| {
             let started = self.docker.call(&Call::Start { id }).map(|_| ());
             started.map_err(|error| added::explain(&self.docker, &wanted, &error))
@@ -322,6 +322,28 @@ impl Maker {
                 one.failure = Some(why.clone());
             }
         });
+    }
+}
+
+/// The images of a pod's new container.
+struct OfJob<'a> {
+    maker: &'a Maker,
+    policy: PullPolicy,
+    uid: &'a str,
+}
+
+impl Images for OfJob<'_> {
+    fn bring(&mut self, image: &str, is_here: bool) -> Result<(), String> {
+        let is_wanted = || self.maker.told.get().snapshot.pods.iter().any(|view| view.pod.uid == self.uid);
+        self.maker.pulls.bring(image, self.policy, is_here, &is_wanted)
+    }
+
+    fn inspect(&mut self, docker: &Docker, image: &str) -> Result<Reply, DockerError> {
+        self.maker.judging.inspect(docker, image)
+    }
+
+    fn admit(&mut self, source: Source, answer: Result<Reply, DockerError>) -> Result<Reply, DockerError> {
+        self.maker.judging.admit(source, answer)
     }
 }
 

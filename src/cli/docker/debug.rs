@@ -2,6 +2,7 @@
 //! makes the container as [`added`] says.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 
@@ -14,7 +15,7 @@ use crate::cli::flags::{self, Options};
 use crate::cli::{Outcome, pods, say, value};
 use crate::runtime::Call;
 use crate::runtime::docker::Docker;
-use crate::worker::added::{self, NotAdded, Wanted};
+use crate::worker::added::{self, Images, NotAdded, Wanted};
 
 /// Letters and digits of a generated name: without vowels, so that they spell no word.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -39,16 +40,9 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         policies: &status.file.policies,
         asked_by: None,
     };
-    // The daemon's own credentials, in the root directory that it uses.
     let root_dir = pods::root_dir(&status.file);
-    let mut bring = |image: &str, is_here: bool| match is_here {
-        true => Ok(()),
-        false => match pull::all(&docker, &root_dir, limits::PULL_SILENCE, &[image.to_owned()]) {
-            Exit::Ok => Ok(()),
-            _ => Err(format!("image {image:?} cannot be had")),
-        },
-    };
-    let id = added::make(&docker, &wanted, &mut bring, &mut |warning| say(&format!("warning: {warning}")));
+    let mut images = OfNode { docker: &docker, root_dir: &root_dir };
+    let id = added::make(&docker, &wanted, &mut images, &mut |warning| say(&format!("warning: {warning}")));
     let id = id.map_err(|not| match not {
         NotAdded::Forbidden(why) => format!("{why}; see --profile"),
         NotAdded::Failed(why) => why,
@@ -58,6 +52,22 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         broken @ Broken::Output(_) => broken.to_string(),
     })?;
     Ok(Exit::Ok)
+}
+
+/// Images come with the daemon's own credentials, which are in the root directory that it uses.
+struct OfNode<'a> {
+    docker: &'a Docker,
+    root_dir: &'a Path,
+}
+
+impl Images for OfNode<'_> {
+    fn bring(&mut self, image: &str, is_here: bool) -> Result<(), String> {
+        let brought = || pull::all(self.docker, self.root_dir, limits::PULL_SILENCE, &[image.to_owned()]);
+        match is_here || brought() == Exit::Ok {
+            true => Ok(()),
+            false => Err(format!("image {image:?} cannot be had")),
+        }
+    }
 }
 
 /// The container as a manifest would have it.

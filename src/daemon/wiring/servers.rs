@@ -15,16 +15,22 @@ use crate::server::kubelet;
 use crate::server::large::Large;
 use crate::server::{Others, Servers};
 use crate::status::snapshot::Latest;
+use crate::worker::judged::Judging;
 use crate::worker::pulls::Pulls;
 
 /// The servers, the thread that reads the API's store, and where the API gets new content.
 type Serving = (Option<Servers>, Option<Reading>, Option<ApiBoard>);
 
 impl Parts<'_> {
-    pub(super) fn serve(&self, pods: Latest, prober: Prober, pulls: Pulls) -> Result<Serving, RunError> {
+    pub(super) fn serve(
+        &self,
+        pods: Latest,
+        prober: Prober,
+        images: (Pulls, Judging),
+    ) -> Result<Serving, RunError> {
         let told = ApiBoard::default();
         let (holdings, reading) = self.holdings(&told)?.unzip();
-        let servers = self.servers(pods, prober, pulls, told.clone(), holdings)?;
+        let servers = self.servers(pods, prober, images, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
@@ -51,7 +57,7 @@ impl Parts<'_> {
         &self,
         pods: Latest,
         prober: Prober,
-        pulls: Pulls,
+        (pulls, judging): (Pulls, Judging),
         told: ApiBoard,
         holdings: Option<Holdings>,
     ) -> Result<Option<Servers>, RunError> {
@@ -82,6 +88,7 @@ impl Parts<'_> {
                 node_name: config.node_name.clone(),
                 node_ips: config.network.node_ips.clone(),
                 pulls,
+                judging,
                 server: client(settings.auth.asks()),
             };
             Box::new(move || vec![api::port(&settings, parts)]) as Others

@@ -72,7 +72,7 @@ impl Machine {
                     let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
                     if self.is_judging(pod) {
                         let token = self.calls.begin(job);
-                        self.out.push(Output::Judge(token, image));
+                        self.out.push(Output::Judge(token, pod.source, image));
                     } else {
                         self.call(job, Call::ImageInspect { image });
                     }

@@ -5,6 +5,7 @@
 use super::Body;
 use crate::base::clock::Clock as _;
 use crate::machine::{Input, Token};
+use crate::pod::Source;
 use crate::runtime::Call;
 use crate::runtime::client::Pending;
 use crate::worker::gate::{Permit, Turn};
@@ -15,8 +16,26 @@ pub(super) struct InFlight {
     pub(super) pending: Pending,
     /// Held while a container is being started, or an image judged.
     pub(super) permit: Option<Permit>,
-    /// The image that is judged.
-    judged: Option<String>,
+    /// The image that is judged, and the source of its pod.
+    judged: Option<(Source, String)>,
+}
+
+/// A call that is made when it is its turn at a gate.
+#[derive(Debug)]
+pub(super) enum InTurn {
+    /// The start of this container.
+    Start(String),
+    /// The inspect of an image for a pod of this source.
+    Judge(Source, String),
+}
+
+impl InTurn {
+    pub(super) fn turn(&self) -> Turn {
+        match self {
+            InTurn::Start(_) => Turn::Start,
+            InTurn::Judge(..) => Turn::Judge,
+        }
+    }
 }
 
 impl Body {
@@ -24,31 +43,38 @@ impl Body {
     pub(super) fn withdraw(&mut self, token: Token) {
         let before = self.queued.len();
         // Its turn at the gate is passed on when it comes.
-        self.queued.retain(|(_, queued, _)| *queued != token);
+        self.queued.retain(|(queued, _)| *queued != token);
         if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
             self.told.push(Input::Withdrawn(token));
         }
     }
 
     /// Makes a call when there is a place for it.
-    pub(super) fn in_turn(&mut self, turn: Turn, token: Token, call: Call) {
-        match self.tools.gates.of(turn).enter(&self.mailbox, self.tools.clock.now().mono) {
-            Some(permit) => self.begin(token, &call, Some(permit)),
-            None => self.queued.push_back((turn, token, call)),
+    pub(super) fn in_turn(&mut self, token: Token, wanted: InTurn) {
+        match self.tools.gates.of(wanted.turn()).enter(&self.mailbox, self.tools.clock.now().mono) {
+            Some(permit) => self.takes_turn(token, wanted, permit),
+            None => self.queued.push_back((token, wanted)),
         }
     }
 
-    pub(super) fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {
-        let judged = match (call, &permit) {
-            (Call::ImageInspect { image }, Some(_)) => Some(image.clone()),
-            _ => None,
+    pub(super) fn takes_turn(&mut self, token: Token, wanted: InTurn, permit: Permit) {
+        let (call, judged) = match wanted {
+            InTurn::Start(id) => (Call::Start { id }, None),
+            InTurn::Judge(source, image) => {
+                let now = self.tools.clock.now().mono;
+                if let Some(answer) = self.tools.node.judged.refused(&image, now) {
+                    return self.told.push(Input::Reply(token, answer));
+                }
+                (Call::ImageInspect { image: image.clone() }, Some((source, image)))
+            }
         };
-        let now = self.tools.clock.now().mono;
-        if let Some(answer) = judged.as_ref().and_then(|image| self.tools.node.judged.refused(image, now)) {
-            return self.told.push(Input::Reply(token, answer));
-        }
+        let pending = self.tools.docker.begin(&call);
+        self.calls.push(InFlight { token, pending, permit: Some(permit), judged });
+    }
+
+    pub(super) fn begin(&mut self, token: Token, call: &Call) {
         let pending = self.tools.docker.begin(call);
-        self.calls.push(InFlight { token, pending, permit, judged });
+        self.calls.push(InFlight { token, pending, permit: None, judged: None });
     }
 
     pub(super) fn grants(&self) -> Vec<Permit> {
@@ -65,9 +91,9 @@ impl Body {
             Some(answer) => {
                 let node = &self.tools.node;
                 let answer = match &call.judged {
-                    Some(image) => {
+                    Some((source, image)) => {
                         node.judged.note(image, &answer, now);
-                        node.container_labels.admit(answer)
+                        node.container_labels.admit(*source, answer)
                     }
                     None => answer,
                 };
