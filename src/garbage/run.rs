@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::collector::name;
-use super::images::{Fixed, Judge, Judged, Kept, Policy, full_names};
+use super::images::{Fixed, Judge, Judged, Kept, Policy};
 use super::records::{Moment, Records};
 use super::removal::Removal;
 use super::wants::Wants;
@@ -283,9 +283,7 @@ fn is_due(order: Order, report: &Report, judged: &Judged, view: &View<'_>) -> bo
 
 /// Whether a pod that names the image has come since the images were judged, or the image was preloaded since.
 fn is_wanted(image: &ImageSummary, view: &View<'_>) -> bool {
-    let names = full_names(image);
-    let is_preloaded = || (view.preloaded)().is_none_or(|all| names.iter().any(|name| all.contains(name)));
-    !view.wants.heard || view.wants.of(&image.id, &names).is_some() || is_preloaded()
+    view.wants.needs(image, (view.preloaded)().as_ref())
 }
 
 fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut Records, view: &View<'_>) {
@@ -353,7 +351,11 @@ mod tests {
             };
             is_wanted(&image, &view)
         };
-        let full = full_names(&image).iter().find(|name| name.ends_with("a:1")).cloned().unwrap();
+        let full = crate::garbage::images::full_names(&image)
+            .iter()
+            .find(|name| name.ends_with("a:1"))
+            .cloned()
+            .unwrap();
         assert!(is_wanted(Some(&full)) && is_wanted(Some("sha256:1")) && is_wanted(None));
         assert!(!is_wanted(Some("b:1")));
     }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PodSpec;
 
+use super::images::full_names;
 use crate::base::table::{Set, Table};
 use crate::image::reference::normal;
 use crate::manifest::static_pod::CONFIG_SOURCE;
+use crate::runtime::ImageSummary;
 use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile};
 
 /// Images and pods that are wanted.
@@ -98,6 +100,15 @@ impl Wants {
     #[must_use]
     pub fn gives_up(&self, names: &Set<String>) -> bool {
         names.iter().any(|name| self.given_up.contains(name))
+    }
+
+    /// Whether the image has to stay: a pod names it, or may name it, or it was preloaded. `preloaded`: the full names of
+    /// preloaded images; `None` while they are not known.
+    #[must_use]
+    pub fn needs(&self, image: &ImageSummary, preloaded: Option<&Set<String>>) -> bool {
+        let names = full_names(image);
+        let is_preloaded = |all: &Set<String>| names.iter().any(|name| all.contains(name));
+        !self.heard || preloaded.is_none_or(is_preloaded) || self.of(&image.id, &names).is_some()
     }
 
     /// A pod that names the image with this id and these full names. An image may be named by the beginning of its id.

@@ -85,12 +85,12 @@ fn files_within(
             has_room = true;
             step();
             let (id, _) = flying.swap_remove(at);
+            if id.is_some() && matches!(answer, Ok(_) | Err(DockerError::Refused(_))) {
+                until = wait::later(bounds.answer).min(longest);
+            }
             match (id, answer) {
                 (None, answer) => answers_info = answer.is_ok(),
-                (Some(id), Ok(Reply::Files(files))) => {
-                    until = wait::later(bounds.answer).min(longest);
-                    asked.found.insert(id.clone(), Some(*files));
-                }
+                (Some(id), Ok(Reply::Files(files))) => _ = asked.found.insert(id.clone(), Some(*files)),
                 // It asks no more.
                 (Some(_), Err(DockerError::Unreachable(_))) => {
                     asked.is_silent = asked.found.is_empty();

@@ -11,7 +11,7 @@ use crate::base::clock::{Clock, System, Timestamp, boot_id};
 use crate::base::order;
 use crate::cli::flags::{Options, endpoint};
 use crate::cli::pods::{self, Daemon};
-use crate::garbage::images::{Fixed, Judge, Judged, Policy, full_names};
+use crate::garbage::images::{Fixed, Judge, Judged, Policy};
 use crate::garbage::pins::Pin;
 use crate::garbage::records::{self, Records};
 use crate::garbage::wants::Wants;
@@ -91,10 +91,9 @@ fn kept(told: Option<&KeptImages>, records: &Records, preloaded: Set<String>) ->
 /// the image.
 pub(super) fn is_needed(run_dir: &Path, image: &ImageSummary) -> bool {
     let Ok(found) = file::read(run_dir) else { return true };
-    let (wants, names) = (Wants::of_file(&found.file), full_names(image));
-    let preloaded = found.file.kept_images.as_ref().and_then(|kept| kept.preloaded.as_ref());
-    let is_preloaded = preloaded.is_some_and(|all| names.iter().any(|name| all.contains(name)));
-    !wants.heard || wants.of(&image.id, &names).is_some() || is_preloaded
+    // An earlier version does not tell.
+    let preloaded = found.file.kept_images.as_ref().map_or(Some(Set::new()), |kept| kept.preloaded.clone());
+    Wants::of_file(&found.file).needs(image, preloaded.as_ref())
 }
 
 /// The images and pods that manifests need now: the daemon may have heard of another pod since the first read.
