@@ -138,10 +138,11 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// The pod's volumes.
-#[must_use]
-pub fn volumes(pod: &DesiredPod) -> &[Volume] {
-    pod.spec.volumes.as_deref().unwrap_or_default()
+/// The pod's volumes that a container mounts. The others are not set up, as with the kubelet
+/// (`pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go`, `processPodVolumes`): a pod whose unused
+/// volume is of a missing Secret runs.
+pub fn volumes(pod: &DesiredPod) -> impl Iterator<Item = &Volume> {
+    pod.spec.volumes.iter().flatten().filter(|volume| pod.mounts(&volume.name))
 }
 
 /// Names of claims that a container of the pod may write to.
@@ -150,7 +151,7 @@ pub fn written_claims(pod: &DesiredPod) -> impl Iterator<Item = &str> {
         let mut mounts = pod.containers().flat_map(|(_, c)| c.volume_mounts.iter().flatten());
         mounts.any(|mount| mount.name == volume && mount.read_only != Some(true))
     };
-    volumes(pod).iter().filter_map(move |volume| match Kind::of(volume) {
+    volumes(pod).filter_map(move |volume| match Kind::of(volume) {
         Kind::Claim(it) if it.read_only != Some(true) && writes(&volume.name) => Some(it.claim_name.as_str()),
         _ => None,
     })

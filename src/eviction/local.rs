@@ -168,7 +168,7 @@ pub fn pause(percent: u64, left: u64, grown: u64, since: Duration) -> Duration {
 
 /// Volumes on the node's disk that are removed with the pod.
 fn disk_volumes(pod: &DesiredPod) -> impl Iterator<Item = &Volume> {
-    layout::volumes(pod).iter().filter(|volume| Kind::of(volume).is_on_disk())
+    layout::volumes(pod).filter(|volume| Kind::of(volume).is_on_disk())
 }
 
 fn size_limit(volume: &Volume) -> Option<(i64, &str)> {

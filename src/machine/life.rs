@@ -21,7 +21,7 @@ impl Machine {
         // containers yet: its volumes must be removed even if another UID is wanted by then.
         if let Trigger::Run(pod) = &trigger
             && !self.looking.watching
-            && !layout::volumes(pod).is_empty()
+            && layout::volumes(pod).next().is_some()
         {
             self.volumes.an_earlier_daemon_may_have(&pod.uid);
         }

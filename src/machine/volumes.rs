@@ -129,13 +129,12 @@ impl Volumes {
 impl Machine {
     /// Orders missing volumes. Returns true if none is missing, and containers of the pod may be made.
     pub(super) fn ask_volumes(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
-        let wanted = layout::volumes(pod);
-        if wanted.is_empty() {
+        if layout::volumes(pod).next().is_none() {
             return true;
         }
         let life = self.volumes.0.get_or_default(pod.uid.clone());
-        if life.wanted != wanted {
-            (life.wanted, life.ready) = (wanted.to_vec(), false);
+        if !layout::volumes(pod).eq(&life.wanted) {
+            (life.wanted, life.ready) = (layout::volumes(pod).cloned().collect(), false);
             life.set_up_anew();
         }
         let ready = life.ready;

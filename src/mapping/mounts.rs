@@ -38,7 +38,7 @@ pub fn of(
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let unknown =
             || format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name);
-        let volume = layout::volumes(pod).iter().find(|v| v.name == mount.name).ok_or_else(unknown)?;
+        let volume = layout::volumes(pod).find(|v| v.name == mount.name).ok_or_else(unknown)?;
         let base = layout::host_path(root, pod, volume, policies, objects).ok_or_else(unknown)?;
         let source = match sub_path(mount, env)? {
             None => base,

@@ -16,7 +16,7 @@ use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
 pub(crate) const UID: &str = "uid-1";
 
 /// A pod `default/web-node` of the file source with this spec (JSON or YAML); containers without an image
-/// get `busybox`.
+/// get `busybox`, and the first one mounts the volumes that no container mounts: unused ones are not set up.
 pub(crate) fn pod(spec: &str) -> DesiredPod {
     pod_of(serde_saphyr::from_str(spec).unwrap_or_else(|e| panic!("{spec}: {e}")))
 }
@@ -28,6 +28,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
             container.as_object_mut().unwrap().entry("image").or_insert("busybox".into());
         }
     }
+    mount_all(&mut spec);
     DesiredPod {
         withheld: Default::default(),
         weight: 0,
@@ -41,6 +42,23 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
         metadata: Default::default(),
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
         status: Default::default(),
+    }
+}
+
+fn mount_all(spec: &mut serde_json::Value) {
+    let names = |value: &serde_json::Value| -> Vec<serde_json::Value> {
+        value.as_array().into_iter().flatten().filter_map(|it| it.get("name").cloned()).collect()
+    };
+    let containers = ["initContainers", "containers"].map(|list| spec.get(list).cloned());
+    let containers = containers.iter().flatten().filter_map(|list| list.as_array()).flatten();
+    let mounted: Vec<_> = containers.filter_map(|it| it.get("volumeMounts")).flat_map(names).collect();
+    let volumes = spec.get("volumes").map(names).unwrap_or_default();
+    let unused: Vec<_> = volumes.into_iter().filter(|name| !mounted.contains(name)).collect();
+    let Some(first) = spec.get_mut("containers").and_then(|list| list.get_mut(0)) else { return };
+    for (at, name) in unused.into_iter().enumerate() {
+        let mounts = first.as_object_mut().unwrap().entry("volumeMounts").or_insert(serde_json::json!([]));
+        let mount = serde_json::json!({"name": name, "mountPath": format!("/unused/{at}")});
+        mounts.as_array_mut().unwrap().push(mount);
     }
 }
 

@@ -207,6 +207,16 @@ impl DesiredPod {
     pub fn init_containers(&self) -> &[Container] {
         self.spec.init_containers.as_deref().unwrap_or_default()
     }
+    /// Whether some container mounts this volume.
+    #[must_use]
+    pub fn mounts(&self, volume: &str) -> bool {
+        let spec = &self.spec;
+        let init = self.init_containers().iter().flat_map(|it| it.volume_mounts.iter().flatten());
+        let regular = spec.containers.iter().flat_map(|it| it.volume_mounts.iter().flatten());
+        let added =
+            spec.ephemeral_containers.iter().flatten().flat_map(|it| it.volume_mounts.iter().flatten());
+        init.chain(regular).chain(added).any(|mount| mount.name == volume)
+    }
     /// Every container with its kind, init containers first, in spec order.
     pub fn containers(&self) -> impl Iterator<Item = (ContainerKind, &Container)> {
         let init = self.init_containers().iter().map(|c| (init_kind(c), c));

@@ -120,6 +120,7 @@ impl<'a> About<'a> {
             "allocatable": self.info.allocatable,
             "capacity": self.info.capacity,
             "conditions": self.conditions.iter().map(condition).collect::<Vec<_>>(),
+            "declaredFeatures": DECLARED_FEATURES,
             "nodeInfo": {
                 "architecture": facts.architecture,
                 "bootID": facts.boot_id,
@@ -134,6 +135,12 @@ impl<'a> About<'a> {
         })
     }
 }
+
+/// Features without whose declaration a scheduler keeps the pods that need them away from the node
+/// (`staging/src/k8s.io/component-helpers/nodedeclaredfeatures`), sorted as the kubelet sorts them. Not here, for they are
+/// not done: `InPlacePodLevelResourcesVerticalScaling`; `ExtendWebSocketsToKubelet`, which no pod needs.
+const DECLARED_FEATURES: [&str; 2] =
+    ["InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"];
 
 /// A condition in the API's form.
 #[must_use]

@@ -352,6 +352,6 @@ fn refuse(job: Job, why: &str, tell: &Tell) {
 
 fn all_failed(order: &super::SetUp, why: &str) -> Report {
     let failure = |volume: &str| Failure { volume: volume.to_owned(), why: why.to_owned(), usable: false };
-    let failed = layout::volumes(&order.pod).iter().map(|volume| failure(&volume.name)).collect();
+    let failed = layout::volumes(&order.pod).map(|volume| failure(&volume.name)).collect();
     Report::SetUp { uid: order.pod.uid.clone(), failed }
 }

@@ -146,7 +146,7 @@ pub struct SubPath {
 /// Whether some volume of the pod has files from local objects.
 #[must_use]
 pub fn use_objects(pod: &DesiredPod) -> bool {
-    layout::volumes(pod).iter().any(|volume| {
+    layout::volumes(pod).any(|volume| {
         matches!(
             layout::Kind::of(volume),
             layout::Kind::ConfigMap(_)

@@ -12,13 +12,40 @@ fn pod(spec: &str) -> DesiredPod {
 }
 
 #[test]
+fn a_volume_that_no_container_mounts_is_not_set_up() {
+    let mount = |name: &str| format!("volumeMounts: [{{name: {name}, mountPath: /v}}]");
+    let mut pod = pod(&format!(
+        "{{initContainers: [{{name: i, {}}}], containers: [{{name: a, {}}}],
+          volumes: [{{name: unused, secret: {{secretName: missing}}}}, {{name: i, emptyDir: {{}}}}, {{name: r, configMap: {{name: c}}}},
+                    {{name: e, secret: {{secretName: s}}}}]}}",
+        mount("i"),
+        mount("r"),
+    ));
+    // The tests' notation mounts all volumes.
+    Arc::make_mut(&mut pod.spec).containers[0].volume_mounts.as_mut().unwrap().truncate(1);
+    let names = |pod: &crate::pod::DesiredPod| -> Vec<String> {
+        layout::volumes(pod).map(|volume| volume.name.clone()).collect()
+    };
+    let objects = |pod: &crate::pod::DesiredPod| -> Vec<String> {
+        let all = crate::pod::object::refs::references(pod).into_iter();
+        all.map(|reference| reference.key.name).collect()
+    };
+    assert_eq!((names(&pod), objects(&pod)), (vec!["i".into(), "r".into()], vec!["c".to_owned()]));
+    // A container that is added to the pod mounts another one.
+    let added = serde_json::json!([{"name": "look", "volumeMounts": [{"name": "e", "mountPath": "/e"}]}]);
+    Arc::make_mut(&mut pod.spec).ephemeral_containers = Some(serde_json::from_value(added).unwrap());
+    assert_eq!(names(&pod), ["i", "r", "e"]);
+    assert_eq!(objects(&pod), ["c", "s"]);
+}
+
+#[test]
 fn the_kubelet_s_layout() {
     let check = |volume: &str, expected: &str| {
         let pod = pod(&format!("{{containers: [{{name: a}}], volumes: [{{name: v, {volume}}}]}}"));
         let path = layout::host_path(
             Path::new("/r"),
             &pod,
-            &layout::volumes(&pod)[0],
+            layout::volumes(&pod).next().unwrap(),
             &Default::default(),
             &Default::default(),
         );
@@ -107,6 +134,7 @@ proptest! {
             serde_json::from_value(serde_json::json!({"name": name, "mountPath": "/v", key: sub})).unwrap(),
             serde_json::from_value(serde_json::json!({"name": "claim", "mountPath": "/c"})).unwrap(),
         ]);
+        Arc::make_mut(&mut pod.spec).containers = vec![container.clone()];
         let root = Path::new("/r");
         if let Ok(all) = crate::mapping::mounts::of(&pod, &container, &[], root, &Default::default(), &Default::default()) {
             for mount in all.mounts {
@@ -118,6 +146,6 @@ proptest! {
                 prop_assert!(!part.path.starts_with('/') && part.path.split('/').all(|part| part != ".."));
             }
         }
-        prop_assert_eq!(Kind::of(&layout::volumes(&pod)[0]).plugin(), Some(layout::EMPTY_DIR));
+        prop_assert_eq!(Kind::of(layout::volumes(&pod).next().unwrap()).plugin(), Some(layout::EMPTY_DIR));
     }
 }

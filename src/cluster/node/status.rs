@@ -55,10 +55,17 @@ fn resources(theirs: &Map<String, Value>, ours: &Value) -> Value {
     Value::Object(all)
 }
 
-/// Whether the statuses differ in anything but heartbeat times.
+/// Whether the statuses differ in anything but heartbeat times. A server older than the declared features drops them from
+/// each patch: that they are missing is no reason for one. The next patch that is due declares them.
 #[must_use]
 pub fn differs(theirs: &Value, wanted: &Value) -> bool {
-    patch::diff(&still(theirs), &still(wanted)).is_some()
+    let mut wanted = still(wanted);
+    if theirs.get("declaredFeatures").is_none()
+        && let Some(wanted) = wanted.as_object_mut()
+    {
+        wanted.remove("declaredFeatures");
+    }
+    patch::diff(&still(theirs), &wanted).is_some()
 }
 
 fn still(status: &Value) -> Value {

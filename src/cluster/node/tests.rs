@@ -355,3 +355,15 @@ fn answers_that_contradict_themselves_make_no_storm() {
         assert!(rig.story.len() < 900, "{answer:?}: {} requests", rig.story.len());
     }
 }
+
+/// A server without declared features got the whole status every ten seconds.
+#[test]
+fn a_server_that_drops_the_declared_features_is_told_no_more_often() {
+    let ours = json!({"conditions": [], "declaredFeatures": ["A", "B"]});
+    let kept = json!({"conditions": [], "declaredFeatures": ["A"]});
+    let dropped = json!({"conditions": []});
+    let is_sent = |theirs: &Value| status::differs(theirs, &status::wanted(theirs, &ours));
+    assert_eq!([&ours, &kept, &dropped].map(is_sent), [false, true, false]);
+    let patch = status::body(&dropped, &status::wanted(&dropped, &ours));
+    assert_eq!(patch, json!({"status": {"declaredFeatures": ["A", "B"]}}), "with the next one that is due");
+}

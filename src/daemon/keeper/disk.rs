@@ -133,8 +133,7 @@ impl Disks {
     /// Counts the `wanted` parts of a pod. A part that Docker has not told counts as zero.
     pub(super) fn of_pod(&self, view: &PodView, wanted: &Wanted, round: &mut Round) -> PodDisk {
         let mut found = PodDisk::default();
-        for volume in layout::volumes(&view.pod).iter().filter(|volume| wanted.volumes.contains(&volume.name))
-        {
+        for volume in layout::volumes(&view.pod).filter(|volume| wanted.volumes.contains(&volume.name)) {
             let plugin = Kind::of(volume).plugin().unwrap_or_default();
             let parts = ["pods", &view.pod.uid, layout::VOLUMES, plugin, &volume.name];
             if let Some(path) = layout::below(&self.root, &parts) {

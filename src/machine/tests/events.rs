@@ -24,7 +24,7 @@ fn told(rig: &Rig) -> Vec<String> {
 }
 
 const START: [&str; 3] = [
-    "N Pulled app: Container image \"busybox\" already present on machine",
+    "N Pulled app: Container image \"busybox\" already present on machine and can be accessed by the pod",
     "N Created app: Container created",
     "N Started app: Container started",
 ];
@@ -120,7 +120,7 @@ fn containers_of_one_image_are_told_each() {
     let told = told(&rig);
     let of = |name: &str| told.iter().filter(|l| l.contains(&format!(" {name}: "))).count();
     assert_eq!((of("side"), of("app")), (4, 3), "{told:?}");
-    assert!(told.contains(&"N Pulled app: Container image \"web:1\" already present on machine".to_owned()));
+    assert!(told.contains(&"N Pulled app: Container image \"web:1\" already present on machine and can be accessed by the pod".to_owned()));
     assert!(rig.ring.all().iter().any(|k| k.event.subject.as_ref().is_some_and(|s| s.list == List::Init)));
 }
 

@@ -32,7 +32,9 @@ pub fn references(pod: &DesiredPod) -> Vec<Reference> {
             found.container(container, name, i);
         }
     }
-    for (i, volume) in pod.spec.volumes.iter().flatten().enumerate() {
+    // Volumes that no container mounts are not set up.
+    let volumes = pod.spec.volumes.iter().flatten().enumerate();
+    for (i, volume) in volumes.filter(|(_, volume)| pod.mounts(&volume.name)) {
         found.volume(volume, &format!("spec.volumes[{i}]"));
     }
     found.list

@@ -31,7 +31,10 @@ pub fn pulled(image: &str, took: Duration, waited: Duration, size: Option<u64>) 
 /// No pull was needed.
 #[must_use]
 pub fn present(image: &str) -> Words {
-    normal("Pulled", format!("Container image {image:?} already present on machine"))
+    normal(
+        "Pulled",
+        format!("Container image {image:?} already present on machine and can be accessed by the pod"),
+    )
 }
 
 /// The registry could not be reached, and the older copy is used (the kubelet would not start the

@@ -33,7 +33,10 @@ struct Rig {
 fn pod(name: &str, spec: &Value, status: &Value) -> Value {
     let mut spec = spec.clone();
     spec["nodeName"] = "n1".into();
-    spec["containers"] = json!([{"name": "app", "image": "busybox"}]);
+    let volumes = spec["volumes"].as_array().into_iter().flatten();
+    let mount = |volume: &Value| json!({"name": volume["name"], "mountPath": format!("/{}", volume["name"])});
+    let mounts: Vec<Value> = volumes.map(mount).collect();
+    spec["containers"] = json!([{"name": "app", "image": "busybox", "volumeMounts": mounts}]);
     json!({
         "apiVersion": "v1", "kind": "Pod", "spec": spec, "status": status,
         "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "5"},

@@ -42,7 +42,7 @@ impl<'a> Pass<'a> {
     /// Takes the memory of all volumes before the first of them is made.
     pub(super) fn take_memory(&self) -> Result<Granted, Refused> {
         let (node, pod) = (self.node, self.pod);
-        let volumes = || layout::volumes(pod).iter().map(|volume| (volume.name.as_str(), Kind::of(volume)));
+        let volumes = || layout::volumes(pod).map(|volume| (volume.name.as_str(), Kind::of(volume)));
         let Some((first, _)) = volumes().find(|(_, kind)| in_memory::counts(*kind)) else {
             return Ok(Granted::default());
         };

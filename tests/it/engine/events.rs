@@ -34,7 +34,10 @@ fn a_start_and_a_stop_are_told_in_order() {
         list.iter().map(|(reason, message)| ((*reason).to_owned(), (*message).to_owned(), 1)).collect()
     };
     let mut expected = words(&[
-        ("Pulled", "Container image \"busybox:static\" already present on machine"),
+        (
+            "Pulled",
+            "Container image \"busybox:static\" already present on machine and can be accessed by the pod",
+        ),
         ("Created", "Container created"),
         ("Started", "Container started"),
     ]);

@@ -3,7 +3,8 @@ use std::path::Path;
 
 use crossbeam_channel::unbounded;
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStatus, EmptyDirVolumeSource, PodStatus, Volume,
+    Container, ContainerState, ContainerStateRunning, ContainerStatus, EmptyDirVolumeSource, PodStatus,
+    Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -76,6 +77,9 @@ fn each_pod_is_looked_at_when_it_is_due() {
         let empty_dir = Some(EmptyDirVolumeSource { size_limit, ..EmptyDirVolumeSource::default() });
         let mut spec = (*pod.spec).clone();
         spec.volumes = Some(vec![Volume { name: "v".into(), empty_dir, ..Volume::default() }]);
+        let mount = VolumeMount { name: "v".into(), mount_path: "/v".into(), ..VolumeMount::default() };
+        let app = Container { name: "app".into(), volume_mounts: Some(vec![mount]), ..Container::default() };
+        spec.containers = vec![app];
         pod.spec = Arc::new(spec);
         view.pod = Arc::new(pod);
         view.status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
@@ -266,8 +270,10 @@ fn beside_a_volume(root: &Path) -> Snapshot {
         (pod.uid, pod.key.name) = (name.to_owned(), name.to_owned());
         let limits = serde_json::json!({"limits": {"ephemeral-storage": "1Mi"}});
         let spec = match name {
-            "volume" => serde_json::json!({"containers": [{"name": "app"}],
-                "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]}),
+            "volume" => {
+                serde_json::json!({"containers": [{"name": "app", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+                "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]})
+            }
             _ => serde_json::json!({"containers": [{"name": "app", "resources": limits}, {"name": "other"}]}),
         };
         pod.spec = Arc::new(serde_json::from_value(spec).unwrap());
