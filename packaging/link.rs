@@ -1,5 +1,7 @@
 //! Build script: reduces the size of the release binary.
 //!
+//! Large texts that are seldom read are compressed (saves 30 KiB).
+//!
 //! Unwind tables are left out: a panic aborts and the symbols are stripped, so nothing could read them; they
 //! are a twelfth of the program. Any linker that accepts a linker script (GNU ld, gold, LLD) can do this; for
 //! another one set `PODKEEPER_KEEP_UNWIND_TABLES=1`.
@@ -18,6 +20,9 @@ fn main() {
     println!("cargo::rerun-if-changed=packaging/no-unwind-tables.ld");
     println!("cargo::rerun-if-env-changed=PODKEEPER_KEEP_UNWIND_TABLES");
     println!("cargo::rerun-if-env-changed=PODKEEPER_PLAIN_RELOCATIONS");
+    for (name, parts) in PACKED {
+        pack(name, parts);
+    }
     if variable("PROFILE") != "release" {
         return;
     }
@@ -32,6 +37,28 @@ fn main() {
     if links_with_own_lld() {
         argument("--icf=all");
     }
+}
+
+/// Texts of `src/base/packed.rs`, by their file in the build's folder.
+const PACKED: [(&str, &[&str]); 4] = [
+    ("page.css", &["page/page.css"]),
+    ("page.js", &["page/charts.js", "page/pods.js", "page/events.js", "page/news.js"]),
+    ("body.html", &["page/body.html"]),
+    ("served.txt", &["served.txt"]),
+];
+
+fn pack(name: &str, parts: &[&str]) {
+    let mut text = Vec::new();
+    for part in parts {
+        let path = format!("{}/src/api/{part}", variable("CARGO_MANIFEST_DIR"));
+        println!("cargo::rerun-if-changed={path}");
+        text.extend(std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}")));
+    }
+    let length = u32::try_from(text.len()).expect("a text of this size");
+    let mut packed = length.to_le_bytes().to_vec();
+    packed.extend(miniz_oxide::deflate::compress_to_vec(&text, 10));
+    let path = format!("{}/{name}.packed", variable("OUT_DIR"));
+    std::fs::write(&path, packed).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
 /// Whether rustc uses the LLD of its own toolchain by default. A distribution's toolchain does not contain it.

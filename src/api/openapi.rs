@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::kinds::{Kind, groups, within};
 use super::value::place;
 use crate::base::hex;
+use crate::base::packed::Packed;
 use crate::manifest::fields::{self, Field};
 
 /// `/openapi/v3`.
@@ -85,7 +86,7 @@ fn reference(name: &str) -> String {
 }
 
 /// Types that are served and are no part of a manifest, in the form of [`fields::TYPES`].
-const SERVED: &str = include_str!("served.txt");
+static SERVED: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/served.txt.packed")));
 /// Fields of every kind.
 const COMMON: [(&str, &str, &str); 3] = [
     ("apiVersion", "string", "Version of the API's form."),
@@ -95,7 +96,7 @@ const COMMON: [(&str, &str, &str); 3] = [
 
 /// The fields of a type of either table.
 fn fields_of(kind: &str) -> impl Iterator<Item = Field> + use<> {
-    fields::of(kind).chain(fields::within(SERVED, kind))
+    fields::of(kind).chain(fields::within(SERVED.text(), kind))
 }
 
 fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
@@ -110,7 +111,7 @@ fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
 
 /// The types of both tables.
 fn types() -> Map<String, Value> {
-    let names = fields::TYPES.lines().chain(SERVED.lines()).filter_map(|line| line.strip_prefix("= "));
+    let names = fields::TYPES.lines().chain(SERVED.text().lines()).filter_map(|line| line.strip_prefix("= "));
     names.map(|name| (name.to_owned(), type_schema(name, name))).collect()
 }
 
@@ -196,12 +197,12 @@ mod tests {
         for shape in &shapes {
             types.entry(shape.owner).or_default().insert(shape.name, &shape.kind);
         }
-        let names = SERVED.lines().filter_map(|line| line.strip_prefix("= "));
+        let names = SERVED.text().lines().filter_map(|line| line.strip_prefix("= "));
         let mut wrong = String::new();
         let is_left_out = |name: &str| name.ends_with("Metrics") || ["ConfigMap", "Secret"].contains(&name);
         for name in names.filter(|name| !is_left_out(name)) {
             let told: BTreeMap<&str, &str> =
-                fields::within(SERVED, name).map(|field| (field.name, field.kind)).collect();
+                fields::within(SERVED.text(), name).map(|field| (field.name, field.kind)).collect();
             let mut of_api = types.get(name).cloned().unwrap_or_default();
             // Each kind has them, and some types have a field of such a name.
             of_api.retain(|field, _| {
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn each_meaning_of_what_is_served_is_a_sentence() {
-        for line in SERVED.lines().filter(|line| !line.starts_with("= ")) {
+        for line in SERVED.text().lines().filter(|line| !line.starts_with("= ")) {
             assert!(line.ends_with('.') && line.split(' ').count() >= 4, "{line}");
         }
     }

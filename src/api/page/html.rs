@@ -5,18 +5,14 @@ use std::sync::OnceLock;
 
 use ring::digest::{SHA256, digest};
 
+use crate::base::packed::Packed;
 use crate::manifest::base64;
 use crate::server::http::answer::Answer;
 
 const HEAD: &str = include_str!("head.html");
-const STYLE: &str = include_str!("page.css");
-const BODY: &str = include_str!("body.html");
-const SCRIPT: &str = concat!(
-    include_str!("charts.js"),
-    include_str!("pods.js"),
-    include_str!("events.js"),
-    include_str!("news.js")
-);
+static STYLE: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/page.css.packed")));
+static BODY: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/body.html.packed")));
+static SCRIPT: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/page.js.packed")));
 const CLOSED: &str = include_str!("closed.html");
 
 /// The answer to a link: a browser sends its new cookie with the next request that comes from this page, wherever the
@@ -26,12 +22,13 @@ const OPENED: &str = "<!doctype html>\n<meta charset=utf-8><meta http-equiv=refr
 
 /// The text of the page, joined when it is asked for: the program has each part once.
 fn whole() -> String {
-    [HEAD, "<style>", STYLE, "</style>\n", BODY, "<script>", SCRIPT, "</script>\n"].concat()
+    let (style, body, script) = (STYLE.text(), BODY.text(), SCRIPT.text());
+    [HEAD, "<style>", style, "</style>\n", body, "<script>", script, "</script>\n"].concat()
 }
 
 /// The text of the page without a session.
 fn without_session() -> String {
-    [HEAD, "<style>", STYLE, "</style>\n", CLOSED].concat()
+    [HEAD, "<style>", STYLE.text(), "</style>\n", CLOSED].concat()
 }
 
 /// The page.
@@ -64,8 +61,8 @@ pub fn secure(answer: Answer) -> Answer {
             "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; img-src data:; \
              base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
              trusted-types 'none'",
-            hash(SCRIPT),
-            hash(STYLE)
+            hash(SCRIPT.text()),
+            hash(STYLE.text())
         )
     });
     answer
@@ -103,6 +100,7 @@ mod tests {
         assert_eq!(page.matches("<script").count(), 1);
         assert!(!without_session().contains("<script"));
         // Text that would end the script or the style early.
-        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && !STYLE.contains("</"));
+        let (script, style) = (SCRIPT.text(), STYLE.text());
+        assert!(!script.contains("</") && !script.contains("<!--") && !style.contains("</"));
     }
 }
