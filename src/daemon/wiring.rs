@@ -181,7 +181,7 @@ pub(super) fn start(
         volumes,
         network,
         networks,
-        gates: Gates::default(),
+        gates: Gates::new(&parts.behind()),
         logs: Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir)),
         cgroups,
         pulses: parts.pulses.clone(),

@@ -37,8 +37,8 @@ use crate::base::clock::Now;
 use crate::base::limits;
 use crate::mapping::needs::Create;
 use crate::plan::Owned;
-use crate::pod::PodKey;
 use crate::pod::object::Objects;
+use crate::pod::{PodKey, Source};
 use crate::recorder::words;
 use crate::runtime::Call;
 
@@ -124,6 +124,12 @@ impl Machine {
     #[cfg(test)]
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The source of the pod that is wanted.
+    #[must_use]
+    pub fn source(&self) -> Option<Source> {
+        self.state.pod().map(|pod| pod.source)
     }
 
     /// Decides what to do now. Call it after every input and at the last step's `wake`.

@@ -9,6 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::gate::Turn;
 use crate::machine::{FromPod, Inbox, Slot};
+use crate::pod::Source;
 use crate::probe::prober::{News, ProbeListener};
 
 /// How a worker's thread sends to the main loop.
@@ -26,7 +27,7 @@ impl fmt::Debug for Tell {
 pub struct Mailbox {
     unread: Mutex<Unread>,
     /// Turns at the gates that were granted and not taken yet; bounded by what the worker has queued.
-    grants: Mutex<Vec<Turn>>,
+    grants: Mutex<Vec<(Turn, Source)>>,
     wake: OwnedFd,
 }
 
@@ -82,14 +83,14 @@ impl Mailbox {
         self.wake();
     }
 
-    /// Grants this worker its turn at a gate.
-    pub(super) fn grant(&self, turn: Turn) {
-        self.grants.lock().unwrap_or_else(PoisonError::into_inner).push(turn);
+    /// Grants this worker its turn at a gate, for a pod of this source.
+    pub(super) fn grant(&self, turn: Turn, source: Source) {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner).push((turn, source));
         self.wake();
     }
 
     /// The turns since the last call.
-    pub(super) fn take_grants(&self) -> Vec<Turn> {
+    pub(super) fn take_grants(&self) -> Vec<(Turn, Source)> {
         std::mem::take(&mut self.grants.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

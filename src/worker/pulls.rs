@@ -274,14 +274,15 @@ impl Shared {
         };
         let is_new = !job.request.builtin && !here && self.is_new(&job.request.image);
         self.queue().begins(&job.key, is_new, self.clock.now().mono);
-        self.fetch(&job.request, here, stop, &mut hear)
+        self.fetch(&job.request, (here, !is_new), stop, &mut hear)
     }
 
-    /// See [`Shared::pull`]. `stop` ends the pull, and `hear` gets its progress.
+    /// See [`Shared::pull`]. `is_there`: Docker has a copy, whoever may use it. `stop` ends the pull, and `hear` gets its
+    /// progress.
     fn fetch(
         &self,
         request: &PullRequest,
-        here: bool,
+        (here, is_there): (bool, bool),
         stop: Option<&Stop>,
         hear: &mut dyn FnMut(News<'_>),
     ) -> Fetched {
@@ -321,7 +322,8 @@ impl Shared {
         let image = &request.image;
         let pulled =
             fetch::pull(&self.docker, image, secrets, &self.keys, consent, &patience, &mut on_message);
-        let pulled = pulled.and_then(|with| configuration::check(&self.docker, image, here).map(|()| with));
+        let pulled =
+            pulled.and_then(|with| configuration::check(&self.docker, image, is_there).map(|()| with));
         let pulled = match stop.and_then(Stop::why) {
             Some(why) => pulled.map_err(|_| PullError::Unasked(format!("pull of {image}: {why}"))),
             None => pulled,

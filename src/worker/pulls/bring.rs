@@ -38,7 +38,7 @@ impl Pulls {
             (News::Slow(why), Some(stop)) => stop.give_up(why.to_owned()),
             _ => {}
         };
-        let (begun, result) = shared.fetch(&request, here, stop.as_ref(), &mut watch);
+        let (begun, result) = shared.fetch(&request, (here, is_here), stop.as_ref(), &mut watch);
         _ = shared.learn(&request, &result, begun);
         result.map(drop).map_err(|error| format!("ErrImagePull: image {image:?}: {error}"))
     }

@@ -43,11 +43,10 @@ fn is_late(answer: &Result<ImageDetail, DockerError>) -> bool {
 }
 
 impl Shared {
-    /// Whether Docker has no such image, as far as that matters: only pods of sources behind others wait for the end of
-    /// its pull.
+    /// Whether Docker has no such image, by its own words: one that it does not show in time may be there.
     pub(super) fn is_new(&self, image: &str) -> bool {
         let is_missing = |error: DockerError| error.refusal() == Some(&RefusalKind::NoSuchImage);
-        self.queue().has_behind() && inspect(&self.docker, image).is_err_and(is_missing)
+        inspect(&self.docker, image).is_err_and(is_missing)
     }
 }
 

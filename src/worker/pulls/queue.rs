@@ -191,11 +191,6 @@ impl<A> Queue<A> {
             || self.running.iter().any(|other| other.key != *key && other.is_starved(now))
     }
 
-    /// Whether there are sources whose pulls are stopped in favor of others'.
-    pub(super) fn has_behind(&self) -> bool {
-        !self.behind.is_empty()
-    }
-
     /// Whether pulls of this source are stopped in favor of others'.
     pub(super) fn is_behind(&self, source: Source) -> bool {
         self.behind.contains(&source)

@@ -51,7 +51,9 @@ impl Body {
 
     /// Makes a call when there is a place for it.
     pub(super) fn in_turn(&mut self, token: Token, wanted: InTurn) {
-        match self.tools.gates.of(wanted.turn()).enter(&self.mailbox, self.tools.clock.now().mono) {
+        // Containers are started only for a pod that is wanted.
+        let source = self.machine.source().unwrap_or(Source::File);
+        match self.tools.gates.of(wanted.turn()).enter(&self.mailbox, source, self.tools.clock.now().mono) {
             Some(permit) => self.takes_turn(token, wanted, permit),
             None => self.queued.push_back((token, wanted)),
         }
@@ -80,7 +82,7 @@ impl Body {
     pub(super) fn grants(&self) -> Vec<Permit> {
         let now = self.tools.clock.now().mono;
         let grants = self.mailbox.take_grants().into_iter();
-        grants.map(|turn| self.tools.gates.of(turn).permit(now)).collect()
+        grants.map(|(turn, source)| self.tools.gates.of(turn).permit(source, now)).collect()
     }
 
     pub(super) fn answers(&mut self) -> Vec<Input> {
