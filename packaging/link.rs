@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Texts of `src/base/packed.rs`, by their file in the build's folder.
+/// Texts of `src/api/packed.rs`, by their file in the build's folder.
 const PACKED: [(&str, &[&str]); 4] = [
     ("page.css", &["page/page.css"]),
     ("page.js", &["page/charts.js", "page/pods.js", "page/events.js", "page/news.js"]),

@@ -18,6 +18,7 @@ pub mod kinds;
 mod metrics;
 mod objects;
 mod openapi;
+mod packed;
 pub mod page;
 pub mod path;
 pub mod pki;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::kinds::{Kind, groups, within};
 use super::value::place;
+use crate::api::packed::Packed;
 use crate::base::hex;
-use crate::base::packed::Packed;
 use crate::manifest::fields::{self, Field};
 
 /// `/openapi/v3`.

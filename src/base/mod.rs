@@ -20,7 +20,6 @@ pub mod locks;
 pub mod logging;
 pub mod order;
 pub mod pace;
-pub mod packed;
 pub mod pem;
 pub mod program;
 pub mod pulse;

@@ -1,6 +1,7 @@
 //! `drain` and `resume`: write or remove the marker of a drained node and signal the daemon, which does the work. The
 //! command shows only the daemon's status file.
 
+use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Instant;
@@ -43,8 +44,11 @@ pub fn drain(options: &Options) -> Outcome {
     let is_endless = of_operator.iter().any(|old| old.boot.is_none());
     let marker = Drain { since, grace, within, boot: boot.clone().filter(|_| !is_endless) };
     let place = drain::path(root_dir);
-    drain::write(&places, &marker, by, boot.as_deref())
-        .map_err(|error| format!("{}: {error}; nothing is stopped", place.display()))?;
+    drain::write(&places, &marker, by, boot.as_deref()).map_err(|error| {
+        let endless = error.kind() == io::ErrorKind::ReadOnlyFilesystem && boot.is_none();
+        let hint = if endless { ", and --until-reboot needs no room on it" } else { "" };
+        format!("{}: {error}{hint}; nothing is stopped", place.display())
+    })?;
     match lock::tell(root_dir, &options.directories.run) {
         Notified::Nobody => Ok(print(
             "drained; podkeeper is not running here: what runs goes on until the next one begins, which stops \

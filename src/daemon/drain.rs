@@ -158,6 +158,8 @@ fn remove_each(places: &Places, is_meant: impl Fn(&Path) -> bool) -> io::Result<
     for path in places.all().iter().rev().filter(|path| is_meant(path)) {
         match fs::remove_file(path) {
             Ok(()) => durable::sync_parent(path)?,
+            // A read-only file system does not tell that there is none.
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem && !path.exists() => continue,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         }

@@ -36,10 +36,11 @@ use crate::daemon::kmsg::KernelLog;
 use crate::daemon::turn::{Event, InUse};
 use crate::daemon::wiring::on_host::OnHost;
 use crate::daemon::wiring::sources::Sources;
+use crate::eviction::News;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
-use crate::image::preload::Preload;
+use crate::image::preload::{Preload, Told};
 use crate::machine::Settings;
 use crate::mapping::MapConfig;
 use crate::network::docker::PodNetwork;
@@ -50,6 +51,7 @@ use crate::pod::Source;
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::ring::Kept;
+use crate::recorder::words;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
@@ -135,6 +137,10 @@ pub(super) fn start(
     let (hollow, restore, docker) = kind.parts(config, clock);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
     let parts = Parts { config, root_dir, clock, docker, events, pulses, hollow };
+    if sys::is_read_only(&config.root_dir) {
+        // The queue is empty yet.
+        _ = parts.events.try_send(Event::Node(News::Node(words::root_is_read_only(&config.root_dir))));
+    }
     let writer = restore.map(|restore| parts.writer(restore)).transpose()?;
     let preload = parts.preload(writer.as_ref())?;
     let cgroups = parts.cgroups();
@@ -250,7 +256,13 @@ impl Parts<'_> {
         let config = self.config;
         let (Some(dir), Some(writer)) = (config.images.preload_dir.clone(), writer) else { return Ok(None) };
         let out = self.events.clone();
-        let came = Box::new(move |names| out.send(Event::ImagesCame(names)).is_ok());
+        let came = Box::new(move |told| {
+            let event = match told {
+                Told::Came(names) => Event::ImagesCame(names),
+                Told::Refused(why) => Event::Node(News::Node(words::archive_refused(why))),
+            };
+            out.send(event).is_ok()
+        });
         let (docker, preloaded) = (self.docker.clone(), writer.preloaded());
         let list = Box::new(move |images: &Set<String>| preloaded.tell(images));
         Preload::start(dir, &config.root_dir, config.sources.file_check_frequency, docker, came, list)

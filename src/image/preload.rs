@@ -32,8 +32,17 @@ use crate::runtime::{Call, DockerError, RefusalKind};
 /// Name of the file in the root directory that lists the loaded archives.
 pub const MEMORY: &str = "preloaded";
 
-/// Receives the full names of loaded images; returns false when the receiver is gone.
-pub type Sink = Box<dyn Fn(Vec<String>) -> bool + Send>;
+/// What happened to an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Its images were loaded; their full names.
+    Came(Vec<String>),
+    /// It cannot be loaded until it changes: its path, and why.
+    Refused(String),
+}
+
+/// Receives what happens; returns false when the receiver is gone.
+pub type Sink = Box<dyn Fn(Told) -> bool + Send>;
 
 /// Receives the full names, or ids, of all images of archives in the directory when they have changed.
 pub type List = Box<dyn Fn(&Set<String>) + Send>;
@@ -334,14 +343,14 @@ impl Body {
             self.memory.insert(name.to_owned(), loaded);
             self.remember();
         }
-        if (self.out)(came) { Ok(Outcome::Fine) } else { Err(Over) }
+        if (self.out)(Told::Came(came)) { Ok(Outcome::Fine) } else { Err(Over) }
     }
 
     fn mark_bad(&mut self, name: &str, stamp: Option<Stamp>, why: &str) -> Outcome {
-        log::error!(
-            "image archive {}: {why}; it is left alone until it changes",
-            self.dir.join(name).display()
-        );
+        let path = self.dir.join(name);
+        let told = format!("image archive {}: {why}; it is left alone until it changes", path.display());
+        // Without a receiver the daemon ends. The event is a line of the log, too.
+        _ = (self.out)(Told::Refused(told));
         self.bad.insert(name.to_owned(), stamp);
         Outcome::Fine
     }

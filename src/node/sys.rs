@@ -111,6 +111,12 @@ fn online_cpus() -> Option<usize> {
     Some(count)
 }
 
+/// Whether the file system of this directory is mounted read-only, as far as that is known.
+#[must_use]
+pub fn is_read_only(directory: &Path) -> bool {
+    rustix::fs::statvfs(directory).is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 /// Size in bytes of the file system of this directory, or of its nearest existing parent.
 fn file_system_size(directory: &Path) -> Option<i64> {
     let found = directory.ancestors().find_map(|path| rustix::fs::statvfs(path).ok())?;

@@ -74,3 +74,12 @@ impl fmt::Display for Reason {
         f.write_str(self.as_str())
     }
 }
+
+/// The begin of a command's output in the failure of a hook.
+pub const HOOK_OUTPUT: &str = ": , message: ";
+
+/// How the command of a hook failed.
+#[must_use]
+pub fn hook_exited(command: &[String], code: i64, output: &str) -> String {
+    format!("command '{}' exited with {code}{HOOK_OUTPUT}{output:?}", command.join(" "))
+}

@@ -39,7 +39,7 @@ fn the_same_again_is_counted() {
     ring.add(event("u2", "web", words::started()), &at(61));
     ring.add(event("u1", "db", words::started()), &at(62));
     ring.add(event("u1", "web", words::created()), &at(63));
-    ring.add(event("u1", "", words::sandbox_changed()), &at(64));
+    ring.add(event("u1", "", words::sandbox_changed(false)), &at(64));
     assert_eq!(ring.all().len(), 5);
     assert_eq!(ring.take_changed(), Some(Change::New));
     // The latest one is last.
@@ -160,7 +160,7 @@ fn a_secrets_value_is_in_no_message() {
 fn what_is_written_is_read_and_restored() {
     let mut ring = Ring::default();
     ring.add(event("u1", "web", words::started()), &at(0));
-    ring.add(event("u1", "", words::sandbox_changed()), &at(1));
+    ring.add(event("u1", "", words::sandbox_changed(false)), &at(1));
     let mut init = event("u1", "setup", words::error("no"));
     init.subject = Some(Subject { list: List::Init, name: "setup".into() });
     ring.add(init.clone(), &at(2));

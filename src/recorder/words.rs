@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{LifecycleHandler, ResourceRequirements};
 
 mod images;
 mod node;
@@ -15,6 +15,7 @@ mod reload;
 use super::Weight;
 use crate::base::limits;
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, backoff};
+use crate::pod::waiting::HOOK_OUTPUT;
 use crate::pod::{DesiredPod, PodKey};
 
 pub use images::{
@@ -22,8 +23,8 @@ pub use images::{
     pulling,
 };
 pub use node::{
-    allocatable_enforced, node_is, rebooted, reserved_enforced, reserved_not_enforced, starting, system_oom,
-    threshold_met,
+    allocatable_enforced, archive_refused, node_is, rebooted, reserved_enforced, reserved_not_enforced,
+    root_is_read_only, starting, system_oom, threshold_met,
 };
 pub use reload::{reload_needs_restart, reload_refused, reloaded};
 
@@ -246,22 +247,44 @@ pub fn backs_off(container: &str, pod: &DesiredPod) -> Words {
     warning("BackOff", backoff::crash_event(container, pod))
 }
 
-/// A postStart hook failed. Without its output, which may hold secrets.
+/// A postStart hook failed; `why` ends with its output, which may hold secrets and is left out.
 #[must_use]
-pub fn post_start_failed() -> Words {
-    warning("FailedPostStartHook", "PostStartHook failed")
+pub fn post_start_failed(why: &str) -> Words {
+    warning("FailedPostStartHook", format!("PostStartHook failed: {}", without_output(why)))
 }
 
-/// A preStop hook failed.
+/// A preStop hook failed. See [`post_start_failed`].
 #[must_use]
-pub fn pre_stop_failed() -> Words {
-    warning("FailedPreStopHook", "PreStopHook failed")
+pub fn pre_stop_failed(why: &str) -> Words {
+    warning("FailedPreStopHook", format!("PreStopHook failed: {}", without_output(why)))
 }
 
-/// A new sandbox replaces an earlier one.
+fn without_output(why: &str) -> &str {
+    why.split_once(HOOK_OUTPUT).map_or(why, |(why, _)| why)
+}
+
+/// Why a container waits whose postStart hook failed (`pkg/kubelet/lifecycle/handlers.go`).
 #[must_use]
-pub fn sandbox_changed() -> Words {
-    normal("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+pub fn post_start_error(pod: &DesiredPod, container: &str, why: &str) -> String {
+    let spec = pod.container(container).map(|(_, spec)| spec);
+    let hook = spec.and_then(|spec| spec.lifecycle.as_ref()?.post_start.as_ref());
+    let what = match hook {
+        Some(LifecycleHandler { exec: Some(exec), .. }) => {
+            format!("Exec lifecycle hook ([{}])", exec.command.as_deref().unwrap_or_default().join(" "))
+        }
+        Some(LifecycleHandler { http_get: Some(get), .. }) => {
+            format!("HTTP lifecycle hook ({})", get.path.as_deref().unwrap_or_default())
+        }
+        _ => "Lifecycle hook".to_owned(),
+    };
+    format!("{what} for Container {container:?} in Pod {:?} failed - error: {why}", backoff::pod_words(pod))
+}
+
+/// A new sandbox replaces an earlier one. `is_asked`: by `podkeeper restart`.
+#[must_use]
+pub fn sandbox_changed(is_asked: bool) -> Words {
+    let why = if is_asked { "A restart of the pod was asked for" } else { "Pod sandbox changed" };
+    normal("SandboxChanged", format!("{why}, it will be killed and re-created."))
 }
 
 /// No sandbox could be made.

@@ -171,7 +171,7 @@ impl Turn {
             // The store itself writes the log line.
             SourceUpdate::Store(trouble) => state.store = trouble,
             SourceUpdate::Same => self.read_well(source, now),
-            SourceUpdate::Failed(why) => self.failed(source, why),
+            SourceUpdate::Failed(why) => self.failed(source, why, now),
             SourceUpdate::Refused { why, problems } => self.content_refused(source, why, problems),
             SourceUpdate::Restored(set) => self.restored(source, &set, now),
             SourceUpdate::Full(set) if self.is_early(source, &set) => {
@@ -203,10 +203,14 @@ impl Turn {
         !self.all_heard() && self.merge.gives_up(source, set)
     }
 
-    fn failed(&mut self, source: Source, why: String) {
+    fn failed(&mut self, source: Source, why: String, now: &Now) {
         let Some(state) = self.sources.get_mut(&source) else { return };
         if state.reading.trouble() == Some(why.as_str()) {
             return;
+        }
+        // A directory that stays the same is watched and not read, so its last reading may be long ago.
+        if source == Source::File && state.last_success.is_some() && state.reading.trouble().is_none() {
+            state.last_success = Some(now.wall);
         }
         let then = if state.content == Content::Forgotten {
             "nothing runs from it until it can be read"

@@ -12,6 +12,7 @@ struct Rig {
     fake: Fake,
     came: Receiver<Vec<String>>,
     out: Sender<Vec<String>>,
+    refused: Arc<Mutex<Vec<String>>>,
     preload: Option<Preload>,
 }
 
@@ -36,7 +37,7 @@ impl Rig {
         fs::create_dir(base.join("root")).unwrap();
         let (out, came) = bounded(100);
         let fake = Fake::new(Arc::new(System::start()), 1);
-        Rig { base, fake, came, out, preload: None }
+        Rig { base, fake, came, out, refused: Arc::default(), preload: None }
     }
 
     /// Writes a file with a change time one minute ago.
@@ -57,7 +58,14 @@ impl Rig {
     fn start(&mut self) {
         self.preload = None;
         let out = self.out.clone();
-        let sink = Box::new(move |names| out.send(names).is_ok());
+        let refused = Arc::clone(&self.refused);
+        let sink = Box::new(move |told| match told {
+            Told::Came(names) => out.send(names).is_ok(),
+            Told::Refused(why) => {
+                refused.lock().unwrap().push(why);
+                true
+            }
+        });
         let (dir, root) = (self.base.join("images"), self.base.join("root"));
         let docker = Docker::Fake(self.fake.clone());
         self.preload = Some(
@@ -167,6 +175,11 @@ fn a_bad_archive_stops_nothing_and_is_tried_again_when_it_changes() {
     rig.start();
     assert_eq!(rig.comes(), ["docker.io/library/good:1"]);
     assert_eq!(rig.memory(), ["6-good.tar"]);
+    // Only the log told of it, and a pod without its image looked like one of a wrong manifest.
+    let refused = rig.refused.lock().unwrap().clone();
+    let of_cut: Vec<&String> = refused.iter().filter(|why| why.contains("/images/2-cut.tar: ")).collect();
+    assert_eq!(of_cut.len(), 1, "{refused:?}");
+    assert!(of_cut[0].ends_with("; it is left alone until it changes"), "{refused:?}");
     rig.write("2-cut.tar", &image_tar("cut:1"));
     assert_eq!(rig.comes(), ["docker.io/library/cut:1"]);
 }
@@ -196,7 +209,10 @@ fn without_docker_it_is_tried_again() {
 fn an_image_that_a_pod_wants_has_the_directory_looked_at_at_once() {
     let mut rig = Rig::new("preload-wanted");
     let (dir, root, out) = (rig.base.join("images"), rig.base.join("root"), rig.out.clone());
-    let sink = Box::new(move |names| out.send(names).is_ok());
+    let sink = Box::new(move |told| match told {
+        Told::Came(names) => out.send(names).is_ok(),
+        Told::Refused(_) => true,
+    });
     let docker = Docker::Fake(rig.fake.clone());
     rig.preload =
         Some(Preload::start(dir, &root, Duration::from_secs(3600), docker, sink, Box::new(|_| ())).unwrap());

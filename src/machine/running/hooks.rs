@@ -162,7 +162,7 @@ impl Machine {
             record.run.hooks.insert(kind, hook);
         }
         if has_failed {
-            self.tell_failed_hook(id, kind);
+            self.tell_failed_hook(id, kind, "its handler is not valid");
         }
     }
 
@@ -170,21 +170,22 @@ impl Machine {
     pub(in crate::machine) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
         let Some(hook) = self.hook_mut(id, kind).filter(|hook| hook.is_under_way()) else { return };
         *hook = if result.is_ok() { Hook::Over } else { Hook::Failed };
-        if result.is_err() {
-            self.tell_failed_hook(id, kind);
+        if let Err(why) = result {
+            self.tell_failed_hook(id, kind, &why);
         }
     }
 
-    fn tell_failed_hook(&mut self, id: &str, kind: HookKind) {
+    fn tell_failed_hook(&mut self, id: &str, kind: HookKind, why: &str) {
         let Some(owned) = self.containers.get(id).cloned() else { return };
         match kind {
-            HookKind::PreStop => self.tell_of(&owned, words::pre_stop_failed()),
+            HookKind::PreStop => self.tell_of(&owned, words::pre_stop_failed(why)),
             HookKind::PostStart => {
-                let words = words::post_start_failed();
-                if let Some(name) = owned.container_name() {
-                    self.set_waiting(name, Reason::PostStartHookError, &words.message);
+                let pod = self.state.pod().filter(|pod| pod.uid == owned.uid).cloned();
+                if let Some((name, pod)) = owned.container_name().zip(pod) {
+                    let message = words::post_start_error(&pod, name, why);
+                    self.set_waiting(name, Reason::PostStartHookError, &message);
                 }
-                self.tell_of(&owned, words);
+                self.tell_of(&owned, words::post_start_failed(why));
             }
         }
     }

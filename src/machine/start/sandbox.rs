@@ -40,7 +40,8 @@ impl Machine {
         let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
         if self.sandboxes.told.as_ref() != Some(&old) {
             self.sandboxes.told = Some(old);
-            self.tell(None, words::sandbox_changed());
+            let is_asked = self.is_restart_asked(pod);
+            self.tell(None, words::sandbox_changed(is_asked));
         }
     }
 
@@ -62,7 +63,7 @@ impl Machine {
         let left =
             self.containers.all().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
         let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
-        if self.is_restart_asked() {
+        if self.is_restart_asked(pod) {
             self.members.crashes.forgive(now.mono);
             self.sandboxes.forget_deaths();
         } else if let Some(wait) = self.count_sandbox_death(now) {
@@ -85,8 +86,8 @@ impl Machine {
     }
 
     /// Whether an operator asked for the end of the newest sandbox.
-    fn is_restart_asked(&self) -> bool {
-        let sandboxes = self.containers.current().all.iter().filter(|c| c.is_sandbox());
+    fn is_restart_asked(&self, pod: &DesiredPod) -> bool {
+        let sandboxes = self.containers.current().all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
         let newest = sandboxes.max_by_key(|c| c.attempt);
         newest.and_then(Owned::kept).is_some_and(|kept| kept.restart)
     }

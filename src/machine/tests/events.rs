@@ -237,7 +237,7 @@ fn probes_and_hooks() {
         told(&rig).get(3..).unwrap(),
         [
             "W Unhealthy app: Liveness probe failed: no x3",
-            "W FailedPostStartHook app: PostStartHook failed",
+            "W FailedPostStartHook app: PostStartHook failed: x",
             "N Killing app: FailedPostStartHook",
         ]
     );

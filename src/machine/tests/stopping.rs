@@ -250,6 +250,9 @@ fn a_pod_that_somebody_restarts_keeps_its_sandbox_until_its_containers_have_ende
         rig.pass(s(2));
         assert!(after(&rig, begun, "kill app#0 SIGTERM").iter().all(|at| *at < 10));
         assert!(rig.running().contains("POD#0+"));
+        let log = rig.logged(log::Level::Info).join("\n");
+        let told = "SandboxChanged: A restart of the pod was asked for, it will be killed";
+        assert!(log.contains(told) && !log.contains("Pod sandbox changed"), "{log}");
         if killed {
             rig = rig.reborn();
             rig.run(&pod);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::Kit;
 use crate::base::limits;
+use crate::pod::waiting::hook_exited;
 use crate::probe::outcome::{self, Outcome};
 use crate::runtime::client::Pending;
 use crate::runtime::exec::{Executed, Execution};
@@ -63,7 +64,7 @@ impl Exec {
             *self.run = run(kit, &self.id, &self.command);
         }
         match self.run.advance() {
-            Some(Ok(done)) => return Some(ended(&done)),
+            Some(Ok(done)) => return Some(self.ended(&done)),
             Some(Err(DockerError::Unreachable(_))) if self.hook && now < later(self.began, kit.patience) => {
                 // No part of the request was sent.
                 self.again = Some(later(now, limits::RECONNECT_MAX));
@@ -85,7 +86,10 @@ impl Exec {
         self.asked = None;
         match answer.and_then(Reply::exec) {
             Ok(detail) => match detail.exit_code.filter(|_| !detail.running) {
-                Some(code) => Some(ended(&self.run.ended(code))),
+                Some(code) => {
+                    let done = self.run.ended(code);
+                    Some(self.ended(&done))
+                }
                 // Docker stalled, and may not know yet about an end in the meantime; or containerd stalled,
                 // and the command has not started, or only just now. After `patience`, a slow answer counts,
                 // too.
@@ -102,6 +106,15 @@ impl Exec {
                 None => Some(Outcome::Failed(outcome::exec_timed_out(&self.command, self.timeout?))),
             },
             Err(error) => Some(Outcome::unknown(error.to_string())),
+        }
+    }
+
+    fn ended(&self, done: &Executed) -> Outcome {
+        let output = || outcome::exec_output(&done.stdout, &done.stderr);
+        match done.code {
+            0 => Outcome::Passed,
+            code if self.hook => Outcome::Failed(hook_exited(&self.command, code, &output())),
+            _ => Outcome::Failed(output()),
         }
     }
 
@@ -139,13 +152,6 @@ pub(super) fn left(pending: Option<&mut Pending>, text: &str) -> Option<Outcome>
 
 fn run(kit: &Kit, id: &str, command: &[String]) -> Execution {
     Execution::begin(&kit.docker, id, command, limits::PROBE_OUTPUT, kit.patience)
-}
-
-fn ended(done: &Executed) -> Outcome {
-    match done.code {
-        0 => Outcome::Passed,
-        _ => Outcome::Failed(outcome::exec_output(&done.stdout, &done.stderr)),
-    }
 }
 
 fn later(at: Instant, time: Duration) -> Instant {

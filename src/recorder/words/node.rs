@@ -1,5 +1,7 @@
 //! Words of events about the node: resources that run short, and limits for reserved cgroups.
 
+use std::path::Path;
+
 use super::{Words, normal, warning};
 
 /// A process outside of containers was killed for lack of memory. Upstream: `pkg/kubelet/oom/oom_watcher_linux.go`.
@@ -48,6 +50,23 @@ pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
 #[must_use]
 pub fn threshold_met(resource: &str) -> Words {
     warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
+}
+
+/// An archive of the preload directory cannot be loaded.
+#[must_use]
+pub fn archive_refused(why: String) -> Words {
+    warning("ImageArchiveRefused", why)
+}
+
+/// The root directory is on a file system that cannot be written.
+#[must_use]
+pub fn root_is_read_only(root_dir: &Path) -> Words {
+    let message = format!(
+        "the root directory {} is on a read-only file system: nothing can be stored in it, and containers get no file for \
+         their termination message",
+        root_dir.display()
+    );
+    warning("ReadOnlyRootDirectory", message)
 }
 
 /// The daemon starts. Upstream: `pkg/kubelet/kubelet.go`, `BirthCry`.

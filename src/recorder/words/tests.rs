@@ -57,10 +57,13 @@ fn each_event_in_the_kubelets_words() {
     let pod = pod("metadata: {name: p}\nspec: {containers: [{name: web, image: i}]}");
     let text = format!("Back-off restarting failed container web in pod {}", backoff::pod_words(&pod));
     check(backs_off("web", &pod), warning, "BackOff", &text);
-    check(post_start_failed(), warning, "FailedPostStartHook", "PostStartHook failed");
-    check(pre_stop_failed(), warning, "FailedPreStopHook", "PreStopHook failed");
+    let exited = crate::pod::waiting::hook_exited(&["sh".into(), "-c".into(), "x".into()], 3, "a secret");
+    assert_eq!(exited, "command 'sh -c x' exited with 3: , message: \"a secret\"");
+    let failed = "failed: command 'sh -c x' exited with 3";
+    check(post_start_failed(&exited), warning, "FailedPostStartHook", &format!("PostStartHook {failed}"));
+    check(pre_stop_failed(&exited), warning, "FailedPreStopHook", &format!("PreStopHook {failed}"));
     check(
-        sandbox_changed(),
+        sandbox_changed(false),
         normal,
         "SandboxChanged",
         "Pod sandbox changed, it will be killed and re-created.",

@@ -1,10 +1,13 @@
-//! The probe that keeps a container from being ready, or that had it killed. The status does not have it; the events
+//! The probe, or postStart hook, that keeps a container from being ready, or that had it killed. The status does not have it; the events
 //! do, as long as they are kept.
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::recorder::object::{EventObject, Events};
+
+/// The begin of the message of a failed postStart hook.
+const HOOK: &str = "PostStartHook failed";
 
 /// A line for each running container that is not ready, with the message of its probe.
 pub(super) fn unready(pod: &Pod, happened: &Events) -> Vec<String> {
@@ -13,7 +16,7 @@ pub(super) fn unready(pod: &Pod, happened: &Events) -> Vec<String> {
         status.into_iter().flat_map(|status| [&status.init_container_statuses, &status.container_statuses]);
     let line = |container: &k8s_openapi::api::core::v1::ContainerStatus| {
         let running = container.state.as_ref()?.running.as_ref().filter(|_| !container.ready)?;
-        let kinds = ["Readiness probe", "Startup probe"];
+        let kinds = ["Readiness probe", "Startup probe", HOOK];
         let said = last(pod, &container.name, happened, |event| {
             let is_of_probe = kinds.iter().any(|kind| event.message.starts_with(kind));
             is_of_probe && is_within(event, running.started_at.as_ref(), None)
@@ -32,7 +35,11 @@ pub(super) fn killed(
 ) -> Option<String> {
     let in_its_life =
         |event: &EventObject| is_within(event, ended.started_at.as_ref(), ended.finished_at.as_ref());
-    let kinds = [("failed liveness probe", "Liveness probe"), ("failed startup probe", "Startup probe")];
+    let kinds = [
+        ("failed liveness probe", "Liveness probe"),
+        ("failed startup probe", "Startup probe"),
+        ("FailedPostStartHook", HOOK),
+    ];
     kinds.iter().find_map(|(kill, probe)| {
         last(pod, container, happened, |event| {
             event.reason == "Killing" && event.message.contains(kill) && in_its_life(event)

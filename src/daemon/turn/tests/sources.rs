@@ -366,3 +366,19 @@ fn what_the_operator_had_forgotten_goes_and_nothing_is_said_to_be_read_again() {
     assert_eq!(http(&mut rig, SourceUpdate::Forgotten), [""; 0]);
     assert_eq!(acts(rig.source(full(&[]))), ["stop a: its manifest was forgotten, as the operator asked"]);
 }
+
+/// `get sources` told the last change of the directory, weeks ago, as the time since when it could not be read.
+#[test]
+fn a_directory_that_is_lost_was_read_until_then() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    let last = |rig: &Rig| rig.snapshot().sources[0].last_success.unwrap().as_second();
+    let read = last(&rig);
+    let hour = Duration::from_secs(3600);
+    rig.now = rig.now.after(24 * hour);
+    rig.fail("/m does not exist");
+    assert_eq!(last(&rig) - read, 86_400);
+    rig.now = rig.now.after(hour);
+    rig.fail("/m is no directory");
+    assert_eq!(last(&rig) - read, 86_400, "it is lost since then");
+}

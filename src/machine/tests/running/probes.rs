@@ -202,11 +202,16 @@ fn a_post_start_that_fails_kills_and_says_why_it_waits() {
     let hooked = "{containers: [{name: app, lifecycle: {postStart: {exec: {command: [x]}}}}]}";
     let mut rig = Rig::up(&pod(hooked));
     rig.take_acts();
-    rig.hook_ends("app#0", HookKind::PostStart, Err("secret".into()));
+    rig.hook_ends(
+        "app#0",
+        HookKind::PostStart,
+        Err(crate::pod::waiting::hook_exited(&["/no".into()], 127, "secret")),
+    );
     assert_eq!(rig.take_acts(), ["kill app#0 SIGTERM"]);
     rig.pass(s(5));
     let log = rig.logged(log::Level::Warn).join("\n");
-    assert!(log.contains("FailedPostStartHook: PostStartHook failed") && !log.contains("secret"), "{log}");
+    let told = "FailedPostStartHook: PostStartHook failed: command '/no' exited with 127";
+    assert!(log.contains(told) && !log.contains("secret"), "{log}");
     rig.pass(s(20));
     assert!(rig.running().contains("app#1"));
 }
