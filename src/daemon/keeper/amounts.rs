@@ -401,7 +401,8 @@ fn candidate(view: &PodView, resource: Resource, right: u64, found: &PodUse) -> 
         source: pod.source,
         priority: priority::of(pod),
         used: found.used,
-        is_cut: found.is_cut,
+        // Of what Docker does not tell, as little is known as of what cannot be counted.
+        is_cut: found.is_cut || found.is_partial,
         images: found.images,
         goes_first: false,
         request: right,

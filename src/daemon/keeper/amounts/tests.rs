@@ -94,3 +94,15 @@ fn what_was_moved_meanwhile_is_counted_several_times_before_it_is_believed() {
     assert_eq!(of(&[(Reach::Unreadable, 3)]), (Reach::Unreadable, 3), "that is not the pod's fault");
     assert_eq!(of(&[(Reach::Moved, 3), (Reach::Unreadable, 3)]), (Reach::Unreadable, 3));
 }
+
+/// Regression: Docker hung for one container alone, whose pod had filled the disk from there: it counted as using
+/// nothing, and the others were evicted one after the other.
+#[test]
+fn what_docker_does_not_tell_of_a_pod_counts_as_not_counted_whole() {
+    let view = &snapshot().pods[0];
+    let is_cut = |is_partial, is_cut| {
+        let found = PodUse { used: Some(0), is_partial, is_cut, ..PodUse::default() };
+        candidate(view, Resource::Storage, 0, &found).is_cut
+    };
+    assert_eq!([is_cut(false, false), is_cut(true, false), is_cut(false, true)], [false, true, true]);
+}
