@@ -109,7 +109,7 @@ pub mod daemon {
 pub mod eviction {
     pub use crate::eviction::{Eviction, News};
     pub mod manager {
-        pub use crate::eviction::manager::Observation;
+        pub use crate::eviction::manager::{End, Observation};
     }
     pub mod rank {
         pub use crate::eviction::rank::{Candidate, Counted};
@@ -176,6 +176,9 @@ pub mod network {
 
 pub mod node {
     pub use crate::node::Node;
+    pub mod pressure {
+        pub use crate::node::pressure::Pressure;
+    }
 }
 
 pub mod pod {

@@ -161,20 +161,17 @@ pub(super) fn start(
         sandbox_image: settings.builtin_sandbox.then(|| pulls.clone()),
         preload: preload.clone(),
         garbage: Some(Arc::clone(&garbage)).filter(|_| parts.hollow.is_none()),
-        resources: Resources::of(&config.node, cgroup::node::MOUNT.into())
-            .filter(|_| config.docker != Endpoint::Fake),
+        resources: parts.resources(),
         container_labels: node.container_labels.clone(),
         events: parts.events.clone(),
     })?;
     let volumes = parts.volumes()?;
-    let sources = parts.sources()?;
-    let prober = parts.prober()?;
+    let (sources, prober) = (parts.sources()?, parts.prober()?);
     let kernel_log = parts.kernel_log()?;
     let (servers, store, told) =
         parts.serve(pods.clone(), prober.clone(), (pulls.clone(), Judging::new(&node, parts.clock)))?;
     let cluster = parts.cluster(sources.server.clone(), earlier)?;
-    let host =
-        writer.map(|writer| parts.on_host(writer, &cgroups, pods, garbage, docker_root)).transpose()?;
+    let host = parts.on_host(writer, &cgroups, (pods, volumes.ends()), garbage, docker_root)?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
@@ -313,6 +310,11 @@ impl Parts<'_> {
             is_enforced,
         };
         Cgroups::new(settings, cgroup::node::MOUNT.into(), self.root_dir.clone())
+    }
+
+    fn resources(&self) -> Option<Resources> {
+        let resources = Resources::of(&self.config.node, cgroup::node::MOUNT.into());
+        resources.filter(|_| self.config.docker != Endpoint::Fake)
     }
 
     fn node(&self, cgroups: &Cgroups) -> NodeCells {

@@ -1,21 +1,22 @@
 //! The manager: takes figures and the time, returns an action (`pkg/kubelet/eviction/eviction_manager.go`,
 //! `synchronize`).
 //!
-//! It does one thing at a time: it has garbage collected, or evicts one pod and waits for its end. When a disk is
+//! It does one thing at a time for a resource: it has garbage collected, or evicts one pod and waits for its end. When a disk is
 //! short, garbage is collected before a pod is evicted; an evicted pod leaves new garbage, which is collected before
 //! the next eviction. While a disk gets emptier, no pod is evicted for it.
 
+mod choice;
 mod ending;
+mod ends;
 mod settling;
 mod worth;
 
 use std::time::Duration;
 
-use ending::{Ending, Step};
+pub use ending::End;
+use ending::Ending;
 use settling::Settling;
 
-use super::Eviction;
-use super::rank::{Candidate, message, rank};
 use super::signal::{Resource, Signal};
 use super::threshold::{Settings, Threshold};
 use crate::base::clock::Mono;
@@ -23,7 +24,6 @@ use crate::base::pace::doubled;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::node::pressure::{Pressure, Pressures};
-use crate::pod::PodKey;
 
 /// The amount of a signal's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub enum Act {
     Evict(Threshold),
     /// Find out whether Docker answers, which may take long, and report it: an evicted pod still runs.
     Ask,
+    /// Kill the processes of the pod that was evicted for this: Docker answers, and does not stop it.
+    Kill(Pressure),
 }
 
 /// A look's result.
@@ -100,10 +102,13 @@ pub struct Manager {
     /// Signals for which no pod could be evicted when last tried, and the time before which nothing is tried again for
     /// disks. Other signals come first, so that a shortage without a remedy hides no other.
     stuck: Table<Signal, Mono>,
-    /// UIDs of pods that did not end when ordered: others are evicted before them.
-    stubborn: Set<String>,
-    /// The pod that is being evicted.
-    ending: Option<Ending>,
+    /// UIDs of pods that did not end when ordered: others are evicted before them. With the known usage of each.
+    stubborn: Table<String, (Signal, u64)>,
+    /// The pods that are being evicted, one for each resource: a disk may take minutes to get emptier, and memory must
+    /// not wait for it.
+    endings: Table<Pressure, Ending>,
+    /// When a pod was last evicted.
+    evicted: Option<Mono>,
     /// Whether disks still get emptier.
     settling: Settling,
 }
@@ -126,8 +131,9 @@ impl Manager {
             in_vain: 0,
             rests_until: Mono::default(),
             stuck: Table::new(),
-            stubborn: Set::new(),
-            ending: None,
+            stubborn: Table::new(),
+            endings: Table::new(),
+            evicted: None,
             settling: Settling::default(),
         }
     }
@@ -138,20 +144,27 @@ impl Manager {
         &self.settings.thresholds
     }
 
+    /// The signals whose thresholds are met.
+    #[must_use]
+    pub fn short(&self) -> Set<Signal> {
+        order::set(self.met.keys().filter_map(|at| Some(self.settings.thresholds.get(*at)?.signal)))
+    }
+
+    /// How long the node counts as short after a shortage.
+    #[must_use]
+    pub fn transition(&self) -> Duration {
+        self.settings.pressure_transition_period
+    }
+
     /// Sets whether Docker's root directory is on a different file system than podkeeper's.
     pub fn set_dedicated(&mut self, dedicated: bool) {
         self.dedicated = dedicated;
     }
 
-    /// Takes the figures of a look. `is_gone` tells whether nothing of a pod runs any more.
-    pub fn look(
-        &mut self,
-        found: &Observations,
-        is_gone: impl Fn(&PodKey, &str) -> bool,
-        now: Mono,
-    ) -> Looked {
+    /// Takes the figures of a look. `end` tells what is left of the pod of this UID that was evicted for this.
+    pub fn look(&mut self, found: &Observations, end: impl Fn(Pressure, &str) -> End, now: Mono) -> Looked {
         self.see(found, now);
-        let act = self.act(is_gone, now);
+        let act = self.act(found, end, now);
         Looked { pressures: self.pressures(now), act }
     }
 
@@ -190,7 +203,7 @@ impl Manager {
         self.acting.iter().filter_map(|at| self.settings.thresholds.get(*at))
     }
 
-    fn act(&mut self, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Act {
+    fn act(&mut self, found: &Observations, end: impl Fn(Pressure, &str) -> End, now: Mono) -> Act {
         let known = match self.measured {
             Measured::For(signal) => {
                 self.measured = Measured::No;
@@ -198,16 +211,8 @@ impl Manager {
             }
             Measured::No | Measured::Begun => None,
         };
-        if let Some(ending) = self.ending.as_mut() {
-            if !is_gone(&ending.key, &ending.uid) {
-                match ending.step(now) {
-                    Step::Wait => return Act::Nothing,
-                    Step::Ask => return Act::Ask,
-                    Step::Hangs => _ = self.stubborn.insert(ending.uid.clone()),
-                }
-            }
-            self.ending = None;
-            self.settling.begin(now);
+        if let Some(act) = self.follow(end, now) {
+            return act;
         }
         // Memory first, because otherwise the kernel kills processes; hard thresholds before soft ones.
         let urgency = |threshold: &Threshold| {
@@ -218,11 +223,14 @@ impl Manager {
         let mut acting: Vec<Threshold> = self.acting().copied().collect();
         order::sort_by_key(&mut acting, urgency);
         for threshold in acting {
+            if self.endings.contains_key(&threshold.signal.pressure()) {
+                // Another resource may be short, too.
+                continue;
+            }
             let is_busy = self.collecting.is_some_and(|since| now.since(since) < limits::COLLECT_PATIENCE);
             let is_busy = is_busy || self.measured == Measured::Begun;
             let rests = self.stuck.get(&threshold.signal).is_some_and(|until| now < *until);
             if threshold.signal.is_of_disk() && (is_busy || rests || now < self.rests_until) {
-                // Another resource may be short, too.
                 continue;
             }
             if threshold.signal.is_of_disk() && self.settling.end_time(now) {
@@ -239,6 +247,9 @@ impl Manager {
                 return Act::Collect(threshold);
             }
             if threshold.signal.is_of_disk() && self.settling.keeps(now) {
+                continue;
+            }
+            if self.waits_for_stubborn(&threshold, found, now) {
                 continue;
             }
             if threshold.signal.is_of_disk() && known != Some(threshold.signal) {
@@ -293,97 +304,15 @@ impl Manager {
         is_new
     }
 
-    /// A pod was evicted for another reason: waits for its end, once. Returns false if that was done already, or if the
-    /// end of another pod is awaited.
-    pub fn awaits(&mut self, key: &PodKey, uid: &str, now: Mono) -> bool {
-        if self.ending.is_some() || self.stubborn.contains(uid) {
-            return false;
-        }
-        self.settling.forget();
-        self.ending = Some(Ending::new(key.clone(), uid.to_owned(), now));
-        true
-    }
-
     /// The usage is counted at the next look.
     pub fn counts_later(&mut self) {
         self.measured = Measured::No;
-    }
-
-    /// Takes how long Docker took to answer; `None`: it did not answer.
-    pub fn asked(&mut self, took: Option<Duration>, now: Mono) {
-        self.ending.iter_mut().for_each(|ending| ending.told(took, now));
-    }
-
-    /// UID of the pod whose end is awaited.
-    #[must_use]
-    pub fn ending(&self) -> Option<&str> {
-        self.ending.as_ref().map(|ending| ending.uid.as_str())
-    }
-
-    /// Whether an evicted pod still runs because Docker, which has to stop it, does not answer.
-    #[must_use]
-    pub fn waits_for_docker(&self) -> bool {
-        self.ending.as_ref().is_some_and(Ending::waits_for_docker)
     }
 
     /// The count failed because Docker does not answer; Docker could not stop a pod either.
     pub fn not_measured(&mut self, now: Mono) {
         self.measured = Measured::No;
         self.rests_until = now.after(limits::COLLECT_AGAIN);
-    }
-
-    /// Whether the last collection is so old that there may be new garbage, which is collected before a pod is evicted.
-    fn may_be_garbage(&self, signal: Signal) -> bool {
-        let is_old = |at| self.counted.since(at) >= limits::COLLECT_FRESH;
-        self.garbage_helps(signal) && self.collecting.is_none() && self.collected.is_some_and(is_old)
-    }
-
-    /// Whether no pod could be evicted for this signal when last tried, and the shortage lasts.
-    #[must_use]
-    pub fn is_stuck(&self, signal: Signal) -> bool {
-        self.stuck.contains_key(&signal)
-    }
-
-    /// Chooses the pod to evict among running pods; `None` when no pod may be evicted, or when garbage has to be
-    /// collected first, at the next look.
-    pub fn choose(
-        &mut self,
-        threshold: &Threshold,
-        found: &Observations,
-        mut pods: Vec<Candidate>,
-        now: Mono,
-    ) -> Option<Eviction> {
-        let resource = threshold.signal.resource();
-        let seen = found.get(&threshold.signal)?;
-        let is_stubborn = |pod: &Candidate| self.stubborn.contains(&pod.uid);
-        worth::charge(&mut pods, *seen, worth::missing(threshold, *seen), |pod| {
-            !pod.is_critical() && !is_stubborn(pod)
-        });
-        rank(resource, &mut pods);
-        let worth = worth::least(threshold, *seen, &pods);
-        let first = worth::first(&pods, worth, |pod| !pod.is_critical() && !is_stubborn(pod));
-        let Some(at) = first.or_else(|| worth::first(&pods, worth, |pod| !pod.is_critical())) else {
-            // At the start, the pods are not known yet.
-            let rest = if pods.is_empty() { Duration::ZERO } else { limits::COLLECT_AGAIN };
-            self.stuck.insert(threshold.signal, now.after(rest));
-            return None;
-        };
-        if self.may_be_garbage(threshold.signal) {
-            self.collected = None;
-            return None;
-        }
-        let pod = pods.swap_remove(at);
-        self.stuck.remove(&threshold.signal);
-        let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
-        self.settling.forget();
-        // Its containers will soon be garbage.
-        self.collected = None;
-        self.ending = Some(Ending::new(pod.key.clone(), pod.uid.clone(), now));
-        let mut message = message(resource, &pod, threshold.value.of(seen.capacity), seen.available);
-        if pod.used.is_none_or(|used| used < worth) {
-            message.push_str(&behind(&pod));
-        }
-        Some(Eviction { key: pod.key, uid: pod.uid, grace, message, of_the_node: true })
     }
 
     /// The resources that the node is short of.
@@ -412,8 +341,8 @@ impl Manager {
         if watched.is_empty() {
             return None;
         }
-        if let Some(ending) = &self.ending {
-            let is_slow = ending.waits_for_docker();
+        if !self.endings.is_empty() {
+            let is_slow = self.endings.values().all(Ending::waits_for_docker);
             return Some(if is_slow { limits::EVICTION_NEAR } else { limits::EVICTION_POLL });
         }
         if !self.met.is_empty() || !self.pressures(now).is_empty() {
@@ -421,15 +350,6 @@ impl Manager {
         }
         Some(falls.rest(watched, found))
     }
-}
-
-/// Addition to the message of a pod that is evicted with almost no known usage.
-fn behind(pod: &Candidate) -> String {
-    let source = pod.source;
-    format!(
-        "Pods of source {source} go before those of others, whatever they are known to use (--source-policy \
-         {source}=evict-first). "
-    )
 }
 
 /// `with_reclaim`: whether the minimum reclaim is added to the threshold.

@@ -5,6 +5,7 @@
 pub mod after;
 pub mod allocatable;
 pub mod downward;
+pub mod ends;
 pub mod fields;
 pub mod object;
 pub mod placement;

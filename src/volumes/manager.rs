@@ -17,6 +17,7 @@ use crate::base::limits;
 use crate::base::table::{Set, Table};
 use crate::layout;
 use crate::pod::allocatable::Allocatable;
+use crate::pod::ends::Ends;
 use crate::pod::{PodKey, Source};
 use crate::policy::Policies;
 
@@ -38,6 +39,8 @@ pub struct Node {
     uses: Mutex<Table<String, Use>>,
     pub(super) in_memory: InMemory,
     turns: Arc<Turns>,
+    /// The entries that are removed of pods that are evicted.
+    ends: Ends,
 }
 
 /// User of a pod's directory.
@@ -87,7 +90,14 @@ impl Volumes {
             uses: Mutex::default(),
             in_memory: InMemory::default(),
             turns: Arc::new(Turns::new(clock)),
+            ends: Ends::default(),
         }))
+    }
+
+    /// How far the ends of pods have come.
+    #[must_use]
+    pub fn ends(&self) -> &Ends {
+        &self.0.ends
     }
 
     /// Takes down and removes the volumes of all pods but these and those of workers: pods that vanished
@@ -112,7 +122,7 @@ impl Volumes {
         if !self.0.take(uid, &Use::Sweep) {
             return false;
         }
-        let result = tear_down::pod(root, uid);
+        let result = tear_down::pod(root, uid, &mut || {});
         if result.is_ok() {
             self.0.in_memory.forget(uid);
         }
@@ -287,10 +297,11 @@ impl PodVolumes {
         let source = queue.source;
         drop(queue);
         let (node, tell, shared) = (Arc::clone(&self.node), Arc::clone(&self.tell), Arc::clone(&self.queue));
+        let key = self.key.clone();
         let work = move |turn: Result<(), String>| {
             while let Some(job) = next(&shared) {
                 match &turn {
-                    Ok(()) => work(&node, job, &tell, &|doing| {
+                    Ok(()) => work(&node, &key, job, &tell, &|doing| {
                         shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
                     }),
                     Err(why) => refuse(job, why, &tell),
@@ -310,7 +321,7 @@ fn next(queue: &Mutex<Queue>) -> Option<Job> {
     job
 }
 
-fn work(node: &Arc<Node>, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
+fn work(node: &Arc<Node>, key: &PodKey, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
     match job {
         Job::Order(Order::SetUp(order)) => {
             begins("setting up its volumes".to_owned());
@@ -323,7 +334,8 @@ fn work(node: &Arc<Node>, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
         }
         Job::Order(Order::TearDown { uid }) => {
             begins("removing its volumes".to_owned());
-            let result = node.root().and_then(|root| tear_down::pod(&root, &uid));
+            let result =
+                node.root().and_then(|root| tear_down::pod(&root, &uid, &mut || node.ends.step(key)));
             if result.is_ok() {
                 node.in_memory.forget(&uid);
                 node.release(&uid);

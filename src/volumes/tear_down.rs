@@ -13,11 +13,11 @@ use super::{helper, mounts};
 use crate::layout;
 
 /// Unmounts and removes this room's entries below the pod's directory; then the directory itself, if it is
-/// empty. `root` must not go through links.
+/// empty. `root` must not go through links. `removes` is called before each file or directory is removed.
 ///
 /// # Errors
 /// A volume is in use, or an error of the system. Everything else stays as it is, and may be tried again.
-pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
+pub(super) fn pod(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<(), String> {
     let Some(path) = layout::pod_dir(root, uid) else { return Ok(()) };
     let Some((pods, pod)) = open(root, uid).map_err(|error| format!("{}: {error}", path.display()))? else {
         return Ok(());
@@ -28,8 +28,8 @@ pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
         move |error: io::Error| format!("{}: {error}", path.display())
     };
     sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
-    volumes(&pod).map_err(failed(layout::VOLUMES))?;
-    walk::remove(&pod, layout::PLUGINS).map_err(failed(layout::PLUGINS))?;
+    volumes(&pod, removes).map_err(failed(layout::VOLUMES))?;
+    walk::remove_counted(&pod, layout::PLUGINS, removes).map_err(failed(layout::PLUGINS))?;
     // Other rooms may have files in the directory.
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
@@ -112,7 +112,7 @@ fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
 }
 
 /// Removes each kind as it was created: a directory that may hold other data is only removed if it is empty.
-fn volumes(pod: &OwnedFd) -> io::Result<()> {
+fn volumes(pod: &OwnedFd, removes: &mut dyn FnMut()) -> io::Result<()> {
     let Some(all) = walk::open_below(pod.as_fd(), &[layout::VOLUMES])? else { return Ok(()) };
     for plugin in walk::names(&all)? {
         let of_plugin = openat(&all, plugin.as_str(), DIRECTORY, Mode::empty())?;
@@ -123,7 +123,7 @@ fn volumes(pod: &OwnedFd) -> io::Result<()> {
             } else if matches!(plugin.as_str(), layout::NFS | layout::LOCAL | layout::HOST_PATH) {
                 rmdir(&of_plugin, &name)?;
             } else {
-                walk::remove(&of_plugin, &name)?;
+                walk::remove_counted(&of_plugin, &name, removes)?;
             }
         }
         rmdir(&all, &plugin)?;

@@ -83,6 +83,18 @@ pub(super) fn gone(result: Result<(), Errno>) -> io::Result<()> {
 /// # Errors
 /// It has a mount in it, or an error of the system. Entries that were removed before the error are gone.
 pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
+    remove_counted(parent, name, &mut || {})
+}
+
+/// Like [`remove`]; `removes` is called before each file or directory is removed.
+///
+/// # Errors
+/// As for [`remove`].
+pub(super) fn remove_counted(parent: &OwnedFd, name: &str, removes: &mut dyn FnMut()) -> io::Result<()> {
+    let mut goes_on = || {
+        removes();
+        true
+    };
     match unlinkat(parent, name, AtFlags::empty()) {
         // `unlink`'s errors for a directory: the first is Linux's, the second the standard's.
         Err(Errno::ISDIR | Errno::PERM) => {}
@@ -90,11 +102,11 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     }
     let name = CString::new(name)?;
     match enter(parent, &name) {
-        Ok(top) => walk(top, &mut Remover::new(&mut || true))?,
-        Err(Errno::XDEV) => return Remover::new(&mut || true).mount(&name),
+        Ok(top) => walk(top, &mut Remover::new(&mut goes_on))?,
+        Err(Errno::XDEV) => return Remover::new(&mut goes_on).mount(&name),
         other => return gone(other.map(drop)),
     }
-    Remover::new(&mut || true).left(parent, &name)
+    Remover::new(&mut goes_on).left(parent, &name)
 }
 
 /// Removes everything in a directory while `goes_on` returns true; returns whether all is removed.

@@ -9,8 +9,15 @@ pub const EVICTION_PATIENCE: Duration = Duration::from_secs(30);
 /// The number of calls to Docker that a pod's end may take, one after the other: its end is awaited for so many times as
 /// long as Docker takes for one.
 pub const EVICTION_CALLS: u32 = 20;
-/// Longest wait for the end of one evicted pod while Docker answers.
+/// Longest wait for the end of one evicted pod while Docker answers, however the end gets on; also how long after its
+/// first answer Docker may be silent again and again before the wait for it no longer begins anew.
 pub const EVICTION_LONGEST: Duration = Duration::from_secs(300);
+/// Number of rounds in which the processes of a pod are killed one by one, because they make new ones meanwhile.
+pub const EVICTION_KILLS: u32 = 5;
+/// Number of processes that are killed at a time: each has a descriptor meanwhile.
+pub const EVICTION_KILLS_AT_ONCE: usize = 64;
+/// Largest list of the processes of one cgroup, bytes.
+pub const CGROUP_PROCS: usize = 1 << 20;
 /// How often to check whether an evicted pod has ended.
 pub const EVICTION_POLL: Duration = Duration::from_secs(1);
 /// A count of a pod's files without progress for this long hangs. It is longer than all calls to Docker for one
@@ -26,6 +33,9 @@ pub const COUNT_LEAST: Duration = Duration::from_secs(2);
 pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
 /// Longest time between two looks at a node with thresholds.
 pub const EVICTION_FAR: Duration = Duration::from_secs(120);
+/// Longest time between two looks while the policy names a source whose pods are evicted before others: a pod of it may
+/// fill a disk faster than any other is seen to.
+pub const EVICTION_BEHIND: Duration = Duration::from_secs(30);
 /// Number of looks in quick succession after the start: pods start, images come, and some data may be missing.
 pub const EVICTION_FIRST_LOOKS: u32 = 6;
 /// Shortest time in which a whole resource is assumed to be used up.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::count_order::{CountOrder, Next};
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::eviction::cadence::Falls;
-use crate::eviction::manager::{Act, Manager, Observations};
+use crate::eviction::manager::{Act, End, Manager, Observations};
 use crate::eviction::rank::Candidate;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::{Amount, Settings, Threshold};
@@ -18,7 +19,6 @@ use crate::garbage::images::Policy;
 use crate::garbage::schedule::{Disk, Schedule};
 use crate::garbage::{Order, Report};
 use crate::node::pressure::{Pressure, Pressures};
-use crate::pod::PodKey;
 use crate::recorder::words;
 
 /// Figures from one look at the node.
@@ -37,6 +37,8 @@ pub struct Seen {
 pub enum Deed {
     /// Tell the main loop.
     Tell(News),
+    /// Log this for the operator.
+    Note(String),
     /// Count the usage of pods on the disk of this signal, which may take long: [`Mind::counts`] tells the first pod.
     Measure(Signal),
     /// Measure how much pods use of the short resource, and choose one: [`Mind::choose`]. For a disk, the count made
@@ -44,6 +46,8 @@ pub enum Deed {
     Rank(Threshold),
     /// Find out whether Docker answers, and report it: [`Mind::asked`].
     Ask,
+    /// Kill the processes of the pod that was evicted for this: Docker does not stop it.
+    Kill(Pressure),
     /// Have the collector begin no further removal in its current run: a more urgent run follows.
     GiveWay,
     /// Run the collector, and report its result: [`Mind::collected`].
@@ -59,6 +63,8 @@ pub struct Mind {
     /// How garbage is collected, if it is.
     policy: Option<Policy>,
     falls: Falls,
+    /// The signals that the node was last short of.
+    short: Set<Signal>,
     /// Pressures that the main loop was told last.
     told: Pressures,
     /// When images are collected although the node is short of nothing.
@@ -92,8 +98,8 @@ struct Run {
 pub enum Choice {
     /// Evict this pod; first send this event.
     Evict(News, Eviction),
-    /// No pod may be evicted; a line for the operator, once for each shortage.
-    Nobody(Option<String>),
+    /// No pod may be evicted; a line for the operator and this event, once for each shortage.
+    Nobody(Option<(String, News)>),
 }
 
 impl Mind {
@@ -110,6 +116,7 @@ impl Mind {
             watched,
             policy,
             falls: Falls::default(),
+            short: Set::new(),
             told: Pressures::new(),
             schedule: Schedule::default(),
             collecting: None,
@@ -138,18 +145,20 @@ impl Mind {
         self.watched.is_empty() && !has_ages
     }
 
-    /// Takes the figures of a look, and returns orders. `is_gone` tells whether nothing is left of an evicted pod.
-    pub fn look(&mut self, seen: &Seen, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Vec<Deed> {
+    /// Takes the figures of a look, and returns orders. `end` tells what is left of the pod of this UID that
+    /// was evicted for this.
+    pub fn look(&mut self, seen: &Seen, end: impl Fn(Pressure, &str) -> End, now: Mono) -> Vec<Deed> {
         let mut deeds = Vec::new();
         self.manager.set_dedicated(seen.dedicated);
         self.falls.see(&seen.found, now);
-        let looked = self.manager.look(&seen.found, is_gone, now);
+        let looked = self.manager.look(&seen.found, end, now);
+        deeds.extend(self.ended(&seen.found));
         if looked.pressures != self.told {
             self.told.clone_from(&looked.pressures);
             deeds.push(Deed::Tell(News::Pressures(looked.pressures)));
         }
         if let Act::Collect(threshold) = &looked.act {
-            deeds.push(Deed::Tell(met(threshold)));
+            deeds.push(Deed::Tell(met(threshold, &seen.found)));
             self.owed = true;
         }
         deeds.extend(self.collect(seen.images, now));
@@ -164,9 +173,28 @@ impl Mind {
             Act::Measure(threshold) => deeds.push(Deed::Measure(threshold.signal)),
             Act::Evict(threshold) => deeds.push(Deed::Rank(threshold)),
             Act::Ask => deeds.push(Deed::Ask),
+            Act::Kill(of) => deeds.push(Deed::Kill(of)),
         }
         self.looks = self.looks.saturating_add(1);
         deeds
+    }
+
+    /// The signals that the node is no longer short of, for the operator.
+    fn ended(&mut self, found: &Observations) -> Vec<Deed> {
+        let short = self.manager.short();
+        let before = std::mem::replace(&mut self.short, short);
+        let ended = before.into_iter().filter(|signal| !self.short.contains(signal));
+        let period = self.manager.transition().as_secs();
+        let line = |signal: Signal| {
+            let resource = signal.resource();
+            let available = resource.text(found.get(&signal)?.available);
+            let counts =
+                format!("it counts as short of it for {period} s (--eviction-pressure-transition-period)");
+            Some(Deed::Note(format!(
+                "the node is not short of {resource} any more: {signal} is {available}; {counts}"
+            )))
+        };
+        ended.filter_map(line).collect()
     }
 
     /// Whether the collector is making room on the disk of this signal, and has not taken too long.
@@ -222,14 +250,16 @@ impl Mind {
     ) -> Choice {
         let was_stuck = self.manager.is_stuck(threshold.signal);
         if let Some(eviction) = self.manager.choose(threshold, found, candidates, now) {
-            return Choice::Evict(met(threshold), eviction);
+            return Choice::Evict(met(threshold, found), eviction);
         }
         let is_news = !was_stuck && self.manager.is_stuck(threshold.signal);
         let resource = threshold.signal.resource();
         Choice::Nobody(is_news.then(|| {
-            format!(
-                "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
-            )
+            let why = shortage(threshold, found);
+            let line = format!(
+                "the node is short of {resource}, and there is no pod whose end would help: none is evicted; {why}"
+            );
+            (line, met(threshold, found))
         }))
     }
 
@@ -300,8 +330,8 @@ impl Mind {
     }
 
     /// Whether to wait for the end of an evicted pod that this mind has not chosen.
-    pub fn awaits(&mut self, key: &PodKey, uid: &str, now: Mono) -> bool {
-        self.manager.awaits(key, uid, now)
+    pub fn awaits(&mut self, signal: Signal, uid: &str, now: Mono) -> bool {
+        self.manager.awaits(signal, uid, now)
     }
 
     /// The usage of some pods is unknown still: the next look counts again.
@@ -336,6 +366,11 @@ impl Mind {
         )
     }
 
+    /// Nothing runs of the pod that was evicted for this: there is nothing to wait for.
+    pub fn killed_nothing(&mut self, of: Pressure) {
+        self.manager.killed_nothing(of);
+    }
+
     /// The collector could not begin.
     pub fn not_begun(&mut self, now: Mono) {
         if let Some(Run { order: Order::All, .. }) = self.collecting.take() {
@@ -343,10 +378,14 @@ impl Mind {
         }
     }
 
-    /// How long until the node has to be looked at again; `None`: never.
+    /// How long until the node has to be looked at again; `None`: never. `is_behind`: there may be pods of a source
+    /// whose pods are evicted before others.
     #[must_use]
-    pub fn rest(&self, found: &Observations, now: Mono) -> Option<Duration> {
+    pub fn rest(&self, found: &Observations, is_behind: bool, now: Mono) -> Option<Duration> {
         let mut rest = self.manager.rest(&self.watched, found, &self.falls, now);
+        if is_behind && self.watched.iter().any(|threshold| threshold.signal.is_of_disk()) {
+            rest = rest.map(|rest| rest.min(limits::EVICTION_BEHIND));
+        }
         if self.is_early() {
             // Pods start and images come at this time, and Docker may not have told yet where its files and the pods'
             // cgroups are.
@@ -360,8 +399,16 @@ impl Mind {
     }
 }
 
-fn met(threshold: &Threshold) -> News {
-    News::Node(words::threshold_met(threshold.signal.resource().name()))
+fn met(threshold: &Threshold, found: &Observations) -> News {
+    News::Node(words::threshold_met(threshold.signal.resource().name(), &shortage(threshold, found)))
+}
+
+/// What is left, and how much has to be.
+fn shortage(threshold: &Threshold, found: &Observations) -> String {
+    let seen = found.get(&threshold.signal).map_or((0, 0), |seen| (seen.available, seen.capacity));
+    let [available, capacity, least] =
+        [seen.0, seen.1, threshold.value.of(seen.1)].map(|amount| threshold.signal.resource().text(amount));
+    format!("{} is {available} of {capacity}, and {least} is the threshold", threshold.signal)
 }
 
 /// The threshold at which images are collected; `None` when they never are.

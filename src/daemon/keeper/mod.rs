@@ -15,6 +15,7 @@ mod disk;
 mod ended;
 mod figures;
 mod kernel;
+mod killing;
 pub(super) mod local;
 pub mod mind;
 mod victims;
@@ -37,16 +38,21 @@ use self::ended::{Emptied, Ended};
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
+use self::victims::Victim;
 use crate::base::clock::{Clock as _, Mono, System};
+use crate::base::table::Table;
 use crate::base::{limits, thread, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
 use crate::eviction::News;
+use crate::eviction::manager::End;
 use crate::eviction::threshold::Settings;
 use crate::garbage::collector::Collector;
 use crate::garbage::tie::Tie;
 use crate::garbage::{Order, Report};
+use crate::node::pressure::Pressure;
+use crate::pod::ends::Ends;
 use crate::runtime::docker::Docker;
 use crate::stats::cgroup::Hierarchies;
 use crate::status::snapshot::{Latest, Snapshot};
@@ -60,6 +66,8 @@ pub(super) struct Parts {
     /// Removes garbage; `None` with the in-memory Docker.
     pub(super) garbage: Option<Arc<Collector>>,
     pub(super) pods: Latest,
+    /// How far the ends of pods have come.
+    pub(super) ends: Ends,
     pub(super) root_dir: PathBuf,
     pub(super) docker: Docker,
     pub(super) docker_root: EngineRoot,
@@ -122,10 +130,8 @@ struct Rounds {
     put_off: Option<Mono>,
     /// Result of the count, for the next look.
     measured: Option<Amounts>,
-    /// Paths that exist until the evicted pod is gone: cgroups of its containers, and the directory of its volumes.
-    traces: Vec<PathBuf>,
-    /// UID of the evicted pod whose writable layers take the disk that is short: they are emptied after its end.
-    layers_of: Option<String>,
+    /// The pods that were evicted last, by what the node was short of.
+    victims: Table<Pressure, Victim>,
 }
 
 impl Rounds {
@@ -150,8 +156,7 @@ impl Rounds {
             emptied: Emptied::default(),
             put_off: None,
             measured: None,
-            traces: Vec::new(),
-            layers_of: None,
+            victims: Table::new(),
         }
     }
 
@@ -233,20 +238,21 @@ impl Rounds {
         if let Some(Collecting { tie, .. }) = &self.collecting {
             self.mind.collects_on(tie.steps(), now);
         }
-        let traces = &self.traces;
-        // Without traces the end of the pod cannot be seen, and the whole waiting time passes.
-        let is_ending =
-            self.layers_of.as_ref().is_some_and(|uid| ended::is_ending(&self.parts.pods.get(), uid));
-        let is_gone =
-            |_: &_, _: &str| !is_ending && !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
-        let deeds = self.mind.look(&seen, is_gone, now);
+        let (victims, parts) = (&self.victims, &self.parts);
+        let end = |of: Pressure, _: &str| {
+            let victim = victims.get(&of);
+            victim.map_or(End::Goes(0), |victim| victim.end(&parts.pods.get(), &parts.ends))
+        };
+        let deeds = self.mind.look(&seen, end, now);
         // The count is used for this look only.
         let measured = self.measured.take();
         for deed in deeds {
             self.carry_out(deed, &seen, measured.as_ref(), now)?;
         }
         let count = self.mind.count_due().map(|due| due.since(now));
-        let rest = self.mind.rest(&seen.found, now).into_iter().chain(count).min();
+        // A pod that comes does not wake this thread up: it is too late to look often once there is one.
+        let is_behind = self.parts.pods.get().standings.values().any(|it| it.evict_first);
+        let rest = self.mind.rest(&seen.found, is_behind, now).into_iter().chain(count).min();
         Ok(rest.and_then(|rest| Instant::now().checked_add(rest)))
     }
 
@@ -263,6 +269,10 @@ impl Rounds {
     ) -> Result<(), Gone> {
         match deed {
             Deed::Tell(news) => self.tell(news),
+            Deed::Note(line) => {
+                log::info!("{line}");
+                Ok(())
+            }
             Deed::Measure(signal) => {
                 self.measure(signal, seen.dedicated, now);
                 Ok(())
@@ -270,6 +280,12 @@ impl Rounds {
             Deed::Rank(threshold) => self.evict(&threshold, seen, measured, now),
             Deed::Ask => {
                 self.ask(now);
+                Ok(())
+            }
+            Deed::Kill(of) => {
+                if !self.kill(of) {
+                    self.mind.killed_nothing(of);
+                }
                 Ok(())
             }
             Deed::GiveWay => {

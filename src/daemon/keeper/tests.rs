@@ -67,6 +67,7 @@ impl Rig {
             eviction: Settings { thresholds, ..Settings::none() },
             garbage: None,
             pods,
+            ends: Ends::default(),
             root_dir: root.clone(),
             docker: Docker::Engine(Client::with_deadline(&socket, SILENCE)),
             docker_root,
@@ -252,7 +253,7 @@ fn what_an_earlier_daemon_told_to_go_is_awaited_before_pods_are_measured() {
     assert!(!rig.rounds.counting.is_busy());
     let later = now.after(2 * limits::EVICTION_NEAR);
     let seen = rig.rounds.places.look(rig.rounds.mind.watched(), None).seen;
-    let measures = rig.rounds.mind.look(&seen, |_, _| true, later);
+    let measures = rig.rounds.mind.look(&seen, |_, _| End::Gone, later);
     assert!(measures.contains(&Deed::Measure(Signal::NodeFs)), "{measures:?}");
     assert!(!rig.rounds.mind.awaits_earlier(later), "once");
 }
@@ -406,4 +407,31 @@ fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
     drop(fs::File::options().write(true).open(&procs).unwrap());
     wait(&mut rig);
     assert_eq!(rig.rounds.counting.done().count(), 0);
+}
+
+#[test]
+fn removed_files_count_while_a_disk_is_short_and_otherwise_while_a_container_runs() {
+    let root = scratch("keeper-victim");
+    let [cgroup, volumes] = ["cgroup", "volumes"].map(|name| root.join(name));
+    let key = snapshot().pods[0].pod.key.clone();
+    let ends = Ends::default();
+    ends.watch([key.clone()].into_iter().collect());
+    ends.step(&key);
+    let victim = |of_disk| Victim {
+        key: key.clone(),
+        uid: "gone".into(),
+        cgroups: vec![cgroup.clone()],
+        volumes: Some(volumes.clone()),
+        of_disk,
+        has_layers: of_disk,
+    };
+    let end = || [true, false].map(|of_disk| victim(of_disk).end(&snapshot(), &ends));
+    fs::create_dir(&cgroup).unwrap();
+    fs::create_dir(&volumes).unwrap();
+    assert_eq!(end(), [End::Goes(1), End::Goes(1)]);
+    fs::remove_dir(&cgroup).unwrap();
+    assert_eq!(end(), [End::Goes(1), End::Goes(0)]);
+    fs::remove_dir(&volumes).unwrap();
+    assert_eq!(end(), [End::Gone, End::Gone]);
+    fs::remove_dir_all(root).unwrap();
 }

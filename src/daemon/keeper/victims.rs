@@ -1,5 +1,6 @@
 //! The eviction of a pod: the keeper measures the pods, and the manager chooses one of them.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
@@ -8,15 +9,50 @@ use super::counting::Ended;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::Mono;
-use crate::base::limits;
+use crate::base::{limits, order};
 use crate::eviction::News;
+use crate::eviction::manager::End;
 use crate::eviction::rank::Counted;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::layout;
+use crate::pod::PodKey;
+use crate::pod::ends::Ends;
 use crate::runtime::{Call, labels};
 use crate::stats::places;
 use crate::status::snapshot::{PodView, Snapshot};
+
+/// An evicted pod.
+#[derive(Debug)]
+pub(super) struct Victim {
+    pub(super) key: PodKey,
+    pub(super) uid: String,
+    /// Cgroups of its containers, which exist until these have ended.
+    pub(super) cgroups: Vec<PathBuf>,
+    /// The directory of its volumes, which exists until they are removed.
+    pub(super) volumes: Option<PathBuf>,
+    /// A disk is short.
+    pub(super) of_disk: bool,
+    /// Its writable layers take the disk that is short: they are emptied after its end.
+    pub(super) has_layers: bool,
+}
+
+impl Victim {
+    /// What is left of it.
+    pub(super) fn end(&self, snapshot: &Snapshot, ends: &Ends) -> End {
+        let runs = self.cgroups.iter().any(|cgroup| cgroup.exists());
+        let is_there = runs
+            || self.volumes.as_ref().is_some_and(|volumes| volumes.exists())
+            || self.has_layers && ended::is_ending(snapshot, &self.uid);
+        // Without such paths the end of the pod cannot be seen, and the whole waiting time passes.
+        let is_seen = !self.cgroups.is_empty() || self.volumes.is_some();
+        if is_seen && !is_there {
+            return End::Gone;
+        }
+        // Files that are being removed keep no shortage of memory or processes waiting for longer.
+        End::Goes(if runs || self.of_disk { ends.steps(&self.key) } else { 0 })
+    }
+}
 
 impl Rounds {
     /// Begins to count the usage of pods on disks.
@@ -79,6 +115,10 @@ impl Rounds {
     /// Asks Docker for the containers of the pod that is being evicted, in a thread of its own: a request that it can
     /// always answer, and as slow as the others that the end of the pod takes.
     pub(super) fn ask(&mut self, now: Mono) {
+        if self.asking.is_some() {
+            // The answer to this request is for all pods that are being evicted.
+            return;
+        }
         if !self.parts.pods.get().docker.reachable {
             return self.docker_answers(None, now);
         }
@@ -151,13 +191,21 @@ impl Rounds {
                 false => cgroups.of_pod(&view.pod.uid).map(|path| self.places.cgroups.tree().join(path)),
             };
             let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
-            if self.mind.awaits(&view.pod.key, &view.pod.uid, now) {
-                self.traces = vec![trace];
-                self.layers_of = None;
+            if self.mind.awaits(signal, &view.pod.uid, now) {
+                let (key, uid) = (view.pod.key.clone(), view.pod.uid.clone());
+                let of_disk = signal.is_of_disk();
+                let (cgroups, volumes) = if of_disk { (None, Some(trace)) } else { (Some(trace), None) };
+                let cgroups = cgroups.into_iter().collect();
+                self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers: false });
                 return true;
             }
         }
         false
+    }
+
+    fn follow(&mut self, signal: Signal, victim: Victim) {
+        self.victims.insert(signal.pressure(), victim);
+        self.parts.ends.watch(order::set(self.victims.values().map(|victim| victim.key.clone())));
     }
 
     /// Evicts one pod, by the usage of the disk that was `measured` before this look.
@@ -201,17 +249,20 @@ impl Rounds {
         }
         let (told, eviction) = match self.mind.choose(threshold, &seen.found, pods, now) {
             Choice::Evict(told, eviction) => (told, eviction),
-            Choice::Nobody(line) => {
-                line.iter().for_each(|line| log::warn!("{line}"));
-                return Ok(());
+            Choice::Nobody(None) => return Ok(()),
+            Choice::Nobody(Some((line, event))) => {
+                log::warn!("{line}");
+                return self.tell(event);
             }
         };
         let tree = self.places.cgroups.tree();
         let cgroups = amounts.get(&eviction.uid).into_iter().flat_map(|found| &found.cgroups);
-        self.traces = cgroups.map(|cgroup| tree.join(cgroup)).collect();
-        self.traces.extend(layout::volumes_dir(&self.places.root_dir, &eviction.uid));
-        let has_layers = signal.is_of_disk() && Counted::of(signal, seen.dedicated).of_docker;
-        self.layers_of = has_layers.then(|| eviction.uid.clone());
+        let cgroups = cgroups.map(|cgroup| tree.join(cgroup)).collect();
+        let volumes = layout::volumes_dir(&self.places.root_dir, &eviction.uid);
+        let of_disk = signal.is_of_disk();
+        let has_layers = of_disk && Counted::of(signal, seen.dedicated).of_docker;
+        let (key, uid) = (eviction.key.clone(), eviction.uid.clone());
+        self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers });
         self.tell(told)?;
         self.tell(News::Evict(eviction))
     }

@@ -11,6 +11,7 @@ use crate::daemon::notify::Notifier;
 use crate::daemon::watch::Watch;
 use crate::eviction::threshold;
 use crate::garbage::collector::Collector;
+use crate::pod::ends::Ends;
 use crate::runtime::docker::Endpoint;
 use crate::status::snapshot::Latest;
 use crate::status::writer::Writer;
@@ -25,26 +26,28 @@ pub(in crate::daemon) struct OnHost {
 }
 
 impl Parts<'_> {
+    /// A node without a `writer` is a hollow one.
     pub(super) fn on_host(
         &self,
-        writer: Writer,
+        writer: Option<Writer>,
         cgroups: &Cgroups,
-        pods: Latest,
+        pods: (Latest, &Ends),
         garbage: Arc<Collector>,
         docker_root: EngineRoot,
-    ) -> Result<OnHost, RunError> {
-        Ok(OnHost {
+    ) -> Result<Option<OnHost>, RunError> {
+        let Some(writer) = writer else { return Ok(None) };
+        Ok(Some(OnHost {
             writer,
             keeper: self.keeper(cgroups, pods, garbage, docker_root.clone())?,
             limits: self.limits(docker_root),
             watch: self.watch()?,
-        })
+        }))
     }
 
     fn keeper(
         &self,
         cgroups: &Cgroups,
-        pods: Latest,
+        (pods, ends): (Latest, &Ends),
         garbage: Arc<Collector>,
         docker_root: EngineRoot,
     ) -> Result<Keeper, RunError> {
@@ -56,6 +59,7 @@ impl Parts<'_> {
             eviction,
             garbage,
             pods,
+            ends: ends.clone(),
             root_dir: self.config.root_dir.clone(),
             docker: self.docker.clone(),
             docker_root,

@@ -1,21 +1,26 @@
-//! The pod that is being evicted; the manager waits for its end before it evicts another one.
+//! The pod that is being evicted; the manager waits for its end before it evicts another one for the same resource.
 //!
 //! A pod that does not end in time may hang, and another one is evicted in its place. But Docker itself may hang and
 //! stop no pod: then each further eviction would have no effect, and all evicted pods would end when Docker comes back.
 //! So Docker is asked first, and while it does not answer, no further pod is evicted. A stop takes several calls: if
-//! Docker takes seconds for each, so does the end of a pod, and it is awaited for longer.
+//! Docker takes seconds for each, so does the end of a pod, and it is awaited for longer. It is also awaited for longer
+//! while it gets on: Docker answers to the calls that stop the pod, or files of its volumes are being removed. If it
+//! does not, its processes are killed before another pod is evicted.
 
 use std::time::Duration;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
-use crate::pod::PodKey;
+use crate::eviction::signal::Signal;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ending {
-    pub(super) key: PodKey,
     pub(super) uid: String,
+    /// What the node was short of, and how much of it the pod is known to use.
+    pub(super) used: (Signal, u64),
+    /// From then on its processes may be killed; `None`: never.
+    kill: Option<Mono>,
     /// Since when Docker can stop the pod.
     since: Mono,
     /// The manager waits for the pod's end until then, and asks.
@@ -23,6 +28,20 @@ pub(super) struct Ending {
     docker: Docker,
     /// Docker did not answer when it was last asked.
     was_silent: bool,
+    /// When Docker first answered.
+    answered: Option<Mono>,
+    /// How far the end has come, and when it last got on.
+    steps: u64,
+    moved: Mono,
+}
+
+/// What is left of an evicted pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Nothing.
+    Gone,
+    /// It is being stopped, or what it had is being removed. The number grows while that gets on.
+    Goes(u64),
 }
 
 /// Whether Docker answers.
@@ -31,6 +50,8 @@ enum Docker {
     NotAsked,
     Asked,
     Answers,
+    /// It answers, but did not stop the pod, whose processes were killed.
+    Replaced,
 }
 
 /// The next step.
@@ -40,46 +61,78 @@ pub(super) enum Step {
     Wait,
     /// Find out whether Docker answers.
     Ask,
+    /// Kill the processes of the pod.
+    Kill,
     /// The pod hangs: wait no longer.
     Hangs,
 }
 
 impl Ending {
-    pub(super) fn new(key: PodKey, uid: String, now: Mono) -> Ending {
-        let until = now.after(limits::EVICTION_PATIENCE);
-        Ending { key, uid, since: now, until, docker: Docker::NotAsked, was_silent: false }
+    /// `kill`: when the pod has had its time to stop by itself.
+    pub(super) fn new(uid: String, used: (Signal, u64), kill: Option<Mono>, now: Mono) -> Ending {
+        Ending {
+            uid,
+            used,
+            kill,
+            since: now,
+            until: now.after(limits::EVICTION_PATIENCE),
+            docker: Docker::NotAsked,
+            was_silent: false,
+            answered: None,
+            steps: 0,
+            moved: now,
+        }
     }
 
     /// The next step while some part of the pod still exists.
-    pub(super) fn step(&mut self, now: Mono) -> Step {
+    pub(super) fn step(&mut self, steps: u64, now: Mono) -> Step {
+        if steps != self.steps {
+            (self.steps, self.moved) = (steps, now);
+        }
+        let gets_on = now.since(self.moved) < limits::EVICTION_PATIENCE
+            && now.since(self.since) < limits::EVICTION_LONGEST;
         match self.docker {
-            Docker::Answers => Step::Hangs,
-            Docker::NotAsked if now >= self.until => {
+            Docker::Asked => Step::Wait,
+            _ if gets_on || now < self.until => Step::Wait,
+            Docker::NotAsked => {
                 self.docker = Docker::Asked;
                 Step::Ask
             }
-            Docker::NotAsked | Docker::Asked => Step::Wait,
+            Docker::Answers if self.kill.is_some_and(|from| now >= from) => {
+                (self.docker, self.until) = (Docker::Replaced, now.after(limits::EVICTION_PATIENCE));
+                Step::Kill
+            }
+            Docker::Answers | Docker::Replaced => Step::Hangs,
         }
     }
 
     /// Takes how long Docker took for an answer; `None`: it did not answer. If it was silent before, the stop has only
-    /// begun, and has its full time from now on.
+    /// begun, and has its full time from now on, unless Docker is silent again and again.
     pub(super) fn told(&mut self, took: Option<Duration>, now: Mono) {
         if self.docker != Docker::Asked {
             return;
         }
-        if took.is_none() || self.was_silent {
+        let is_anew = self.answered.is_none_or(|at| now.since(at) < limits::EVICTION_LONGEST);
+        if is_anew && (took.is_none() || self.was_silent) {
             self.since = now;
         }
         self.was_silent = took.is_none();
+        self.answered = self.answered.or(took.map(|_| now));
         let of_calls = took.unwrap_or_default().saturating_mul(limits::EVICTION_CALLS);
         let needed = of_calls.min(limits::EVICTION_LONGEST).max(limits::EVICTION_PATIENCE);
         let end = self.since.after(needed);
-        if now >= end {
-            self.docker = Docker::Answers;
+        if now < end || self.was_silent {
+            let next = now.after(limits::EVICTION_PATIENCE);
+            (self.docker, self.until) =
+                (Docker::NotAsked, if self.was_silent { next } else { end.min(next) });
         } else {
-            (self.docker, self.until) = (Docker::NotAsked, end.min(now.after(limits::EVICTION_PATIENCE)));
+            self.docker = Docker::Answers;
         }
+    }
+
+    /// There was nothing to kill: it is not awaited once more.
+    pub(super) fn hangs(&mut self) {
+        self.until = Mono::default();
     }
 
     /// Whether the manager waits for Docker.

@@ -7,7 +7,9 @@ mod worth;
 use proptest::prelude::*;
 
 use super::*;
+use crate::eviction::rank::Candidate;
 use crate::eviction::threshold::Amount;
+use crate::pod::PodKey;
 use crate::pod::Source;
 
 const MI: u64 = 1 << 20;
@@ -83,10 +85,10 @@ impl Scene {
         self.now = self.now.after(after);
         self.available = available;
         loop {
-            let looked = self.manager.look(&self.found(), |_, _| true, self.now);
+            let looked = self.manager.look(&self.found(), |_, _| End::Gone, self.now);
             let short = !looked.pressures.is_empty();
             match looked.act {
-                Act::Nothing | Act::Ask => return (short, None),
+                Act::Nothing | Act::Ask | Act::Kill(_) => return (short, None),
                 Act::Collect(_) => {
                     self.collections += 1;
                     self.available += std::mem::take(&mut self.garbage);
@@ -238,16 +240,16 @@ fn memory_comes_first_and_does_not_wait_for_garbage() {
     let seen = |available| Observation { available, capacity: 4 * GI };
     let mut found: Observations = [(Signal::NodeFs, seen(1)), (Signal::Memory, seen(3 * GI))].into();
     let at = |seconds| Mono(Duration::from_secs(seconds));
-    assert_eq!(manager.look(&found, |_, _| true, at(0)).act, Act::Collect(disk));
-    assert_eq!(manager.look(&found, |_, _| true, at(10)).act, Act::Nothing, "it is being collected");
+    assert_eq!(manager.look(&found, |_, _| End::Gone, at(0)).act, Act::Collect(disk));
+    assert_eq!(manager.look(&found, |_, _| End::Gone, at(10)).act, Act::Nothing, "it is being collected");
     found.insert(Signal::Memory, seen(1));
-    let looked = manager.look(&found, |_, _| true, at(20));
+    let looked = manager.look(&found, |_, _| End::Gone, at(20));
     assert_eq!(looked.act, Act::Evict(hard));
     assert_eq!(looked.pressures, [Pressure::Memory, Pressure::Disk].into());
     // A missing figure leads to no decision.
     found.clear();
     manager.collected(at(21));
-    assert_eq!(manager.look(&found, |_, _| true, at(22)).act, Act::Nothing);
+    assert_eq!(manager.look(&found, |_, _| End::Gone, at(22)).act, Act::Nothing);
 }
 
 #[test]
@@ -261,7 +263,7 @@ fn a_shortage_that_nobody_can_end_hides_no_other() {
     let mut evicted = Vec::new();
     for seconds in (0..300).step_by(10) {
         let now = Mono(Duration::from_secs(seconds));
-        match manager.look(&found, |_, _| true, now).act {
+        match manager.look(&found, |_, _| End::Gone, now).act {
             Act::Collect(_) => manager.collected(now),
             Act::Measure(threshold) => manager.measured(threshold.signal),
             Act::Evict(threshold) => {
@@ -275,7 +277,7 @@ fn a_shortage_that_nobody_can_end_hides_no_other() {
                     evicted.push(threshold.signal);
                 }
             }
-            Act::Nothing | Act::Ask => {}
+            Act::Nothing | Act::Ask | Act::Kill(_) => {}
         }
     }
     assert!(evicted.contains(&Signal::ImageFs), "{evicted:?}");
@@ -294,7 +296,7 @@ fn memory_and_processes_are_seen_to_while_disks_are_being_measured() {
     let mut found: Observations =
         [(Signal::NodeFs, short), (Signal::Memory, enough), (Signal::Pid, enough)].into();
     let now = Mono(Duration::from_secs(1000));
-    let look = |manager: &mut Manager, found: &Observations| manager.look(found, |_, _| true, now).act;
+    let look = |manager: &mut Manager, found: &Observations| manager.look(found, |_, _| End::Gone, now).act;
     assert_eq!(look(&mut manager, &found), Act::Measure(disk));
     assert_eq!(look(&mut manager, &found), Act::Nothing, "it is being measured");
     found.insert(Signal::Pid, short);
@@ -317,7 +319,7 @@ fn memory_and_processes_are_seen_to_while_disks_are_being_measured() {
     manager.not_measured(now);
     assert_eq!(look(&mut manager, &found), Act::Nothing, "Docker does not answer: it rests");
     let later = now.after(limits::COLLECT_AGAIN);
-    assert_eq!(manager.look(&found, |_, _| true, later).act, Act::Measure(disk));
+    assert_eq!(manager.look(&found, |_, _| End::Gone, later).act, Act::Measure(disk));
 }
 
 #[test]
@@ -331,13 +333,17 @@ fn who_uses_next_to_nothing_of_a_full_disk_is_left_alone() {
     let small = vec![pod("a", 0, 0, 12 << 10), pod("b", 0, 0, 100 * MI), unknown];
     assert_eq!(manager.choose(&disk, &found, Vec::new(), now), None);
     assert_eq!(
-        manager.look(&found, |_, _| true, now).act,
+        manager.look(&found, |_, _| End::Gone, now).act,
         Act::Collect(disk),
         "no pod is known yet: it looks on"
     );
     manager.collected(now);
     assert_eq!(manager.choose(&disk, &found, small.clone(), now), None);
-    assert_eq!(manager.look(&found, |_, _| true, now).act, Act::Nothing, "and not asked for at every look");
+    assert_eq!(
+        manager.look(&found, |_, _| End::Gone, now).act,
+        Act::Nothing,
+        "and not asked for at every look"
+    );
     let hog = pod("c", 9, GI, 200 * MI);
     let all = [small, vec![hog]].concat();
     assert_eq!(manager.choose(&disk, &found, all, now).unwrap().key.name, "c");
@@ -354,7 +360,7 @@ fn a_node_that_is_out_of_disk_evicts_nobody_for_it() {
     let mut look = |signal: Signal, available: u64, minutes: u32| {
         let now = Mono(MINUTE * minutes);
         let found: Observations = [(signal, Observation { available, capacity: 100 * GI })].into();
-        let looked = manager.look(&found, |_, _| true, now);
+        let looked = manager.look(&found, |_, _| End::Gone, now);
         assert_eq!(looked.act, Act::Nothing);
         let rest = manager.rest(&watched, &found, &falls, now).unwrap().as_secs();
         (!looked.pressures.is_empty(), looked.pressures.contains(&Pressure::OutOfDisk), rest)

@@ -48,8 +48,8 @@ pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
 
 /// The node runs short of a resource, and podkeeper acts.
 #[must_use]
-pub fn threshold_met(resource: &str) -> Words {
-    warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
+pub fn threshold_met(resource: &str, shortage: &str) -> Words {
+    warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}: {shortage}"))
 }
 
 /// An archive of the preload directory cannot be loaded.

@@ -20,6 +20,22 @@ fn deep(at: &Path, levels: u32) {
     }
 }
 
+/// Regression: one directory of very many links of one file was removed, which frees nothing until the last one, and
+/// another pod was evicted meanwhile.
+#[test]
+fn each_removed_entry_counts() {
+    let base = crate::base::testing::scratch("walk-counted");
+    fs::create_dir_all(base.join("tree/links")).unwrap();
+    fs::write(base.join("tree/file"), "x").unwrap();
+    for number in 0..1000 {
+        fs::hard_link(base.join("tree/file"), base.join(format!("tree/links/{number}"))).unwrap();
+    }
+    let mut count = 0;
+    remove_counted(&open(&base), "tree", &mut || count += 1).unwrap();
+    assert!(count >= 1002 && !base.join("tree").exists(), "{count}");
+    fs::remove_dir_all(base).unwrap();
+}
+
 #[test]
 fn a_tree_is_removed_and_links_are_not_followed() {
     let base = crate::base::testing::scratch("walk-remove");

@@ -30,7 +30,7 @@ fn garbage_that_came_since_goes_before_a_pod() {
     let mut manager = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]).manager;
     let found = Observations::from([(Signal::NodeFs, Observation { available: 0, capacity: 2 * GI })]);
     let at = |seconds| Mono(Duration::from_secs(seconds));
-    let act = |manager: &mut Manager, now| manager.look(&found, |_, _| true, now).act;
+    let act = |manager: &mut Manager, now| manager.look(&found, |_, _| End::Gone, now).act;
     assert!(matches!(act(&mut manager, at(0)), Act::Collect(_)));
     manager.collected(at(1));
     let Act::Measure(threshold) = act(&mut manager, at(1)) else { panic!("nothing is counted") };
@@ -75,14 +75,14 @@ fn garbage_that_does_not_help_is_not_collected_at_every_look() {
     let mut acts = Vec::new();
     for seconds in (0..500).step_by(10) {
         let now = Mono(Duration::from_secs(seconds));
-        let act = manager.look(&found, |_, _| true, now).act;
+        let act = manager.look(&found, |_, _| End::Gone, now).act;
         if let Act::Collect(_) = act {
             acts.push(seconds);
             manager.collected(now);
         }
         if let Act::Measure(threshold) = act {
             manager.measured(threshold.signal);
-            assert_eq!(manager.look(&found, |_, _| true, now).act, Act::Evict(threshold));
+            assert_eq!(manager.look(&found, |_, _| End::Gone, now).act, Act::Evict(threshold));
             let critical = vec![pod("critical", 2_000_000_000, 0, GI)];
             assert_eq!(manager.choose(&threshold, &found, critical, now), None);
         }
@@ -96,7 +96,7 @@ fn nobody_goes_while_it_is_not_known_what_is_garbage() {
     let mut manager = Manager::new(Settings { thresholds: vec![disk], ..Settings::none() });
     let found: Observations = [(Signal::ImageFs, Observation { available: 1, capacity: GI })].into();
     let look = |manager: &mut Manager, seconds: u64| {
-        manager.look(&found, |_, _| true, Mono(Duration::from_secs(seconds))).act
+        manager.look(&found, |_, _| End::Gone, Mono(Duration::from_secs(seconds))).act
     };
     assert_eq!(look(&mut manager, 0), Act::Collect(disk));
     manager.not_collected(Mono(Duration::from_secs(1)), limits::COLLECT_AGAIN);

@@ -22,3 +22,22 @@ fn a_sweep_takes_down_what_nobody_wants() {
     assert_eq!(left.collect::<Vec<_>>(), ["etc-hosts"]);
     rig.end();
 }
+
+#[test]
+fn the_removal_of_the_volumes_of_a_watched_pod_is_counted() {
+    let rig = rig("set-up-ends");
+    assert_eq!(rig.set_up("a", "[{name: v, emptyDir: {}}]", ""), "");
+    let volume = crate::layout::volumes_dir(&rig.base, "a").unwrap().join("kubernetes.io~empty-dir/v");
+    for number in 0..50 {
+        std::fs::write(volume.join(number.to_string()), "").unwrap();
+    }
+    let of = |name: &str| PodKey { namespace: "default".into(), name: name.into() };
+    let ends = rig.volumes.ends().clone();
+    ends.watch([of("p"), of("q")].into_iter().collect());
+    rig.tear_down("a").unwrap();
+    assert!(ends.steps(&of("p")) >= 50 && ends.steps(&of("q")) == 0, "{ends:?}");
+    ends.watch([of("q")].into_iter().collect());
+    ends.step(&of("p"));
+    assert_eq!(ends.steps(&of("p")), 0, "it is not watched any more");
+    rig.end();
+}

@@ -52,7 +52,7 @@ impl World {
         let node = self.node.as_mut().unwrap();
         node.evicted.push((now, eviction.key.name.clone()));
         let keeping = node.keeping.as_ref().unwrap();
-        if let Some((at, uid)) = &keeping.victim {
+        if let Some((at, uid)) = &keeping.victims.get(&threshold.signal.pressure()) {
             let runs = self.engine.containers().any(|c| {
                 let label = |key: &str| c.body.labels.get(key).map_or("", String::as_str);
                 let is_sandbox = label(labels::CONTAINER_NAME) == labels::SANDBOX_NAME;

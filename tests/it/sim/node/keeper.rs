@@ -1,7 +1,7 @@
 //! The keeper of the simulated node: its decisions and the collector's runs are the daemon's own code; the work
 //! of the threads beside them is done here, in the world's time.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podkeeper::testing::base::clock::{Mono, Now};
@@ -10,6 +10,7 @@ use podkeeper::testing::base::table::Set;
 use podkeeper::testing::daemon::keeper::mind::{Choice, Deed as Order, Mind, Seen};
 use podkeeper::testing::daemon::turn::Event;
 use podkeeper::testing::eviction::News;
+use podkeeper::testing::eviction::manager::End;
 use podkeeper::testing::eviction::signal::Signal;
 use podkeeper::testing::eviction::threshold::{Settings, Threshold};
 use podkeeper::testing::garbage::images::Policy;
@@ -17,6 +18,7 @@ use podkeeper::testing::garbage::records::{Moment, Records};
 use podkeeper::testing::garbage::run::{Run, View};
 use podkeeper::testing::garbage::wants::Wants;
 use podkeeper::testing::garbage::{Order as Collect, Report};
+use podkeeper::testing::node::pressure::Pressure;
 use podkeeper::testing::runtime::{Call, ContainerSummary, DockerError, DockerState, Reply, sandbox_image};
 
 use super::super::world::{ROOT, World};
@@ -51,11 +53,11 @@ pub struct Keeping {
     pub last: Option<(Mono, Mono, Report)>,
     /// Images of the pods that were there, those that still ended included, when the last run began.
     pub wanted: BTreeSet<String>,
-    /// Traces that exist as long as the evicted pod does: ids of its containers, and its UID.
-    trace: Option<(Vec<String>, String)>,
+    /// Traces that exist as long as the pod does that was evicted for this: ids of its containers, and its UID.
+    traces: BTreeMap<Pressure, (Vec<String>, String)>,
     /// Times of the looks of the last minute.
     looks: VecDeque<Mono>,
-    pub victim: Option<(Mono, String)>,
+    pub victims: BTreeMap<Pressure, (Mono, String)>,
     /// Begin of the last count of pods' usage.
     pub counted: Mono,
     /// Signal and pod of the count that hangs, because the pod's files hang.
@@ -77,9 +79,9 @@ impl Keeping {
             steps: (0, Mono::default()),
             last: None,
             wanted: BTreeSet::new(),
-            trace: None,
+            traces: BTreeMap::new(),
             looks: VecDeque::new(),
-            victim: None,
+            victims: BTreeMap::new(),
             counted: Mono::default(),
             hangs: None,
             given_up: Vec::new(),
@@ -199,11 +201,12 @@ impl World {
     fn keeper_looks(&mut self) {
         self.watch_count();
         let (now, seen) = (self.now, self.seen());
-        let trace = self.keeping().unwrap().trace.clone();
-        let is_gone = trace.is_some_and(|(ids, uid)| {
+        let mut gone = self.keeping().unwrap().traces.clone();
+        gone.retain(|_, (ids, uid)| {
             let runs = |id: &String| self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
-            !ids.iter().any(runs) && !self.disk.pods.contains(&uid)
+            !ids.iter().any(runs) && !self.disk.pods.contains(uid)
         });
+        let end = |of: Pressure, _: &str| if gone.contains_key(&of) { End::Gone } else { End::Goes(0) };
         let keeping = self.keeping().unwrap();
         keeping.looks.push_back(now);
         while keeping.looks.front().is_some_and(|at| now.since(*at) >= Duration::from_secs(60)) {
@@ -211,12 +214,13 @@ impl World {
         }
         let often = keeping.looks.len();
         keeping.mind.collects_on(keeping.steps.0, now);
-        let deeds = keeping.mind.look(&seen, |_, _| is_gone, now);
+        let deeds = keeping.mind.look(&seen, end, now);
         assert!(often <= 80, "{often} looks in a minute");
         self.note(|| format!("keeper looks: {deeds:?} {:?}", seen.found));
         for deed in deeds {
             match deed {
                 Order::Tell(news) => self.event(Event::Node(news)),
+                Order::Note(line) => self.note(|| line),
                 Order::Measure(signal) => {
                     self.keeping().unwrap().counted = now;
                     let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
@@ -228,6 +232,11 @@ impl World {
                 Order::Ask => {
                     let takes = Duration::from_millis(1 + self.model().below(10_000));
                     self.keep(takes, Deed::Asked);
+                }
+                // A cgroup has no processes here.
+                Order::Kill(of) => {
+                    self.note(|| format!("the pod that was evicted for {of} is killed in vain"));
+                    self.keeping().unwrap().mind.killed_nothing(of);
                 }
                 Order::GiveWay => self.keeping().unwrap().run.iter_mut().for_each(|(run, ..)| run.give_way()),
                 Order::Rank(threshold) => self.evict(&threshold, &seen),
@@ -244,7 +253,7 @@ impl World {
         }
         let mind = &self.keeping().unwrap().mind;
         let count = mind.count_due().map(|due| due.since(now));
-        let rest = mind.rest(&seen.found, now).into_iter().chain(count).min();
+        let rest = mind.rest(&seen.found, false, now).into_iter().chain(count).min();
         self.looks_in(rest);
     }
 
@@ -275,16 +284,18 @@ impl World {
         let keeping = self.keeping().unwrap();
         let (told, eviction) = match keeping.mind.choose(threshold, &seen.found, pods, now) {
             Choice::Evict(told, eviction) => (told, eviction),
-            Choice::Nobody(line) => {
-                return self.note(|| format!("keeper evicts none of {ranked}: {line:?}"));
+            Choice::Nobody(told) => {
+                self.note(|| format!("keeper evicts none of {ranked}: {told:?}"));
+                return told.into_iter().for_each(|(_, event)| self.event(Event::Node(event)));
             }
         };
         self.note(|| format!("keeper evicts {} of {ranked}", eviction.key));
         self.judge_eviction(threshold, seen, &eviction);
         let ids = running.into_iter().find(|(uid, _)| *uid == eviction.uid).unwrap().1;
         let keeping = self.keeping().unwrap();
-        keeping.trace = Some((ids, eviction.uid.clone()));
-        keeping.victim = Some((now, eviction.uid.clone()));
+        let of = threshold.signal.pressure();
+        keeping.traces.insert(of, (ids, eviction.uid.clone()));
+        keeping.victims.insert(of, (now, eviction.uid.clone()));
         self.event(Event::Node(told));
         self.event(Event::Node(News::Evict(eviction)));
     }
