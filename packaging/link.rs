@@ -15,16 +15,16 @@
 
 use std::process::Command;
 
-fn main() {
+fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=packaging/link.rs");
     println!("cargo::rerun-if-changed=packaging/no-unwind-tables.ld");
     println!("cargo::rerun-if-env-changed=PODKEEPER_KEEP_UNWIND_TABLES");
     println!("cargo::rerun-if-env-changed=PODKEEPER_PLAIN_RELOCATIONS");
     for (name, parts) in PACKED {
-        pack(name, parts);
+        pack(name, parts)?;
     }
     if variable("PROFILE") != "release" {
-        return;
+        return Ok(());
     }
     let argument = |text: &str| println!("cargo::rustc-link-arg-bin=podkeeper=-Wl,{text}");
     if variable("PODKEEPER_KEEP_UNWIND_TABLES").is_empty() {
@@ -37,6 +37,7 @@ fn main() {
     if links_with_own_lld() {
         argument("--icf=all");
     }
+    Ok(())
 }
 
 /// Texts of `src/api/packed.rs`, by their file in the build's folder.
@@ -47,18 +48,17 @@ const PACKED: [(&str, &[&str]); 4] = [
     ("served.txt", &["served.txt"]),
 ];
 
-fn pack(name: &str, parts: &[&str]) {
+fn pack(name: &str, parts: &[&str]) -> std::io::Result<()> {
     let mut text = Vec::new();
     for part in parts {
         let path = format!("{}/src/api/{part}", variable("CARGO_MANIFEST_DIR"));
         println!("cargo::rerun-if-changed={path}");
-        text.extend(std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}")));
+        text.extend(std::fs::read(path)?);
     }
-    let length = u32::try_from(text.len()).expect("a text of this size");
+    let length = u32::try_from(text.len()).map_err(std::io::Error::other)?;
     let mut packed = length.to_le_bytes().to_vec();
     packed.extend(miniz_oxide::deflate::compress_to_vec(&text, 10));
-    let path = format!("{}/{name}.packed", variable("OUT_DIR"));
-    std::fs::write(&path, packed).unwrap_or_else(|error| panic!("{path}: {error}"));
+    std::fs::write(format!("{}/{name}.packed", variable("OUT_DIR")), packed)
 }
 
 /// Whether rustc uses the LLD of its own toolchain by default. A distribution's toolchain does not contain it.
