@@ -259,8 +259,15 @@ pub fn pre_stop_failed(why: &str) -> Words {
     warning("FailedPreStopHook", format!("PreStopHook failed: {}", without_output(why)))
 }
 
-fn without_output(why: &str) -> &str {
-    why.split_once(HOOK_OUTPUT).map_or(why, |(why, _)| why)
+/// Of a command only the program and its exit code: who may read events may not read manifests.
+fn without_output(why: &str) -> String {
+    let Some((command, _)) = why.split_once(HOOK_OUTPUT) else { return why.to_owned() };
+    let program = command.split_inclusive(' ').take(2).collect::<String>();
+    let program = program.trim_end_matches([' ', '\'']);
+    match command.rsplit_once("' ") {
+        Some((_, exited)) => format!("{program}' {exited}"),
+        None => program.to_owned(),
+    }
 }
 
 /// Why a container waits whose postStart hook failed (`pkg/kubelet/lifecycle/handlers.go`).

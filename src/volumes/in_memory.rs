@@ -109,6 +109,19 @@ impl InMemory {
         self.with(root, |shares| shares.take(asker, wanted))
     }
 
+    /// Notes the number of `subPath` mounts of a pod of a source behind others.
+    ///
+    /// # Errors
+    /// The mounts cannot be read; or there would be too many, and why.
+    pub(super) fn take_sub_paths(
+        &self,
+        root: &Path,
+        uid: &str,
+        count: usize,
+    ) -> io::Result<Result<(), String>> {
+        self.with(root, |shares| shares.take_sub_paths(uid, count))
+    }
+
     /// Notes what a volume takes after it could not be made.
     pub(super) fn put_back(&self, uid: &str, volume: &str, bytes: u64) {
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,6 +158,8 @@ struct Share {
     is_behind: Option<bool>,
     sum: u64,
     volumes: Bytes,
+    /// Number of its `subPath` mounts.
+    sub_paths: usize,
 }
 
 impl Share {
@@ -168,6 +183,11 @@ impl Shares {
         for Mounted { at, kind } in table {
             let parts: Vec<&str> =
                 at.strip_prefix(pods).into_iter().flatten().filter_map(|part| part.to_str()).collect();
+            if let [uid, layout::SUB_PATHS, ..] = parts.as_slice() {
+                let share = shares.0.get_or_default((*uid).to_owned());
+                share.sub_paths = share.sub_paths.saturating_add(1);
+                continue;
+            }
             let &[uid, layout::VOLUMES, plugin, volume] = parts.as_slice() else { continue };
             let bytes = match kind.as_str() {
                 "tmpfs" if layout::IN_MEMORY.contains(&plugin) => used(at).saturating_add(MOUNT),
@@ -207,6 +227,28 @@ impl Shares {
         Ok(granted)
     }
 
+    /// Number of mounts of all pods of sources behind others.
+    fn mounts_behind(&self) -> usize {
+        let behind = self.0.values().filter(|share| share.is_behind != Some(false));
+        behind
+            .fold(0, |count, share| count.saturating_add(share.volumes.len()).saturating_add(share.sub_paths))
+    }
+
+    fn take_sub_paths(&mut self, uid: &str, count: usize) -> Result<(), String> {
+        let share = self.0.get_or_default(uid.to_owned());
+        share.is_behind = Some(true);
+        let before = std::mem::replace(&mut share.sub_paths, count);
+        let (mounts, most) = (self.mounts_behind(), limits::IN_MEMORY_MOUNTS_BEHIND);
+        if count <= before || mounts <= most {
+            return Ok(());
+        }
+        self.0.get_or_default(uid.to_owned()).sub_paths = before;
+        Err(format!(
+            "with the pod's {count} subPath mounts, mounts for pods of sources that are behind others would be {mounts}: all of \
+             these together get {most}"
+        ))
+    }
+
     /// Whether the pod may have what it takes now.
     fn verdict(&self, asker: Asker<'_>) -> Result<(), String> {
         let sum = |of: &dyn Fn(&Share) -> bool| {
@@ -215,9 +257,7 @@ impl Shares {
         let own = self.0.get(asker.uid).map_or(0, |share| share.sum);
         let most = asker.memory / limits::IN_MEMORY_PART;
         if asker.is_behind {
-            let behind = self.0.values().filter(|share| share.is_behind != Some(false));
-            let mounts = behind.fold(0_usize, |count, share| count.saturating_add(share.volumes.len()));
-            let most = limits::IN_MEMORY_MOUNTS_BEHIND;
+            let (mounts, most) = (self.mounts_behind(), limits::IN_MEMORY_MOUNTS_BEHIND);
             if mounts > most {
                 return Err(format!(
                     "it lies in memory, and with it volumes of Secrets, tokens and fields of sources that are behind others \

@@ -151,12 +151,32 @@ impl Inner {
         (of.held, of.last) = (of.held.saturating_add(1), self.granted);
     }
 
-    /// A call of this source needs its place no longer.
-    fn give_back(&mut self, turn: Turn, source: Source) {
-        self.moves = self.moves.wrapping_add(1);
-        self.free = self.free.saturating_add(1);
+    /// A call of this source has ended. `has_place`: its place was not passed on.
+    fn ended(&mut self, turn: Turn, source: Source, has_place: bool) {
         let of = self.sources.get_or_default(source);
-        of.held = of.held.saturating_sub(1);
+        // Of a source behind others it counts until then, so that these hold no more than their places.
+        if has_place || of.is_behind {
+            of.held = of.held.saturating_sub(1);
+        }
+        self.next(turn, has_place);
+    }
+
+    /// A call of this source hangs: another one gets a place.
+    fn pass_on(&mut self, turn: Turn, source: Source) {
+        let of = self.sources.get_or_default(source);
+        if !of.is_behind {
+            of.held = of.held.saturating_sub(1);
+        }
+        self.next(turn, true);
+    }
+
+    /// Grants the next turn, if one may begin. `is_free`: one more place is free.
+    fn next(&mut self, turn: Turn, is_free: bool) {
+        self.moves = self.moves.wrapping_add(1);
+        self.free = self.free.saturating_add(usize::from(is_free));
+        if self.free == 0 {
+            return;
+        }
         let waits =
             self.sources.iter().filter(|(source, of)| !of.waiting.is_empty() && self.may_hold_more(**source));
         let next = waits.min_by_key(|(_, of)| (of.is_behind, of.held, of.last)).map(|(source, _)| *source);
@@ -176,6 +196,13 @@ impl Permit {
         self.gate.turn
     }
 
+    /// Whether it is kept for a while when Docker has not answered in time: it may still be at work. Only sources behind
+    /// others wait for that.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.gate.lock().sources.get(&self.source).is_some_and(|of| of.is_behind)
+    }
+
     /// Passes the place on when no call at all has ended for [`limits::STARTS_STUCK`]; with a Docker that is
     /// only slow, some calls end. Returns when to call again; `None`: not again.
     pub fn pass_on_if_stuck(&mut self, now: Mono) -> Option<Mono> {
@@ -192,7 +219,7 @@ impl Permit {
         }
         self.passed_on = true;
         // The next place is passed on after the same time again, for this counts as a move.
-        inner.give_back(self.gate.turn, self.source);
+        inner.pass_on(self.gate.turn, self.source);
         None
     }
 }
@@ -200,10 +227,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut inner = self.gate.lock();
-        match self.passed_on {
-            true => inner.moves = inner.moves.wrapping_add(1),
-            false => inner.give_back(self.gate.turn, self.source),
-        }
+        inner.ended(self.gate.turn, self.source, !self.passed_on);
     }
 }
 
@@ -325,5 +349,35 @@ mod tests {
         gate.leave(&behind);
         drop((held, others));
         assert_eq!(granted(), (0, 0));
+    }
+
+    /// Starts of pods of a URL that hung were passed on to others of them: 49 at once, and each start of the node took
+    /// minutes.
+    #[test]
+    fn calls_of_a_source_behind_others_that_hang_are_passed_on_to_the_others_only() {
+        let gate = gates().of(Turn::Start).clone();
+        let (behind, file) = (Arc::new(Mailbox::new().unwrap()), Arc::new(Mailbox::new().unwrap()));
+        let mut hung: Vec<Permit> =
+            (0..100).filter_map(|_| gate.enter(&behind, Source::Http, BEGIN)).collect();
+        let _others = [(); 2].map(|()| gate.enter(&file, FILE, BEGIN).unwrap());
+        assert!(gate.enter(&file, FILE, BEGIN).is_none());
+        let at = |times: u32| BEGIN.after(limits::STARTS_STUCK * times);
+        let look = |hung: &mut Vec<Permit>, now: Mono| {
+            hung.iter_mut().for_each(|permit| _ = permit.pass_on_if_stuck(now));
+            (file.take_grants().len(), behind.take_grants().len())
+        };
+        assert_eq!(look(&mut hung, BEGIN), (0, 0));
+        assert_eq!(look(&mut hung, at(1)), (1, 0));
+        let third = gate.permit(FILE, at(1));
+        for times in 2..10 {
+            look(&mut hung, at(times));
+        }
+        assert_eq!(look(&mut hung, at(10)), (0, 0), "the places that were passed on wait for the others");
+        assert!(gate.enter(&file, FILE, at(10)).is_some());
+        // Each that ends lets another one begin.
+        drop(hung.pop());
+        assert_eq!(look(&mut hung, at(10)), (0, 1));
+        drop((hung, third));
+        gate.leave(&behind);
     }
 }

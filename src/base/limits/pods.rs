@@ -130,6 +130,8 @@ pub const WARNINGS_PER_CREATE: usize = 8;
 pub const STARTS_AT_ONCE: usize = 8;
 /// Of these, the most for pods of sources behind others.
 pub const STARTS_BEHIND: usize = 6;
+/// How long a start of such a source that Docker has not answered in time keeps its place: Docker may still be at work.
+pub const STARTS_LATE: Duration = Duration::from_secs(30);
 /// If no start ends for this long, one more than [`STARTS_AT_ONCE`] may begin.
 pub const STARTS_STUCK: Duration = Duration::from_secs(2);
 /// Most Docker calls one pod may have in flight.
@@ -238,7 +240,7 @@ pub const IN_MEMORY_OF_POD: u64 = 512 * 1024;
 pub const IN_MEMORY_PART: u64 = 8;
 /// Pods that are evicted first get this part of that part, all of them together.
 pub const IN_MEMORY_BEHIND: u64 = 2;
-/// Most volumes in memory of pods that are evicted first, all of them together: each is a mount, and the kernel and
+/// Most volumes in memory and `subPath` mounts of pods that are evicted first, all of them together: each is a mount, and the kernel and
 /// podkeeper read through all mounts of the machine for each that they make or end.
 pub const IN_MEMORY_MOUNTS_BEHIND: usize = 1024;
 /// Most pods of one source whose volumes are being set up or removed at once.

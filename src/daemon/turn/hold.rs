@@ -75,6 +75,11 @@ impl Turn {
         let wanted = entry.and_then(|e| e.desired.as_ref()).is_some_and(|old| old.uid == pod.uid);
         if !adopted && let Some(way) = self.cycle(&pod) {
             let way = format!("{} of {} closes a cycle: {}", after::AFTER, pod.key, after::way(&way));
+            let held = self.entries.get(&pod.key).and_then(Entry::held);
+            if !held.is_some_and(|held| matches!(held.why, Why::Cycle) && held.pod.uid == pod.uid) {
+                let words = words::rejected(CYCLE, &way);
+                self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+            }
             return self.hold(pod, Why::Cycle, &way, now);
         }
         self.reject_later_duplicates(&pod, now);

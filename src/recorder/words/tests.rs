@@ -59,7 +59,7 @@ fn each_event_in_the_kubelets_words() {
     check(backs_off("web", &pod), warning, "BackOff", &text);
     let exited = crate::pod::waiting::hook_exited(&["sh".into(), "-c".into(), "x".into()], 3, "a secret");
     assert_eq!(exited, "command 'sh -c x' exited with 3: , message: \"a secret\"");
-    let failed = "failed: command 'sh -c x' exited with 3";
+    let failed = "failed: command 'sh' exited with 3";
     check(post_start_failed(&exited), warning, "FailedPostStartHook", &format!("PostStartHook {failed}"));
     check(pre_stop_failed(&exited), warning, "FailedPreStopHook", &format!("PreStopHook {failed}"));
     check(

@@ -4,6 +4,7 @@
 
 use super::Body;
 use crate::base::clock::Clock as _;
+use crate::base::limits;
 use crate::machine::{Input, Token};
 use crate::pod::Source;
 use crate::runtime::client::Pending;
@@ -100,6 +101,7 @@ impl Body {
 
     pub(super) fn answers(&mut self) -> Vec<Input> {
         let now = self.tools.clock.now().mono;
+        self.late.retain(|(until, _)| now < *until);
         let mut done = Vec::new();
         self.calls.retain_mut(|call| match call.pending.advance() {
             None => true,
@@ -115,6 +117,10 @@ impl Body {
                     }
                     None => answer,
                 };
+                let is_late = matches!(answer, Err(DockerError::Timeout(_)));
+                if let Some(permit) = call.permit.take().filter(|permit| is_late && permit.is_kept()) {
+                    self.late.push((now.after(limits::STARTS_LATE), permit));
+                }
                 done.push(Input::Reply(call.token, answer));
                 false
             }
