@@ -45,7 +45,7 @@ fn free_ports() -> u16 {
 pub const SIGNED: Duration = Duration::from_secs(40);
 
 /// Directory of the programs of Kubernetes.
-fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     std::env::var_os("KUBERNETES_BIN").map_or("/tmp/kubernetes-1.36.2".into(), PathBuf::from)
 }
 
@@ -130,6 +130,11 @@ impl ControlPlane {
         let text = fs::read_to_string(self.directory.join("audit.log")).unwrap();
         let all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         all.filter(|event| event["user"]["username"] == user.as_str()).collect()
+    }
+
+    /// A file in the directory of the cluster's script: `reference`.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.script.with_file_name(name)
     }
 
     /// A file of the control plane's directory: `bootstrap.kubeconfig`, `ca.crt`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::rig::{Rig, acts, config, pod, with_port};
 use crate::base::clock::Mono;
 use crate::daemon::turn::Event;
+use crate::daemon::turn::hold::CYCLE;
 use crate::pod::DesiredPod;
 
 /// The pod with `podkeeper.dev/after` and a timeout of one minute.
@@ -125,7 +126,14 @@ fn a_cycle_refuses_the_one_that_closes_it() {
     let mut rig = Rig::listed();
     rig.want(&[Arc::clone(&a), Arc::clone(&b)]);
     assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods");
-    assert_eq!(acts(rig.want(&[Arc::clone(&a), Arc::clone(&b), Arc::clone(&c)])), [""; 0]);
+    let told = |rig: &mut Rig| {
+        let told = rig.want(&[Arc::clone(&a), Arc::clone(&b), Arc::clone(&c)]);
+        let events = told.iter().filter(|line| line.contains(CYCLE)).count();
+        assert_eq!(acts(told), [""; 0]);
+        events
+    };
+    // The event, as of each pod that is refused, and once.
+    assert_eq!((told(&mut rig), told(&mut rig)), (1, 0));
     assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods, c Failed DependencyCycle");
     let problems = rig.snapshot().problems;
     assert_eq!(problems.len(), 1);
