@@ -200,7 +200,7 @@ fn a_docker_that_is_silent_again_and_again_is_not_waited_for_without_end() {
             Act::Nothing => {}
             Act::Ask => {
                 asked += 1;
-                scene.manager.asked((asked % 2 == 0).then_some(QUICK), now);
+                scene.manager.asked(asked.is_multiple_of(2).then_some(QUICK), now);
             }
             act => {
                 assert_eq!(act, Act::Kill(Pressure::Memory));
