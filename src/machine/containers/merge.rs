@@ -57,7 +57,13 @@ impl Machine {
                 continue;
             }
             let id = new.id.clone();
-            self.merge(new, self.origin(), now);
+            // Of a container that has ended a list may still show that it runs, and only an operator starts it again: an
+            // inspect tells. Two sandboxes that seem to run would end the pod.
+            let is_back =
+                known.is_some_and(|c| matches!(c.state, RunState::Exited(_))) && new.state.is_running();
+            if !is_back {
+                self.merge(new, self.origin(), now);
+            }
             // Also a container that was only made: an inspect alone shows that its start failed.
             self.doubt(&id);
         }

@@ -315,6 +315,9 @@ fn probes_fail_beside_everything_else() {
 /// running one, and the containers in the running one were killed because of that.
 #[test]
 fn probes_that_failed_once() {
-    let (story, failed) = run(14369, false, &beside_everything_else);
-    assert!(failed.is_none(), "{story}");
+    // In the last two a list showed as running what was known to have ended, after an inspect had failed.
+    for seed in [14369, 7391, 9917] {
+        let (story, failed) = run(seed, false, &beside_everything_else);
+        assert!(failed.is_none(), "{story}");
+    }
 }
