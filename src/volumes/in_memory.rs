@@ -12,9 +12,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::mounts::{self, Mounted};
-use super::payload;
-use crate::base::limits;
-use crate::base::table::Table;
+use super::{SubPath, payload};
+use crate::base::count::many;
+use crate::base::table::{Set, Table};
+use crate::base::{limits, order};
 use crate::layout::{self, Kind};
 use crate::pod::downward::Facts;
 use crate::pod::object::Objects;
@@ -109,17 +110,23 @@ impl InMemory {
         self.with(root, |shares| shares.take(asker, wanted))
     }
 
-    /// Notes the number of `subPath` mounts of a pod of a source behind others.
+    /// Notes whether the source of a pod is behind others, for what an earlier daemon has made of it.
+    ///
+    /// # Errors
+    /// The mounts cannot be read.
+    pub(super) fn note(&self, root: &Path, uid: &str, is_behind: bool) -> io::Result<()> {
+        self.with(root, |shares| {
+            shares.0.get_mut(uid).into_iter().for_each(|share| share.is_behind = Some(is_behind));
+        })
+    }
+
+    /// Counts `subPath` mounts that are about to be made for a pod of a source behind others, each place once. They stay
+    /// until all volumes of the pod are removed, also when it has other containers by then.
     ///
     /// # Errors
     /// The mounts cannot be read; or there would be too many, and why.
-    pub(super) fn take_sub_paths(
-        &self,
-        root: &Path,
-        uid: &str,
-        count: usize,
-    ) -> io::Result<Result<(), String>> {
-        self.with(root, |shares| shares.take_sub_paths(uid, count))
+    pub(super) fn take_sub_paths(&self, root: &Path, wanted: &[SubPath]) -> io::Result<Result<(), String>> {
+        self.with(root, |shares| shares.take_sub_paths(wanted))
     }
 
     /// Notes what a volume takes after it could not be made.
@@ -158,8 +165,8 @@ struct Share {
     is_behind: Option<bool>,
     sum: u64,
     volumes: Bytes,
-    /// Number of its `subPath` mounts.
-    sub_paths: usize,
+    /// Its `subPath` mounts: container, and index among its mounts.
+    sub_paths: Set<(String, usize)>,
 }
 
 impl Share {
@@ -183,9 +190,9 @@ impl Shares {
         for Mounted { at, kind } in table {
             let parts: Vec<&str> =
                 at.strip_prefix(pods).into_iter().flatten().filter_map(|part| part.to_str()).collect();
-            if let [uid, layout::SUB_PATHS, ..] = parts.as_slice() {
-                let share = shares.0.get_or_default((*uid).to_owned());
-                share.sub_paths = share.sub_paths.saturating_add(1);
+            if let &[uid, layout::SUB_PATHS, _, container, index] = parts.as_slice() {
+                let place = (container.to_owned(), index.parse().unwrap_or_default());
+                _ = shares.0.get_or_default(uid.to_owned()).sub_paths.insert(place);
                 continue;
             }
             let &[uid, layout::VOLUMES, plugin, volume] = parts.as_slice() else { continue };
@@ -227,26 +234,37 @@ impl Shares {
         Ok(granted)
     }
 
-    /// Number of mounts of all pods of sources behind others.
+    /// Number of mounts of all pods of sources behind others. A pod that has not asked yet may be of any source: its
+    /// volumes in memory count, and its other mounts do not.
     fn mounts_behind(&self) -> usize {
-        let behind = self.0.values().filter(|share| share.is_behind != Some(false));
-        behind
-            .fold(0, |count, share| count.saturating_add(share.volumes.len()).saturating_add(share.sub_paths))
+        let of = |share: &Share| match share.is_behind {
+            Some(true) => share.volumes.len().saturating_add(share.sub_paths.len()),
+            None => share.volumes.len(),
+            Some(false) => 0,
+        };
+        self.0.values().fold(0, |count, share| count.saturating_add(of(share)))
     }
 
-    fn take_sub_paths(&mut self, uid: &str, count: usize) -> Result<(), String> {
-        let share = self.0.get_or_default(uid.to_owned());
+    fn take_sub_paths(&mut self, wanted: &[SubPath]) -> Result<(), String> {
+        let Some(first) = wanted.first() else { return Ok(()) };
+        let share = self.0.get_or_default(first.uid.clone());
         share.is_behind = Some(true);
-        let before = std::mem::replace(&mut share.sub_paths, count);
-        let (mounts, most) = (self.mounts_behind(), limits::IN_MEMORY_MOUNTS_BEHIND);
-        if count <= before || mounts <= most {
-            return Ok(());
+        let place = |it: &SubPath| (it.container.clone(), it.index);
+        let new: Set<(String, usize)> =
+            order::set(wanted.iter().map(place).filter(|place| !share.sub_paths.contains(place)));
+        let (mounts, most) =
+            (self.mounts_behind().saturating_add(new.len()), limits::IN_MEMORY_MOUNTS_BEHIND);
+        if !new.is_empty() && mounts > most {
+            return Err(format!(
+                "with {} of container {}, mounts for pods of sources that are behind others would be {mounts}: all of \
+                 these together get {most}",
+                many(new.len(), "subPath"),
+                first.container
+            ));
         }
-        self.0.get_or_default(uid.to_owned()).sub_paths = before;
-        Err(format!(
-            "with the pod's {count} subPath mounts, mounts for pods of sources that are behind others would be {mounts}: all of \
-             these together get {most}"
-        ))
+        let share = self.0.get_or_default(first.uid.clone());
+        new.into_iter().for_each(|place| _ = share.sub_paths.insert(place));
+        Ok(())
     }
 
     /// Whether the pod may have what it takes now.

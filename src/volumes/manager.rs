@@ -301,7 +301,7 @@ impl PodVolumes {
         let work = move |turn: Result<(), String>| {
             while let Some(job) = next(&shared) {
                 match &turn {
-                    Ok(()) => work(&node, &key, job, &tell, &|doing| {
+                    Ok(()) => work(&node, (&key, source), job, &tell, &|doing| {
                         shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
                     }),
                     Err(why) => refuse(job, why, &tell),
@@ -321,7 +321,13 @@ fn next(queue: &Mutex<Queue>) -> Option<Job> {
     job
 }
 
-fn work(node: &Arc<Node>, key: &PodKey, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
+fn work(
+    node: &Arc<Node>,
+    (key, source): (&PodKey, Option<Source>),
+    job: Job,
+    tell: &Tell,
+    begins: &dyn Fn(String),
+) {
     match job {
         Job::Order(Order::SetUp(order)) => {
             begins("setting up its volumes".to_owned());
@@ -343,15 +349,25 @@ fn work(node: &Arc<Node>, key: &PodKey, job: Job, tell: &Tell, begins: &dyn Fn(S
             tell(Report::TornDown { uid, result });
         }
         Job::SubPaths(list, bound) => {
-            bound(list.iter().try_for_each(|wanted| {
-                let SubPath { volume, container, path, .. } = wanted;
-                begins(format!(
-                    "preparing subPath {path:?} of volume {volume:?} for container {container:?}"
-                ));
-                sub_path::prepare(node, wanted)
+            let is_behind = source.is_some_and(|source| node.policies.evict_first(source));
+            let counted = if is_behind { count(node, &list) } else { Ok(()) };
+            bound(counted.and_then(|()| {
+                list.iter().try_for_each(|wanted| {
+                    let SubPath { volume, container, path, .. } = wanted;
+                    begins(format!(
+                        "preparing subPath {path:?} of volume {volume:?} for container {container:?}"
+                    ));
+                    sub_path::prepare(node, wanted)
+                })
             }));
         }
     }
+}
+
+fn count(node: &Node, wanted: &[SubPath]) -> Result<(), String> {
+    let root = node.root()?;
+    let counted = node.in_memory.take_sub_paths(&root, wanted);
+    counted.map_err(|error| format!("cannot read the mounts: {error}"))?
 }
 
 fn refuse(job: Job, why: &str, tell: &Tell) {

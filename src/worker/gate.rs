@@ -66,8 +66,10 @@ pub struct Gate {
 
 struct Inner {
     free: usize,
-    /// Most places that all sources behind others hold together.
+    /// Most places that all sources behind others hold together, and that hang, too, before no more are passed on to them.
     most_behind: usize,
+    /// Number of calls of sources behind others that hang.
+    hung_behind: usize,
     sources: Table<Source, OfSource>,
     /// Number of calls that ended and of places that were passed on; wraps.
     moves: u64,
@@ -102,7 +104,7 @@ impl Gate {
     fn new(turn: Turn, places: usize, most_behind: usize, behind: &Set<Source>) -> Gate {
         let of = |source| OfSource { is_behind: behind.contains(&source), ..OfSource::default() };
         let sources = Source::ALL.into_iter().map(|source| (source, of(source))).collect();
-        let inner = Inner { free: places, most_behind, sources, moves: 0, granted: 0 };
+        let inner = Inner { free: places, most_behind, hung_behind: 0, sources, moves: 0, granted: 0 };
         Gate { turn, inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -141,7 +143,8 @@ impl Inner {
     fn may_hold_more(&self, source: Source) -> bool {
         let is_behind = |of: &&OfSource| of.is_behind;
         let held: usize = self.sources.values().filter(is_behind).map(|of| of.held).sum();
-        held < self.most_behind || !self.sources.get(&source).is_some_and(|of| of.is_behind)
+        let most = self.most_behind.saturating_add(self.hung_behind.min(self.most_behind));
+        held < most || !self.sources.get(&source).is_some_and(|of| of.is_behind)
     }
 
     fn take_place(&mut self, source: Source) {
@@ -154,18 +157,22 @@ impl Inner {
     /// A call of this source has ended. `has_place`: its place was not passed on.
     fn ended(&mut self, turn: Turn, source: Source, has_place: bool) {
         let of = self.sources.get_or_default(source);
-        // Of a source behind others it counts until then, so that these hold no more than their places.
         if has_place || of.is_behind {
             of.held = of.held.saturating_sub(1);
+        }
+        if of.is_behind && !has_place {
+            self.hung_behind = self.hung_behind.saturating_sub(1);
         }
         self.next(turn, has_place);
     }
 
-    /// A call of this source hangs: another one gets a place.
+    /// A call of this source hangs: another one gets a place. Those of sources behind others still count, so that not
+    /// ever more of them are at work in Docker.
     fn pass_on(&mut self, turn: Turn, source: Source) {
         let of = self.sources.get_or_default(source);
-        if !of.is_behind {
-            of.held = of.held.saturating_sub(1);
+        match of.is_behind {
+            true => self.hung_behind = self.hung_behind.saturating_add(1),
+            false => of.held = of.held.saturating_sub(1),
         }
         self.next(turn, true);
     }
@@ -194,13 +201,6 @@ impl Permit {
     #[must_use]
     pub fn turn(&self) -> Turn {
         self.gate.turn
-    }
-
-    /// Whether it is kept for a while when Docker has not answered in time: it may still be at work. Only sources behind
-    /// others wait for that.
-    #[must_use]
-    pub fn is_kept(&self) -> bool {
-        self.gate.lock().sources.get(&self.source).is_some_and(|of| of.is_behind)
     }
 
     /// Passes the place on when no call at all has ended for [`limits::STARTS_STUCK`]; with a Docker that is
@@ -351,33 +351,40 @@ mod tests {
         assert_eq!(granted(), (0, 0));
     }
 
-    /// Starts of pods of a URL that hung were passed on to others of them: 49 at once, and each start of the node took
-    /// minutes.
+    /// Starts of pods of a URL that hung were passed on to others of them without a bound, and then not at all: other pods of
+    /// the URL waited for more than a minute.
     #[test]
-    fn calls_of_a_source_behind_others_that_hang_are_passed_on_to_the_others_only() {
+    fn calls_of_a_source_behind_others_that_hang_are_passed_on_to_the_others_first_and_to_few_of_its_own() {
         let gate = gates().of(Turn::Start).clone();
         let (behind, file) = (Arc::new(Mailbox::new().unwrap()), Arc::new(Mailbox::new().unwrap()));
         let mut hung: Vec<Permit> =
             (0..100).filter_map(|_| gate.enter(&behind, Source::Http, BEGIN)).collect();
         let _others = [(); 2].map(|()| gate.enter(&file, FILE, BEGIN).unwrap());
         assert!(gate.enter(&file, FILE, BEGIN).is_none());
-        let at = |times: u32| BEGIN.after(limits::STARTS_STUCK * times);
-        let look = |hung: &mut Vec<Permit>, now: Mono| {
+        let look = |hung: &mut Vec<Permit>, times: u32| {
+            let now = BEGIN.after(limits::STARTS_STUCK * times);
             hung.iter_mut().for_each(|permit| _ = permit.pass_on_if_stuck(now));
-            (file.take_grants().len(), behind.take_grants().len())
+            let granted = behind.take_grants().len();
+            hung.extend((0..granted).map(|_| gate.permit(Source::Http, now)));
+            (file.take_grants().len(), granted)
         };
-        assert_eq!(look(&mut hung, BEGIN), (0, 0));
-        assert_eq!(look(&mut hung, at(1)), (1, 0));
-        let third = gate.permit(FILE, at(1));
-        for times in 2..10 {
-            look(&mut hung, at(times));
-        }
-        assert_eq!(look(&mut hung, at(10)), (0, 0), "the places that were passed on wait for the others");
-        assert!(gate.enter(&file, FILE, at(10)).is_some());
+        assert_eq!(look(&mut hung, 0), (0, 0));
+        assert_eq!(look(&mut hung, 1), (1, 0));
+        let third = gate.permit(FILE, BEGIN);
+        let granted: usize = (2..40).map(|times| look(&mut hung, times).1).sum();
+        assert_eq!((granted, hung.len()), (limits::STARTS_BEHIND, 2 * limits::STARTS_BEHIND));
+        assert!(
+            gate.enter(&file, FILE, BEGIN).is_some(),
+            "the places that were passed on wait for the others"
+        );
         // Each that ends lets another one begin.
         drop(hung.pop());
-        assert_eq!(look(&mut hung, at(10)), (0, 1));
-        drop((hung, third));
+        assert_eq!(look(&mut hung, 40).1, 1);
         gate.leave(&behind);
+        drop((hung, third));
+        // All places are there again.
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let again: Vec<_> = (0..100).filter_map(|_| gate.enter(&mailbox, Source::Http, BEGIN)).collect();
+        assert_eq!(again.len(), limits::STARTS_BEHIND);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags};
 
 use self::calls::{InFlight, InTurn};
-use super::gate::{Gates, Permit};
+use super::gate::Gates;
 pub use super::mailbox::Tell;
 use super::mailbox::{Mail, Mailbox};
 use super::node::NodeCells;
@@ -110,7 +110,6 @@ impl Worker {
             mailbox: Arc::clone(&mailbox),
             tools,
             calls: Vec::new(),
-            late: Vec::new(),
             queued: VecDeque::new(),
             told: found.map(Input::Found).into_iter().collect(),
             volumes,
@@ -156,8 +155,6 @@ struct Body {
     mailbox: Arc<Mailbox>,
     tools: Tools,
     calls: Vec<InFlight>,
-    /// Permits of calls that Docker has not answered in time, and until when they are kept.
-    late: Vec<(Mono, Permit)>,
     /// Calls that wait for their turn at a gate.
     queued: VecDeque<(Token, InTurn)>,
     /// Inputs for the machine that are ready.
@@ -227,8 +224,7 @@ impl Body {
                 let permits = self.calls.iter_mut().filter_map(|call| call.permit.as_mut());
                 let stuck = permits.filter_map(|permit| permit.pass_on_if_stuck(now.mono));
                 let unbound = self.unbound.values().map(|(_, until)| *until);
-                let late = self.late.iter().map(|(until, _)| *until);
-                let wake = stuck.chain(unbound).chain(late).chain(step.wake).min();
+                let wake = stuck.chain(unbound).chain(step.wake).min();
                 self.wait(wake);
             }
         }

@@ -128,10 +128,8 @@ pub const MAILBOX_NEWS: usize = 1024;
 pub const WARNINGS_PER_CREATE: usize = 8;
 /// Most containers of all pods that are started at a time: more would not make Docker faster.
 pub const STARTS_AT_ONCE: usize = 8;
-/// Of these, the most for pods of sources behind others.
+/// Of these, the most for pods of sources behind others; as many more of theirs may hang.
 pub const STARTS_BEHIND: usize = 6;
-/// How long a start of such a source that Docker has not answered in time keeps its place: Docker may still be at work.
-pub const STARTS_LATE: Duration = Duration::from_secs(30);
 /// If no start ends for this long, one more than [`STARTS_AT_ONCE`] may begin.
 pub const STARTS_STUCK: Duration = Duration::from_secs(2);
 /// Most Docker calls one pod may have in flight.

@@ -66,30 +66,50 @@ fn sources_behind_others_get_so_many_mounts_for_all_of_their_pods() {
     shares.take(large("b"), &wanted[..740]).unwrap();
 }
 
-/// Pods of 320 subPaths each made 14,000 mounts: each start of a container on the node took seconds.
+/// Pods of 320 subPaths each made 14,000 mounts: each start of a container on the node took seconds. Then a pod was edited
+/// again and again, and made 16,000.
 #[test]
-fn sub_paths_of_sources_behind_others_count_among_their_mounts() {
+fn sub_paths_of_sources_behind_others_count_among_their_mounts_as_long_as_they_are_there() {
+    let of = |uid: &str, container: &str, count: usize| -> Vec<SubPath> {
+        let one = |index| SubPath {
+            uid: uid.into(),
+            volume: "v".into(),
+            base: "/r".into(),
+            path: "p".into(),
+            container: container.into(),
+            index,
+        };
+        (0..count).map(one).collect()
+    };
     let mut shares = Shares::default();
     shares.take(asker("a", true), &[("v", MOUNT)]).unwrap();
-    assert_eq!(shares.take_sub_paths("a", 1000), Ok(()));
-    assert_eq!(shares.take_sub_paths("a", 1000), Ok(()), "the same ones");
-    assert_eq!(shares.take_sub_paths("b", 23), Ok(()));
-    let why = shares.take_sub_paths("c", 1).unwrap_err();
+    assert_eq!(shares.take_sub_paths(&of("a", "app", 1000)), Ok(()));
+    assert_eq!(shares.take_sub_paths(&of("a", "app", 1000)), Ok(()), "the same ones");
+    assert_eq!(shares.take_sub_paths(&of("b", "app", 23)), Ok(()));
+    let why = shares.take_sub_paths(&of("c", "app", 1)).unwrap_err();
+    assert!(why.contains("1 subPath of container app"), "{why}");
+    assert!(why.ends_with("would be 1025: all of these together get 1024"), "{why}");
     assert!(
-        why.contains("the pod's 1 subPath mounts")
-            && why.ends_with("would be 1025: all of these together get 1024"),
-        "{why}"
+        shares.take_sub_paths(&of("a", "other", 1)).is_err(),
+        "those of its earlier containers are still there"
     );
     let Refused { why, .. } = shares.take(asker("c", true), &[("v", MOUNT)]).unwrap_err();
     assert!(why.contains("would be 1025 mounts"), "{why}");
     shares.take(asker("mine", false), &[("v", MOUNT)]).unwrap();
     shares.0.remove("b");
-    assert_eq!(shares.take_sub_paths("c", 23), Ok(()));
-    // What an earlier daemon has left counts for sources behind others until its pod asks.
+    assert_eq!(shares.take_sub_paths(&of("c", "app", 23)), Ok(()), "what was refused took nothing");
+    // What an earlier daemon has left counts once the source of its pod is known.
     let at = |path: &str| Mounted { at: Path::new("/r/pods").join(path), kind: "ext4".into() };
-    let table = [at("x/volume-subpaths/v/app/0"), at("x/volume-subpaths/v/app/1"), at("y")];
+    let table = [
+        at("x/volume-subpaths/v/app/0"),
+        at("x/volume-subpaths/v/app/1"),
+        at("y"),
+        at("file/volume-subpaths/v/app/0"),
+    ];
     let mut found = Shares::found(&table, Path::new("/r/pods"), |_| 0);
-    assert_eq!((found.mounts_behind(), found.take_sub_paths("x", 1025).is_err()), (2, true));
+    assert_eq!(found.mounts_behind(), 0);
+    assert_eq!(found.take_sub_paths(&of("x", "app", 3)), Ok(()));
+    assert_eq!(found.mounts_behind(), 3);
 }
 
 #[test]

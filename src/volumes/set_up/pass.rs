@@ -42,9 +42,11 @@ impl<'a> Pass<'a> {
     /// Takes the memory of all volumes before the first of them is made.
     pub(super) fn take_memory(&self) -> Result<Granted, Refused> {
         let (node, pod) = (self.node, self.pod);
-        self.take_sub_paths()?;
         let volumes = || layout::volumes(pod).map(|volume| (volume.name.as_str(), Kind::of(volume)));
+        let is_behind = node.policies.evict_first(pod.source);
         let Some((first, _)) = volumes().find(|(_, kind)| in_memory::counts(*kind)) else {
+            // Where the mounts cannot be read, the next pod with such a volume is told.
+            _ = node.root().map(|root| node.in_memory.note(&root, &pod.uid, is_behind));
             return Ok(Granted::default());
         };
         let refused = |why: String| Refused { volume: first.to_owned(), why };
@@ -66,24 +68,8 @@ impl<'a> Pass<'a> {
                 break;
             }
         }
-        let is_behind = node.policies.evict_first(pod.source);
         let asker = Asker { uid: &pod.uid, is_behind, memory };
         node.in_memory.take(&root, asker, &wanted).map_err(unread)?
-    }
-
-    /// Takes the `subPath` mounts of a pod of a source behind others before its first volume is made.
-    fn take_sub_paths(&self) -> Result<(), Refused> {
-        let (node, pod) = (self.node, self.pod);
-        let all = pod.containers().flat_map(|(_, container)| container.volume_mounts.iter().flatten());
-        let mut paths =
-            all.filter(|mount| mount.sub_path.is_some() || mount.sub_path_expr.is_some()).peekable();
-        let Some(first) = paths.peek().copied().filter(|_| node.policies.evict_first(pod.source)) else {
-            return Ok(());
-        };
-        let refused = |why: String| Refused { volume: first.name.clone(), why };
-        let unread = |error: io::Error| refused(format!("cannot read the mounts: {error}"));
-        let root = node.root().map_err(refused)?;
-        node.in_memory.take_sub_paths(&root, &pod.uid, paths.count()).map_err(unread)?.map_err(refused)
     }
 
     /// Whether something is mounted at a place of the pod. It is not looked up: its server may not answer.

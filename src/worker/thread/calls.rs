@@ -4,7 +4,6 @@
 
 use super::Body;
 use crate::base::clock::Clock as _;
-use crate::base::limits;
 use crate::machine::{Input, Token};
 use crate::pod::Source;
 use crate::runtime::client::Pending;
@@ -41,9 +40,10 @@ impl InTurn {
     }
 }
 
-/// Whether Docker has carried out or refused a call: then it is at work on the pod, however long each answer takes.
-fn is_heard(answer: &Result<Reply, DockerError>) -> bool {
-    matches!(answer, Ok(_) | Err(DockerError::Refused(_)))
+/// Whether Docker has carried out a call: then it is at work on the pod, however long each answer takes. A signal that it
+/// refuses again and again does not bring the end nearer.
+fn is_carried_out(answer: &Result<Reply, DockerError>) -> bool {
+    answer.is_ok()
 }
 
 /// Whether a call brings the end of its pod nearer.
@@ -101,13 +101,12 @@ impl Body {
 
     pub(super) fn answers(&mut self) -> Vec<Input> {
         let now = self.tools.clock.now().mono;
-        self.late.retain(|(until, _)| now < *until);
         let mut done = Vec::new();
         self.calls.retain_mut(|call| match call.pending.advance() {
             None => true,
             Some(answer) => {
                 let node = &self.tools.node;
-                if call.ends && is_heard(&answer) {
+                if call.ends && is_carried_out(&answer) {
                     self.tools.volumes.ends().step(&self.key);
                 }
                 let answer = match &call.judged {
@@ -117,10 +116,6 @@ impl Body {
                     }
                     None => answer,
                 };
-                let is_late = matches!(answer, Err(DockerError::Timeout(_)));
-                if let Some(permit) = call.permit.take().filter(|permit| is_late && permit.is_kept()) {
-                    self.late.push((now.after(limits::STARTS_LATE), permit));
-                }
                 done.push(Input::Reply(call.token, answer));
                 false
             }
@@ -142,7 +137,9 @@ mod tests {
         assert!(ends(&Call::Kill { id: id(), signal: "TERM".into() }));
         assert!(ends(&Call::Remove { id: id(), force: true }));
         assert!(!ends(&Call::Inspect { id: id() }) && !ends(&Call::Start { id: id() }));
-        assert!(is_heard(&Ok(Reply::Done)) && is_heard(&Err(Refusal::not_sent("no".into()))));
-        assert!(!is_heard(&Err(DockerError::Timeout("no answer".into()))), "it may hang");
+        assert!(is_carried_out(&Ok(Reply::Done)));
+        // A kill that was refused each five seconds put off the kill through cgroups for five minutes.
+        assert!(!is_carried_out(&Err(Refusal::not_sent("no".into()))));
+        assert!(!is_carried_out(&Err(DockerError::Timeout("no answer".into()))), "it may hang");
     }
 }
