@@ -18,6 +18,8 @@ pub const EVICTION_KILLS: u32 = 5;
 pub const EVICTION_KILLS_AT_ONCE: usize = 64;
 /// Largest list of the processes of one cgroup, bytes.
 pub const CGROUP_PROCS: usize = 1 << 20;
+/// Bytes of the name of a layer in Docker's root directory.
+pub const LAYER_NAME: usize = 256;
 /// How often to check whether an evicted pod has ended.
 pub const EVICTION_POLL: Duration = Duration::from_secs(1);
 /// A count of a pod's files without progress for this long hangs. It is longer than all calls to Docker for one

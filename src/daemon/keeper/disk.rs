@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
 use crate::base::table::Table;
+use crate::base::{limits, regular};
 use crate::cgroup::node::MOUNT;
 use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::local::{Claimed, Used, Wanted};
@@ -111,6 +112,13 @@ impl Disks {
         if self.is_silent {
             return;
         }
+        // A container of which Docker does not tell must not count as empty: its pod may be the one that fills the disk.
+        let docker_root = self.docker_root.get();
+        for id in new.into_iter().filter(|id| is_new(self, id)).collect::<Vec<_>>() {
+            if let Some(files) = docker_root.as_deref().and_then(|root| untold(root, &id)) {
+                self.answers.insert(id, Some(files));
+            }
+        }
         // Docker itself counts these sizes, every time.
         let sizes: Vec<String> =
             ids.into_iter().filter(|id| self.places.contains_key(id) && !self.knows(id)).collect();
@@ -184,6 +192,25 @@ impl Disks {
     }
 }
 
+/// Where the files of a container are by the layout of Docker's own root directory
+/// (`moby/moby`, `layer/filestore.go`, `daemon/graphdriver/overlay2`), if its storage driver is overlay2.
+fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
+    let is_hex = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let layer = docker_root
+        .join("image/overlay2/layerdb/mounts")
+        .join(Some(id).filter(|id| is_hex(id))?)
+        .join("mount-id");
+    let layer = regular::read(&layer, limits::LAYER_NAME).ok()?;
+    let layer = String::from_utf8(layer).ok().filter(|name| is_hex(name))?;
+    let upper_dir = docker_root.join("overlay2").join(layer).join("diff");
+    let log_path = docker_root.join("containers").join(id).join(format!("{id}-json.log"));
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let log_path = if log_path.is_file() { text(log_path) } else { String::new() };
+    Some(ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, ..ContainerFiles::default() })
+}
+
 /// The newest containers of a pod that are to be counted, by name and id.
 fn counted<'a>(view: &'a PodView, wanted: &'a Wanted) -> impl Iterator<Item = (&'a str, &'a str)> {
     let is_added = |name: &str| !view.pod.containers().any(|(_, c)| c.name == name);
@@ -244,5 +271,25 @@ mod tests {
         assert_eq!(containers(&status).collect::<Vec<_>>(), newest);
         let all: Vec<(&str, &str)> = newest.into_iter().chain([("app", "a1")]).collect();
         assert_eq!(on_disk(&status).collect::<Vec<_>>(), all);
+    }
+
+    /// Docker did not tell of the container that filled the disk: it counted as empty, and innocent pods were evicted.
+    #[test]
+    fn a_container_of_which_docker_does_not_tell_is_found_in_its_root_directory() {
+        let root = crate::base::testing::scratch("keeper-untold");
+        let (id, layer) = ("a1".repeat(32), "b2".repeat(32));
+        let of = root.join("image/overlay2/layerdb/mounts").join(&id);
+        assert_eq!(untold(&root, &id), None);
+        std::fs::create_dir_all(&of).unwrap();
+        std::fs::write(of.join("mount-id"), &layer).unwrap();
+        let found = untold(&root, &id).unwrap();
+        assert_eq!(found.upper_dir, Some(format!("{}/overlay2/{layer}/diff", root.display())));
+        assert_eq!(found.log_path, "");
+        for wrong in ["..", "", "../x", "a/b"] {
+            assert_eq!(untold(&root, wrong), None, "{wrong}");
+            std::fs::write(of.join("mount-id"), wrong).unwrap();
+            assert_eq!(untold(&root, &id), None, "{wrong}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -75,7 +75,8 @@ impl Ending {
             used,
             kill,
             since: now,
-            until: now.after(limits::EVICTION_PATIENCE),
+            // Not before its grace period is over: it may be about to end.
+            until: now.after(limits::EVICTION_PATIENCE).max(kill.unwrap_or(now)),
             docker: Docker::NotAsked,
             was_silent: false,
             answered: None,

@@ -7,8 +7,8 @@ use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
 use crate::machine::containers::merge::mark_out_of_memory;
 use crate::machine::containers::{Look, Record};
-use crate::plan::{Owned, RunState};
-use crate::runtime::{Call, labels};
+use crate::plan::{Exit, Owned, RunState};
+use crate::runtime::{Call, KILLED, labels};
 
 /// State of looking at Docker as a whole.
 #[derive(Debug)]
@@ -38,6 +38,23 @@ impl Default for Looking {
 }
 
 impl Machine {
+    /// Notes the end of a container that only Docker's answer to a signal shows. The exit code is the kubelet's for a
+    /// container that it lost.
+    pub(in crate::machine) fn lost(&mut self, id: &str, now: &Now) {
+        let Some(mut lost) = self.containers.get(id).cloned() else { return };
+        lost.state = RunState::Exited(Exit {
+            code: KILLED,
+            oom_killed: false,
+            cannot_run: false,
+            message: "Docker does not tell how it ended".to_owned(),
+            started: None,
+            finished: None,
+            seen: Some(now.mono),
+        });
+        self.merge(lost, self.origin(), now);
+        self.looking.list_needed = true;
+    }
+
     /// Makes the calls for missing facts. Returns false when an answer is needed before anything is decided.
     pub(in crate::machine) fn look(&mut self, now: &Now) -> bool {
         if self.looking.list_needed {

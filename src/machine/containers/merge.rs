@@ -131,23 +131,6 @@ impl Machine {
         self.images.keep_digests(|image| containers.all().any(|c| c.image_id == image));
     }
 
-    /// Notes the end of a container that only Docker's answer to a signal shows. The exit code is the kubelet's for a
-    /// container that it lost.
-    pub(in crate::machine) fn lost(&mut self, id: &str, now: &Now) {
-        let Some(mut lost) = self.containers.get(id).cloned() else { return };
-        lost.state = RunState::Exited(Exit {
-            code: KILLED,
-            oom_killed: false,
-            cannot_run: false,
-            message: "Docker does not tell how it ended".to_owned(),
-            started: None,
-            finished: None,
-            seen: Some(now.mono),
-        });
-        self.merge(lost, self.origin(), now);
-        self.looking.list_needed = true;
-    }
-
     /// Whether a container that is new to this machine existed before the machine looked.
     pub(in crate::machine) fn origin(&self) -> Origin {
         if self.looking.watching { Origin::WhileWatching } else { Origin::BeforeUs }
