@@ -37,12 +37,14 @@ fn in_memory(node: &Node) -> u64 {
 
 fn pod(name: &str, volumes: usize) -> Pod {
     let volume = |n| json!({"name": format!("v{n}"), "secret": {"secretName": "s"}});
+    let mount = |n| json!({"name": format!("v{n}"), "mountPath": format!("/v{n}")});
     let context =
         json!({"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}});
     let own = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     Pod::new(name)
         .set("/spec/volumes", (0..volumes).map(volume).collect::<Vec<_>>())
         .set("/spec/securityContext", context)
+        .set("/spec/containers/0/volumeMounts", (0..volumes).map(mount).collect::<Vec<_>>())
         .set("/spec/containers/0/securityContext", own)
         .set("/spec/containers/0/imagePullPolicy", "IfNotPresent")
 }
