@@ -86,11 +86,11 @@ const V: &str = "{spec.volumes: [{name: v, emptyDir: {}}], c.volumeMounts: [{nam
 const CONFIG: &str = "{spec.volumes: [{name: v, configMap: {name: c, items: [{key: a, path: f}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const SECRET: &str = "{spec.volumes: [{name: v, secret: {secretName: s, items: [{key: a, path: f}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const FIELDS: &str = "{spec.volumes: [{name: v, downwardAPI: {items: [{path: f, fieldRef: {fieldPath: metadata.name}}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
-const SIZES: &str = "{c.resources.limits: {cpu: 1, memory: 64Mi}, spec.volumes: [{name: v, downwardAPI: {items: [{path: f, resourceFieldRef: {containerName: app, resource: limits.cpu}}]}}], spec.containers: [{name: app, image: busybox, resources: {limits: {cpu: 1, memory: 64Mi}}}, {name: b, image: busybox, resources: {limits: {cpu: 2}}}]}";
+const SIZES: &str = "{c.resources.limits: {cpu: 1, memory: 64Mi}, spec.volumes: [{name: v, downwardAPI: {items: [{path: f, resourceFieldRef: {containerName: app, resource: limits.cpu}}]}}], spec.containers: [{name: app, image: busybox, resources: {limits: {cpu: 1, memory: 64Mi}}}, {name: b, image: busybox, resources: {limits: {cpu: 2}}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const P_CONFIG: &str = "{spec.volumes: [{name: v, projected: {sources: [{configMap: {name: c, items: [{key: a, path: f}]}}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const P_SECRET: &str = "{spec.volumes: [{name: v, projected: {sources: [{secret: {name: s, items: [{key: a, path: f}]}}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const P_FIELDS: &str = "{spec.volumes: [{name: v, projected: {sources: [{downwardAPI: {items: [{path: f, fieldRef: {fieldPath: metadata.name}}]}}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
-const P_SIZES: &str = "{spec.volumes: [{name: v, projected: {sources: [{downwardAPI: {items: [{path: f, resourceFieldRef: {containerName: app, resource: limits.cpu}}]}}]}}], spec.containers: [{name: app, image: busybox, resources: {limits: {cpu: 1, memory: 64Mi}}}, {name: b, image: busybox, resources: {limits: {cpu: 2}}}]}";
+const P_SIZES: &str = "{spec.volumes: [{name: v, projected: {sources: [{downwardAPI: {items: [{path: f, resourceFieldRef: {containerName: app, resource: limits.cpu}}]}}]}}], spec.containers: [{name: app, image: busybox, resources: {limits: {cpu: 1, memory: 64Mi}}}, {name: b, image: busybox, resources: {limits: {cpu: 2}}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const CLAIM: &str = "{spec.volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
 const NFS: &str =
     "{spec.volumes: [{name: v, nfs: {server: a, path: /b}}], c.volumeMounts: [{name: v, mountPath: /v}]}";
@@ -170,7 +170,7 @@ pub(super) const CASES: &[Case] = &[
     case("spec.securityContext.appArmorProfile.type", "Unconfined"),
     Case("spec.securityContext.appArmorProfile.localhostProfile", "b", "{spec.securityContext.appArmorProfile: {type: Localhost, localhostProfile: a}}"),
     Case("spec.securityContext.fsGroup", "3000", V),
-    Case("spec.securityContext.fsGroupChangePolicy", "OnRootMismatch", "{spec.securityContext.fsGroup: 2000, spec.volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}"),
+    Case("spec.securityContext.fsGroupChangePolicy", "OnRootMismatch", "{spec.securityContext.fsGroup: 2000, spec.volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.securityContext.runAsGroup", "7", "{spec.securityContext.runAsUser: 6}"),
     case("spec.securityContext.runAsNonRoot", "true"),
     case("spec.securityContext.runAsUser", "7"),
@@ -206,7 +206,7 @@ pub(super) const CASES: &[Case] = &[
     Case("spec.volumes[*].configMap.items[*].path", "g", CONFIG),
     Case("spec.volumes[*].configMap.items[*].user", "7", CONFIG),
     Case("spec.volumes[*].configMap.name", "d", CONFIG),
-    Case("spec.volumes[*].configMap.optional", "true", "{spec.volumes: [{name: v, configMap: {name: none}}]}"),
+    Case("spec.volumes[*].configMap.optional", "true", "{spec.volumes: [{name: v, configMap: {name: none}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.volumes[*].csi", "{driver: a.b}", V),
     Case("spec.volumes[*].downwardAPI.defaultMode", "256", FIELDS),
     Case("spec.volumes[*].downwardAPI.defaultUser", "7", FIELDS),
@@ -220,7 +220,7 @@ pub(super) const CASES: &[Case] = &[
     Case("spec.volumes[*].downwardAPI.items[*].user", "7", FIELDS),
     Case("spec.volumes[*].emptyDir.medium", "Memory", V),
     Case("spec.volumes[*].emptyDir.mode", "448", V),
-    Case("spec.volumes[*].emptyDir.sizeLimit", "1Mi", "{spec.volumes: [{name: v, emptyDir: {medium: Memory}}]}"),
+    Case("spec.volumes[*].emptyDir.sizeLimit", "1Mi", "{spec.volumes: [{name: v, emptyDir: {medium: Memory}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.volumes[*].ephemeral", "{volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}}", V),
     Case("spec.volumes[*].fc", "{wwids: [a]}", V),
     Case("spec.volumes[*].flexVolume", "{driver: a/b}", V),
@@ -229,10 +229,10 @@ pub(super) const CASES: &[Case] = &[
     Case("spec.volumes[*].gitRepo", "{repository: a}", V),
     Case("spec.volumes[*].glusterfs", "{endpoints: a, path: b}", V),
     Case("spec.volumes[*].hostPath.path", "/usr", "{spec.volumes: [{name: v, hostPath: {path: /bin}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
-    Case("spec.volumes[*].hostPath.type", "File", "{spec.volumes: [{name: v, hostPath: {path: /usr}}]}"),
+    Case("spec.volumes[*].hostPath.type", "File", "{spec.volumes: [{name: v, hostPath: {path: /usr}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.volumes[*].image", "{reference: a}", V),
     Case("spec.volumes[*].iscsi", "{targetPortal: a, iqn: 'iqn.2001-04.com.example:a', lun: 0}", V),
-    Case("spec.volumes[*].name", "w", "{spec.volumes: [{name: v, emptyDir: {}}]}"),
+    Case("spec.volumes[*].name", "!w", V),
     Case("spec.volumes[*].nfs.path", "/c", NFS),
     Case("spec.volumes[*].nfs.readOnly", "true", NFS),
     Case("spec.volumes[*].nfs.server", "c", NFS),
@@ -248,7 +248,7 @@ pub(super) const CASES: &[Case] = &[
     Case("spec.volumes[*].projected.sources[*].configMap.items[*].path", "g", P_CONFIG),
     Case("spec.volumes[*].projected.sources[*].configMap.items[*].user", "7", P_CONFIG),
     Case("spec.volumes[*].projected.sources[*].configMap.name", "d", P_CONFIG),
-    Case("spec.volumes[*].projected.sources[*].configMap.optional", "true", "{spec.volumes: [{name: v, projected: {sources: [{configMap: {name: none}}]}}]}"),
+    Case("spec.volumes[*].projected.sources[*].configMap.optional", "true", "{spec.volumes: [{name: v, projected: {sources: [{configMap: {name: none}}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.volumes[*].projected.sources[*].downwardAPI.items[*].fieldRef.apiVersion", "!v2", P_FIELDS),
     Case("spec.volumes[*].projected.sources[*].downwardAPI.items[*].fieldRef.fieldPath", "metadata.uid", P_FIELDS),
     Case("spec.volumes[*].projected.sources[*].downwardAPI.items[*].mode", "256", P_FIELDS),
@@ -263,7 +263,7 @@ pub(super) const CASES: &[Case] = &[
     Case("spec.volumes[*].projected.sources[*].secret.items[*].path", "g", P_SECRET),
     Case("spec.volumes[*].projected.sources[*].secret.items[*].user", "7", P_SECRET),
     Case("spec.volumes[*].projected.sources[*].secret.name", "t", P_SECRET),
-    Case("spec.volumes[*].projected.sources[*].secret.optional", "true", "{spec.volumes: [{name: v, projected: {sources: [{secret: {name: none}}]}}]}"),
+    Case("spec.volumes[*].projected.sources[*].secret.optional", "true", "{spec.volumes: [{name: v, projected: {sources: [{secret: {name: none}}]}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.volumes[*].projected.sources[*].serviceAccountToken", "{path: a}", P_CONFIG),
     Case("spec.volumes[*].quobyte", "{registry: a, volume: b}", V),
     Case("spec.volumes[*].rbd", "{monitors: [a], image: b}", V),
@@ -274,7 +274,7 @@ pub(super) const CASES: &[Case] = &[
     Case("spec.volumes[*].secret.items[*].mode", "256", SECRET),
     Case("spec.volumes[*].secret.items[*].path", "g", SECRET),
     Case("spec.volumes[*].secret.items[*].user", "7", SECRET),
-    Case("spec.volumes[*].secret.optional", "true", "{spec.volumes: [{name: v, secret: {secretName: none}}]}"),
+    Case("spec.volumes[*].secret.optional", "true", "{spec.volumes: [{name: v, secret: {secretName: none}}], c.volumeMounts: [{name: v, mountPath: /v}]}"),
     Case("spec.volumes[*].secret.secretName", "t", SECRET),
     Case("spec.volumes[*].storageos", "{volumeName: a}", V),
     Case("spec.volumes[*].vsphereVolume", "{volumePath: a}", V),
