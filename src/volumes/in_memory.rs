@@ -252,8 +252,7 @@ impl Shares {
         let place = |it: &SubPath| (it.container.clone(), it.index);
         let new: Set<(String, usize)> =
             order::set(wanted.iter().map(place).filter(|place| !share.sub_paths.contains(place)));
-        let (mounts, most) =
-            (self.mounts_behind().saturating_add(new.len()), limits::IN_MEMORY_MOUNTS_BEHIND);
+        let (mounts, most) = (self.mounts_behind().saturating_add(new.len()), limits::MOUNTS_BEHIND);
         if !new.is_empty() && mounts > most {
             return Err(format!(
                 "with {} of container {}, mounts for pods of sources that are behind others would be {mounts}: all of \
@@ -275,7 +274,7 @@ impl Shares {
         let own = self.0.get(asker.uid).map_or(0, |share| share.sum);
         let most = asker.memory / limits::IN_MEMORY_PART;
         if asker.is_behind {
-            let (mounts, most) = (self.mounts_behind(), limits::IN_MEMORY_MOUNTS_BEHIND);
+            let (mounts, most) = (self.mounts_behind(), limits::MOUNTS_BEHIND);
             if mounts > most {
                 return Err(format!(
                     "it lies in memory, and with it volumes of Secrets, tokens and fields of sources that are behind others \

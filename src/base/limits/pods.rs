@@ -240,7 +240,7 @@ pub const IN_MEMORY_PART: u64 = 8;
 pub const IN_MEMORY_BEHIND: u64 = 2;
 /// Most volumes in memory and `subPath` mounts of pods that are evicted first, all of them together: each is a mount, and the kernel and
 /// podkeeper read through all mounts of the machine for each that they make or end.
-pub const IN_MEMORY_MOUNTS_BEHIND: usize = 1024;
+pub const MOUNTS_BEHIND: usize = 1024;
 /// Most pods of one source whose volumes are being set up or removed at once.
 pub const VOLUMES_AT_ONCE: usize = 4;
 /// Work on volumes that takes longer gives its place to another pod.

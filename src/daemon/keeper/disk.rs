@@ -195,15 +195,15 @@ impl Disks {
 /// Where the files of a container are by the layout of Docker's own root directory
 /// (`moby/moby`, `layer/filestore.go`, `daemon/graphdriver/overlay2`), if its storage driver is overlay2.
 fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
-    let is_hex = |text: &str| {
+    let is_name = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     let layer = docker_root
         .join("image/overlay2/layerdb/mounts")
-        .join(Some(id).filter(|id| is_hex(id))?)
+        .join(Some(id).filter(|id| is_name(id))?)
         .join("mount-id");
     let layer = regular::read(&layer, limits::LAYER_NAME).ok()?;
-    let layer = String::from_utf8(layer).ok().filter(|name| is_hex(name))?;
+    let layer = String::from_utf8(layer).ok().filter(|name| is_name(name))?;
     let upper_dir = docker_root.join("overlay2").join(layer).join("diff");
     let log_path = docker_root.join("containers").join(id).join(format!("{id}-json.log"));
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
