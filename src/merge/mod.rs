@@ -61,6 +61,8 @@ pub struct Running {
     pub places: Set<(Source, String)>,
     /// When it was first seen, wall time: only shown.
     pub seen: Option<Timestamp>,
+    /// Whether a container of it runs. Only then is its name kept for a source that has not reported.
+    pub is_alive: bool,
 }
 
 /// One message of the merge: pods with one kind of change. Never empty.
@@ -169,6 +171,24 @@ impl Merge {
         Self::tell(self.resolve(seen), Op::Add)
     }
 
+    /// Takes over which of the running pods without a holder do not run any more: their names are kept for no source.
+    /// Changes nothing when `runs` is true for all of them.
+    pub fn ended(&mut self, runs: impl Fn(&PodKey) -> bool, seen: Timestamp) -> Vec<Change> {
+        let before = self.kept_names().count();
+        for (key, running) in &mut self.running {
+            running.is_alive = running.is_alive && runs(key);
+        }
+        if self.kept_names().count() == before {
+            return Vec::new();
+        }
+        Self::tell(self.resolve(seen), Op::Add)
+    }
+
+    /// Names without a holder under which containers run.
+    pub fn kept_names(&self) -> impl Iterator<Item = &PodKey> {
+        self.running.iter().filter(|(_, running)| running.is_alive).map(|(key, _)| key)
+    }
+
     /// The pod as its source wrote it, without the source's bounds.
     #[must_use]
     pub fn as_written(&self, key: &PodKey) -> Option<&DesiredPod> {
@@ -242,6 +262,7 @@ impl Merge {
         let crowded = self.sources.values().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects));
         let mut found: Vec<Problem> = crowded.cloned().collect();
         found.extend(names::problems(claims(&self.sources), &self.holders));
+        found.extend(names::waiting(claims(&self.sources), &self.running, &self.silent()));
         found.extend(objects::problems(object_claims(&self.sources), &self.objects));
         if found.len() > limits::PROBLEMS_PER_SOURCE {
             // Each ignored pod causes a warning for the holder, too; such warnings must not displace the error of an
@@ -258,11 +279,15 @@ impl Merge {
         }
     }
 
+    /// The sources that have not sent a set.
+    fn silent(&self) -> Vec<Source> {
+        self.sources.iter().filter(|(_, known)| !known.spoke).map(|(source, _)| *source).collect()
+    }
+
     /// Chooses the holder of every name from the last sets of all sources, and compares with the previous holders.
     fn resolve(&mut self, seen: Timestamp) -> Diff {
         let mut diff = Diff::default();
-        let silent: Vec<Source> = self.sources.iter().filter(|(_, k)| !k.spoke).map(|(s, _)| *s).collect();
-        let winners = names::winners(claims(&self.sources), &self.holders, &self.running, &silent);
+        let winners = names::winners(claims(&self.sources), &self.holders, &self.running, &self.silent());
         self.holders.retain(|key, holder| {
             let stays = winners.contains_key(key);
             if !stays {

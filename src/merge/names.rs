@@ -6,8 +6,9 @@
 //! Within one source (kubernetes/kubernetes#136962): the running pod keeps its name; an edit follows its
 //! file; otherwise the first by path.
 //!
-//! A running pod of a source that has not reported since the daemon started is not replaced by one of a later
-//! source: it may still be wanted.
+//! A pod that runs, of a source that has not reported since the daemon started, is not replaced by one of a later
+//! source: it may still be wanted. Once nothing of it runs, its name is free: only its source could start it again,
+//! and that may never be read.
 //!
 //! A pod that another source takes over unchanged stays the same pod: it keeps its UID, and no container
 //! restarts.
@@ -80,9 +81,12 @@ impl Running {
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
     }
 
-    /// Whether a preceding source that has not reported yet may still want the running pod.
-    fn is_reserved(&self, source: Source, silent: &[Source]) -> bool {
-        self.places.iter().any(|(owner, _)| *owner < source && silent.contains(owner))
+    /// The preceding source that has not reported yet and may still want the running pod, if the claim has to wait
+    /// for it.
+    fn is_kept_from(&self, claim: Claim<'_>, silent: &[Source]) -> Option<Source> {
+        let may_want = |owner: &Source| *owner < claim.source && silent.contains(owner);
+        let mut owners = self.places.iter().map(|(owner, _)| *owner);
+        owners.find(may_want).filter(|_| self.is_alive && !self.is(claim))
     }
 
     /// Whether the claim is the running pod, at the same place, with different sizes of its containers.
@@ -126,7 +130,7 @@ pub fn winners<'a>(
     let mut best: Table<&'a PodKey, Claim<'a>> = Table::new();
     for claim in claims {
         let key = &claim.pod.key;
-        if running.get(key).is_some_and(|r| !r.is(claim) && r.is_reserved(claim.source, silent)) {
+        if running.get(key).and_then(|r| r.is_kept_from(claim, silent)).is_some() {
             continue;
         }
         let now = best.get_or_insert(key, claim);
@@ -178,6 +182,23 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
         }
     }
     found
+}
+
+/// Problems for claims that wait because a pod of another source runs under their name. In order of source and
+/// origin.
+pub fn waiting<'a>(
+    claims: impl Iterator<Item = Claim<'a>>,
+    running: &Table<PodKey, Running>,
+    silent: &[Source],
+) -> impl Iterator<Item = Problem> {
+    claims.filter_map(|claim| {
+        let owner = running.get(&claim.pod.key)?.is_kept_from(claim, silent)?;
+        let message = format!(
+            "a pod of source {owner} runs under this name, and that source was not read since podkeeper started: this \
+             one waits until it is read or that pod ends"
+        );
+        Some(problem(Severity::Warning, claim.pod, message))
+    })
 }
 
 /// A problem about one pod as a whole.

@@ -349,8 +349,14 @@ fn a_pod_that_is_resized_keeps_its_uid() {
     // A pod that runs when the daemon starts is recognized by its labels.
     let mut merge = Merge::new(&[Source::File]);
     let places = [(Source::File, "/m/a.yaml".to_owned())].into();
-    let found =
-        Running { uid: "u1".into(), written: Some("w".into()), shape: Some("s".into()), places, seen: None };
+    let found = Running {
+        uid: "u1".into(),
+        written: Some("w".into()),
+        shape: Some("s".into()),
+        places,
+        seen: None,
+        is_alive: true,
+    };
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
     merge.running(&[(key, found)].into(), at(0));
     merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(1));

@@ -154,6 +154,7 @@ impl Turn {
         if self.docker.listed {
             self.compare_with_workers(back);
             self.compare_addresses(containers);
+            self.free_names(now);
         } else {
             self.docker.listed = true;
             self.first_list(now);
@@ -191,6 +192,8 @@ impl Turn {
                     shape: same.clone().find_map(|c| c.manifest.shape.clone()),
                     places,
                     seen,
+                    // A container that the daemon before was starting may run by now; the next list tells.
+                    is_alive: all.iter().any(|c| c.state.is_running() || c.state == RunState::Created),
                 },
             ))
         });
@@ -200,6 +203,19 @@ impl Turn {
         self.tell_refused();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);
+    }
+
+    /// Pods that wait for a name start once nothing runs under it.
+    fn free_names(&mut self, now: &Now) {
+        let runs = |key: &PodKey| {
+            self.docker.found.get(key).into_iter().flatten().any(|container| container.state.is_running())
+        };
+        if self.merge.kept_names().all(runs) {
+            return;
+        }
+        let objects = Arc::clone(self.merge.objects());
+        let changes = self.merge.change().ended(runs, now.wall);
+        self.put_in_force(changes, &objects, now);
     }
 
     /// The safety net: a worker whose view of Docker differs from the list lists for itself.

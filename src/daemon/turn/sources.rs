@@ -299,7 +299,7 @@ impl Turn {
     }
 
     /// Before Docker's first list, the running pods are unknown; that list then starts the wanted pods.
-    fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
+    pub(super) fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
         if self.docker.listed {
             self.tell_refused();
             self.apply(changes, now);

@@ -197,7 +197,14 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     let key = || PodKey { namespace: "default".into(), name: "web-node1".into() };
     let check = |places: &[(Source, &str)], claim: Sample, expected: &str| {
         let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
-        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
+        let found = Running {
+            uid: "f1".into(),
+            written: Some("w".into()),
+            shape: None,
+            places,
+            seen: None,
+            is_alive: true,
+        };
         let found = Table::from([(key(), found)]);
         // Docker was listed first, and the URL read first: the same result.
         let mut first = merge();
@@ -219,7 +226,14 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     // Another content: the pod is still the file's, until that source has reported without it.
     for claim in [sample("web", "h1", "http://x").written("v"), sample("web", "h1", "http://x")] {
         let places = [(Source::File, "/m/a.yaml".to_owned())].into();
-        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
+        let found = Running {
+            uid: "f1".into(),
+            written: Some("w".into()),
+            shape: None,
+            places,
+            seen: None,
+            is_alive: true,
+        };
         let found = Table::from([(key(), found)]);
         let mut merge = merge();
         http(&mut merge, std::slice::from_ref(&claim));
@@ -231,6 +245,38 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
         merge.running(&found, at(1));
         assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml").written("w")]), "Add[web:f1]");
     }
+}
+
+/// Regression: after a power cut a URL's pod waited for a directory that could not be read, though nothing of the
+/// file's pod ran.
+#[test]
+fn the_name_of_a_pod_that_ended_is_kept_for_no_source() {
+    let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
+    let found = |is_alive| {
+        let places = [(Source::File, "/m/a.yaml".to_owned())].into();
+        Table::from([(key.clone(), Running { uid: "f1".into(), places, is_alive, ..Running::default() })])
+    };
+    let in_url = sample("web", "h1", "http://x");
+    let mut merge = merge();
+    merge.running(&found(false), at(1));
+    assert_eq!(http(&mut merge, std::slice::from_ref(&in_url)), "Add[web:h1]");
+    // It runs when the daemon begins, and ends later.
+    let mut merge = self::merge();
+    merge.running(&found(true), at(1));
+    assert_eq!(http(&mut merge, &[in_url]), "");
+    let told: Vec<String> = merge.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "http://x: pod default/web: a pod of source file runs under this name, and that source was not read since \
+          podkeeper started: this one waits until it is read or that pod ends"
+        ]
+    );
+    assert_eq!(words(&merge.ended(|_| true, at(2))), "");
+    assert_eq!(words(&merge.ended(|_| false, at(2))), "Add[web:h1]");
+    assert_eq!((merge.problems(), merge.kept_names().count()), (Vec::new(), 0));
+    // The file's pod is wanted after all.
+    assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "Remove[web:h1] Add[web:f1]");
 }
 
 #[test]

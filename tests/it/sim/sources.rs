@@ -36,7 +36,7 @@ use podkeeper::testing::source::{FromSource, PodSet, SourceUpdate};
 use self::disk::SimDisk;
 use super::scenes::with_volume;
 use super::world::{Deed, NODE, ROOT, World};
-use super::{seconds, seeds};
+use super::{run, seconds, seeds};
 
 const DIRECTORY: &str = "/m";
 const URL: &str = "https://fleet/pods";
@@ -331,34 +331,45 @@ impl World {
 /// Whatever two sources contain, omit or corrupt, and whichever of daemon and machine dies meanwhile
 /// (kubernetes/kubernetes#59275, #3355, #15122, #116880, #104648, #97722, #136962, #40123;
 /// kontena/pharos-cluster#252).
-/// #3355, #15122, #116880, #104648, #97722, #136962, #40123; kontena/pharos-cluster#252).
+fn trouble(w: &mut World) {
+    w.engine.behave("prepare", Behaviour::exits(0, Duration::from_millis(300)));
+    w.hub = Some(Hub::new());
+    let steps = 10 + w.below(20);
+    for _ in 0..w.below(5) {
+        w.turmoil();
+    }
+    w.start_daemon();
+    for _ in 0..steps {
+        let pause = Duration::from_millis(100 + w.below(1 << (6 + w.seed % 9)));
+        w.pass_time(pause);
+        w.turmoil();
+    }
+    w.pass_time(seconds(400));
+    w.check_accepted();
+    w.check_wanted_runs();
+    // Everything is right again.
+    w.hub().disk.0.lock().unwrap().unreadable = false;
+    w.write_file("/m/pod0.yaml", &with_volume("pod0", 7, 0));
+    w.serve(Says::Body(with_volume("pod5", 7, 5)));
+    w.pass_time(seconds(200));
+    w.check_accepted();
+    w.check_wanted_runs();
+    assert!(w.lives().iter().any(|(_, name, ..)| name == "pod5-node1"));
+}
+
 #[test]
 fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
-    seeds(500, |w| {
-        w.engine.behave("prepare", Behaviour::exits(0, Duration::from_millis(300)));
-        w.hub = Some(Hub::new());
-        let steps = 10 + w.below(20);
-        for _ in 0..w.below(5) {
-            w.turmoil();
-        }
-        w.start_daemon();
-        for _ in 0..steps {
-            let pause = Duration::from_millis(100 + w.below(1 << (6 + w.seed % 9)));
-            w.pass_time(pause);
-            w.turmoil();
-        }
-        w.pass_time(seconds(400));
-        w.check_accepted();
-        w.check_wanted_runs();
-        // Everything is right again.
-        w.hub().disk.0.lock().unwrap().unreadable = false;
-        w.write_file("/m/pod0.yaml", &with_volume("pod0", 7, 0));
-        w.serve(Says::Body(with_volume("pod5", 7, 5)));
-        w.pass_time(seconds(200));
-        w.check_accepted();
-        w.check_wanted_runs();
-        assert!(w.lives().iter().any(|(_, name, ..)| name == "pod5-node1"));
-    });
+    seeds(500, trouble);
+}
+
+/// Regression: larger seeds that once failed. A pod of a URL waited for the directory, which could not be read any
+/// more, because of dead containers under its name.
+#[test]
+fn sources_that_failed_once() {
+    for seed in [17281, 18759] {
+        let (story, failed) = run(seed, false, &trouble);
+        assert!(failed.is_none(), "SIM_SEED={seed}: {story}");
+    }
 }
 
 /// The source answers 404 for an hour, the daemon and the machine die meanwhile: everything that ran keeps

@@ -227,6 +227,25 @@ fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spo
     assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
 }
 
+#[test]
+fn what_ended_from_a_file_that_cannot_be_read_holds_up_no_other_source() {
+    let mut rig = two(&["a/from-file/POD running", "a/from-file/app running"]);
+    http(&mut rig, full(&[of_url("a/from-url")]));
+    rig.fail("/m cannot be read");
+    assert_eq!(rig.turn.snapshot(&rig.now()).problems.len(), 1);
+    assert_eq!(acts(rig.list(&["a/from-file/POD running", "a/from-file/app exited"])), [""; 0]);
+    let told = acts(rig.list(&["a/from-file/POD exited", "a/from-file/app exited"]));
+    assert_eq!(told, ["spawn a", "run a/from-url"]);
+    // A container that the daemon before was starting may run a moment later.
+    let mut rig = two(&["a/from-file/POD exited", "a/from-file/app created"]);
+    http(&mut rig, full(&[of_url("a/from-url")]));
+    rig.fail("/m cannot be read");
+    assert_eq!(
+        acts(rig.list(&["a/from-file/POD exited", "a/from-file/app created"])),
+        ["spawn a", "run a/from-url"]
+    );
+}
+
 /// The pod was refused because its port was taken. When the port is free, another source with fewer rights
 /// wants the pod.
 #[test]
