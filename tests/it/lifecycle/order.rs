@@ -109,6 +109,8 @@ fn init_containers_run_again_in_a_new_sandbox() {
     node.kill_container(&node.wait_running("web", "POD").id, "SIGKILL");
     node.wait_until("app runs again", || node.running("web", "app").iter().any(|c| c.id != old.id));
     let full = node.full("web");
+    // Docker lists a container as running a moment before it logs the start.
+    node.wait_until("its second start is logged", || history.times(&full, "app", "start").len() >= 2);
     let (init, app) = (history.times(&full, "init", "die"), history.times(&full, "app", "start"));
     assert_eq!((init.len(), app.len()), (2, 2));
     assert!(init[1] <= app[1]);
