@@ -107,6 +107,8 @@ pub struct Manager {
     /// The pods that are being evicted, one for each resource: a disk may take minutes to get emptier, and memory must
     /// not wait for it.
     endings: Table<Pressure, Ending>,
+    /// Since when, in this shortage, pods are awaited that were evicted for another reason.
+    awaited: Table<Pressure, Mono>,
     /// When a pod was last evicted.
     evicted: Option<Mono>,
     /// Whether disks still get emptier.
@@ -133,6 +135,7 @@ impl Manager {
             stuck: Table::new(),
             stubborn: Table::new(),
             endings: Table::new(),
+            awaited: Table::new(),
             evicted: None,
             settling: Settling::default(),
         }
@@ -192,6 +195,7 @@ impl Manager {
         }
         let acting: Set<Signal> = order::set(self.acting().map(|threshold| threshold.signal));
         self.stuck.retain(|signal, _| acting.contains(signal));
+        self.awaited.retain(|of, _| acting.iter().any(|signal| signal.pressure() == *of));
         self.settling.see(&acting, found, now);
         if self.met.is_empty() {
             self.stubborn.clear();

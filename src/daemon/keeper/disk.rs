@@ -194,7 +194,7 @@ impl Disks {
 
 /// Where the files of a container are by the layout of Docker's own root directory
 /// (`moby/moby`, `layer/filestore.go`, `daemon/graphdriver/overlay2`), if its storage driver is overlay2.
-fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
+pub(super) fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
     let is_name = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };

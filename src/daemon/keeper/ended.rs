@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::disk::{on_disk, runs};
+use super::disk::{on_disk, runs, untold};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, wait};
 use crate::daemon::engine_root::EngineRoot;
@@ -127,7 +127,15 @@ impl Ended {
         let dead = all.iter().filter(|container| self.is_dead(container));
         let dead: Vec<_> = dead.filter_map(|it| Some((it, self.containers.get(&it.id)?))).collect();
         let ids: Vec<String> = dead.iter().map(|(container, _)| container.id.clone()).collect();
-        let found = asking::files(&self.docker, &ids, Question::Places, &|| tie.step()).found;
+        let mut found = asking::files(&self.docker, &ids, Question::Places, &|| tie.step()).found;
+        // A container of which Docker does not tell may be the one that fills the disk.
+        for id in &ids {
+            if let Some(files) =
+                Some(id).filter(|id| !found.contains_key(*id)).and_then(|id| untold(docker_root, id))
+            {
+                found.insert(id.clone(), Some(files));
+            }
+        }
         let unknown = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
         let mut places: Vec<Place<'_>> = Vec::new();
         for (container, key) in dead {
@@ -299,6 +307,58 @@ mod tests {
             assert_eq!(of(upper, "/srv/data"), 0, "{upper}");
         }
         assert_eq!(of("/", "/d/docker/volumes/named/_data"), 0);
+    }
+
+    /// Regression: Docker answered no call about the container that had filled the disk; it was killed, its layer stayed,
+    /// and innocent pods were evicted.
+    #[test]
+    fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
+        let root = scratch("keeper-ended-untold");
+        let docker_root = root.join("docker");
+        let (id, layer) = ("a1".repeat(32), "b2".repeat(32));
+        let of = docker_root.join("image/overlay2/layerdb/mounts").join(&id);
+        let upper = docker_root.join("overlay2").join(layer.as_str()).join("diff");
+        fs::create_dir_all(&of).unwrap();
+        fs::create_dir_all(&upper).unwrap();
+        fs::write(of.join("mount-id"), &layer).unwrap();
+        let (never, soon) = (std::time::Duration::from_secs(30), std::time::Duration::from_millis(1));
+        let docker = crate::runtime::testing::slow_docker(&root, never, soon, &root);
+        let container = |id: &str, state| ContainerSummary {
+            id: id.to_owned(),
+            name: "k8s_app".into(),
+            image: String::new(),
+            image_id: String::new(),
+            labels: [(labels::ROOT_DIR.to_owned(), root.to_string_lossy().into_owned())].into(),
+            state,
+            status: String::new(),
+            created: 0,
+            ips: None,
+            networks: Vec::new(),
+            length: 0,
+        };
+        let (runs, strange) = ("c3".repeat(32), "d4".repeat(32));
+        let key = PodKey { namespace: "default".into(), name: "web".into() };
+        let told = EngineRoot::default();
+        told.tell(&docker_root.to_string_lossy());
+        let ended = Ended {
+            docker,
+            docker_root: told,
+            root_dir: root.clone(),
+            containers: [&id, &runs, &strange].map(|id| (id.clone(), key.clone())).into(),
+        };
+        fs::create_dir_all(of.with_file_name(&runs)).unwrap();
+        fs::write(of.with_file_name(&runs).join("mount-id"), &layer).unwrap();
+        let all = [
+            container(&id, DockerState::Exited),
+            container(&runs, DockerState::Running),
+            container(&strange, DockerState::Exited),
+        ];
+        let (places, unknown) = ended.places(&all, &docker_root, &Tie::default());
+        let places: Vec<_> =
+            places.into_iter().map(|(container, _, at)| (container.id.clone(), at)).collect();
+        assert_eq!(places, [(id, upper)], "what runs is mounted");
+        assert_eq!(unknown, [strange].into());
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -330,8 +330,8 @@ impl Mind {
     }
 
     /// Whether to wait for the end of an evicted pod that this mind has not chosen.
-    pub fn awaits(&mut self, signal: Signal, uid: &str, now: Mono) -> bool {
-        self.manager.awaits(signal, uid, now)
+    pub fn awaits(&mut self, signal: Signal, uid: &str, pods: &[Candidate], now: Mono) -> bool {
+        self.manager.awaits(signal, uid, pods, now)
     }
 
     /// The usage of some pods is unknown still: the next look counts again.

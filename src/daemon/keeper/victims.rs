@@ -12,7 +12,7 @@ use crate::base::clock::Mono;
 use crate::base::{limits, order};
 use crate::eviction::News;
 use crate::eviction::manager::End;
-use crate::eviction::rank::Counted;
+use crate::eviction::rank::{Candidate, Counted};
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::layout;
@@ -173,7 +173,7 @@ impl Rounds {
 
     /// Whether to wait for a pod that is evicted for its own usage or by an earlier daemon, as for a pod that this
     /// keeper has chosen: otherwise another pod would be evicted for the resource that it is about to free.
-    fn awaits_evicted(&mut self, signal: Signal, snapshot: &Snapshot, now: Mono) -> bool {
+    fn awaits_evicted(&mut self, signal: Signal, snapshot: &Snapshot, pods: &[Candidate], now: Mono) -> bool {
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
             !view.is_kept && of.is_some_and(|eviction| eviction.uid == view.pod.uid)
@@ -191,7 +191,7 @@ impl Rounds {
                 false => cgroups.of_pod(&view.pod.uid).map(|path| self.places.cgroups.tree().join(path)),
             };
             let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
-            if self.mind.awaits(signal, &view.pod.uid, now) {
+            if self.mind.awaits(signal, &view.pod.uid, pods, now) {
                 let (key, uid) = (view.pod.key.clone(), view.pod.uid.clone());
                 let of_disk = signal.is_of_disk();
                 let (cgroups, volumes) = if of_disk { (None, Some(trace)) } else { (Some(trace), None) };
@@ -235,9 +235,6 @@ impl Rounds {
             // For other resources than a disk, the kernel's figures are read at once.
             _ => Measure::new(&self.places, signal, seen.dedicated).pods(&snapshot),
         };
-        if self.awaits_evicted(signal, &snapshot, now) {
-            return Ok(());
-        }
         let (capacity, available) =
             seen.found.get(&signal).map_or((0, 0), |seen| (seen.capacity, seen.available));
         let mut pods = candidates(&snapshot, resource, capacity, &amounts);
@@ -246,6 +243,9 @@ impl Rounds {
         let is_behind = snapshot.standings.values().any(|it| it.evict_first);
         if is_behind && excess > 0 && available.saturating_add(excess) >= threshold.value.of(capacity) {
             pods.retain(|pod| pod.goes_first);
+        }
+        if self.awaits_evicted(signal, &snapshot, &pods, now) {
+            return Ok(());
         }
         let (told, eviction) = match self.mind.choose(threshold, &seen.found, pods, now) {
             Choice::Evict(told, eviction) => (told, eviction),

@@ -25,6 +25,8 @@ pub(super) struct Ending {
     since: Mono,
     /// The manager waits for the pod's end until then, and asks.
     until: Mono,
+    /// It was evicted for another reason, and is awaited no longer than this, however its end gets on.
+    at_most: Option<Mono>,
     docker: Docker,
     /// Docker did not answer when it was last asked.
     was_silent: bool,
@@ -65,6 +67,8 @@ pub(super) enum Step {
     Kill,
     /// The pod hangs: wait no longer.
     Hangs,
+    /// The time is over in which pods are awaited that were evicted for another reason.
+    Over,
 }
 
 impl Ending {
@@ -77,6 +81,7 @@ impl Ending {
             since: now,
             // Not before its grace period is over: it may be about to end.
             until: now.after(limits::EVICTION_PATIENCE).max(kill.unwrap_or(now)),
+            at_most: None,
             docker: Docker::NotAsked,
             was_silent: false,
             answered: None,
@@ -85,8 +90,16 @@ impl Ending {
         }
     }
 
+    /// The wait for a pod that was evicted for another reason. How much time it was given is not known.
+    pub(super) fn of_another(uid: String, signal: Signal, at_most: Mono, now: Mono) -> Ending {
+        Ending { at_most: Some(at_most), ..Ending::new(uid, (signal, 0), None, now) }
+    }
+
     /// The next step while some part of the pod still exists.
     pub(super) fn step(&mut self, steps: u64, now: Mono) -> Step {
+        if self.at_most.is_some_and(|end| now >= end) && !self.was_silent {
+            return Step::Over;
+        }
         if steps != self.steps {
             (self.steps, self.moved) = (steps, now);
         }

@@ -6,6 +6,7 @@ use super::ending::{End, Ending, Step};
 use super::{Act, Manager, Observations, worth};
 use crate::base::clock::Mono;
 use crate::base::limits;
+use crate::eviction::rank::Candidate;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::node::pressure::Pressure;
@@ -21,6 +22,10 @@ impl Manager {
                     Step::Ask => return Some(Act::Ask),
                     Step::Kill => return Some(Act::Kill(of)),
                     Step::Hangs => _ = self.stubborn.insert(ending.uid.clone(), ending.used),
+                    Step::Over => {
+                        self.endings.remove(&of);
+                        continue;
+                    }
                 }
             }
             self.endings.remove(&of);
@@ -40,14 +45,25 @@ impl Manager {
 
     /// A pod was evicted for another reason: waits for its end, once, before one is evicted for this signal. Returns
     /// false if that was done already, or if the end of another pod is awaited for the same resource.
-    pub fn awaits(&mut self, signal: Signal, uid: &str, now: Mono) -> bool {
+    ///
+    /// All such pods together are awaited for a bounded time in one shortage, or many slow ends would shield the pod
+    /// that fills a disk; for a short time while a pod may go that goes before others anyway.
+    pub fn awaits(&mut self, signal: Signal, uid: &str, pods: &[Candidate], now: Mono) -> bool {
         let of = signal.pressure();
         if self.endings.contains_key(&of) || self.stubborn.contains_key(uid) {
             return false;
         }
+        let since = *self.awaited.get_or_insert(of, now);
+        let may_go =
+            |pod: &Candidate| pod.goes_first && !pod.is_critical() && !self.stubborn.contains_key(&pod.uid);
+        let is_short = pods.iter().any(may_go);
+        let longest = if is_short { limits::EVICTION_PATIENCE } else { limits::EVICTION_LONGEST };
+        let at_most = since.after(longest);
+        if now >= at_most {
+            return false;
+        }
         self.settling.forget();
-        // How much time it was given is not known.
-        self.endings.insert(of, Ending::new(uid.to_owned(), (signal, 0), None, now));
+        self.endings.insert(of, Ending::of_another(uid.to_owned(), signal, at_most, now));
         true
     }
 

@@ -164,7 +164,7 @@ fn the_end_of_a_pod_that_filled_a_disk_keeps_no_other_resource_waiting() {
     let mut found: Observations = [(Signal::NodeFs, short), (Signal::Memory, enough)].into();
     let at = |seconds| Mono(Duration::from_secs(seconds));
     assert_eq!(manager.choose(&disk, &found, vec![pod("a", 0, 0, GI)], at(0)).unwrap().uid, "a");
-    assert!(!manager.awaits(Signal::ImageFs, "z", at(1)), "one for a resource");
+    assert!(!manager.awaits(Signal::ImageFs, "z", &[], at(1)), "one for a resource");
     found.insert(Signal::Memory, short);
     let mut look = |seconds, found: &Observations| {
         manager
@@ -255,4 +255,36 @@ fn a_pod_of_which_nothing_runs_is_not_awaited_once_more() {
     assert_eq!(look(&mut scene), Act::Kill(Pressure::Memory));
     scene.manager.killed_nothing(Pressure::Memory);
     assert_eq!(look(&mut scene), Act::Evict(hard));
+}
+
+/// Regression: four pods that were evicted for their own limits, each with a slow removal, were awaited one after the
+/// other, and the pod of their source that filled the disk meanwhile stayed.
+#[test]
+fn pods_that_end_slowly_shield_the_one_that_fills_a_disk_for_a_short_time_only() {
+    let hard = threshold(Signal::NodeFs, GI, Duration::ZERO, None);
+    let found: Observations = [(Signal::NodeFs, Observation { available: 1, capacity: 8 * GI })].into();
+    // When the first pod is evicted, whichever others are awaited.
+    let first = |pods: &[Candidate]| {
+        let mut manager = Manager::new(Settings { thresholds: vec![hard], ..Settings::none() });
+        manager.set_dedicated(true);
+        for seconds in 0..2000 {
+            let now = Mono(Duration::from_secs(seconds));
+            match manager.look(&found, |_, _| End::Goes(seconds), now).act {
+                Act::Measure(of) => manager.measured(of.signal),
+                Act::Evict(_)
+                    if (0..4).any(|n| manager.awaits(Signal::NodeFs, &format!("own{n}"), pods, now)) => {}
+                Act::Evict(_) => {
+                    let uid = manager.choose(&hard, &found, pods.to_vec(), now).unwrap().uid;
+                    return (uid, seconds);
+                }
+                Act::Ask => manager.asked(Some(QUICK), now),
+                _ => {}
+            }
+        }
+        panic!("none is evicted");
+    };
+    let innocent = pod("innocent", 0, 0, 2 * GI);
+    assert_eq!(first(std::slice::from_ref(&innocent)), ("innocent".to_owned(), 302), "all of them together");
+    let filler = Candidate { goes_first: true, ..pod("filler", 0, 0, 2 * GI) };
+    assert_eq!(first(&[innocent, filler]), ("filler".to_owned(), 32));
 }
