@@ -36,8 +36,16 @@ pub(super) type Containers = Table<String, PodKey>;
 
 /// Containers of pods that have ended: no container runs, and none will be started.
 pub(super) fn containers(snapshot: &Snapshot) -> Containers {
-    let ended = snapshot.pods.iter().filter(|view| is_over(view));
-    let each = ended.flat_map(|view| {
+    named(snapshot, is_over)
+}
+
+/// Containers of the pod with this UID.
+pub(super) fn of_pod(snapshot: &Snapshot, uid: &str) -> Containers {
+    named(snapshot, |view| view.pod.uid == uid)
+}
+
+fn named(snapshot: &Snapshot, is: impl Fn(&PodView) -> bool) -> Containers {
+    let each = snapshot.pods.iter().filter(|view| is(view)).flat_map(|view| {
         on_disk(&view.status).map(|(_, id)| (id.to_owned(), view.pod.key.clone())).collect::<Vec<_>>()
     });
     each.collect()

@@ -132,6 +132,12 @@ impl Mind {
         &self.watched
     }
 
+    /// Whether the node was short of something at the last look.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        !self.short.is_empty()
+    }
+
     /// Whether pods may be evicted for lack of memory.
     #[must_use]
     pub fn watches_memory(&self) -> bool {

@@ -34,7 +34,7 @@ use self::amounts::Amounts;
 use self::aside::Aside;
 use self::counting::Counting;
 use self::disk::Disks;
-use self::ended::{Emptied, Ended};
+use self::ended::{Containers, Emptied, Ended};
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
@@ -132,6 +132,8 @@ struct Rounds {
     measured: Option<Amounts>,
     /// The pods that were evicted last, by what the node was short of.
     victims: Table<Pressure, Victim>,
+    /// Containers of the pods that were evicted in this shortage of disk, by the pods' UIDs: Docker may not remove them.
+    left_over: Table<String, Containers>,
 }
 
 impl Rounds {
@@ -157,6 +159,7 @@ impl Rounds {
             put_off: None,
             measured: None,
             victims: Table::new(),
+            left_over: Table::new(),
         }
     }
 
@@ -244,6 +247,9 @@ impl Rounds {
             victim.map_or(End::Goes(0), |victim| victim.end(&parts.pods.get(), &parts.ends))
         };
         let deeds = self.mind.look(&seen, end, now);
+        if !self.mind.is_short() {
+            self.left_over.clear();
+        }
         // The count is used for this look only.
         let measured = self.measured.take();
         for deed in deeds {
@@ -319,9 +325,17 @@ impl Rounds {
         }
     }
 
+    /// Containers of pods that have ended, those of pods that were evicted included: their statuses name no containers.
+    fn over(&self, snapshot: &Snapshot) -> Containers {
+        let mut all = ended::containers(snapshot);
+        let evicted = self.left_over.iter().filter(|(uid, _)| !ended::is_ending(snapshot, uid));
+        all.extend(evicted.flat_map(|(_, containers)| containers.clone()));
+        all
+    }
+
     /// Returns the ended pods whose layers are emptied after other garbage is removed.
     fn ended(&self) -> Ended {
-        let containers = ended::containers(&self.parts.pods.get());
+        let containers = self.over(&self.parts.pods.get());
         let (docker, docker_root) = (self.parts.docker.clone(), self.parts.docker_root.clone());
         Ended { docker, docker_root, root_dir: self.parts.root_dir.clone(), containers }
     }

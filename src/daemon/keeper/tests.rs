@@ -1,3 +1,5 @@
+mod left_over;
+
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;

@@ -164,7 +164,7 @@ impl Rounds {
     fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
         let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
         let collects = self.parts.garbage.is_some() && self.collecting.is_none();
-        is_there && collects && ended::containers(snapshot).keys().any(|id| !self.emptied.done.contains(id))
+        is_there && collects && self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id))
     }
 
     fn waits_for_pods(&self, snapshot: &Snapshot) -> bool {
@@ -262,6 +262,9 @@ impl Rounds {
         let of_disk = signal.is_of_disk();
         let has_layers = of_disk && Counted::of(signal, seen.dedicated).of_docker;
         let (key, uid) = (eviction.key.clone(), eviction.uid.clone());
+        if has_layers {
+            self.left_over.insert(uid.clone(), ended::of_pod(&snapshot, &uid));
+        }
         self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers });
         self.tell(told)?;
         self.tell(News::Evict(eviction))
