@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::kinds::{self, Resource};
 use super::told::ApiBoard;
 use super::world::Key;
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, thread};
 use crate::manifest::edition::Known;

@@ -18,7 +18,6 @@ pub mod kinds;
 mod metrics;
 mod objects;
 mod openapi;
-mod packed;
 pub mod page;
 pub mod path;
 pub mod pki;

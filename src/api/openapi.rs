@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::kinds::{Kind, groups, within};
 use super::value::place;
-use crate::api::packed::Packed;
 use crate::base::hex;
+use crate::base::packed::Packed;
 use crate::manifest::fields::{self, Field};
 
 /// `/openapi/v3`.
@@ -111,7 +111,8 @@ fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
 
 /// The types of both tables.
 fn types() -> Map<String, Value> {
-    let names = fields::TYPES.lines().chain(SERVED.text().lines()).filter_map(|line| line.strip_prefix("= "));
+    let names =
+        fields::TYPES.text().lines().chain(SERVED.text().lines()).filter_map(|line| line.strip_prefix("= "));
     names.map(|name| (name.to_owned(), type_schema(name, name))).collect()
 }
 

@@ -1,8 +1,14 @@
-//! Times in kubectl's format. Pure.
+//! Numbers and times in sentences and tables for people. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::base::clock::Timestamp;
+
+/// `1 pod`, `0 pods`, `2 pods`: for words with a regular plural.
+#[must_use]
+pub fn many(n: usize, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
 
 /// An age in kubectl's format (`HumanDuration` of apimachinery): `5s`, `3m20s`, `5h`, `2d3h`,
 /// `1y12d`.
@@ -50,6 +56,11 @@ pub fn date(time: Option<&Time>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_one() {
+        assert_eq!([0, 1, 2].map(|n| many(n, "pod")), ["0 pods", "1 pod", "2 pods"]);
+    }
 
     #[test]
     fn ages_in_kubectls_words() {

@@ -5,7 +5,6 @@
 pub mod checked;
 pub mod clock;
 pub mod concealed;
-pub mod count;
 pub mod dial;
 pub mod durable;
 pub mod duration;
@@ -20,6 +19,7 @@ pub mod locks;
 pub mod logging;
 pub mod order;
 pub mod pace;
+pub mod packed;
 pub mod pem;
 pub mod program;
 pub mod pulse;

@@ -15,7 +15,7 @@ use super::exit::Exit;
 use super::flags::{Options, Output, Verb};
 use super::given::Parsed;
 use super::{print, say, show};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::base::order;

@@ -14,7 +14,7 @@ use super::lock::{self, Notified};
 use super::pods;
 use super::{Outcome, print, say};
 use crate::base::clock::{Clock, System, boot_id};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::locks;
 use crate::daemon::drain::{self, By, Drain, Places};

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::flags::Options;
 use super::lock::{self, Notified};
 use super::{Outcome, print};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::pod::Source;
 use crate::source::last_good::{directory, forget};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::flags::{self, Options};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::base::order;

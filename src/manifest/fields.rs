@@ -2,9 +2,10 @@
 //! custom deserializer, would compile the code of all types into the program a second time. Pure.
 
 use super::path::{Path, Step};
+use crate::base::packed::Packed;
 
 /// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test compares it with the API.
-pub(crate) const TYPES: &str = include_str!("fields.txt");
+pub(crate) static TYPES: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/fields.txt.packed")));
 /// A type that is read as another one in a path.
 const ALSO: &[(&str, &str)] = &[("EphemeralContainer", "Container")];
 
@@ -19,7 +20,7 @@ pub(crate) struct Field {
 
 /// The fields of a type, if the table has it.
 pub(crate) fn of(kind: &str) -> impl Iterator<Item = Field> + use<> {
-    within(TYPES, kind)
+    within(TYPES.text(), kind)
 }
 
 /// The fields of a type, if this table of the same form has it.

@@ -17,7 +17,7 @@ use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
 use crate::base::clock::Timestamp;
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::table::{Set, Table};

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::task::Task;
 use crate::base::clock::Timestamp;
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::table::{Set, Table};
 use crate::pod::problem::Problem;
 use crate::pod::{DesiredPod, Source};

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::mounts::{self, Mounted};
 use super::{SubPath, payload};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::layout::{self, Kind};

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use ring::digest::{SHA256, digest};
 
-use crate::api::packed::Packed;
+use crate::base::packed::Packed;
 use crate::manifest::base64;
 use crate::server::http::answer::Answer;
 

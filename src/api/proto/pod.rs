@@ -7,12 +7,13 @@ use serde_json::{Map, Number, Value, json};
 
 use super::wire::{Left, Wire};
 use super::{DEPTH, time, utf8};
+use crate::base::packed::Packed;
 use crate::base::table::Table;
 use crate::manifest::fields;
 
 /// Each line is a message: its name, then number and name of each field. The fields of a message with `+` before its
 /// name stand in JSON among those of the message around it.
-const NUMBERS: &str = include_str!("pod.txt");
+static NUMBERS: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/pod.txt.packed")));
 
 /// Decodes a pod without its status; `None` when the bytes are no pod.
 pub fn decode(bytes: &[u8], left: &Left) -> Option<Map<String, Value>> {
@@ -29,7 +30,7 @@ fn numbers(of: &str) -> Option<&'static Numbers> {
     // Parsed once: a body may have a hundred thousand messages.
     static TABLE: OnceLock<Table<&'static str, Numbers>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let lines = NUMBERS.lines().filter_map(|line| line.split_once(' '));
+        let lines = NUMBERS.text().lines().filter_map(|line| line.split_once(' '));
         lines.map(|(name, fields)| (name, fields_of(fields))).collect()
     });
     table.get(of)
@@ -39,7 +40,7 @@ fn numbers(of: &str) -> Option<&'static Numbers> {
 fn kind_of(kind: &str, field: &str) -> Option<&'static str> {
     static TABLE: OnceLock<Table<&'static str, Table<&'static str, &'static str>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let names = NUMBERS.lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name);
+        let names = NUMBERS.text().lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name);
         let fields = |name| fields::of(name).map(|field| (field.name, field.kind)).collect();
         names.map(|name| (name, fields(name))).collect()
     });
@@ -167,11 +168,11 @@ mod tests {
 
     #[test]
     fn each_message_of_the_table_has_its_fields() {
-        for line in NUMBERS.lines() {
+        for line in NUMBERS.text().lines() {
             let (name, _) = line.split_once(' ').unwrap();
             let numbers = numbers(name).unwrap();
             assert!(!numbers.is_empty(), "{name}");
-            let is_inner = NUMBERS.contains(&format!("+{name}"));
+            let is_inner = NUMBERS.text().contains(&format!("+{name}"));
             for field in numbers.values().filter(|field| !field.starts_with('+')) {
                 let of_type = fields::of(name).any(|known| known.name == *field);
                 assert!(is_inner || of_type || *field == "targetContainerName", "{name}.{field}");

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::garbage::{Known, is_needed, wants_now};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;

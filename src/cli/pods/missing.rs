@@ -1,7 +1,7 @@
 //! Messages about a pod that does not exist.
 
 use super::{is_called, names, namespace};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::logging::one_line;
 use crate::cli::flags::Options;
 use crate::pod::problem::{Problem, Severity};

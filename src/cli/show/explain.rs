@@ -171,7 +171,7 @@ mod tests {
         for shape in &shapes {
             types.entry(shape.owner).or_default().insert(shape.name, &shape.kind);
         }
-        let told = TYPES.lines().filter_map(|line| line.strip_prefix("= "));
+        let told = TYPES.text().lines().filter_map(|line| line.strip_prefix("= "));
         for name in told.filter(|name| *name != "Pod") {
             let told: BTreeMap<&str, &str> = fields(name).map(|f| (f.name, f.kind)).collect();
             assert_eq!(Some(&told), types.get(name), "{name}");
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn each_meaning_is_a_sentence() {
-        for line in TYPES.lines().filter(|line| !line.starts_with("= ")) {
+        for line in TYPES.text().lines().filter(|line| !line.starts_with("= ")) {
             assert!(line.ends_with('.') && line.split(' ').count() >= 3, "{line}");
         }
     }

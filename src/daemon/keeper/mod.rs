@@ -133,7 +133,7 @@ struct Rounds {
     /// The pods that were evicted last, by what the node was short of.
     victims: Table<Pressure, Victim>,
     /// Containers of the pods that were evicted in this shortage of disk, by the pods' UIDs: Docker may not remove them.
-    left_over: Table<String, Containers>,
+    left_over: Vec<(String, Containers)>,
 }
 
 impl Rounds {
@@ -159,7 +159,7 @@ impl Rounds {
             put_off: None,
             measured: None,
             victims: Table::new(),
-            left_over: Table::new(),
+            left_over: Vec::new(),
         }
     }
 

@@ -263,7 +263,7 @@ impl Rounds {
         let has_layers = of_disk && Counted::of(signal, seen.dedicated).of_docker;
         let (key, uid) = (eviction.key.clone(), eviction.uid.clone());
         if has_layers {
-            self.left_over.insert(uid.clone(), ended::of_pod(&snapshot, &uid));
+            self.left_over.push((uid.clone(), ended::of_pod(&snapshot, &uid)));
         }
         self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers });
         self.tell(told)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Turn;
 use super::due::Due;
 use crate::base::clock::{Mono, Now, Timestamp};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::table::{Set, Table};

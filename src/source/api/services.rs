@@ -9,7 +9,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::base::table::Table;
-use crate::base::{count::many, limits};
+use crate::base::{human::many, limits};
 use crate::manifest::base64;
 use crate::pod::object::{LEFT_OUT, ObjectKey, ObjectKind, SERVICES};
 

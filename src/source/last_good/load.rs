@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 
 use super::{DAMAGED, Key, LastGood, Remembered, Unread, proof, sealed};
-use crate::base::count::many;
+use crate::base::human::many;
 use crate::base::{durable, limits, order, regular};
 
 /// The reason why a file yields no content.

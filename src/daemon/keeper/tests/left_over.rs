@@ -13,7 +13,7 @@ fn containers_of_an_evicted_pod_are_left_over_until_the_shortage_ends() {
     let all = ended::of_pod(&before, &pod.uid);
     assert_eq!(all.values().collect::<Vec<_>>(), [&pod.key]);
     assert!(ended::of_pod(&before, "another").is_empty());
-    rig.rounds.left_over.insert(pod.uid.clone(), all.clone());
+    rig.rounds.left_over.push((pod.uid.clone(), all.clone()));
     rig.look();
     assert!(rig.rounds.over(&before).is_empty(), "it runs");
     let mut node = (*before).clone();

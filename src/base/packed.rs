@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn what_was_packed_comes_back_and_anything_else_is_empty() {
         static STYLE: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/page.css.packed")));
-        assert_eq!(STYLE.text(), include_str!("page/page.css"));
+        assert_eq!(STYLE.text(), include_str!("../api/page/page.css"));
         assert!(STYLE.bytes.len() < STYLE.text().len() / 2);
         for wrong in [
             &b""[..],
