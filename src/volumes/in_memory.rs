@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::mounts::{self, Mounted};
-use super::{SubPath, payload};
+use super::payload;
 use crate::base::human::many;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
@@ -120,13 +120,19 @@ impl InMemory {
         })
     }
 
-    /// Counts `subPath` mounts that are about to be made for a pod of a source behind others, each place once. They stay
-    /// until all volumes of the pod are removed, also when it has other containers by then.
+    /// Counts mounts that are about to be made for a pod of a source behind others and take no memory for files. They stay
+    /// until all volumes of the pod are removed, also when it has other containers or volumes by then. `places`: where
+    /// they are below the pod's directory; each counts once.
     ///
     /// # Errors
     /// The mounts cannot be read; or there would be too many, and why.
-    pub(super) fn take_sub_paths(&self, root: &Path, wanted: &[SubPath]) -> io::Result<Result<(), String>> {
-        self.with(root, |shares| shares.take_sub_paths(wanted))
+    pub(super) fn take_mounts(
+        &self,
+        root: &Path,
+        uid: &str,
+        places: Vec<String>,
+    ) -> io::Result<Result<(), String>> {
+        self.with(root, |shares| shares.take_mounts(uid, places))
     }
 
     /// Notes what a volume takes after it could not be made.
@@ -165,8 +171,8 @@ struct Share {
     is_behind: Option<bool>,
     sum: u64,
     volumes: Bytes,
-    /// Its `subPath` mounts: container, and index among its mounts.
-    sub_paths: Set<(String, usize)>,
+    /// Its other mounts: where they are below its directory.
+    mounts: Set<String>,
 }
 
 impl Share {
@@ -190,18 +196,17 @@ impl Shares {
         for Mounted { at, kind } in table {
             let parts: Vec<&str> =
                 at.strip_prefix(pods).into_iter().flatten().filter_map(|part| part.to_str()).collect();
-            if let &[uid, layout::SUB_PATHS, _, container, index] = parts.as_slice() {
-                let place = (container.to_owned(), index.parse().unwrap_or_default());
-                _ = shares.0.get_or_default(uid.to_owned()).sub_paths.insert(place);
-                continue;
+            let Some((uid, place @ [_, ..])) = parts.split_first() else { continue };
+            let share = shares.0.get_or_default((*uid).to_owned());
+            match *place {
+                [layout::VOLUMES, plugin, volume]
+                    if kind == "tmpfs" && layout::IN_MEMORY.contains(&plugin) =>
+                {
+                    share.set(volume, used(at).saturating_add(MOUNT));
+                }
+                [layout::VOLUMES, layout::EMPTY_DIR, volume] => _ = share.set(volume, MOUNT),
+                _ => _ = share.mounts.insert(place.join("/")),
             }
-            let &[uid, layout::VOLUMES, plugin, volume] = parts.as_slice() else { continue };
-            let bytes = match kind.as_str() {
-                "tmpfs" if layout::IN_MEMORY.contains(&plugin) => used(at).saturating_add(MOUNT),
-                "tmpfs" | "hugetlbfs" if plugin == layout::EMPTY_DIR => MOUNT,
-                _ => continue,
-            };
-            shares.0.get_or_default(uid.to_owned()).set(volume, bytes);
         }
         shares
     }
@@ -234,35 +239,27 @@ impl Shares {
         Ok(granted)
     }
 
-    /// Number of mounts of all pods of sources behind others. A pod that has not asked yet may be of any source: its
-    /// volumes in memory count, and its other mounts do not.
+    /// Number of mounts of all pods of sources behind others. A pod that has not asked yet may be of any source: it may be
+    /// gone from its source, and end only slowly.
     fn mounts_behind(&self) -> usize {
-        let of = |share: &Share| match share.is_behind {
-            Some(true) => share.volumes.len().saturating_add(share.sub_paths.len()),
-            None => share.volumes.len(),
-            Some(false) => 0,
-        };
-        self.0.values().fold(0, |count, share| count.saturating_add(of(share)))
+        let behind = self.0.values().filter(|share| share.is_behind != Some(false));
+        let count = |share: &Share| share.volumes.len().saturating_add(share.mounts.len());
+        behind.fold(0, |sum, share| sum.saturating_add(count(share)))
     }
 
-    fn take_sub_paths(&mut self, wanted: &[SubPath]) -> Result<(), String> {
-        let Some(first) = wanted.first() else { return Ok(()) };
-        let share = self.0.get_or_default(first.uid.clone());
+    fn take_mounts(&mut self, uid: &str, places: Vec<String>) -> Result<(), String> {
+        let share = self.0.get_or_default(uid.to_owned());
         share.is_behind = Some(true);
-        let place = |it: &SubPath| (it.container.clone(), it.index);
-        let new: Set<(String, usize)> =
-            order::set(wanted.iter().map(place).filter(|place| !share.sub_paths.contains(place)));
+        let new = order::set(places.into_iter().filter(|place| !share.mounts.contains(place)));
         let (mounts, most) = (self.mounts_behind().saturating_add(new.len()), limits::MOUNTS_BEHIND);
         if !new.is_empty() && mounts > most {
             return Err(format!(
-                "with {} of container {}, mounts for pods of sources that are behind others would be {mounts}: all of \
-                 these together get {most}",
-                many(new.len(), "subPath"),
-                first.container
+                "with {} for it, those of pods of sources that are behind others would be {mounts}: all of these together \
+                 get {most}",
+                many(new.len(), "more mount"),
             ));
         }
-        let share = self.0.get_or_default(first.uid.clone());
-        new.into_iter().for_each(|place| _ = share.sub_paths.insert(place));
+        self.0.get_or_default(uid.to_owned()).mounts.extend(new);
         Ok(())
     }
 

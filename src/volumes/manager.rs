@@ -173,6 +173,12 @@ impl Node {
         ))
     }
 
+    /// Counts mounts for a pod of a source behind others, at these places below its directory, before they are made.
+    pub(super) fn count_mounts(&self, uid: &str, places: Vec<String>) -> Result<(), String> {
+        let counted = self.in_memory.take_mounts(&self.root()?, uid, places);
+        counted.map_err(|error| format!("cannot read the mounts: {error}"))?
+    }
+
     /// Returns false when another user has the directory.
     fn take(&self, uid: &str, who: &Use) -> bool {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -350,7 +356,9 @@ fn work(
         }
         Job::SubPaths(list, bound) => {
             let is_behind = source.is_some_and(|source| node.policies.evict_first(source));
-            let counted = if is_behind { count(node, &list) } else { Ok(()) };
+            let uid = list.first().map(|wanted| wanted.uid.as_str()).unwrap_or_default();
+            let places = || list.iter().map(SubPath::place).collect();
+            let counted = if is_behind { node.count_mounts(uid, places()) } else { Ok(()) };
             bound(counted.and_then(|()| {
                 list.iter().try_for_each(|wanted| {
                     let SubPath { volume, container, path, .. } = wanted;
@@ -362,12 +370,6 @@ fn work(
             }));
         }
     }
-}
-
-fn count(node: &Node, wanted: &[SubPath]) -> Result<(), String> {
-    let root = node.root()?;
-    let counted = node.in_memory.take_sub_paths(&root, wanted);
-    counted.map_err(|error| format!("cannot read the mounts: {error}"))?
 }
 
 fn refuse(job: Job, why: &str, tell: &Tell) {

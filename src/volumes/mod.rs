@@ -143,6 +143,13 @@ pub struct SubPath {
     pub index: usize,
 }
 
+impl SubPath {
+    /// Where it is mounted, below the pod's directory.
+    fn place(&self) -> String {
+        [layout::SUB_PATHS, &self.volume, &self.container, &self.index.to_string()].join("/")
+    }
+}
+
 /// Whether some volume of the pod has files from local objects.
 #[must_use]
 pub fn use_objects(pod: &DesiredPod) -> bool {

@@ -323,7 +323,17 @@ impl One<'_> {
             writes: self.pod.containers().any(|(_, c)| writes(c)),
             allowed: self.node.policies.of(self.pod.source).allowed_host_paths.as_deref().unwrap_or_default(),
         };
-        host_path::bind(self.node, &wanted.open()?, &layout::guarded(&self.pod.uid, name))
+        let (open, parts) = (wanted.open()?, layout::guarded(&self.pod.uid, name));
+        self.count_mount(parts.get(2..).unwrap_or_default())?;
+        host_path::bind(self.node, &open, &parts)
+    }
+
+    /// Counts a mount at this place below the pod's directory, before it is made.
+    fn count_mount(&self, parts: &[&str]) -> Result<(), String> {
+        if !self.node.policies.evict_first(self.pod.source) {
+            return Ok(());
+        }
+        self.node.count_mounts(&self.pod.uid, vec![parts.join("/")])
     }
 
     fn nfs(&self, spec: &NFSVolumeSource) -> Result<(), Trouble> {
@@ -334,6 +344,7 @@ impl One<'_> {
         }
         let made = walk::make_below(parent.as_fd(), &[&self.volume.name], PRIVATE);
         drop(made.map_err(cannot("cannot make", &path))?);
+        self.count_mount(&[layout::VOLUMES, layout::NFS, &self.volume.name])?;
         helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &[], &path)?;
         self.node.docker_sees(&path)?;
         Ok(())
