@@ -27,7 +27,7 @@ use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::policy::Policies;
 use crate::source::PodSet;
-use names::{Claim, Holder, Holders};
+use names::{Claim, Holder, Holders, Told};
 use objects::ObjectClaim;
 
 /// Kind of change of one pod in the merge.
@@ -61,7 +61,7 @@ pub struct Running {
     pub places: Set<(Source, String)>,
     /// When it was first seen, wall time: only shown.
     pub seen: Option<Timestamp>,
-    /// Whether a container of it runs. Only then is its name kept for a source that has not reported.
+    /// Whether a container of it runs.
     pub is_alive: bool,
 }
 
@@ -78,8 +78,8 @@ pub struct Change {
 struct Known {
     /// Whether it has sent a full set.
     ready: bool,
-    /// Whether it has sent a set, restored ones included.
-    spoke: bool,
+    /// What it has told since the daemon started.
+    told: Told,
     /// Pods that it wants, including those without their name, in order of origin.
     claims: Vec<Arc<DesiredPod>>,
     /// Its local objects, including those without their name, in order of origin.
@@ -171,21 +171,31 @@ impl Merge {
         Self::tell(self.resolve(seen), Op::Add)
     }
 
-    /// Takes over which of the running pods without a holder do not run any more: their names are kept for no source.
-    /// Changes nothing when `runs` is true for all of them.
+    /// Takes over which of the running pods without a holder do not run any more. Changes nothing when `runs` is true for
+    /// all of them.
     pub fn ended(&mut self, runs: impl Fn(&PodKey) -> bool, seen: Timestamp) -> Vec<Change> {
-        let before = self.kept_names().count();
+        let before = self.alive().count();
         for (key, running) in &mut self.running {
             running.is_alive = running.is_alive && runs(key);
         }
-        if self.kept_names().count() == before {
+        if self.alive().count() == before {
             return Vec::new();
         }
         Self::tell(self.resolve(seen), Op::Add)
     }
 
+    /// The source has reported that it cannot be read, or has taken too long for its first report: its pods that have
+    /// ended keep their names no longer.
+    pub fn heard(&mut self, source: Source, seen: Timestamp) -> Vec<Change> {
+        let Some(known) = self.sources.get_mut(&source).filter(|known| known.told == Told::Nothing) else {
+            return Vec::new();
+        };
+        known.told = Told::NoSet;
+        Self::tell(self.resolve(seen), Op::Add)
+    }
+
     /// Names without a holder under which containers run.
-    pub fn kept_names(&self) -> impl Iterator<Item = &PodKey> {
+    pub fn alive(&self) -> impl Iterator<Item = &PodKey> {
         self.running.iter().filter(|(_, running)| running.is_alive).map(|(key, _)| key)
     }
 
@@ -262,7 +272,7 @@ impl Merge {
         let crowded = self.sources.values().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects));
         let mut found: Vec<Problem> = crowded.cloned().collect();
         found.extend(names::problems(claims(&self.sources), &self.holders));
-        found.extend(names::waiting(claims(&self.sources), &self.running, &self.silent()));
+        found.extend(names::waiting(claims(&self.sources), &self.running, |source| self.told(source)));
         found.extend(objects::problems(object_claims(&self.sources), &self.objects));
         if found.len() > limits::PROBLEMS_PER_SOURCE {
             // Each ignored pod causes a warning for the holder, too; such warnings must not displace the error of an
@@ -279,15 +289,16 @@ impl Merge {
         }
     }
 
-    /// The sources that have not sent a set.
-    fn silent(&self) -> Vec<Source> {
-        self.sources.iter().filter(|(_, known)| !known.spoke).map(|(source, _)| *source).collect()
+    /// What a source has told; a source that is not declared wants nothing.
+    fn told(&self, source: Source) -> Told {
+        self.sources.get(&source).map_or(Told::Set, |known| known.told)
     }
 
     /// Chooses the holder of every name from the last sets of all sources, and compares with the previous holders.
     fn resolve(&mut self, seen: Timestamp) -> Diff {
         let mut diff = Diff::default();
-        let winners = names::winners(claims(&self.sources), &self.holders, &self.running, &self.silent());
+        let told = |source| self.told(source);
+        let winners = names::winners(claims(&self.sources), &self.holders, &self.running, told);
         self.holders.retain(|key, holder| {
             let stays = winners.contains_key(key);
             if !stays {
@@ -353,7 +364,7 @@ impl Known {
     /// Takes over a set. Over [`limits::PODS_PER_SOURCE`], the pods that hold their names stay, then
     /// other versions of them, then the first in order: one manifest too many never stops a running pod.
     fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Scopes) {
-        self.spoke = true;
+        self.told = Told::Set;
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
         let mut claims = set.pods.clone();
         order::sort_by(&mut claims, in_place);

@@ -6,9 +6,9 @@
 //! Within one source (kubernetes/kubernetes#136962): the running pod keeps its name; an edit follows its
 //! file; otherwise the first by path.
 //!
-//! A pod that runs, of a source that has not reported since the daemon started, is not replaced by one of a later
-//! source: it may still be wanted. Once nothing of it runs, its name is free: only its source could start it again,
-//! and that may never be read.
+//! A pod of a source that has not reported since the daemon started is not replaced by one of a later source: it may
+//! still be wanted. If that source cannot be read, and nothing of it is remembered, its pods keep their names only
+//! while they run: only that source could start them again.
 //!
 //! A pod that another source takes over unchanged stays the same pod: it keeps its UID, and no container
 //! restarts.
@@ -27,6 +27,18 @@ pub struct Claim<'a> {
     pub source: Source,
     /// As the source sent it.
     pub pod: &'a Arc<DesiredPod>,
+}
+
+/// What a source has told since the daemon started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Told {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// That it cannot be read, and nothing of it is remembered.
+    NoSet,
+    /// A set, remembered ones included.
+    Set,
 }
 
 /// The pod that has the name.
@@ -81,12 +93,15 @@ impl Running {
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
     }
 
-    /// The preceding source that has not reported yet and may still want the running pod, if the claim has to wait
-    /// for it.
-    fn is_kept_from(&self, claim: Claim<'_>, silent: &[Source]) -> Option<Source> {
-        let may_want = |owner: &Source| *owner < claim.source && silent.contains(owner);
-        let mut owners = self.places.iter().map(|(owner, _)| *owner);
-        owners.find(may_want).filter(|_| self.is_alive && !self.is(claim))
+    /// The preceding source that may still want this pod, if the claim has to wait for it.
+    fn is_kept_from(&self, claim: Claim<'_>, told: &impl Fn(Source) -> Told) -> Option<Source> {
+        let keeps = |owner: &Source| match told(*owner) {
+            Told::Nothing => true,
+            Told::NoSet => self.is_alive,
+            Told::Set => false,
+        };
+        let mut owners = self.places.iter().map(|(owner, _)| *owner).filter(|owner| *owner < claim.source);
+        owners.find(keeps).filter(|_| !self.is(claim))
     }
 
     /// Whether the claim is the running pod, at the same place, with different sizes of its containers.
@@ -120,17 +135,17 @@ pub fn uid<'a>(claim: Claim<'a>, holder: Option<&'a Holder>, running: Option<&'a
 }
 
 /// One winner for each claimed name, unless it has to wait. `running` holds the pods found in Docker at the
-/// start, for names without a holder; `silent` are the sources that have not reported.
+/// start, for names without a holder.
 pub fn winners<'a>(
     claims: impl Iterator<Item = Claim<'a>>,
     holders: &Holders,
     running: &Table<PodKey, Running>,
-    silent: &[Source],
+    told: impl Fn(Source) -> Told,
 ) -> Table<&'a PodKey, Claim<'a>> {
     let mut best: Table<&'a PodKey, Claim<'a>> = Table::new();
     for claim in claims {
         let key = &claim.pod.key;
-        if running.get(key).and_then(|r| r.is_kept_from(claim, silent)).is_some() {
+        if running.get(key).and_then(|r| r.is_kept_from(claim, &told)).is_some() {
             continue;
         }
         let now = best.get_or_insert(key, claim);
@@ -184,18 +199,17 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
     found
 }
 
-/// Problems for claims that wait because a pod of another source runs under their name. In order of source and
-/// origin.
+/// Problems for claims that wait because a pod of another source has their name. In order of source and origin.
 pub fn waiting<'a>(
     claims: impl Iterator<Item = Claim<'a>>,
     running: &Table<PodKey, Running>,
-    silent: &[Source],
+    told: impl Fn(Source) -> Told,
 ) -> impl Iterator<Item = Problem> {
-    claims.filter_map(|claim| {
-        let owner = running.get(&claim.pod.key)?.is_kept_from(claim, silent)?;
+    claims.filter_map(move |claim| {
+        let owner = running.get(&claim.pod.key)?.is_kept_from(claim, &told)?;
         let message = format!(
-            "a pod of source {owner} runs under this name, and that source was not read since podkeeper started: this \
-             one waits until it is read or that pod ends"
+            "a pod of source {owner} has this name, and that source was not read since podkeeper started: this one \
+             waits until it is read or that pod ends"
         );
         Some(problem(Severity::Warning, claim.pod, message))
     })

@@ -19,7 +19,6 @@ use crate::base::pace::Pace;
 use crate::base::program::pages;
 use crate::base::wait;
 use crate::pod::Source;
-use crate::source::FromSource;
 use crate::source::accept::Acceptor;
 use crate::source::hints::Hints;
 use crate::source::last_good::Saver;
@@ -27,6 +26,7 @@ use crate::source::last_good::replay::replay;
 use crate::source::running::Running;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
+use crate::source::{FromSource, SourceUpdate};
 use crate::status::task::{Pulses, Task};
 
 /// Receives the updates of a source; returns `false` when the receiver is gone, and then the thread ends. It may wait
@@ -132,6 +132,13 @@ impl Actor {
 
     fn run(mut self) {
         self.restore();
+        // A directory on a server that does not answer may hang for ever.
+        if let Some(set) = self.scanner.remembered() {
+            let update = SourceUpdate::Remembered(set);
+            if !(self.out)(FromSource { source: Source::File, update }) {
+                return;
+            }
+        }
         let mut hints = Hints::default();
         // The time of the next scan without a hint, and the time before which hints wait.
         let (mut next, mut calm) = (Mono::default(), Mono::default());

@@ -35,6 +35,8 @@ pub enum SourceUpdate {
     /// The last accepted content, from the store, because the source itself has not answered (yet). It makes nothing
     /// ready.
     Restored(PodSet),
+    /// The same, before the source is read for the first time: it is put in force if that takes too long.
+    Remembered(PodSet),
     /// The operator had everything forgotten that was accepted, and the source has nothing good: until it does, it asks
     /// for nothing. Its other updates come after this one.
     Forgotten,

@@ -149,6 +149,11 @@ impl Scanner {
         }
     }
 
+    /// The stored contents, before the first scan; `None` if there are none.
+    pub fn remembered(&self) -> Option<PodSet> {
+        self.entries.values().any(|entry| !entry.in_force().is_empty()).then(|| self.set(Vec::new()))
+    }
+
     /// Forgets all accepted content: the next scan decides, and a source that cannot be read then has no pods.
     pub fn forget(&mut self) {
         self.entries.values_mut().for_each(Entry::forget);

@@ -72,6 +72,7 @@ pub fn words(update: &SourceUpdate) -> String {
         SourceUpdate::Same | SourceUpdate::Refused { .. } => unreachable!("not of this source"),
         SourceUpdate::Forgotten => "Forgotten".to_owned(),
         SourceUpdate::Store(trouble) => format!("Store({trouble:?})"),
+        SourceUpdate::Remembered(set) => format!("Remembered({})", words(&SourceUpdate::Full(set.clone()))),
         SourceUpdate::Restored(set) => format!("Restored({})", words(&SourceUpdate::Full(set.clone()))),
         SourceUpdate::Failed(why) => format!("Failed({why})"),
         SourceUpdate::Full(set) => {

@@ -58,6 +58,11 @@ pub const OBJECTS_LEAST: usize = 2 * 1024 * 1024;
 pub const PROBLEMS_PER_SOURCE: usize = 500;
 /// How long a source waits at the daemon's start for the first set of the sources that precede it.
 pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
+/// How long a source that hangs since the daemon's start keeps the names of its pods that have ended, and holds up reports
+/// by which others give pods up.
+pub const NAMES_KEPT: Duration = Duration::from_secs(300);
+/// How long the first reading of a directory may take before what is remembered of it is put in force.
+pub const DIRECTORY_LATE: Duration = Duration::from_secs(5);
 /// How long the ending daemon waits for the thread of one source.
 pub const SOURCE_END: Duration = Duration::from_millis(200);
 /// Most settings that `--source-policy` gives one source.

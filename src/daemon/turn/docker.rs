@@ -205,12 +205,14 @@ impl Turn {
         self.additions(all, now);
     }
 
-    /// Pods that wait for a name start once nothing runs under it.
+    /// Pods that wait for a name start once nothing runs under it. Lists do not always have all containers, so a pod has
+    /// ended only when its containers are listed as ended.
     fn free_names(&mut self, now: &Now) {
         let runs = |key: &PodKey| {
-            self.docker.found.get(key).into_iter().flatten().any(|container| container.state.is_running())
+            let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            found.is_empty() || found.iter().any(|container| container.state.is_running())
         };
-        if self.merge.kept_names().all(runs) {
+        if self.merge.alive().all(runs) {
             return;
         }
         let objects = Arc::clone(self.merge.objects());

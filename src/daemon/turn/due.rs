@@ -13,8 +13,12 @@ pub(super) enum Due {
     Spawn(PodKey),
     /// A pod has waited for other pods long enough.
     After(PodKey),
+    /// Sources were given enough time for their first reading. This comes before the next one.
+    Remembered,
     /// Sources have waited long enough for the first report of the sources before them.
     Sources,
+    /// Names are kept for sources that have not reported for no longer.
+    Names,
     /// The time of the pods that are not critical is over: the machine goes down.
     Shutdown,
     /// A pod was evicted long enough ago.

@@ -9,6 +9,7 @@ mod aliases;
 mod docker;
 mod drain;
 mod due;
+mod early;
 mod entry;
 mod evicted;
 mod hold;
@@ -58,10 +59,11 @@ use aliases::Names;
 use docker::Known;
 use drain::Draining;
 use due::{Due, DueHeap};
+use early::Early;
 use entry::{Entry, SpawnFailed, WorkerStatus};
 use node::NodeState;
 use orphans::Sweep;
-use sources::{Early, SourceState};
+use sources::SourceState;
 use waiting::Waiting;
 
 /// Every event of the main loop. Closed: a new kind of event is a new variant.
@@ -352,6 +354,8 @@ impl Turn {
                     }
                 }
                 Due::Sources => self.unpark(now),
+                Due::Remembered => self.put_remembered_in_force(now),
+                Due::Names => self.give_up_waiting(now),
                 // The drain is continued after every event.
                 Due::Shutdown => {}
                 Due::Evicted(_) | Due::Returns => {

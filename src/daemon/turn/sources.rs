@@ -4,19 +4,18 @@
 use std::sync::Arc;
 
 use super::Turn;
-use super::due::Due;
-use crate::base::clock::{Mono, Now, Timestamp};
+use super::early::GivesUp;
+use crate::base::clock::{Now, Timestamp};
 use crate::base::human::many;
-use crate::base::limits;
 use crate::base::order;
-use crate::base::table::{Set, Table};
+use crate::base::table::Set;
 use crate::merge::Change;
 use crate::pod::object::Scopes;
 use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::{ObjectEvent, words};
-use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::source::{PodSet, SourceUpdate};
 
 /// State of one declared source, apart from the merge's.
 #[derive(Debug, Default)]
@@ -97,24 +96,6 @@ impl Reading {
     }
 }
 
-/// Reports at the daemon's start that came too early to be handled at once.
-#[derive(Debug, Default)]
-pub(super) struct Early {
-    /// Reports by which sources give pods up; they wait until every source was heard.
-    contents: Table<Source, GivesUp>,
-    /// Reports that wait for preceding sources, in order.
-    parked: Vec<FromSource>,
-    /// How long they wait at most, counted from the first report of any source.
-    until: Option<Mono>,
-}
-
-/// A report by which a source may give pods up.
-#[derive(Debug)]
-enum GivesUp {
-    Full(PodSet),
-    Forgotten,
-}
-
 impl Turn {
     /// Whether every source has reported; restored content counts. Before that, a pod that one source gives
     /// up may belong to another source.
@@ -122,38 +103,8 @@ impl Turn {
         self.sources.values().all(|source| source.heard)
     }
 
-    /// Handles a source's report when it is its turn. A pod in two sources must be started from the one that
-    /// gets it in the end, so reports wait for the first report of preceding sources, up to
-    /// `limits::SOURCE_HEAD_START`.
-    pub(super) fn hear(&mut self, from: FromSource, now: &Now) {
-        let until = *self.early.until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
-        self.early.parked.push(from);
-        self.unpark(now);
-        if !self.early.parked.is_empty() {
-            self.due.push(until, Due::Sources);
-        }
-    }
-
-    /// Whether every source before this one was heard.
-    fn precede(&self, source: Source) -> bool {
-        self.sources.iter().all(|(other, state)| *other >= source || state.heard)
-    }
-
-    /// Handles the parked reports whose turn has come: preceding sources first, and the reports of one source in
-    /// order.
-    pub(super) fn unpark(&mut self, now: &Now) {
-        let over = self.early.until.is_some_and(|until| until <= now.mono);
-        loop {
-            let parked = self.early.parked.iter().enumerate();
-            let ready = parked.filter(|(_, from)| over || self.precede(from.source));
-            let Some((at, _)) = ready.min_by_key(|(at, from)| (from.source, *at)) else { return };
-            let from = self.early.parked.remove(at);
-            self.update(from.source, from.update, now);
-        }
-    }
-
     /// Handles one report.
-    fn update(&mut self, source: Source, update: SourceUpdate, now: &Now) {
+    pub(super) fn update(&mut self, source: Source, update: SourceUpdate, now: &Now) {
         // A source that is not declared is ignored (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
         let first = match &update {
@@ -173,7 +124,7 @@ impl Turn {
             SourceUpdate::Same => self.read_well(source, now),
             SourceUpdate::Failed(why) => self.failed(source, why, now),
             SourceUpdate::Refused { why, problems } => self.content_refused(source, why, problems),
-            SourceUpdate::Restored(set) => self.restored(source, &set, now),
+            SourceUpdate::Restored(set) | SourceUpdate::Remembered(set) => self.restored(source, &set, now),
             SourceUpdate::Full(set) if self.is_early(source, &set) => {
                 _ = self.early.contents.insert(source, GivesUp::Full(set));
             }
@@ -183,24 +134,22 @@ impl Turn {
             }
             SourceUpdate::Forgotten => self.forgotten(source, now),
         }
+        if first {
+            self.early.remembered.remove(&source);
+            self.heard(source, now);
+        }
         if first && self.docker.listed {
             // Orphans may have waited for this source's first report.
             self.housekeeping();
         }
         if first && self.all_heard() {
-            for (source, gives_up) in std::mem::take(&mut self.early.contents) {
-                self.changed = true;
-                match gives_up {
-                    GivesUp::Full(set) => self.full(source, &set, now),
-                    GivesUp::Forgotten => self.forgotten(source, now),
-                }
-            }
+            self.put_contents_in_force(now);
         }
     }
 
     /// Whether a set gives up pods while another source may still want them.
     fn is_early(&self, source: Source, set: &PodSet) -> bool {
-        !self.all_heard() && self.merge.gives_up(source, set)
+        !self.all_heard() && !self.early.is_over && self.merge.gives_up(source, set)
     }
 
     fn failed(&mut self, source: Source, why: String, now: &Now) {
@@ -237,7 +186,8 @@ impl Turn {
 
     /// Puts restored content in force, until the source itself is read.
     fn restored(&mut self, source: Source, set: &PodSet, now: &Now) {
-        if self.merge.ready(source) {
+        let is_restored = |state: &SourceState| state.content == Content::Remembered;
+        if self.merge.ready(source) || self.sources.get(&source).is_some_and(is_restored) {
             return;
         }
         if let Some(state) = self.sources.get_mut(&source) {
@@ -253,7 +203,7 @@ impl Turn {
         self.put_in_force(changes, &objects, now);
     }
 
-    fn full(&mut self, source: Source, set: &PodSet, now: &Now) {
+    pub(super) fn full(&mut self, source: Source, set: &PodSet, now: &Now) {
         self.early.contents.remove(&source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.content = Content::Accepted(now.wall);
@@ -264,7 +214,7 @@ impl Turn {
 
     /// The operator has asked for this, so the source's pods are stopped although the source itself has not given
     /// them up.
-    fn forgotten(&mut self, source: Source, now: &Now) {
+    pub(super) fn forgotten(&mut self, source: Source, now: &Now) {
         self.early.contents.remove(&source);
         let Some(state) = self.sources.get_mut(&source) else { return };
         state.content = Content::Forgotten;

@@ -5,6 +5,7 @@ mod aliases;
 mod cluster;
 mod docker;
 mod drain;
+mod early;
 mod evicted;
 mod hold;
 mod hurried;

@@ -250,7 +250,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
 /// Regression: after a power cut a URL's pod waited for a directory that could not be read, though nothing of the
 /// file's pod ran.
 #[test]
-fn the_name_of_a_pod_that_ended_is_kept_for_no_source() {
+fn the_name_of_a_pod_that_ended_is_kept_for_no_source_that_cannot_be_read() {
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
     let found = |is_alive| {
         let places = [(Source::File, "/m/a.yaml".to_owned())].into();
@@ -259,22 +259,26 @@ fn the_name_of_a_pod_that_ended_is_kept_for_no_source() {
     let in_url = sample("web", "h1", "http://x");
     let mut merge = merge();
     merge.running(&found(false), at(1));
-    assert_eq!(http(&mut merge, std::slice::from_ref(&in_url)), "Add[web:h1]");
+    assert_eq!(http(&mut merge, std::slice::from_ref(&in_url)), "", "it may be remembered");
+    assert_eq!(merge.problems().len(), 1);
+    assert_eq!(words(&merge.heard(Source::File, at(2))), "Add[web:h1]");
+    assert_eq!(words(&merge.heard(Source::File, at(2))), "", "once");
     // It runs when the daemon begins, and ends later.
     let mut merge = self::merge();
     merge.running(&found(true), at(1));
+    merge.heard(Source::File, at(1));
     assert_eq!(http(&mut merge, &[in_url]), "");
     let told: Vec<String> = merge.problems().iter().map(ToString::to_string).collect();
     assert_eq!(
         told,
         [
-            "http://x: pod default/web: a pod of source file runs under this name, and that source was not read since \
-          podkeeper started: this one waits until it is read or that pod ends"
+            "http://x: pod default/web: a pod of source file has this name, and that source was not read since podkeeper \
+          started: this one waits until it is read or that pod ends"
         ]
     );
     assert_eq!(words(&merge.ended(|_| true, at(2))), "");
     assert_eq!(words(&merge.ended(|_| false, at(2))), "Add[web:h1]");
-    assert_eq!((merge.problems(), merge.kept_names().count()), (Vec::new(), 0));
+    assert_eq!((merge.problems(), merge.alive().count()), (Vec::new(), 0));
     // The file's pod is wanted after all.
     assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "Remove[web:h1] Add[web:f1]");
 }

@@ -310,7 +310,9 @@ mod tests {
                 SourceUpdate::Refused { why, problems } => format!("refused {} {why}", problems.len()),
                 SourceUpdate::Failed(why) => format!("failed {why}"),
                 SourceUpdate::Full(set) => format!("full {}", names(&set).join(" ")),
-                SourceUpdate::Restored(_) | SourceUpdate::Store(_) => unreachable!("no answer says so"),
+                SourceUpdate::Restored(_) | SourceUpdate::Remembered(_) | SourceUpdate::Store(_) => {
+                    unreachable!("no answer says so")
+                }
             });
             let needed = remember.map(|ToRemember { needed, .. }| format!("needs {needed:?}"));
             let all: Vec<String> = told.chain(needed).collect();

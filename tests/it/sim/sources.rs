@@ -3,6 +3,7 @@
 
 mod disk;
 mod judge;
+mod turmoil;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +62,8 @@ pub struct Hub {
     scanner: Scanner,
     state: State,
     restored: Option<PodSet>,
+    /// Whoever reads the directory waits.
+    hangs: bool,
     /// Containers that may be stopped for a reason: their pods were not wanted for a while, or were
     /// wanted in two versions.
     doomed: BTreeSet<String>,
@@ -97,12 +100,13 @@ impl Hub {
             scanner: Scanner::new(DIRECTORY.into(), acceptor(Source::File)),
             state: State::default(),
             restored: None,
+            hangs: false,
             doomed: BTreeSet::new(),
         }
     }
 
-    /// A daemon starts with the content that the last one remembered.
-    pub fn boot(&mut self) {
+    /// A daemon starts with the content that the last one remembered. Returns that of the file source.
+    pub fn boot(&mut self) -> Option<PodSet> {
         let of = |source: Source| -> Vec<Remembered> {
             let mine = self.store.iter().filter(|((s, _, _), _)| *s == source);
             mine.map(|(_, content)| content.clone()).collect()
@@ -114,6 +118,7 @@ impl Hub {
         self.state = State::default();
         let remembered = replay(of(Source::Http), &acceptor(Source::Http)).pop();
         self.restored = remembered.and_then(|remembered| self.state.restore(remembered));
+        self.scanner.remembered()
     }
 
     fn remember(&mut self, source: Source, content: Remembered, needed: &[Version]) {
@@ -152,10 +157,20 @@ impl World {
         self.hub.as_mut().expect("a world with both sources")
     }
 
+    /// A daemon starts, or is to look at its sources again.
+    pub fn begin_sources(&mut self) {
+        if let Some(set) = self.hub().boot() {
+            self.say(Source::File, SourceUpdate::Remembered(set));
+        }
+    }
+
     /// The file source looks.
     pub fn look(&mut self) {
         let now = self.now();
         let Some(hub) = &mut self.hub else { return };
+        if hub.hangs {
+            return self.deed(seconds(1), Deed::Look);
+        }
         let hints = std::mem::take(&mut hub.hints);
         let outcome = hub.scanner.scan(now, &hints);
         let spoke = outcome.update.is_some();
@@ -237,89 +252,10 @@ impl World {
         self.note(|| match &update {
             SourceUpdate::Full(set) => format!("{source} full {}", set.pods.len()),
             SourceUpdate::Restored(set) => format!("{source} restored {}", set.pods.len()),
+            SourceUpdate::Remembered(set) => format!("{source} remembers {}", set.pods.len()),
             other => format!("{source} {other:?}").chars().take(120).collect(),
         });
         self.event(Event::Source(FromSource { source, update }));
-    }
-
-    /// Something happens to a source, the daemon or the machine.
-    fn turmoil(&mut self) {
-        let now = self.now();
-        let (what, which, version) = (self.below(100), self.below(4), self.below(3));
-        // Both sources have the pods 2 and 3, and sometimes with the same text.
-        let name = format!("pod{which}");
-        let path = format!("{DIRECTORY}/{name}.yaml");
-        let good = with_volume(&name, version, which);
-        match what {
-            0..20 => self.write_file(&path, &good),
-            20..28 => {
-                let bad = ["", "{", "kind: Pod\napiVersion: v1\n", "not: {yaml"];
-                self.write_file(&path, bad[usize::try_from(version).unwrap()]);
-            }
-            28..34 => self.write_file(&path, &good[..good.len() / 2]),
-            34..42 => {
-                self.note(|| format!("turmoil: {path} goes"));
-                let seen = self.below(3) > 0;
-                let hub = self.hub();
-                hub.disk.0.lock().unwrap().files.remove(Path::new(&path));
-                if seen {
-                    hub.hints.gone(&format!("{name}.yaml"));
-                    self.deed(Duration::from_millis(2), Deed::Look);
-                }
-            }
-            42..48 => {
-                self.note(|| "turmoil: the directory can be read, or not".to_owned());
-                let mut disk = self.hub().disk.0.lock().unwrap();
-                disk.unreadable = !disk.unreadable;
-            }
-            48..66 => {
-                let mut pods: Vec<String> = Vec::new();
-                for n in 2..6 {
-                    if self.below(3) > 0 {
-                        let version = self.below(3);
-                        pods.push(with_volume(&format!("pod{n}"), version, n));
-                    }
-                }
-                let empty = "{apiVersion: v1, kind: List, items: []}\n".to_owned();
-                let body = if pods.is_empty() { empty } else { pods.join("---\n") };
-                self.serve(Says::Body(body));
-            }
-            66..70 => self.serve(Says::Body(format!("{good}---\nkind: Pod\napiVersion: v1\n"))),
-            70..76 => self.serve(Says::Status("404 Not Found")),
-            76..80 => self.serve(Says::Nothing),
-            80..84 => self.serve(Says::Body("<html>".to_owned())),
-            84..87 => self.hub().etag += 1,
-            87..96 => {
-                self.kill_daemon();
-                self.start_daemon();
-            }
-            _ => {
-                self.note(|| "turmoil: power cut".to_owned());
-                self.kill_daemon();
-                self.engine.restart_engine(Restart::PowerCut, now);
-                self.start_daemon();
-            }
-        }
-    }
-
-    fn serve(&mut self, says: Says) {
-        self.note(|| "turmoil: the server says something else".to_owned());
-        let hub = self.hub();
-        hub.etag += 1;
-        hub.server = says;
-    }
-
-    /// A writer writes a file, and the daemon may or may not notice.
-    fn write_file(&mut self, path: &str, text: &str) {
-        self.note(|| format!("turmoil: write {} bytes to {path}", text.len()));
-        let now = self.now();
-        let seen = self.below(3) > 0;
-        let hub = self.hub();
-        hub.disk.write(path, text, &now);
-        if seen {
-            hub.hints.finished(path.rsplit('/').next().unwrap());
-            self.deed(Duration::from_millis(2), Deed::Look);
-        }
     }
 
     fn pass_time(&mut self, time: Duration) {
@@ -348,6 +284,7 @@ fn trouble(w: &mut World) {
     w.check_accepted();
     w.check_wanted_runs();
     // Everything is right again.
+    w.hub().hangs = false;
     w.hub().disk.0.lock().unwrap().unreadable = false;
     w.write_file("/m/pod0.yaml", &with_volume("pod0", 7, 0));
     w.serve(Says::Body(with_volume("pod5", 7, 5)));

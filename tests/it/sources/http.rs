@@ -84,7 +84,7 @@ impl Rig {
             SourceUpdate::Full(set) => format!("full{}", names(&set)),
             SourceUpdate::Same => "same".to_owned(),
             SourceUpdate::Forgotten => "forgotten".to_owned(),
-            SourceUpdate::Restored(set) => format!("restored{}", names(&set)),
+            SourceUpdate::Restored(set) | SourceUpdate::Remembered(set) => format!("restored{}", names(&set)),
             SourceUpdate::Store(trouble) => format!("store {trouble:?}"),
             SourceUpdate::Failed(why) => format!("failed {why}"),
             SourceUpdate::Refused { why, problems } => {

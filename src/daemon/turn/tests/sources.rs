@@ -8,12 +8,12 @@ use crate::pod::Source;
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
-fn set(pods: &[&str]) -> PodSet {
+pub(super) fn set(pods: &[&str]) -> PodSet {
     PodSet { pods: pods.iter().map(|words| pod(words)).collect(), ..PodSet::default() }
 }
 
 /// `a STALE, b`: the pods of the snapshot.
-fn stale(rig: &Rig) -> String {
+pub(super) fn stale(rig: &Rig) -> String {
     let word = |p: &crate::status::snapshot::PodView| {
         format!("{}{}", p.pod.key.name, if p.stale { " STALE" } else { "" })
     };
@@ -148,7 +148,7 @@ fn the_log_tells_when_the_errors_of_a_file_are_gone() {
 }
 
 /// A loop with a file source and a URL source, Docker listed.
-fn two(containers: &[&str]) -> Rig {
+pub(super) fn two(containers: &[&str]) -> Rig {
     let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
     let settings = Some(crate::source::http::Settings::new(url));
     let mut rig = Rig::with(super::rig::config_with(|it| it.manifest_url = settings));
@@ -156,94 +156,19 @@ fn two(containers: &[&str]) -> Rig {
     rig
 }
 
-fn of_url(words: &str) -> std::sync::Arc<crate::pod::DesiredPod> {
+pub(super) fn of_url(words: &str) -> std::sync::Arc<crate::pod::DesiredPod> {
     let mut pod = (*pod(words)).clone();
     pod.source = Source::Http;
     pod.origin.path = "https://x/pods".into();
     pod.into()
 }
 
-fn http(rig: &mut Rig, update: SourceUpdate) -> Vec<String> {
+pub(super) fn http(rig: &mut Rig, update: SourceUpdate) -> Vec<String> {
     rig.handle(Event::Source(FromSource { source: Source::Http, update }))
 }
 
-fn full(pods: &[std::sync::Arc<crate::pod::DesiredPod>]) -> SourceUpdate {
+pub(super) fn full(pods: &[std::sync::Arc<crate::pod::DesiredPod>]) -> SourceUpdate {
     SourceUpdate::Full(PodSet { pods: pods.to_vec(), ..PodSet::default() })
-}
-
-#[test]
-fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
-    let (of_file, of_url, other) = (pod("a/from-file"), of_url("a/from-url"), of_url("b"));
-    // The URL answers first: it waits for the file source, so that no pod is started twice.
-    let mut rig = two(&[]);
-    assert_eq!(http(&mut rig, full(&[of_url.clone(), other.clone()])), [""; 0]);
-    let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
-    assert_eq!(told, ["spawn a, empty", "run a/from-file", "spawn b, empty", "run b/b-1"]);
-    // The file answers first.
-    let mut rig = two(&[]);
-    let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
-    assert_eq!(told, ["spawn a, empty", "run a/from-file"]);
-    assert_eq!(acts(http(&mut rig, full(&[of_url.clone(), other]))), ["spawn b, empty", "run b/b-1"]);
-    // The file source hangs: the URL's pods do not wait for ever, and the file's pod takes over in the end.
-    let mut rig = two(&[]);
-    assert_eq!(http(&mut rig, full(std::slice::from_ref(&of_url))), [""; 0]);
-    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
-    assert_eq!(rig.turn.next_due(), Some(rig.now));
-    assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a, empty", "run a/from-url"]);
-    assert_eq!(acts(rig.source(full(std::slice::from_ref(&of_file)))), ["run a/from-file"]);
-    // Its file is gone: the URL's pod has the name again.
-    assert_eq!(acts(rig.source(full(&[]))), ["run a/from-url"]);
-}
-
-/// Regression: the main loop was busy, and two reports came before it noticed that the first one need not wait
-/// any longer.
-#[test]
-fn what_waited_for_another_source_does_not_replace_what_came_after_it() {
-    let mut rig = two(&[]);
-    assert_eq!(http(&mut rig, full(&[of_url("a")])), [""; 0]);
-    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
-    assert_eq!(acts(http(&mut rig, full(&[of_url("b")]))), ["spawn a, empty", "run a/a-1"]);
-    // The file source may have the pod that is given up, until it has reported.
-    let told = acts(rig.source(full(&[])));
-    assert_eq!(told, ["stop a: its manifest is gone", "spawn b, empty", "run b/b-1"]);
-}
-
-#[test]
-fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spoken() {
-    let running = "a/from-file/app running";
-    let mut rig = two(&[running]);
-    http(&mut rig, full(&[of_url("a/from-url")]));
-    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
-    assert_eq!(acts(rig.handle(Event::Tick)), [""; 0]);
-    assert_eq!(rig.shown(), "a Running Unmanaged");
-    // It cannot be read: its content stays unknown.
-    rig.fail("/m cannot be read");
-    assert_eq!(acts(rig.list(&[running])), [""; 0]);
-    // It still holds the pod: adopted.
-    assert_eq!(acts(rig.source(full(&[pod("a/from-file")]))), ["spawn a", "run a/from-file"]);
-    // Another daemon, and the file is gone: now the URL's pod may have the name.
-    let mut rig = two(&[running]);
-    http(&mut rig, full(&[of_url("a/from-url")]));
-    assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
-}
-
-#[test]
-fn what_ended_from_a_file_that_cannot_be_read_holds_up_no_other_source() {
-    let mut rig = two(&["a/from-file/POD running", "a/from-file/app running"]);
-    http(&mut rig, full(&[of_url("a/from-url")]));
-    rig.fail("/m cannot be read");
-    assert_eq!(rig.turn.snapshot(&rig.now()).problems.len(), 1);
-    assert_eq!(acts(rig.list(&["a/from-file/POD running", "a/from-file/app exited"])), [""; 0]);
-    let told = acts(rig.list(&["a/from-file/POD exited", "a/from-file/app exited"]));
-    assert_eq!(told, ["spawn a", "run a/from-url"]);
-    // A container that the daemon before was starting may run a moment later.
-    let mut rig = two(&["a/from-file/POD exited", "a/from-file/app created"]);
-    http(&mut rig, full(&[of_url("a/from-url")]));
-    rig.fail("/m cannot be read");
-    assert_eq!(
-        acts(rig.list(&["a/from-file/POD exited", "a/from-file/app created"])),
-        ["spawn a", "run a/from-url"]
-    );
 }
 
 /// The pod was refused because its port was taken. When the port is free, another source with fewer rights

@@ -95,11 +95,11 @@ impl World {
     /// A daemon has started, or got a signal.
     fn look_at_sources(&mut self) {
         let generation = self.generation;
-        let Some(hub) = &mut self.hub else {
+        if self.hub.is_none() {
             self.later(Duration::ZERO, Job::Scan { generation });
             return;
-        };
-        hub.boot();
+        }
+        self.begin_sources();
         self.deed(Duration::ZERO, Deed::Look);
         self.deed(Duration::ZERO, Deed::Ask);
         self.deed(limits::RESTORE_HEAD_START, Deed::HeadStart);
