@@ -65,7 +65,7 @@ pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
     let found = target::pod(&status.file, options, pod)?;
     let pairs = ports.iter().map(|text| Pair::parse(text, found)).collect::<Result<Vec<_>, _>>()?;
     // The user learns at once that the pod does not run.
-    target::for_exec(&status.file, options, pod)?;
+    target::for_forward(&status.file, options, pod)?;
     let docker = engine::docker(&endpoint(&status.file.docker.endpoint)?)?;
     let way = Arc::new(Way { options: options.clone(), pod: pod.to_owned(), docker });
     let (place, places) = bounded(limits::CARRIED);
@@ -150,7 +150,7 @@ impl Way {
     /// Connects to the pod's 127.0.0.1, else to its ::1, as the kubelet's runtimes do.
     fn dial(&self, port: u16) -> Result<TcpStream, String> {
         let status = file::read(&self.options.directories.run).map_err(|error| error.to_string())?;
-        let target = target::for_exec(&status.file, &self.options, &self.pod)?;
+        let target = target::for_forward(&status.file, &self.options, &self.pod)?;
         let netns = Netns::of_container(&self.docker, &target.id)?;
         let attempt = |family, address: IpAddr| -> io::Result<TcpStream> {
             let socket = TcpStream::from(netns.socket(family)?);

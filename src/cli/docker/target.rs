@@ -127,6 +127,15 @@ pub fn for_copy(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     Ok(Target { note, ..of_running(pod, &container, "copy files of")? })
 }
 
+/// The container in whose network `port-forward` connects.
+///
+/// # Errors
+/// A message for the user.
+pub fn for_forward(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
+    let (pod, container, note) = choose(file, options, name)?;
+    Ok(Target { note, ..of_running(pod, &container, "forward ports to")? })
+}
+
 /// The container whose streams `attach` joins.
 ///
 /// # Errors
@@ -323,6 +332,8 @@ mod tests {
         let error = exec("exec refused").unwrap_err();
         assert_eq!(error, "cannot exec into a container in a completed pod; current phase is Failed");
         let (options, names) = pods::tests::options("exec refused -- sh");
+        let error = for_forward(&pods::tests::node().file, &options, &names[0]).unwrap_err();
+        assert_eq!(error, "cannot forward ports to a container in a completed pod; current phase is Failed");
         let error = for_attach(&pods::tests::node().file, &options, &names[0]).unwrap_err();
         assert_eq!(error, "cannot attach to a container in a completed pod; current phase is Failed");
     }
