@@ -76,8 +76,6 @@ pub struct Change {
 /// One declared source after its last set.
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether it has sent a full set.
-    ready: bool,
     /// What it has told since the daemon started.
     told: Told,
     /// Pods that it wants, including those without their name, in order of origin.
@@ -146,7 +144,7 @@ impl Merge {
     /// A name that moves to another UID is a Remove and an Add. `seen` is only shown.
     pub fn full(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
         let Some(known) = self.sources.get_mut(&source) else { return Vec::new() };
-        known.ready = true;
+        known.told = Told::All;
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
         let diff = self.resolve(seen);
@@ -156,7 +154,10 @@ impl Merge {
     /// Takes a source's set from the store of last good versions: `Restore`, and the source stays not
     /// ready. Does nothing when the source has already sent a full set.
     pub fn restore(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
-        let Some(known) = self.sources.get_mut(&source).filter(|k| !k.ready) else { return Vec::new() };
+        let Some(known) = self.sources.get_mut(&source).filter(|k| k.told != Told::All) else {
+            return Vec::new();
+        };
+        known.told = Told::NotAll;
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
         let diff = self.resolve(seen);
@@ -190,7 +191,7 @@ impl Merge {
         let Some(known) = self.sources.get_mut(&source).filter(|known| known.told == Told::Nothing) else {
             return Vec::new();
         };
-        known.told = Told::NoSet;
+        known.told = Told::NotAll;
         Self::tell(self.resolve(seen), Op::Add)
     }
 
@@ -225,13 +226,13 @@ impl Merge {
     /// Whether the source has sent a full set.
     #[must_use]
     pub fn ready(&self, source: Source) -> bool {
-        self.sources.get(&source).is_some_and(|k| k.ready)
+        self.sources.get(&source).is_some_and(|k| k.told == Told::All)
     }
 
     /// Whether every declared source is ready. True when none is declared.
     #[must_use]
     pub fn all_ready(&self) -> bool {
-        self.sources.values().all(|k| k.ready)
+        self.sources.values().all(|k| k.told == Told::All)
     }
 
     /// Number of pods and objects of a source, including those without their name.
@@ -271,8 +272,8 @@ impl Merge {
     pub fn problems(&self) -> Vec<Problem> {
         let crowded = self.sources.values().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects));
         let mut found: Vec<Problem> = crowded.cloned().collect();
-        found.extend(names::problems(claims(&self.sources), &self.holders));
-        found.extend(names::waiting(claims(&self.sources), &self.running, |source| self.told(source)));
+        let told = |source| told(&self.sources, source);
+        found.extend(names::problems(claims(&self.sources), &self.holders, &self.running, told));
         found.extend(objects::problems(object_claims(&self.sources), &self.objects));
         if found.len() > limits::PROBLEMS_PER_SOURCE {
             // Each ignored pod causes a warning for the holder, too; such warnings must not displace the error of an
@@ -289,18 +290,17 @@ impl Merge {
         }
     }
 
-    /// What a source has told; a source that is not declared wants nothing.
-    fn told(&self, source: Source) -> Told {
-        self.sources.get(&source).map_or(Told::Set, |known| known.told)
-    }
-
     /// Chooses the holder of every name from the last sets of all sources, and compares with the previous holders.
     fn resolve(&mut self, seen: Timestamp) -> Diff {
         let mut diff = Diff::default();
-        let told = |source| self.told(source);
+        let told = |source| told(&self.sources, source);
         let winners = names::winners(claims(&self.sources), &self.holders, &self.running, told);
+        let is_lent = |key: &PodKey, holder: &Holder| {
+            self.running.get(key).is_some_and(|running| running.is_lent_to(holder, told))
+        };
         self.holders.retain(|key, holder| {
-            let stays = winners.contains_key(key);
+            // A claim that waits leaves the pod as it is.
+            let stays = winners.contains_key(key) || is_lent(key, holder);
             if !stays {
                 diff.removed.push(Arc::clone(&holder.pod));
             }
@@ -342,7 +342,9 @@ impl Merge {
             }
             holder.raw = raw;
         }
-        self.running.retain(|key, _| !self.holders.contains_key(key));
+        self.running.retain(|key, running| {
+            self.holders.get(key).is_none_or(|holder| running.is_lent_to(holder, told))
+        });
         diff
     }
 
@@ -364,7 +366,6 @@ impl Known {
     /// Takes over a set. Over [`limits::PODS_PER_SOURCE`], the pods that hold their names stay, then
     /// other versions of them, then the first in order: one manifest too many never stops a running pod.
     fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Scopes) {
-        self.told = Told::Set;
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
         let mut claims = set.pods.clone();
         order::sort_by(&mut claims, in_place);
@@ -401,6 +402,11 @@ impl Diff {
             _ => &mut self.reconciled,
         }
     }
+}
+
+/// What a source has told; a source that is not declared wants nothing.
+fn told(sources: &Table<Source, Known>, source: Source) -> Told {
+    sources.get(&source).map_or(Told::All, |known| known.told)
 }
 
 fn claims(sources: &Table<Source, Known>) -> impl Iterator<Item = Claim<'_>> {

@@ -7,8 +7,9 @@
 //! file; otherwise the first by path.
 //!
 //! A pod of a source that has not reported since the daemon started is not replaced by one of a later source: it may
-//! still be wanted. If that source cannot be read, and nothing of it is remembered, its pods keep their names only
-//! while they run: only that source could start them again.
+//! still be wanted. If that source cannot be read, those of its pods that are not remembered keep their names only
+//! while they run: only that source could start them again. A later source that had the same pod, word for word, and
+//! changes it meanwhile, waits with the change.
 //!
 //! A pod that another source takes over unchanged stays the same pod: it keeps its UID, and no container
 //! restarts.
@@ -35,10 +36,10 @@ pub enum Told {
     /// Nothing yet.
     #[default]
     Nothing,
-    /// That it cannot be read, and nothing of it is remembered.
-    NoSet,
-    /// A set, remembered ones included.
-    Set,
+    /// That it cannot be read. What is remembered of it may be less than it has.
+    NotAll,
+    /// A whole set.
+    All,
 }
 
 /// The pod that has the name.
@@ -93,15 +94,24 @@ impl Running {
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
     }
 
-    /// The preceding source that may still want this pod, if the claim has to wait for it.
-    fn is_kept_from(&self, claim: Claim<'_>, told: &impl Fn(Source) -> Told) -> Option<Source> {
+    /// A source that precedes this one and may still want the pod.
+    fn keeper(&self, before: Source, told: &impl Fn(Source) -> Told) -> Option<Source> {
         let keeps = |owner: &Source| match told(*owner) {
             Told::Nothing => true,
-            Told::NoSet => self.is_alive,
-            Told::Set => false,
+            Told::NotAll => self.is_alive,
+            Told::All => false,
         };
-        let mut owners = self.places.iter().map(|(owner, _)| *owner).filter(|owner| *owner < claim.source);
-        owners.find(keeps).filter(|_| !self.is(claim))
+        self.places.iter().map(|(owner, _)| *owner).filter(|owner| *owner < before).find(keeps)
+    }
+
+    /// The preceding source that may still want this pod, if the claim has to wait for it.
+    fn is_kept_from(&self, claim: Claim<'_>, told: &impl Fn(Source) -> Told) -> Option<Source> {
+        self.keeper(claim.source, told).filter(|_| !self.is(claim))
+    }
+
+    /// Whether the holder is this pod, which a preceding source that has not told may want, too.
+    pub fn is_lent_to(&self, holder: &Holder, told: impl Fn(Source) -> Told) -> bool {
+        holder.pod.uid == self.uid && self.keeper(holder.pod.source, &told).is_some()
     }
 
     /// Whether the claim is the running pod, at the same place, with different sizes of its containers.
@@ -157,13 +167,26 @@ pub fn winners<'a>(
     best
 }
 
-/// Problems for both sides of every contested name, and for names that share one UID. In order of source and
-/// origin.
-pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) -> Vec<Problem> {
+/// Problems for both sides of every contested name, for claims that wait because a pod of another source has their
+/// name, and for names that share one UID. In order of source and origin.
+pub fn problems<'a>(
+    claims: impl Iterator<Item = Claim<'a>>,
+    holders: &Holders,
+    running: &Table<PodKey, Running>,
+    told: impl Fn(Source) -> Told,
+) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut uids: Table<&str, &DesiredPod> = Table::new();
     for claim in claims {
         let pod = claim.pod;
+        if let Some(owner) = running.get(&pod.key).and_then(|running| running.is_kept_from(claim, &told)) {
+            let message = format!(
+                "a pod of source {owner} has this name, and that source was not read since podkeeper started: this one \
+                 waits until it is read or that pod ends"
+            );
+            found.push(problem(Severity::Warning, pod, message));
+            continue;
+        }
         let Some(holder) = holders.get(&pod.key) else { continue };
         if !Arc::ptr_eq(&holder.raw, pod) {
             if pod.written.is_some() && pod.written == holder.raw.written && claim.source != holder.pod.source
@@ -197,22 +220,6 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
         }
     }
     found
-}
-
-/// Problems for claims that wait because a pod of another source has their name. In order of source and origin.
-pub fn waiting<'a>(
-    claims: impl Iterator<Item = Claim<'a>>,
-    running: &Table<PodKey, Running>,
-    told: impl Fn(Source) -> Told,
-) -> impl Iterator<Item = Problem> {
-    claims.filter_map(move |claim| {
-        let owner = running.get(&claim.pod.key)?.is_kept_from(claim, &told)?;
-        let message = format!(
-            "a pod of source {owner} has this name, and that source was not read since podkeeper started: this one \
-             waits until it is read or that pod ends"
-        );
-        Some(problem(Severity::Warning, claim.pod, message))
-    })
 }
 
 /// A problem about one pod as a whole.

@@ -283,6 +283,35 @@ fn the_name_of_a_pod_that_ended_is_kept_for_no_source_that_cannot_be_read() {
     assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "Remove[web:h1] Add[web:f1]");
 }
 
+/// Regression: a URL had the running pod of a file, word for word, and changed it before the files could be read: the
+/// file's pod was stopped. And a running pod of a file was stopped that was not remembered, while others were.
+#[test]
+fn a_running_pod_that_another_source_has_too_is_not_changed_before_its_own_was_read() {
+    let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
+    let running = || {
+        let (places, written) = ([(Source::File, "/m/a.yaml".to_owned())].into(), Some("w".to_owned()));
+        let running = Running { uid: "f1".into(), places, written, is_alive: true, ..Running::default() };
+        Table::from([(key.clone(), running)])
+    };
+    let in_url = |uid: &'static str, written: &'static str| [sample("web", uid, "http://x").written(written)];
+    let mut merge = merge();
+    merge.running(&running(), at(1));
+    assert_eq!(http(&mut merge, &in_url("h1", "w")), "Add[web:f1]");
+    assert_eq!(http(&mut merge, &in_url("h2", "v")), "", "the change waits");
+    assert_eq!((holder(&merge, "web").as_str(), merge.problems().len()), ("http:http://x:f1", 1));
+    assert_eq!(words(&merge.heard(Source::File, at(2))), "", "it runs");
+    assert_eq!(http(&mut merge, &in_url("h1", "w")), "", "it was changed back");
+    assert_eq!(http(&mut merge, &in_url("h2", "v")), "");
+    assert_eq!(file(&mut merge, &[]), "Remove[web:f1] Add[web:h2]");
+    assert_eq!(http(&mut merge, &in_url("h3", "u")), "Remove[web:h2] Add[web:h3]");
+    // What is remembered of the files lacks it.
+    let mut merge = self::merge();
+    merge.running(&running(), at(1));
+    merge.restore(Source::File, &PodSet::default(), at(1));
+    assert_eq!(http(&mut merge, &in_url("h2", "v")), "");
+    assert_eq!(file(&mut merge, &[]), "Add[web:h2]");
+}
+
 #[test]
 fn one_uid_under_two_names_loses_no_pod_and_is_reported() {
     let mut merge = merge();
