@@ -46,6 +46,18 @@ enum Missing {
     Nothing,
 }
 
+/// Where mounts are below a directory, relative to it: they are bound with it.
+///
+/// # Errors
+/// Errors of the system.
+pub(super) fn mounts_below(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    let directory = std::fs::read_link(walk::by_descriptor(directory))?;
+    let rest = |mounted: &&mounts::Mounted| {
+        mounted.at.strip_prefix(&directory).ok().map(|rest| rest.to_string_lossy().into_owned())
+    };
+    Ok(mounts::below(&mounts::table()?, &directory).iter().filter_map(rest).collect())
+}
+
 impl Wanted<'_> {
     fn missing(&self) -> Missing {
         match self.kind {

@@ -324,16 +324,21 @@ impl One<'_> {
             allowed: self.node.policies.of(self.pod.source).allowed_host_paths.as_deref().unwrap_or_default(),
         };
         let (open, parts) = (wanted.open()?, layout::guarded(&self.pod.uid, name));
-        self.count_mount(parts.get(2..).unwrap_or_default())?;
+        let place = parts.get(2..).unwrap_or_default().join("/");
+        self.count_mounts(|| {
+            let below = host_path::mounts_below(&open)?;
+            Ok(below.iter().map(|rest| format!("{place}/{rest}")).chain([place.clone()]).collect())
+        })?;
         host_path::bind(self.node, &open, &parts)
     }
 
-    /// Counts a mount at this place below the pod's directory, before it is made.
-    fn count_mount(&self, parts: &[&str]) -> Result<(), String> {
+    /// Counts mounts at these places below the pod's directory, before they are made.
+    fn count_mounts(&self, places: impl FnOnce() -> io::Result<Vec<String>>) -> Result<(), String> {
         if !self.node.policies.evict_first(self.pod.source) {
             return Ok(());
         }
-        self.node.count_mounts(&self.pod.uid, vec![parts.join("/")])
+        let places = places().map_err(|error| format!("cannot read the mounts: {error}"))?;
+        self.node.count_mounts(&self.pod.uid, places)
     }
 
     fn nfs(&self, spec: &NFSVolumeSource) -> Result<(), Trouble> {
@@ -344,7 +349,7 @@ impl One<'_> {
         }
         let made = walk::make_below(parent.as_fd(), &[&self.volume.name], PRIVATE);
         drop(made.map_err(cannot("cannot make", &path))?);
-        self.count_mount(&[layout::VOLUMES, layout::NFS, &self.volume.name])?;
+        self.count_mounts(|| Ok(vec![[layout::VOLUMES, layout::NFS, &self.volume.name].join("/")]))?;
         helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &[], &path)?;
         self.node.docker_sees(&path)?;
         Ok(())
