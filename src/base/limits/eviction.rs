@@ -18,6 +18,14 @@ pub const EVICTION_KILLS: u32 = 5;
 pub const EVICTION_KILLS_AT_ONCE: usize = 64;
 /// Largest list of the processes of one cgroup, bytes.
 pub const CGROUP_PROCS: usize = 1 << 20;
+/// How deep, and how many entries of each directory, is looked whether Docker gets on with a removal.
+pub const REMOVAL_DEPTH: usize = 64;
+/// See [`REMOVAL_DEPTH`].
+pub const REMOVAL_ENTRIES: usize = 256;
+/// Bytes of what Docker has written down of a container: it has the container's labels.
+pub const DOCKER_CONFIG: usize = 4 << 20;
+/// Most values in it.
+pub const DOCKER_CONFIG_VALUES: usize = 50_000;
 /// Bytes of the name of a layer in Docker's root directory.
 pub const LAYER_NAME: usize = 256;
 /// How often to check whether an evicted pod has ended.

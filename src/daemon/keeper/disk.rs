@@ -9,9 +9,10 @@
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+use serde_json::{Map, Value};
 
 use crate::base::table::Table;
-use crate::base::{limits, regular};
+use crate::base::{json, limits, regular};
 use crate::cgroup::node::MOUNT;
 use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::local::{Claimed, Used, Wanted};
@@ -205,10 +206,23 @@ pub(super) fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
     let layer = regular::read(&layer, limits::LAYER_NAME).ok()?;
     let layer = String::from_utf8(layer).ok().filter(|name| is_name(name))?;
     let upper_dir = docker_root.join("overlay2").join(layer).join("diff");
-    let log_path = docker_root.join("containers").join(id).join(format!("{id}-json.log"));
+    let own = docker_root.join("containers").join(id);
+    let log_path = own.join(format!("{id}-json.log"));
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let log_path = if log_path.is_file() { text(log_path) } else { String::new() };
-    Some(ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, ..ContainerFiles::default() })
+    let volumes = untold_volumes(&own).into_iter().filter(|name| is_name(name));
+    let volumes = volumes.map(|name| text(docker_root.join("volumes").join(name).join("_data"))).collect();
+    Some(ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, volumes, ..ContainerFiles::default() })
+}
+
+/// Names of the volumes of a container, by Docker's own directory of it (`moby/moby`, `container/container.go`).
+fn untold_volumes(own: &Path) -> Vec<String> {
+    let written = regular::read(&own.join("config.v2.json"), limits::DOCKER_CONFIG).ok();
+    let written = written.filter(|bytes| json::values(bytes) <= limits::DOCKER_CONFIG_VALUES);
+    let written: Option<Value> = written.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let points = written.as_ref().and_then(|it| it.get("MountPoints")?.as_object());
+    let name = |point: &Value| Some(point.get("Name")?.as_str()?.to_owned());
+    points.into_iter().flat_map(Map::values).filter_map(name).collect()
 }
 
 /// The newest containers of a pod that are to be counted, by name and id.
@@ -284,7 +298,16 @@ mod tests {
         std::fs::write(of.join("mount-id"), &layer).unwrap();
         let found = untold(&root, &id).unwrap();
         assert_eq!(found.upper_dir, Some(format!("{}/overlay2/{layer}/diff", root.display())));
-        assert_eq!(found.log_path, "");
+        assert_eq!((found.log_path.as_str(), found.volumes.len()), ("", 0));
+        let own = root.join("containers").join(&id);
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join(format!("{id}-json.log")), "x").unwrap();
+        let points = json!({"/v": {"Name": layer, "Type": "volume"}, "/h": {"Name": "", "Type": "bind"},
+            "/x": {"Name": "../x"}});
+        std::fs::write(own.join("config.v2.json"), json!({"MountPoints": points}).to_string()).unwrap();
+        let found = untold(&root, &id).unwrap();
+        assert_eq!(found.volumes, [format!("{}/volumes/{layer}/_data", root.display())]);
+        assert!(found.log_path.ends_with("-json.log"), "{}", found.log_path);
         for wrong in ["..", "", "../x", "a/b"] {
             assert_eq!(untold(&root, wrong), None, "{wrong}");
             std::fs::write(of.join("mount-id"), wrong).unwrap();

@@ -1,6 +1,7 @@
 //! Empties the writable layers of containers whose pods have ended. Such a pod cannot be evicted, and its containers
 //! are not garbage: they record its end, its exit codes and its logs, and without them the pod would run again. So when
-//! the disk is short, their layers are emptied and the containers stay. (The kubelet removes such containers then,
+//! the disk is short, their layers are emptied and the containers stay. The same is done with dead containers of pods
+//! that are gone or were evicted, if Docker does not remove them. (The kubelet removes such containers then,
 //! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `DeleteAllUnusedContainers`: the API server remembers the ends of its
 //! pods.)
 //!
@@ -10,14 +11,17 @@
 //!
 //! Never here: a container that runs, or a container of a pod that goes on; a directory that is not a container's own.
 
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::disk::{on_disk, runs, untold};
 use crate::base::table::{Set, Table};
-use crate::base::{limits, wait};
+use crate::base::{limits, order, wait};
 use crate::daemon::engine_root::EngineRoot;
 use crate::garbage::collector;
 use crate::garbage::tie::Tie;
@@ -33,6 +37,11 @@ use crate::volumes;
 
 /// Containers of pods that have ended, by Docker's id.
 pub(super) type Containers = Table<String, PodKey>;
+
+/// UIDs of pods that have not ended.
+pub(super) fn going_on(snapshot: &Snapshot) -> Set<String> {
+    order::set(snapshot.pods.iter().filter(|view| !is_over(view)).map(|view| view.pod.uid.clone()))
+}
 
 /// Containers of pods that have ended: no container runs, and none will be started.
 pub(super) fn containers(snapshot: &Snapshot) -> Containers {
@@ -67,7 +76,12 @@ pub(super) struct Ended {
     pub(super) docker: Docker,
     pub(super) docker_root: EngineRoot,
     pub(super) root_dir: PathBuf,
+    /// Containers that have to be emptied before a pod is evicted.
     pub(super) containers: Containers,
+    /// UIDs of the pods that go on: dead containers of other pods are only left over.
+    pub(super) go_on: Set<String>,
+    /// [`Emptied::removing`] of the run before.
+    pub(super) before: Removing,
 }
 
 /// The result of a run.
@@ -75,20 +89,23 @@ pub(super) struct Ended {
 pub(super) struct Emptied {
     /// Containers whose layers need no other run, by Docker's id.
     pub(super) done: Set<String>,
-    /// Something was removed, and there is more, for which the time was too short.
+    /// There is more: the time was too short, or Docker removes it, and gets on.
     pub(super) has_more: bool,
+    /// What Docker removes: a number for each container that changes while that gets on.
+    pub(super) removing: Removing,
 }
 
+/// See [`Emptied::removing`]; by Docker's id.
+pub(super) type Removing = Table<String, u64>;
+
 /// A directory that belongs only to a dead container.
-type Place<'a> = (&'a ContainerSummary, &'a PodKey, PathBuf);
+type Place<'a> = (&'a ContainerSummary, PathBuf);
 
 impl Ended {
     /// Empties the writable layers of these containers, for a bounded time, and logs each. Stops when the run is to give
     /// way.
     pub(super) fn empty(&self, tie: &Tie) -> Emptied {
-        let Some(docker_root) = self.docker_root.get().filter(|_| !self.containers.is_empty()) else {
-            return self.nothing();
-        };
+        let Some(docker_root) = self.docker_root.get() else { return self.nothing() };
         // Their current states: an operator may have started one by hand.
         let all = match collector::containers(&self.docker) {
             Ok(all) => all,
@@ -101,8 +118,9 @@ impl Ended {
         let (places, mut unknown) = self.places(&all, &docker_root, tie);
         let least = FileSystem::of(&docker_root).map(least).unwrap_or_default();
         let until = wait::later(limits::EMPTY_LAYERS);
-        let mut has_more = false;
-        for (container, key, directory) in places {
+        let removing = self.removing(&all, &docker_root);
+        let mut has_more = removing.iter().any(|(id, state)| self.before.get(id) != Some(state));
+        for (container, directory) in places {
             let mut goes_on = || {
                 tie.step();
                 !tie.gives_way() && Instant::now() < until
@@ -112,65 +130,82 @@ impl Ended {
                 unknown.insert(container.id.clone());
             }
             has_more |= matches!(result, Ok(Outcome::Part));
-            tell(key, container, &directory, result);
+            tell(container, &directory, result);
         }
         let done = self.containers.keys().filter(|id| !unknown.contains(*id)).cloned().collect();
-        Emptied { done, has_more }
+        Emptied { done, has_more, removing }
     }
 
     /// No container needs another run, because it would be in vain, too.
     fn nothing(&self) -> Emptied {
-        Emptied { done: self.containers.keys().cloned().collect(), has_more: false }
+        Emptied { done: self.containers.keys().cloned().collect(), ..Emptied::default() }
     }
 
     /// Directories that belong only to dead containers of ended pods, and the containers that Docker does not tell of in
     /// time. Containers can share volumes without a name, too (`--volumes-from`); a volume that another container uses
     /// is left out, and so are all volumes while it is not known which ones are used.
     fn places<'a>(
-        &'a self,
+        &self,
         all: &'a [ContainerSummary],
         docker_root: &Path,
         tie: &Tie,
     ) -> (Vec<Place<'a>>, Set<String>) {
-        let dead = all.iter().filter(|container| self.is_dead(container));
-        let dead: Vec<_> = dead.filter_map(|it| Some((it, self.containers.get(&it.id)?))).collect();
-        let ids: Vec<String> = dead.iter().map(|(container, _)| container.id.clone()).collect();
-        let mut found = asking::files(&self.docker, &ids, Question::Places, &|| tie.step()).found;
-        // A container of which Docker does not tell may be the one that fills the disk.
-        for id in &ids {
-            if let Some(files) =
-                Some(id).filter(|id| !found.contains_key(*id)).and_then(|id| untold(docker_root, id))
-            {
-                found.insert(id.clone(), Some(files));
-            }
-        }
+        let dead: Vec<_> = all.iter().filter(|container| self.is_dead(container)).collect();
+        let ids: Vec<String> = dead.iter().map(|container| container.id.clone()).collect();
+        let found = self.files(&ids, docker_root, tie);
         let unknown = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
         let mut places: Vec<Place<'_>> = Vec::new();
-        for (container, key) in dead {
+        for container in dead {
             let files = found.get(&container.id).and_then(Option::as_ref);
             let own = files.map(|files| own(files, docker_root)).unwrap_or_default();
-            places.extend(own.into_iter().map(|directory| (container, key, directory)));
+            places.extend(own.into_iter().map(|directory| (container, directory)));
         }
-        if places.iter().any(|(_, _, directory)| is_volume(directory)) {
+        if places.iter().any(|(_, directory)| is_volume(directory)) {
             let others: Vec<String> =
                 all.iter().map(|it| it.id.clone()).filter(|id| !found.contains_key(id)).collect();
             let mut used: Table<PathBuf, u32> = Table::new();
-            let of_others = asking::files(&self.docker, &others, Question::Places, &|| tie.step()).found;
+            let of_others = self.files(&others, docker_root, tie);
             let is_whole = others.iter().all(|id| of_others.contains_key(id));
             for volume in found.values().chain(of_others.values()).flatten().flat_map(|files| &files.volumes)
             {
                 *used.get_or_default(PathBuf::from(volume)) += 1;
             }
-            places.retain(|(_, _, directory)| {
+            places.retain(|(_, directory)| {
                 !is_volume(directory) || is_whole && used.get(directory) == Some(&1)
             });
         }
         (places, unknown)
     }
 
-    fn is_dead(&self, container: &ContainerSummary) -> bool {
+    /// Where the files of containers are. A container of which Docker does not tell may be the one that fills the disk.
+    fn files(&self, ids: &[String], docker_root: &Path, tie: &Tie) -> Table<String, Option<ContainerFiles>> {
+        let mut found = asking::files(&self.docker, ids, Question::Places, &|| tie.step()).found;
+        for id in ids {
+            if !found.contains_key(id)
+                && let Some(files) = untold(docker_root, id)
+            {
+                found.insert(id.clone(), Some(files));
+            }
+        }
+        found
+    }
+
+    /// Whether it is a container of a pod of this node that does not go on.
+    fn is_left_over(&self, container: &ContainerSummary) -> bool {
         let root = container.labels.get(labels::ROOT_DIR).map(Path::new);
-        container.state == DockerState::Exited && root == Some(&*self.root_dir)
+        let goes_on = container.labels.get(labels::POD_UID).is_none_or(|uid| self.go_on.contains(uid));
+        root == Some(&*self.root_dir) && !goes_on
+    }
+
+    fn is_dead(&self, container: &ContainerSummary) -> bool {
+        container.state == DockerState::Exited && self.is_left_over(container)
+    }
+
+    /// How far Docker has come with the layers of such containers that it removes: they may have very many files.
+    fn removing(&self, all: &[ContainerSummary], docker_root: &Path) -> Removing {
+        let is = |it: &&ContainerSummary| it.state == DockerState::Removing && self.is_left_over(it);
+        let state = |id: &str| progress(Path::new(&untold(docker_root, id)?.upper_dir?));
+        all.iter().filter(is).filter_map(|it| Some((it.id.clone(), state(&it.id)?))).collect()
     }
 }
 
@@ -187,8 +222,10 @@ enum Outcome {
     Late,
 }
 
-fn tell(key: &PodKey, container: &ContainerSummary, directory: &Path, result: io::Result<Outcome>) {
+fn tell(container: &ContainerSummary, directory: &Path, result: io::Result<Outcome>) {
     let (name, path) = (&container.name, directory.display());
+    let label = |key: &str| container.labels.get(key).map(String::as_str).unwrap_or_default();
+    let key = format!("{}/{}", label(labels::POD_NAMESPACE), label(labels::POD_NAME));
     match result {
         Ok(Outcome::Little | Outcome::Late) => {}
         Ok(Outcome::Whole(freed)) => log::warn!(
@@ -224,6 +261,23 @@ fn own(files: &ContainerFiles, docker_root: &Path) -> Vec<PathBuf> {
     layer.chain(volumes).collect()
 }
 
+/// A number that changes while entries of this tree are removed, in the order in which they are read, as Docker does it;
+/// `None`: the tree is gone. Only the first directories that are left are looked at.
+fn progress(tree: &Path) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let mut at = tree.to_owned();
+    for _ in 0..limits::REMOVAL_DEPTH {
+        let found = fs::symlink_metadata(&at).ok().filter(fs::Metadata::is_dir);
+        let Some(found) = found else { break };
+        (at.as_os_str(), found.mtime(), found.mtime_nsec()).hash(&mut hasher);
+        let entries = fs::read_dir(&at).into_iter().flatten().take(limits::REMOVAL_ENTRIES).flatten();
+        let mut directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let Some(next) = directories.next() else { break };
+        at = next.path();
+    }
+    tree.exists().then(|| hasher.finish())
+}
+
 fn is_volume(directory: &Path) -> bool {
     directory.ends_with("_data")
 }
@@ -254,175 +308,4 @@ fn emptied(directory: &Path, least: DiskUse, goes_on: &mut dyn FnMut() -> bool) 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::sync::Arc;
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::base::testing::scratch;
-    use crate::status::file::tests::snapshot;
-
-    #[test]
-    fn only_pods_that_have_ended_for_good_have_such_containers() {
-        let id = "a".repeat(64);
-        let of = |phase: &str, state: &str, change: fn(&mut crate::status::snapshot::PodView)| {
-            let mut node = snapshot();
-            node.pods.truncate(1);
-            let status = json!({"phase": phase, "containerStatuses": [{"name": "app", "image": "", "imageID": "",
-                "ready": false, "restartCount": 0, "containerID": format!("docker://{id}"),
-                "state": {state: if state == "terminated" { json!({"exitCode": 0}) } else { json!({}) }}}]});
-            node.pods[0].status = Arc::new(serde_json::from_value(status).unwrap());
-            change(&mut node.pods[0]);
-            let uid = node.pods[0].pod.uid.clone();
-            // A slow Docker takes long to end a pod whose container has ended, and innocent pods were evicted meanwhile.
-            assert_eq!(is_ending(&node, &uid), containers(&node).is_empty(), "it is one or the other");
-            assert!(!is_ending(&node, "another"), "it is gone");
-            containers(&node).len()
-        };
-        assert_eq!(of("Succeeded", "terminated", |_| {}), 1);
-        assert_eq!(of("Failed", "terminated", |_| {}), 1);
-        assert_eq!(of("Running", "terminated", |_| {}), 0, "it may be started again");
-        assert_eq!(of("Failed", "running", |_| {}), 0, "a debugging container, or one that does not stop");
-        assert_eq!(of("Failed", "terminated", |view| view.is_told = false), 0);
-        assert_eq!(
-            of("Failed", "terminated", |view| view.leaving = Some(crate::base::clock::Timestamp::UNIX_EPOCH)),
-            0
-        );
-    }
-
-    #[test]
-    fn what_is_not_a_container_s_own_is_left_alone() {
-        let id = "0a".repeat(32);
-        let of = |upper: &str, volume: &str| {
-            let volumes = vec![volume.to_owned()];
-            let files =
-                ContainerFiles { upper_dir: Some(upper.into()), volumes, ..ContainerFiles::default() };
-            own(&files, Path::new("/d/docker")).len()
-        };
-        assert_eq!(of("/d/docker/overlay2/abc/diff", &format!("/d/docker/volumes/{id}/_data")), 2);
-        for upper in [
-            "/d/docker/overlay2/abc/merged",
-            "/d/docker/overlay2/diff",
-            "/d/docker/a/b/c/diff",
-            "/d/docker/../x/diff",
-            "/d/docker/overlay2/../diff",
-            "/d/other/overlay2/abc/diff",
-            "/d/docker",
-            "/",
-        ] {
-            assert_eq!(of(upper, "/srv/data"), 0, "{upper}");
-        }
-        assert_eq!(of("/", "/d/docker/volumes/named/_data"), 0);
-    }
-
-    /// Regression: Docker answered no call about the container that had filled the disk; it was killed, its layer stayed,
-    /// and innocent pods were evicted.
-    #[test]
-    fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
-        let root = scratch("keeper-ended-untold");
-        let docker_root = root.join("docker");
-        let (id, layer) = ("a1".repeat(32), "b2".repeat(32));
-        let of = docker_root.join("image/overlay2/layerdb/mounts").join(&id);
-        let upper = docker_root.join("overlay2").join(layer.as_str()).join("diff");
-        fs::create_dir_all(&of).unwrap();
-        fs::create_dir_all(&upper).unwrap();
-        fs::write(of.join("mount-id"), &layer).unwrap();
-        let (never, soon) = (std::time::Duration::from_secs(30), std::time::Duration::from_millis(1));
-        let docker = crate::runtime::testing::slow_docker(&root, never, soon, &root);
-        let container = |id: &str, state| ContainerSummary {
-            id: id.to_owned(),
-            name: "k8s_app".into(),
-            image: String::new(),
-            image_id: String::new(),
-            labels: [(labels::ROOT_DIR.to_owned(), root.to_string_lossy().into_owned())].into(),
-            state,
-            status: String::new(),
-            created: 0,
-            ips: None,
-            networks: Vec::new(),
-            length: 0,
-        };
-        let (runs, strange) = ("c3".repeat(32), "d4".repeat(32));
-        let key = PodKey { namespace: "default".into(), name: "web".into() };
-        let told = EngineRoot::default();
-        told.tell(&docker_root.to_string_lossy());
-        let ended = Ended {
-            docker,
-            docker_root: told,
-            root_dir: root.clone(),
-            containers: [&id, &runs, &strange].map(|id| (id.clone(), key.clone())).into(),
-        };
-        fs::create_dir_all(of.with_file_name(&runs)).unwrap();
-        fs::write(of.with_file_name(&runs).join("mount-id"), &layer).unwrap();
-        let all = [
-            container(&id, DockerState::Exited),
-            container(&runs, DockerState::Running),
-            container(&strange, DockerState::Exited),
-        ];
-        let (places, unknown) = ended.places(&all, &docker_root, &Tie::default());
-        let places: Vec<_> =
-            places.into_iter().map(|(container, _, at)| (container.id.clone(), at)).collect();
-        assert_eq!(places, [(id, upper)], "what runs is mounted");
-        assert_eq!(unknown, [strange].into());
-        fs::remove_dir_all(root).unwrap();
-    }
-
-    #[test]
-    fn a_directory_is_emptied_and_stays() {
-        let base = scratch("keeper-ended");
-        let at = base.join("diff");
-        fs::create_dir_all(at.join("a/b")).unwrap();
-        fs::write(at.join("a/b/file"), "x".repeat(100_000)).unwrap();
-        fs::write(base.join("outside"), "x").unwrap();
-        std::os::unix::fs::symlink(base.join("outside"), at.join("link")).unwrap();
-        let least = |bytes| DiskUse { bytes, inodes: 30 };
-        let always = || true;
-        assert_eq!(
-            emptied(&at, least(1 << 20), &mut { always }).unwrap(),
-            Outcome::Little,
-            "it helps nobody"
-        );
-        assert!(at.join("a/b/file").exists());
-        let freed = emptied(&at, least(100_000), &mut { always }).unwrap();
-        assert!(matches!(freed, Outcome::Whole(it) if it.bytes >= 100_000), "{freed:?}");
-        assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
-        assert_eq!(emptied(&at, least(100_000), &mut { always }).unwrap(), Outcome::Little, "not again");
-        assert!(base.join("outside").exists());
-        std::os::unix::fs::symlink(&base, base.join("l")).unwrap();
-        assert!(
-            emptied(&base.join("l"), DiskUse::default(), &mut { always }).is_err(),
-            "no link is followed"
-        );
-        fs::remove_dir_all(base).unwrap();
-    }
-
-    /// Regression: an ended pod kept most inodes of a disk with empty files, which have no bytes, and other pods were
-    /// evicted for it and stayed away.
-    #[test]
-    fn a_directory_of_many_empty_files_is_emptied_for_its_inodes() {
-        let base = scratch("keeper-ended-inodes");
-        let fill = || {
-            fs::create_dir_all(&base).unwrap();
-            (0..40).for_each(|n| fs::write(base.join(n.to_string()), "").unwrap());
-        };
-        fill();
-        let disk = FileSystem::of(&base).unwrap();
-        let of = |inodes| least(FileSystem { capacity: 1 << 40, inodes, ..disk });
-        assert_eq!(emptied(&base, of(100_000), &mut || true).unwrap(), Outcome::Little);
-        assert_eq!(emptied(&base, of(0), &mut || true).unwrap(), Outcome::Little, "it has no such bound");
-        let freed = emptied(&base, of(30_000), &mut || true).unwrap();
-        assert!(matches!(freed, Outcome::Whole(DiskUse { inodes: 41, .. })), "{freed:?}");
-        // No time is left after ten files.
-        fill();
-        let mut left = 10;
-        let mut goes_on = || {
-            left -= 1;
-            left >= 0
-        };
-        assert_eq!(emptied(&base, of(30_000), &mut goes_on).unwrap(), Outcome::Part);
-        assert_eq!(fs::read_dir(&base).unwrap().count(), 30);
-        fs::remove_dir_all(base).unwrap();
-    }
-}
+mod tests;

@@ -335,9 +335,17 @@ impl Rounds {
 
     /// Returns the ended pods whose layers are emptied after other garbage is removed.
     fn ended(&self) -> Ended {
-        let containers = self.over(&self.parts.pods.get());
+        let snapshot = self.parts.pods.get();
+        let (containers, go_on) = (self.over(&snapshot), ended::going_on(&snapshot));
         let (docker, docker_root) = (self.parts.docker.clone(), self.parts.docker_root.clone());
-        Ended { docker, docker_root, root_dir: self.parts.root_dir.clone(), containers }
+        Ended {
+            docker,
+            docker_root,
+            root_dir: self.parts.root_dir.clone(),
+            containers,
+            go_on,
+            before: self.emptied.removing.clone(),
+        }
     }
 
     /// The collector's run is over.

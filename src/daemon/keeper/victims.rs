@@ -160,11 +160,12 @@ impl Rounds {
         self.put_off.is_some()
     }
 
-    /// Whether a pod has ended since garbage was collected: its layers are emptied before a pod is evicted.
+    /// Whether a pod has ended since garbage was collected, or its layers are not empty yet: no pod is evicted before that.
     fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
         let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
         let collects = self.parts.garbage.is_some() && self.collecting.is_none();
-        is_there && collects && self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id))
+        let is_new = || self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id));
+        is_there && collects && (self.emptied.has_more || is_new())
     }
 
     fn waits_for_pods(&self, snapshot: &Snapshot) -> bool {

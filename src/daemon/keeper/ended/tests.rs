@@ -1,0 +1,189 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::base::testing::scratch;
+use crate::status::file::tests::snapshot;
+
+#[test]
+fn only_pods_that_have_ended_for_good_have_such_containers() {
+    let id = "a".repeat(64);
+    let of = |phase: &str, state: &str, change: fn(&mut crate::status::snapshot::PodView)| {
+        let mut node = snapshot();
+        node.pods.truncate(1);
+        let status = json!({"phase": phase, "containerStatuses": [{"name": "app", "image": "", "imageID": "",
+            "ready": false, "restartCount": 0, "containerID": format!("docker://{id}"),
+            "state": {state: if state == "terminated" { json!({"exitCode": 0}) } else { json!({}) }}}]});
+        node.pods[0].status = Arc::new(serde_json::from_value(status).unwrap());
+        change(&mut node.pods[0]);
+        let uid = node.pods[0].pod.uid.clone();
+        // A slow Docker takes long to end a pod whose container has ended, and innocent pods were evicted meanwhile.
+        assert_eq!(is_ending(&node, &uid), containers(&node).is_empty(), "it is one or the other");
+        assert!(!is_ending(&node, "another"), "it is gone");
+        containers(&node).len()
+    };
+    assert_eq!(of("Succeeded", "terminated", |_| {}), 1);
+    assert_eq!(of("Failed", "terminated", |_| {}), 1);
+    assert_eq!(of("Running", "terminated", |_| {}), 0, "it may be started again");
+    assert_eq!(of("Failed", "running", |_| {}), 0, "a debugging container, or one that does not stop");
+    assert_eq!(of("Failed", "terminated", |view| view.is_told = false), 0);
+    assert_eq!(
+        of("Failed", "terminated", |view| view.leaving = Some(crate::base::clock::Timestamp::UNIX_EPOCH)),
+        0
+    );
+}
+
+#[test]
+fn what_is_not_a_container_s_own_is_left_alone() {
+    let id = "0a".repeat(32);
+    let of = |upper: &str, volume: &str| {
+        let volumes = vec![volume.to_owned()];
+        let files = ContainerFiles { upper_dir: Some(upper.into()), volumes, ..ContainerFiles::default() };
+        own(&files, Path::new("/d/docker")).len()
+    };
+    assert_eq!(of("/d/docker/overlay2/abc/diff", &format!("/d/docker/volumes/{id}/_data")), 2);
+    for upper in [
+        "/d/docker/overlay2/abc/merged",
+        "/d/docker/overlay2/diff",
+        "/d/docker/a/b/c/diff",
+        "/d/docker/../x/diff",
+        "/d/docker/overlay2/../diff",
+        "/d/other/overlay2/abc/diff",
+        "/d/docker",
+        "/",
+    ] {
+        assert_eq!(of(upper, "/srv/data"), 0, "{upper}");
+    }
+    assert_eq!(of("/", "/d/docker/volumes/named/_data"), 0);
+}
+
+/// Regression: Docker answered no call about the container that had filled the disk; it was killed, its layer stayed,
+/// and innocent pods were evicted.
+#[test]
+fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
+    let root = scratch("keeper-ended-untold");
+    let docker_root = root.join("docker");
+    let (id, layer) = ("a1".repeat(32), "b2".repeat(32));
+    let of = docker_root.join("image/overlay2/layerdb/mounts").join(&id);
+    let upper = docker_root.join("overlay2").join(layer.as_str()).join("diff");
+    fs::create_dir_all(&of).unwrap();
+    fs::create_dir_all(&upper).unwrap();
+    fs::write(of.join("mount-id"), &layer).unwrap();
+    let (never, soon) = (std::time::Duration::from_secs(30), std::time::Duration::from_millis(1));
+    let docker = crate::runtime::testing::slow_docker(&root, never, soon, &root);
+    let container = |id: &str, uid: &str, state| ContainerSummary {
+        id: id.to_owned(),
+        name: "k8s_app".into(),
+        image: String::new(),
+        image_id: String::new(),
+        labels: [(labels::ROOT_DIR, &*root.to_string_lossy()), (labels::POD_UID, uid)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        state,
+        status: String::new(),
+        created: 0,
+        ips: None,
+        networks: Vec::new(),
+        length: 0,
+    };
+    let (runs, strange) = ("c3".repeat(32), "d4".repeat(32));
+    let key = PodKey { namespace: "default".into(), name: "web".into() };
+    let told = EngineRoot::default();
+    told.tell(&docker_root.to_string_lossy());
+    let ended = Ended {
+        docker,
+        docker_root: told,
+        root_dir: root.clone(),
+        containers: [&id, &runs, &strange].map(|id| (id.clone(), key.clone())).into(),
+        go_on: ["goes on".to_owned()].into(),
+        before: Removing::new(),
+    };
+    fs::create_dir_all(of.with_file_name(&runs)).unwrap();
+    fs::write(of.with_file_name(&runs).join("mount-id"), &layer).unwrap();
+    let all = [
+        container(&id, "u", DockerState::Exited),
+        container(&runs, "u", DockerState::Running),
+        container(&strange, "u", DockerState::Exited),
+        container(&"e5".repeat(32), "goes on", DockerState::Exited),
+    ];
+    let (places, unknown) = ended.places(&all, &docker_root, &Tie::default());
+    let places: Vec<_> = places.into_iter().map(|(container, at)| (container.id.clone(), at)).collect();
+    assert_eq!(places, [(id, upper)], "what runs is mounted");
+    assert_eq!(unknown, [strange].into());
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_directory_is_emptied_and_stays() {
+    let base = scratch("keeper-ended");
+    let at = base.join("diff");
+    fs::create_dir_all(at.join("a/b")).unwrap();
+    fs::write(at.join("a/b/file"), "x".repeat(100_000)).unwrap();
+    fs::write(base.join("outside"), "x").unwrap();
+    std::os::unix::fs::symlink(base.join("outside"), at.join("link")).unwrap();
+    let least = |bytes| DiskUse { bytes, inodes: 30 };
+    let always = || true;
+    assert_eq!(emptied(&at, least(1 << 20), &mut { always }).unwrap(), Outcome::Little, "it helps nobody");
+    assert!(at.join("a/b/file").exists());
+    let freed = emptied(&at, least(100_000), &mut { always }).unwrap();
+    assert!(matches!(freed, Outcome::Whole(it) if it.bytes >= 100_000), "{freed:?}");
+    assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
+    assert_eq!(emptied(&at, least(100_000), &mut { always }).unwrap(), Outcome::Little, "not again");
+    assert!(base.join("outside").exists());
+    std::os::unix::fs::symlink(&base, base.join("l")).unwrap();
+    assert!(emptied(&base.join("l"), DiskUse::default(), &mut { always }).is_err(), "no link is followed");
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// Regression: an ended pod kept most inodes of a disk with empty files, which have no bytes, and other pods were
+/// evicted for it and stayed away.
+#[test]
+fn a_directory_of_many_empty_files_is_emptied_for_its_inodes() {
+    let base = scratch("keeper-ended-inodes");
+    let fill = || {
+        fs::create_dir_all(&base).unwrap();
+        (0..40).for_each(|n| fs::write(base.join(n.to_string()), "").unwrap());
+    };
+    fill();
+    let disk = FileSystem::of(&base).unwrap();
+    let of = |inodes| least(FileSystem { capacity: 1 << 40, inodes, ..disk });
+    assert_eq!(emptied(&base, of(100_000), &mut || true).unwrap(), Outcome::Little);
+    assert_eq!(emptied(&base, of(0), &mut || true).unwrap(), Outcome::Little, "it has no such bound");
+    let freed = emptied(&base, of(30_000), &mut || true).unwrap();
+    assert!(matches!(freed, Outcome::Whole(DiskUse { inodes: 41, .. })), "{freed:?}");
+    // No time is left after ten files.
+    fill();
+    let mut left = 10;
+    let mut goes_on = || {
+        left -= 1;
+        left >= 0
+    };
+    assert_eq!(emptied(&base, of(30_000), &mut goes_on).unwrap(), Outcome::Part);
+    assert_eq!(fs::read_dir(&base).unwrap().count(), 30);
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// Regression: Docker removed a layer with 400,000 links on a slow disk, and innocent pods were evicted meanwhile.
+#[test]
+fn a_removal_by_docker_gets_on_as_long_as_entries_go() {
+    let base = scratch("keeper-ended-progress");
+    let at = base.join("diff");
+    fs::create_dir_all(at.join("a/b")).unwrap();
+    for n in 0..3 {
+        fs::write(at.join("a/b").join(n.to_string()), "x").unwrap();
+    }
+    let mut seen = vec![progress(&at)];
+    assert_eq!(progress(&at), seen[0], "nothing goes");
+    for gone in ["a/b/0", "a/b/1", "a/b/2"] {
+        std::thread::sleep(std::time::Duration::from_millis(15));
+        fs::remove_file(at.join(gone)).unwrap();
+        seen.push(progress(&at));
+    }
+    fs::remove_dir(at.join("a/b")).unwrap();
+    seen.push(progress(&at));
+    seen.dedup();
+    assert_eq!(seen.len(), 5, "{seen:?}");
+    fs::remove_dir_all(&base).unwrap();
+    assert_eq!(progress(&at), None);
+}
