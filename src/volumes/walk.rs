@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, Stat, chmod, chownat, fchmod, fstat, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, Gid, IFlags, Mode, OFlags, Stat, chmod, chownat, fchmod, fstat, ioctl_getflags,
+    ioctl_setflags, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -57,17 +58,49 @@ impl Visit for Remover<'_> {
     }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         self.step()?;
-        gone(unlinkat(at, name, AtFlags::empty()))
+        unlink(at, name, AtFlags::empty())
     }
     fn leaving(&mut self, _: &OwnedFd) -> io::Result<()> {
         self.step()
     }
     fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()> {
-        gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
+        unlink(parent, name, AtFlags::REMOVEDIR)
     }
     fn mount(&mut self, name: &CStr) -> io::Result<()> {
         Err(io::Error::other(format!("something is mounted at {}", name.to_string_lossy())))
     }
+}
+
+/// Removes an entry, also one that a privileged container has made immutable, or in a directory that it has.
+fn unlink(at: &OwnedFd, name: &CStr, flags: AtFlags) -> io::Result<()> {
+    match unlinkat(at, name, flags) {
+        Err(Errno::PERM) if let_change(at, name) => gone(unlinkat(at, name, flags)),
+        other => gone(other),
+    }
+}
+
+/// Takes away the attributes that forbid the removal of an entry; returns whether there were any.
+fn let_change(at: &OwnedFd, name: &CStr) -> bool {
+    let forbids = IFlags::IMMUTABLE | IFlags::APPEND;
+    let change = |found: &OwnedFd| {
+        let flags = ioctl_getflags(found)?;
+        let is_forbidden = flags.intersects(forbids);
+        if is_forbidden {
+            ioctl_setflags(found, flags.difference(forbids))?;
+        }
+        Ok::<bool, Errno>(is_forbidden)
+    };
+    let is_plain = |found: &Stat| {
+        matches!(FileType::from_raw_mode(found.st_mode), FileType::RegularFile | FileType::Directory)
+    };
+    // Opening a device may have an effect.
+    let entry = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(is_plain).and_then(|_| {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat(at, name, flags, Mode::empty()).ok()
+    });
+    let directory = openat(at, c".", DIRECTORY, Mode::empty()).ok();
+    let found = [entry, directory];
+    found.iter().flatten().filter(|found| change(found).unwrap_or(false)).count() > 0
 }
 
 /// An entry that does not exist counts as removed.

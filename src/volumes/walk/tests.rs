@@ -36,6 +36,28 @@ fn each_removed_entry_counts() {
     fs::remove_dir_all(base).unwrap();
 }
 
+/// Regression: an immutable file of an evicted pod stayed for ever, and another pod was evicted in its place.
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn what_a_privileged_container_has_made_immutable_is_removed() {
+    let base = crate::base::testing::scratch("walk-immutable");
+    fs::create_dir_all(base.join("tree/fixed/below")).unwrap();
+    for name in ["tree/file", "tree/log", "tree/fixed/file"] {
+        fs::write(base.join(name), "x").unwrap();
+    }
+    let mark = |name: &str, flag| {
+        let file = fs::File::open(base.join(name)).unwrap();
+        ioctl_setflags(&file, ioctl_getflags(&file).unwrap() | flag)
+    };
+    mark("tree/log", IFlags::APPEND).expect("a file system with attributes");
+    mark("tree/file", IFlags::IMMUTABLE).unwrap();
+    mark("tree/fixed", IFlags::IMMUTABLE).unwrap();
+    assert!(fs::remove_file(base.join("tree/log")).is_err());
+    remove_counted(&open(&base), "tree", &mut || {}).unwrap();
+    assert!(!base.join("tree").exists());
+    fs::remove_dir_all(base).unwrap();
+}
+
 #[test]
 fn a_tree_is_removed_and_links_are_not_followed() {
     let base = crate::base::testing::scratch("walk-remove");
