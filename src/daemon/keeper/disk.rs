@@ -196,33 +196,42 @@ impl Disks {
 /// Where the files of a container are by the layout of Docker's own root directory
 /// (`moby/moby`, `layer/filestore.go`, `daemon/graphdriver/overlay2`), if its storage driver is overlay2.
 pub(super) fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
-    let is_name = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
+    let upper_dir = untold_layer(docker_root, id)?;
+    let own = docker_root.join("containers").join(id);
+    let log_path = own.join(format!("{id}-json.log"));
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let log_path = if log_path.is_file() { text(log_path) } else { String::new() };
+    let volumes = untold_volumes(&own)?.into_iter().filter(|name| is_name(name));
+    let volumes = volumes.map(|name| text(docker_root.join("volumes").join(name).join("_data"))).collect();
+    Some(ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, volumes, ..ContainerFiles::default() })
+}
+
+/// The writable layer of a container, in the same way.
+pub(super) fn untold_layer(docker_root: &Path, id: &str) -> Option<PathBuf> {
     let layer = docker_root
         .join("image/overlay2/layerdb/mounts")
         .join(Some(id).filter(|id| is_name(id))?)
         .join("mount-id");
     let layer = regular::read(&layer, limits::LAYER_NAME).ok()?;
     let layer = String::from_utf8(layer).ok().filter(|name| is_name(name))?;
-    let upper_dir = docker_root.join("overlay2").join(layer).join("diff");
-    let own = docker_root.join("containers").join(id);
-    let log_path = own.join(format!("{id}-json.log"));
-    let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let log_path = if log_path.is_file() { text(log_path) } else { String::new() };
-    let volumes = untold_volumes(&own).into_iter().filter(|name| is_name(name));
-    let volumes = volumes.map(|name| text(docker_root.join("volumes").join(name).join("_data"))).collect();
-    Some(ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, volumes, ..ContainerFiles::default() })
+    Some(docker_root.join("overlay2").join(layer).join("diff"))
 }
 
-/// Names of the volumes of a container, by Docker's own directory of it (`moby/moby`, `container/container.go`).
-fn untold_volumes(own: &Path) -> Vec<String> {
-    let written = regular::read(&own.join("config.v2.json"), limits::DOCKER_CONFIG).ok();
-    let written = written.filter(|bytes| json::values(bytes) <= limits::DOCKER_CONFIG_VALUES);
-    let written: Option<Value> = written.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let points = written.as_ref().and_then(|it| it.get("MountPoints")?.as_object());
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Names of the volumes of a container, by Docker's own directory of it (`moby/moby`, `container/container.go`); `None`:
+/// they are not known.
+fn untold_volumes(own: &Path) -> Option<Vec<String>> {
+    let written = regular::read(&own.join("config.v2.json"), limits::DOCKER_CONFIG).ok()?;
+    if json::values(&written) > limits::DOCKER_CONFIG_VALUES {
+        return None;
+    }
+    let written: Value = serde_json::from_slice(&written).ok()?;
+    let points = written.get("MountPoints").and_then(Value::as_object);
     let name = |point: &Value| Some(point.get("Name")?.as_str()?.to_owned());
-    points.into_iter().flat_map(Map::values).filter_map(name).collect()
+    Some(points.into_iter().flat_map(Map::values).filter_map(name).collect())
 }
 
 /// The newest containers of a pod that are to be counted, by name and id.
@@ -296,11 +305,13 @@ mod tests {
         assert_eq!(untold(&root, &id), None);
         std::fs::create_dir_all(&of).unwrap();
         std::fs::write(of.join("mount-id"), &layer).unwrap();
+        assert_eq!(untold(&root, &id), None, "it may have volumes");
+        let own = root.join("containers").join(&id);
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("config.v2.json"), "{}").unwrap();
         let found = untold(&root, &id).unwrap();
         assert_eq!(found.upper_dir, Some(format!("{}/overlay2/{layer}/diff", root.display())));
         assert_eq!((found.log_path.as_str(), found.volumes.len()), ("", 0));
-        let own = root.join("containers").join(&id);
-        std::fs::create_dir_all(&own).unwrap();
         std::fs::write(own.join(format!("{id}-json.log")), "x").unwrap();
         let points = json!({"/v": {"Name": layer, "Type": "volume"}, "/h": {"Name": "", "Type": "bind"},
             "/x": {"Name": "../x"}});

@@ -6,7 +6,8 @@
 //! pods.)
 //!
 //! The upper directory of an overlay may be changed while it is not mounted (Linux,
-//! `Documentation/filesystems/overlayfs.rst`), and a container that has run is never started again. If Docker's storage
+//! `Documentation/filesystems/overlayfs.rst`), or while nobody looks at it, and a container that has run is never started
+//! again. If Docker's storage
 //! driver does not tell that directory, the layers stay as they are.
 //!
 //! Never here: a container that runs, or a container of a pod that goes on; a directory that is not a container's own.
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::disk::{on_disk, runs, untold};
+use super::disk::{on_disk, runs, untold, untold_layer};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order, wait};
 use crate::daemon::engine_root::EngineRoot;
@@ -80,6 +81,8 @@ pub(super) struct Ended {
     pub(super) containers: Containers,
     /// UIDs of the pods that go on: dead containers of other pods are only left over.
     pub(super) go_on: Set<String>,
+    /// Containers whose processes were killed and are gone, by Docker's id, whatever Docker says of them.
+    pub(super) killed: Set<String>,
     /// [`Emptied::removing`] of the run before.
     pub(super) before: Removing,
 }
@@ -198,13 +201,14 @@ impl Ended {
     }
 
     fn is_dead(&self, container: &ContainerSummary) -> bool {
-        container.state == DockerState::Exited && self.is_left_over(container)
+        let has_ended = container.state == DockerState::Exited && self.is_left_over(container);
+        has_ended || self.killed.contains(&container.id)
     }
 
     /// How far Docker has come with the layers of such containers that it removes: they may have very many files.
     fn removing(&self, all: &[ContainerSummary], docker_root: &Path) -> Removing {
         let is = |it: &&ContainerSummary| it.state == DockerState::Removing && self.is_left_over(it);
-        let state = |id: &str| progress(Path::new(&untold(docker_root, id)?.upper_dir?));
+        let state = |id: &str| progress(&untold_layer(docker_root, id)?);
         all.iter().filter(is).filter_map(|it| Some((it.id.clone(), state(&it.id)?))).collect()
     }
 }

@@ -12,15 +12,17 @@ use super::Rounds;
 use super::victims::Victim;
 use crate::base::{limits, regular};
 use crate::cgroup::Naming;
+use crate::cgroup::names::container_id;
 use crate::node::pressure::Pressure;
 use crate::pod::qos::Qos;
 
 impl Rounds {
     /// Kills what runs in the containers of the pod that was evicted for this; returns whether there is anything.
-    pub(super) fn kill(&self, of: Pressure) -> bool {
-        let (Some(victim), Some(naming)) = (self.victims.get(&of), self.parts.parents.get()) else {
+    pub(super) fn kill(&mut self, of: Pressure) -> bool {
+        let (Some(victim), Some(naming)) = (self.victims.get_mut(&of), self.parts.parents.get()) else {
             return false;
         };
+        victim.was_killed = true;
         let mut any = false;
         for cgroup in own(victim, &naming, &self.places.cgroups.tree()) {
             any = true;
@@ -35,6 +37,34 @@ impl Rounds {
         }
         any
     }
+}
+
+impl Victim {
+    /// Containers whose processes were killed and are gone, by Docker's id: Docker may say for ever that they run.
+    pub(super) fn killed(&self) -> impl Iterator<Item = &str> {
+        let dead = self.cgroups.iter().filter(|at| self.was_killed && is_empty(at));
+        dead.filter_map(|at| container_id(at.file_name()?.to_str()?))
+    }
+}
+
+/// Whether a cgroup, and all below it, have no process; a cgroup that is gone has none.
+fn is_empty(top: &Path) -> bool {
+    let mut open = vec![top.to_owned()];
+    for _ in 0..limits::CGROUPS {
+        let Some(at) = open.pop() else { return true };
+        match processes(&at) {
+            Ok(found) if found.is_empty() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            _ => return false,
+        }
+        open.extend(below(&at));
+    }
+    false
+}
+
+fn below(at: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(at).into_iter().flatten().flatten();
+    entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
 }
 
 /// The cgroups of a victim's containers that are in the pod's own.
@@ -76,8 +106,7 @@ fn end_each(top: &Path) -> io::Result<bool> {
                 any |= pidfd_send_signal(process, Signal::KILL).is_ok();
             }
         }
-        let below = fs::read_dir(&at).into_iter().flatten().flatten();
-        open.extend(below.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path()));
+        open.extend(below(&at));
     }
     Ok(any)
 }
@@ -109,13 +138,14 @@ mod tests {
         let id = "a".repeat(64);
         let at = |path: &str| tree.join(path).join(&id);
         let (own_one, other, loose) = (at("kubepods/podu1"), at("kubepods/podu2"), at("docker"));
-        let victim = Victim {
+        let mut victim = Victim {
             key: PodKey { namespace: "default".into(), name: "hog".into() },
             uid: "u1".into(),
             cgroups: vec![own_one.clone(), other, loose, tree.join("kubepods/podu1")],
             volumes: None,
             of_disk: true,
             has_layers: false,
+            was_killed: false,
         };
         for path in &victim.cgroups {
             fs::create_dir_all(path).unwrap();
@@ -135,6 +165,17 @@ mod tests {
         assert!(others.try_wait().unwrap().is_none());
         others.kill().unwrap();
         others.wait().unwrap();
+        // Docker may say for ever that it runs.
+        victim.cgroups.truncate(1);
+        assert_eq!(victim.killed().count(), 0, "it was not killed");
+        victim.was_killed = true;
+        assert_eq!(victim.killed().count(), 0, "something runs still");
+        fs::write(own_one.join("cgroup.procs"), "").unwrap();
+        assert_eq!(victim.killed().count(), 0, "something runs below");
+        fs::write(own_one.join("inner/cgroup.procs"), "").unwrap();
+        assert_eq!(victim.killed().collect::<Vec<_>>(), [&id]);
+        fs::remove_dir_all(&own_one).unwrap();
+        assert_eq!(victim.killed().collect::<Vec<_>>(), [&id]);
         fs::remove_dir_all(&tree).unwrap();
     }
 }

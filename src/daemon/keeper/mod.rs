@@ -41,7 +41,7 @@ use self::mind::{Deed, Mind, Seen};
 use self::victims::Victim;
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::table::Table;
-use crate::base::{limits, thread, wait};
+use crate::base::{limits, order, thread, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
@@ -337,6 +337,7 @@ impl Rounds {
     fn ended(&self) -> Ended {
         let snapshot = self.parts.pods.get();
         let (containers, go_on) = (self.over(&snapshot), ended::going_on(&snapshot));
+        let killed = order::set(self.victims.values().flat_map(Victim::killed).map(str::to_owned));
         let (docker, docker_root) = (self.parts.docker.clone(), self.parts.docker_root.clone());
         Ended {
             docker,
@@ -344,6 +345,7 @@ impl Rounds {
             root_dir: self.parts.root_dir.clone(),
             containers,
             go_on,
+            killed,
             before: self.emptied.removing.clone(),
         }
     }

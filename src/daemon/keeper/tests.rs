@@ -426,6 +426,7 @@ fn removed_files_count_while_a_disk_is_short_and_otherwise_while_a_container_run
         volumes: Some(volumes.clone()),
         of_disk,
         has_layers: of_disk,
+        was_killed: false,
     };
     let end = || [true, false].map(|of_disk| victim(of_disk).end(&snapshot(), &ends));
     fs::create_dir(&cgroup).unwrap();

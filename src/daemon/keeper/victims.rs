@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::counting::Ended;
+use super::disk::runs;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::Mono;
@@ -35,6 +36,8 @@ pub(super) struct Victim {
     pub(super) of_disk: bool,
     /// Its writable layers take the disk that is short: they are emptied after its end.
     pub(super) has_layers: bool,
+    /// Its processes were killed because Docker did not stop it.
+    pub(super) was_killed: bool,
 }
 
 impl Victim {
@@ -172,12 +175,15 @@ impl Rounds {
         self.mind.is_early() && is_any_unknown(snapshot)
     }
 
-    /// Whether to wait for a pod that is evicted for its own usage or by an earlier daemon, as for a pod that this
-    /// keeper has chosen: otherwise another pod would be evicted for the resource that it is about to free.
+    /// Whether to wait for a pod that is evicted for its own usage or by an earlier daemon, or is gone and leaves files that
+    /// are being removed, as for a pod that this keeper has chosen: otherwise another pod would be evicted for the
+    /// resource that it is about to free.
     fn awaits_evicted(&mut self, signal: Signal, snapshot: &Snapshot, pods: &[Candidate], now: Mono) -> bool {
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
-            !view.is_kept && of.is_some_and(|eviction| eviction.uid == view.pod.uid)
+            let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
+            let is_removed = signal.is_of_disk() && view.leaving.is_some() && !runs(&view.status);
+            !view.is_kept && (is_evicted || is_removed)
         };
         let mut told = snapshot.pods.iter().filter(is_told).peekable();
         if told.peek().is_none() {
@@ -197,7 +203,10 @@ impl Rounds {
                 let of_disk = signal.is_of_disk();
                 let (cgroups, volumes) = if of_disk { (None, Some(trace)) } else { (Some(trace), None) };
                 let cgroups = cgroups.into_iter().collect();
-                self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers: false });
+                self.follow(
+                    signal,
+                    Victim { key, uid, cgroups, volumes, of_disk, has_layers: false, was_killed: false },
+                );
                 return true;
             }
         }
@@ -266,7 +275,7 @@ impl Rounds {
         if has_layers {
             self.left_over.push((uid.clone(), ended::of_pod(&snapshot, &uid)));
         }
-        self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers });
+        self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers, was_killed: false });
         self.tell(told)?;
         self.tell(News::Evict(eviction))
     }

@@ -87,7 +87,7 @@ fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
         networks: Vec::new(),
         length: 0,
     };
-    let (runs, strange) = ("c3".repeat(32), "d4".repeat(32));
+    let (runs, strange, killed) = ("c3".repeat(32), "d4".repeat(32), "f6".repeat(32));
     let key = PodKey { namespace: "default".into(), name: "web".into() };
     let told = EngineRoot::default();
     told.tell(&docker_root.to_string_lossy());
@@ -97,19 +97,28 @@ fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
         root_dir: root.clone(),
         containers: [&id, &runs, &strange].map(|id| (id.clone(), key.clone())).into(),
         go_on: ["goes on".to_owned()].into(),
+        killed: [killed.clone()].into(),
         before: Removing::new(),
     };
     fs::create_dir_all(of.with_file_name(&runs)).unwrap();
     fs::write(of.with_file_name(&runs).join("mount-id"), &layer).unwrap();
+    fs::create_dir_all(of.with_file_name(&killed)).unwrap();
+    fs::write(of.with_file_name(&killed).join("mount-id"), &layer).unwrap();
+    for id in [&id, &runs, &killed] {
+        let own = docker_root.join("containers").join(id);
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("config.v2.json"), "{}").unwrap();
+    }
     let all = [
         container(&id, "u", DockerState::Exited),
         container(&runs, "u", DockerState::Running),
         container(&strange, "u", DockerState::Exited),
         container(&"e5".repeat(32), "goes on", DockerState::Exited),
+        container(&killed, "goes on", DockerState::Running),
     ];
     let (places, unknown) = ended.places(&all, &docker_root, &Tie::default());
     let places: Vec<_> = places.into_iter().map(|(container, at)| (container.id.clone(), at)).collect();
-    assert_eq!(places, [(id, upper)], "what runs is mounted");
+    assert_eq!(places, [(id, upper.clone()), (killed, upper)], "what runs is mounted");
     assert_eq!(unknown, [strange].into());
     fs::remove_dir_all(root).unwrap();
 }
