@@ -309,7 +309,12 @@ impl Turn {
             self.log(log::Level::Info, format!("{path}: its errors are gone"));
         }
         let is_new = |refused: &&Refused| !before.iter().any(|b| b.refused == **refused);
-        for Refused { pod, reason, message } in set.refused.iter().filter(is_new) {
+        let is_others =
+            |refused: &&Refused| self.merge.get(&refused.pod.key).is_some_and(|held| held.source != source);
+        // The events of a pod of this name are those of the other source's.
+        let told: Vec<Refused> =
+            set.refused.iter().filter(is_new).filter(|it| !is_others(it)).cloned().collect();
+        for Refused { pod, reason, message } in &told {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
             let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));

@@ -50,6 +50,7 @@ impl Turn {
         problems.extend(self.merge.problems());
         problems.extend(self.held_problems());
         problems.extend(self.name_problems());
+        problems.extend(self.refused_problems());
         problems.extend(self.merge.pods().filter_map(|pod| priority_problem(pod)));
         problems.extend(self.merge.pods().filter_map(|pod| self.grace_problem(pod)));
         problems.extend(self.network_problems());
@@ -202,6 +203,23 @@ impl Turn {
             let Refused { pod, reason, message } = refused;
             let status = Arc::new(status::rejected(pod, reason, message, *since));
             PodView::shown(Arc::clone(pod), status)
+        })
+    }
+
+    /// Pods that the policy refuses and whose names pods of other sources have: these are shown in their place.
+    fn refused_problems(&self) -> impl Iterator<Item = Problem> {
+        let all =
+            self.sources.iter().flat_map(|(source, state)| state.refused.iter().map(move |r| (source, r)));
+        all.filter_map(|(source, Refusal { refused: Refused { pod, message, .. }, .. })| {
+            let held = self.merge.get(&pod.key).filter(|held| held.source != *source)?;
+            Some(Problem {
+                severity: Severity::Error,
+                path: pod.origin.path.clone(),
+                at: None,
+                pod: Some(pod.key.to_string()),
+                field: None,
+                message: format!("{message}; and the pod from {} has its name", held.origin),
+            })
         })
     }
 

@@ -110,6 +110,26 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     assert_eq!(acts(rig.list(&["b/b-1/app running"])), ["spawn b", "stop b: no manifest names it"]);
 }
 
+/// The refusal was an event of the pod of a file that has the name, and the URL's source was told to be ready.
+#[test]
+fn a_refused_pod_whose_name_another_source_has_is_a_problem_of_its_own_source() {
+    let mut rig = two(&[]);
+    rig.source(full(&[pod("a/from-file")]));
+    let refused = Refused { pod: of_url("a/from-url"), reason: "PodSecurity".into(), message: "no".into() };
+    let told = http(&mut rig, SourceUpdate::Full(PodSet { refused: vec![refused], ..PodSet::default() }));
+    assert_eq!(told, [""; 0]);
+    let shown = rig.snapshot();
+    assert_eq!(shown.pods.len(), 1);
+    let problem = "https://x/pods: pod default/a: no; and the pod from /m/a.yaml has its name";
+    assert_eq!(shown.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [problem]);
+    let degraded = shown.sources.iter().find(|source| source.name == "http").unwrap().degraded.clone();
+    assert_eq!(degraded.as_deref(), Some(problem));
+    // The file goes.
+    rig.source(full(&[]));
+    assert_eq!(rig.shown(), "a Failed PodSecurity");
+    assert!(rig.snapshot().problems.is_empty());
+}
+
 /// Its age began anew with each change of the status, and kubectl was told of a change each time.
 #[test]
 fn a_refused_pod_keeps_the_time_at_which_it_was_first_seen() {
