@@ -114,9 +114,11 @@ impl Writes {
     ) -> Result<Done, Failure> {
         let name = &id.1.1;
         // The stored object counts, even if another one is shown in its place.
-        let live = &change.get(id).map_or_else(|| Arc::clone(live), |stored| own(&stored, live));
+        let stored = change.get(id);
+        // The node may be ending the pod by itself: the object stays then, and its deletion is still to be noted.
+        let left = grace_left(stored.as_ref().map_or(&live.value, |stored| stored));
+        let live = &stored.map_or_else(|| Arc::clone(live), |stored| own(&stored, live));
         let own = live.value.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-        let left = grace_left(&live.value);
         let grace = grace.or(left).or(own).unwrap_or(i64::from(limits::GRACE_DEFAULT));
         let grace = if kind.resource == Resource::Pods { grace.min(u32::MAX.into()) } else { 0 };
         let done = |value: Value| Ok(Done { code: 200, value, warnings: Vec::new() });

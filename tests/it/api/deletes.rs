@@ -53,3 +53,38 @@ fn a_deletion_keeps_its_grace_period_over_restarts_of_the_daemon_and_can_be_hurr
     delete(&served, &program, "--grace-period=2");
     served.node.wait_until("it is killed soon", || !runs());
 }
+
+/// Regression: the API said "deleted" of a pod that the node was ending by itself, and the object stayed: the pod ran
+/// again when the file's pod of its name was gone.
+#[test]
+fn a_pod_that_the_node_is_ending_by_itself_can_be_deleted() {
+    let Some(program) = programs().pop() else {
+        println!("there is no kubectl in PATH: the API was not tried with it");
+        return;
+    };
+    let served = Served::start(&[]);
+    let full = served.node.full("late");
+    let name = full.rsplit('/').next().unwrap();
+    let kubectl = |words: &[&str], input: &str| served.kubectl(&program, "admin", words, input);
+    let pod = Pod::new(name).script(IGNORES_TERM).grace(8).text();
+    let made = kubectl(&["create", "-f", "-"], &pod);
+    assert!(made.status.success(), "{made:?}");
+    let logs = || kubectl(&["logs", name], "").stdout.starts_with(b"started");
+    served.node.wait_until("it is deaf by now", logs);
+    served.node.write("late.yaml", Pod::new("late").script("sleep 1000").text());
+    let leaves = || {
+        let got = kubectl(&["get", "pod", name, "-o", "jsonpath={.metadata.deletionTimestamp}"], "");
+        !got.stdout.is_empty()
+    };
+    served.node.wait_until("the file's pod takes its name", leaves);
+    let deleted = kubectl(&["delete", "pod", name, "--wait=false"], "");
+    assert!(deleted.status.success(), "{deleted:?}");
+    served.node.wait_phase("late", "Running");
+    served.node.wait_until("nothing is wrong with the API's pods", || {
+        !served.node.says(&["get", "sources"]).contains("the name is held")
+    });
+    served.node.remove("late.yaml");
+    served.node.wait_gone("late");
+    let got = kubectl(&["get", "pod", name], "");
+    assert!(String::from_utf8_lossy(&got.stderr).contains("not found"), "{got:?}");
+}
