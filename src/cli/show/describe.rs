@@ -224,7 +224,10 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod, happened: &Events) {
     }
     told.extend(probes::unready(pod, happened));
     if annotations.is_some_and(|all| all.contains_key(STALE)) {
-        told.push("what runs is an older version of the pod than its source holds now".to_owned());
+        let is_unread = source.is_some_and(|source| source.restored);
+        let older = "what runs is an older version of the pod than its source holds now";
+        let remembered = "it is what is remembered of its source, which was not read since podkeeper started";
+        told.push(if is_unread { remembered } else { older }.to_owned());
     }
     // Otherwise a pod whose containers are not known looks like one that waits.
     let away = pods::without_docker(&file.docker);
@@ -263,6 +266,12 @@ fn of_status(pod: &Pod, list: &[&Problem], happened: &Events) -> Vec<String> {
         if message.is_empty() || !list.iter().any(|problem| problem.message.contains(message)) {
             told.push(joined(&[reason, message]));
         }
+    }
+    // Sizes that an edit asks for and that are not in force.
+    let pending = status.conditions.iter().flatten().filter(|it| it.type_ == "PodResizePending");
+    for resize in pending.filter(|it| it.status == "True") {
+        let part = |text: &Option<String>| text.clone().unwrap_or_default();
+        told.push(joined(&[&resize.type_, &part(&resize.reason), &part(&resize.message)]));
     }
     let all =
         [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
@@ -337,6 +346,23 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_a_source_that_was_not_read_is_not_called_older() {
+        let mut file = pods::tests::node().file;
+        let web = pods::find(&file, "default", "web").unwrap();
+        let annotations = file.pods[web].metadata.annotations.get_or_insert_default();
+        annotations.insert(STALE.to_owned(), "true".to_owned());
+        let source = annotations.get(CONFIG_SOURCE).cloned();
+        let page = |file: &StatusFile| {
+            let now = "2026-01-02T04:00:00Z".parse().unwrap();
+            describe(file, &file.pods[web], &Events::default(), now)
+        };
+        assert!(page(&file).contains("an older version of the pod than its source holds now"));
+        let source = file.sources.iter_mut().find(|known| Some(&known.name) == source.as_ref()).unwrap();
+        source.restored = true;
+        assert!(page(&file).contains("which was not read since podkeeper started"), "{}", page(&file));
+    }
+
+    #[test]
     fn a_page_says_why_nothing_is_known_where_docker_never_answered() {
         let mut file = pods::tests::node().file;
         let web = pods::find(&file, "default", "web").unwrap();
@@ -398,6 +424,12 @@ mod tests {
         let ended = serde_json::json!({"phase": "Failed", "initContainerStatuses": [{"name": "first", "image": "",
             "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}]});
         check(ended, &["container first: Error: exit code 2"]);
+        let resize = |status: &str| {
+            serde_json::json!({"phase": "Running", "conditions": [{"type": "PodResizePending", "status": status,
+                "reason": "Infeasible", "message": "Node didn't have enough capacity: memory"}]})
+        };
+        check(resize("True"), &["PodResizePending: Infeasible: Node didn't have enough capacity: memory"]);
+        check(resize("False"), &[]);
         let mut crashes = waits("CrashLoopBackOff", "back-off 10s");
         crashes["containerStatuses"][0]["lastState"] =
             serde_json::json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "bye"}});
