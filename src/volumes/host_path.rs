@@ -46,11 +46,19 @@ enum Missing {
     Nothing,
 }
 
-/// Where mounts are below a directory, relative to it: they are bound with it.
+/// Where mounts are below a directory, relative to it: they are bound with it. Empty if it is bound at this place already:
+/// mounts that were made below it later are not in the bind.
 ///
 /// # Errors
 /// Errors of the system.
-pub(super) fn mounts_below(directory: &OwnedFd) -> io::Result<Vec<String>> {
+pub(super) fn mounts_below(directory: &OwnedFd, place: &Path) -> io::Result<Vec<String>> {
+    let is_bound = || {
+        let (there, seen) = (stat(place).ok()?, fstat(directory).ok()?);
+        Some((there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino))
+    };
+    if mounts::is_at(place)? && is_bound() == Some(true) {
+        return Ok(Vec::new());
+    }
     let directory = std::fs::read_link(walk::by_descriptor(directory))?;
     let rest = |mounted: &&mounts::Mounted| {
         mounted.at.strip_prefix(&directory).ok().map(|rest| rest.to_string_lossy().into_owned())

@@ -325,8 +325,9 @@ impl One<'_> {
         };
         let (open, parts) = (wanted.open()?, layout::guarded(&self.pod.uid, name));
         let place = parts.get(2..).unwrap_or_default().join("/");
+        let path = layout::below(&self.node.root()?, &parts).ok_or("a name is none")?;
         self.count_mounts(|| {
-            let below = host_path::mounts_below(&open)?;
+            let below = host_path::mounts_below(&open, &path)?;
             Ok(below.iter().map(|rest| format!("{place}/{rest}")).chain([place.clone()]).collect())
         })?;
         host_path::bind(self.node, &open, &parts)

@@ -151,3 +151,34 @@ fn types() {
     check("pods/file", "Pipe", "Pipe is an invalid volume type");
     fs::remove_dir_all(base).unwrap();
 }
+
+/// Regression: ten binds of `/` counted as ten mounts and were 57,000, for each brings along all mounts below it, those
+/// of the binds before it included.
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn the_mounts_below_a_directory_count_until_it_is_bound() {
+    let base = crate::base::testing::scratch("host-path-below");
+    let (from, to) = (base.join("from"), base.join("to"));
+    std::fs::create_dir_all(from.join("a/b")).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    let tmpfs = |at: &Path| {
+        rustix::mount::mount("tmpfs", at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+    };
+    tmpfs(&from.join("a"));
+    std::fs::create_dir(from.join("a/b")).unwrap();
+    tmpfs(&from.join("a/b"));
+    let open = |at: &Path| rustix::fs::open(at, DIRECTORY, Mode::empty()).unwrap();
+    let below = || {
+        let mut below = mounts_below(&open(&from), &to).unwrap();
+        below.sort();
+        below
+    };
+    assert_eq!(below(), ["a", "a/b"]);
+    assert_eq!(mounts_below(&open(&from.join("a")), &to).unwrap(), ["b"]);
+    mounts::bind_with_all(&open(&from), &open(&to)).unwrap();
+    assert_eq!(below(), [""; 0], "they are there");
+    assert_eq!(mounts_below(&open(&from.join("a")), &to).unwrap(), ["b"], "another directory is bound there");
+    mounts::end_all(&to).unwrap();
+    mounts::end_all(&from).unwrap();
+    std::fs::remove_dir_all(base).unwrap();
+}
