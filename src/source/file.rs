@@ -130,14 +130,17 @@ impl Actor {
         self.scanner.restore(replayed);
     }
 
+    /// Returns false when the main loop is gone.
+    fn tell(&self, update: SourceUpdate) -> bool {
+        (self.out)(FromSource { source: Source::File, update })
+    }
+
     fn run(mut self) {
         self.restore();
         // A directory on a server that does not answer may hang for ever.
-        if let Some(set) = self.scanner.remembered() {
-            let update = SourceUpdate::Remembered(set);
-            if !(self.out)(FromSource { source: Source::File, update }) {
-                return;
-            }
+        let remembered = self.scanner.remembered().map(SourceUpdate::Remembered);
+        if !remembered.is_none_or(|update| self.tell(update)) {
+            return;
         }
         let mut hints = Hints::default();
         // The time of the next scan without a hint, and the time before which hints wait.
@@ -171,9 +174,7 @@ impl Actor {
                 // Accepted contents are stored in the time that is left.
                 self.store.save(now.mono);
             }
-            if let Some(update) = self.store.take_news()
-                && !(self.out)(FromSource { source: Source::File, update })
-            {
+            if !self.store.take_news().is_none_or(|update| self.tell(update)) {
                 return;
             }
             if early {
@@ -186,10 +187,8 @@ impl Actor {
             let outcome = self.scanner.scan(now, &hints);
             hints = Hints::default();
             let spoke = outcome.update.is_some();
-            for update in outcome.before.into_iter().chain(outcome.update) {
-                if !(self.out)(FromSource { source: Source::File, update }) {
-                    return;
-                }
+            if !outcome.before.into_iter().chain(outcome.update).all(|update| self.tell(update)) {
+                return;
             }
             for (content, needed) in outcome.accepted {
                 self.store.remember(content, &needed);
