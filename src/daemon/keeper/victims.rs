@@ -178,12 +178,18 @@ impl Rounds {
     /// Whether to wait for a pod that is evicted for its own usage or by an earlier daemon, or is gone and leaves files that
     /// are being removed, as for a pod that this keeper has chosen: otherwise another pod would be evicted for the
     /// resource that it is about to free.
-    fn awaits_evicted(&mut self, signal: Signal, snapshot: &Snapshot, pods: &[Candidate], now: Mono) -> bool {
+    pub(super) fn awaits_evicted(
+        &mut self,
+        signal: Signal,
+        snapshot: &Snapshot,
+        pods: &[Candidate],
+        now: Mono,
+    ) -> bool {
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
             let is_removed = signal.is_of_disk() && view.leaving.is_some() && !runs(&view.status);
-            !view.is_kept && (is_evicted || is_removed)
+            is_removed || !view.is_kept && is_evicted
         };
         let mut told = snapshot.pods.iter().filter(is_told).peekable();
         if told.peek().is_none() {

@@ -1,5 +1,7 @@
 //! Containers of evicted pods that Docker does not remove.
 
+use serde_json::json;
+
 use super::*;
 
 /// Regression: the status of an evicted pod names no containers, so its layer was not emptied while Docker, asked to
@@ -25,4 +27,31 @@ fn containers_of_an_evicted_pod_are_left_over_until_the_shortage_ends() {
     write(&rig.root.join("proc/loadavg"), "0 0 0 1/100 1\n");
     rig.look();
     assert!(rig.rounds.over(&node).is_empty());
+}
+
+/// Regression: a pod whose manifest had gone left 400,000 links in a volume, and innocent pods were evicted while they
+/// were removed.
+#[test]
+fn the_files_of_a_pod_that_is_gone_are_awaited_while_a_disk_is_short() {
+    let mut rig = Rig::new("keeper-leaving", vec![at_least(Signal::NodeFs, Amount::Units(1))]);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    let uid = node.pods[0].pod.uid.clone();
+    let volumes = crate::layout::volumes_dir(&rig.root, &uid).unwrap();
+    fs::create_dir_all(&volumes).unwrap();
+    let now = rig.rounds.parts.clock.now().mono;
+    let mut awaits = |node: &Snapshot, signal| rig.rounds.awaits_evicted(signal, node, &[], now);
+    assert!(!awaits(&node, Signal::NodeFs), "it stays");
+    // It could still be told to hurry.
+    (node.pods[0].leaving, node.pods[0].is_kept) = (Some(crate::base::clock::Timestamp::UNIX_EPOCH), true);
+    let ended = |running: bool| {
+        let state = if running { json!({"running": {}}) } else { json!({"terminated": {"exitCode": 0}}) };
+        let status = json!({"containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": false,
+            "restartCount": 0, "state": state}]});
+        Arc::new(serde_json::from_value(status).unwrap())
+    };
+    node.pods[0].status = ended(true);
+    assert!(!awaits(&node, Signal::NodeFs), "it runs");
+    node.pods[0].status = ended(false);
+    assert!(!awaits(&node, Signal::Memory), "files are no memory");
+    assert!(awaits(&node, Signal::NodeFs));
 }
