@@ -154,9 +154,17 @@ impl Rounds {
 
     /// Puts an eviction off to empty the layers of ended pods before it; returns whether it does. Pods that end one after
     /// the other must not delay an eviction again and again, but layers with very many files are emptied part by part,
-    /// for a bounded time.
-    fn puts_off(&mut self, signal: Signal, dedicated: bool, snapshot: &Snapshot, now: Mono) -> bool {
-        let goes_on = |since| self.emptied.has_more && now.since(since) < limits::COLLECT_LONGEST;
+    /// for a bounded time; a short one while a pod may go that goes before others anyway, and may be filling the disk.
+    fn puts_off(
+        &mut self,
+        (signal, dedicated): (Signal, bool),
+        snapshot: &Snapshot,
+        pods: &[Candidate],
+        now: Mono,
+    ) -> bool {
+        let is_short = pods.iter().any(|pod| pod.goes_first && !pod.is_critical());
+        let longest = if is_short { limits::EVICTION_PATIENCE } else { limits::COLLECT_LONGEST };
+        let goes_on = |since| self.emptied.has_more && now.since(since) < longest;
         let may_wait = self.put_off.is_none_or(goes_on);
         let since = self.put_off.unwrap_or(now);
         self.put_off = (may_wait && self.has_ended_since(signal, dedicated, snapshot)).then_some(since);
@@ -241,10 +249,6 @@ impl Rounds {
             // Docker could not stop a pod. The next look tries again.
             return Ok(());
         }
-        if self.puts_off(signal, seen.dedicated, &snapshot, now) {
-            self.mind.collects_again();
-            return Ok(());
-        }
         let amounts = match measured {
             Some(amounts) if signal.is_of_disk() => amounts.clone(),
             None if signal.is_of_disk() => Amounts::new(),
@@ -259,6 +263,10 @@ impl Rounds {
         let is_behind = snapshot.standings.values().any(|it| it.evict_first);
         if is_behind && excess > 0 && available.saturating_add(excess) >= threshold.value.of(capacity) {
             pods.retain(|pod| pod.goes_first);
+        }
+        if self.puts_off((signal, seen.dedicated), &snapshot, &pods, now) {
+            self.mind.collects_again();
+            return Ok(());
         }
         if self.awaits_evicted(signal, &snapshot, &pods, now) {
             return Ok(());
