@@ -39,9 +39,15 @@ use crate::volumes;
 /// Containers of pods that have ended, by Docker's id.
 pub(super) type Containers = Table<String, PodKey>;
 
-/// UIDs of pods that have not ended.
+/// UIDs of pods of which something runs or will run.
 pub(super) fn going_on(snapshot: &Snapshot) -> Set<String> {
-    order::set(snapshot.pods.iter().filter(|view| !is_over(view)).map(|view| view.pod.uid.clone()))
+    let goes_on = |view: &&PodView| !is_over(view) && !has_left(view);
+    order::set(snapshot.pods.iter().filter(goes_on).map(|view| view.pod.uid.clone()))
+}
+
+/// Whether a pod is no longer wanted and nothing of it runs: only its files and containers are being removed.
+pub(super) fn has_left(view: &PodView) -> bool {
+    view.leaving.is_some() && !runs(&view.status)
 }
 
 /// Containers of pods that have ended: no container runs, and none will be started.

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::counting::Ended;
-use super::disk::runs;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::Mono;
@@ -196,7 +195,7 @@ impl Rounds {
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
-            let is_removed = signal.is_of_disk() && view.leaving.is_some() && !runs(&view.status);
+            let is_removed = signal.is_of_disk() && ended::has_left(view);
             is_removed || !view.is_kept && is_evicted
         };
         let mut told = snapshot.pods.iter().filter(is_told).peekable();

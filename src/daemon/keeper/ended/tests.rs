@@ -21,6 +21,9 @@ fn only_pods_that_have_ended_for_good_have_such_containers() {
         // A slow Docker takes long to end a pod whose container has ended, and innocent pods were evicted meanwhile.
         assert_eq!(is_ending(&node, &uid), containers(&node).is_empty(), "it is one or the other");
         assert!(!is_ending(&node, "another"), "it is gone");
+        let has_left = node.pods[0].leaving.is_some() && state == "terminated";
+        let goes_on = containers(&node).is_empty() && !has_left;
+        assert_eq!(going_on(&node).contains(&uid), goes_on, "{phase} {state}");
         containers(&node).len()
     };
     assert_eq!(of("Succeeded", "terminated", |_| {}), 1);
