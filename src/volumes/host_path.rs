@@ -194,8 +194,10 @@ fn kind_of(found: &OwnedFd) -> io::Result<FileType> {
 ///
 /// # Errors
 /// The mount failed, in words.
-pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), String> {
+pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
+    // The mounts of sources behind others are counted when they are made.
+    let set_apart = if is_behind { mounts::make_private } else { mounts::make_slave };
     let root = node.root()?;
     let place = layout::below(&root, parts).ok_or("a name is none")?;
     let failed = |why: String| format!("cannot bind {}: {why}", place.display());
@@ -207,17 +209,17 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), S
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
             // A killed daemon may have skipped this.
-            mounts::make_slave(&place).map_err(words).map_err(failed)?;
+            set_apart(&place).map_err(words).map_err(failed)?;
             return node.docker_sees(&place);
         }
         // Running containers keep their mount.
-        mounts::make_slave(&place).map_err(words).map_err(failed)?;
+        set_apart(&place).map_err(words).map_err(failed)?;
         mounts::end_all(&place).map_err(words).map_err(failed)?;
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, parts, is_directory).map_err(words).map_err(failed)?;
     mounts::bind_with_all(found, &target).map_err(words).map_err(failed)?;
-    mounts::make_slave(&place).map_err(words).map_err(failed)?;
+    set_apart(&place).map_err(words).map_err(failed)?;
     node.docker_sees(&place)
 }
 

@@ -181,6 +181,16 @@ pub fn make_slave(at: &Path) -> io::Result<()> {
     Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
 }
 
+/// The same in both directions: later mounts of the host do not appear there, each of which would be one more mount for
+/// each bind.
+///
+/// # Errors
+/// An error of the system.
+pub fn make_private(at: &Path) -> io::Result<()> {
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
+}
+
 /// Unmounts this path, and all mounts below it.
 ///
 /// # Errors

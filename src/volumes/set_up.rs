@@ -323,19 +323,28 @@ impl One<'_> {
             writes: self.pod.containers().any(|(_, c)| writes(c)),
             allowed: self.node.policies.of(self.pod.source).allowed_host_paths.as_deref().unwrap_or_default(),
         };
-        let (open, parts) = (wanted.open()?, layout::guarded(&self.pod.uid, name));
+        self.bind(&wanted.open()?, &layout::guarded(&self.pod.uid, name))
+    }
+
+    /// Binds a directory or file of the host to a place of the pod, after its mounts are counted.
+    fn bind(&self, open: &OwnedFd, parts: &[&str]) -> Result<(), String> {
         let place = parts.get(2..).unwrap_or_default().join("/");
-        let path = layout::below(&self.node.root()?, &parts).ok_or("a name is none")?;
+        let path = layout::below(&self.node.root()?, parts).ok_or("a name is none")?;
         self.count_mounts(|| {
-            let below = host_path::mounts_below(&open, &path)?;
+            let below = host_path::mounts_below(open, &path)?;
             Ok(below.iter().map(|rest| format!("{place}/{rest}")).chain([place.clone()]).collect())
         })?;
-        host_path::bind(self.node, &open, &parts)
+        host_path::bind(self.node, open, parts, self.is_behind())
+    }
+
+    /// Whether the pod's source is behind others.
+    fn is_behind(&self) -> bool {
+        self.node.policies.evict_first(self.pod.source)
     }
 
     /// Counts mounts at these places below the pod's directory, before they are made.
     fn count_mounts(&self, places: impl FnOnce() -> io::Result<Vec<String>>) -> Result<(), String> {
-        if !self.node.policies.evict_first(self.pod.source) {
+        if !self.is_behind() {
             return Ok(());
         }
         let places = places().map_err(|error| format!("cannot read the mounts: {error}"))?;

@@ -94,6 +94,7 @@ impl One<'_> {
                 let (parent, _) = self.pod_directory(&[layout::VOLUMES, layout::HOST_PATH])?;
                 let made = walk::make_below(parent.as_fd(), &[&self.volume.name], PRIVATE);
                 made.map_err(cannot("cannot make", place))?;
+                self.count_mounts(|| Ok(vec![parts.get(2..).unwrap_or_default().join("/")]))?;
                 helper::mount_nfs(server, path, *read_only, options, place)?;
                 mounts::make_slave(place).map_err(cannot("cannot set apart", place))?;
                 return Ok(self.node.docker_sees(place)?);
@@ -112,7 +113,7 @@ impl One<'_> {
                 opened.map_err(io::Error::from).map_err(cannot("cannot open", path.as_ref()))?
             }
         };
-        Ok(host_path::bind(self.node, &found, parts)?)
+        Ok(self.bind(&found, parts)?)
     }
 
     /// Marks that only this pod uses the claim.
