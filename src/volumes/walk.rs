@@ -49,7 +49,12 @@ impl Visit for Remover<'_> {
         }
         self.moved = self.moved.saturating_add(1);
         let to = format!(".podkeeper-removed-{:016x}-{}", self.unique, self.moved);
-        match renameat(at, name, top, to.as_str()) {
+        let move_up = || renameat(at, name, top, to.as_str());
+        let moved = match move_up() {
+            Err(Errno::PERM) if let_change(at, name) => move_up(),
+            other => other,
+        };
+        match moved {
             Ok(()) => Ok(true),
             // It is gone, or a mount, which is reported when it is entered.
             Err(Errno::NOENT | Errno::BUSY) => Ok(false),

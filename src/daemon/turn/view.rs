@@ -275,8 +275,14 @@ impl Turn {
         let unanswered = self.stuck.contains(&Task::Store(source)).then(|| {
             "what it says is not remembered: the disk of the root directory does not answer".to_owned()
         });
+        let waits = self.early.contents.contains_key(&source).then(|| {
+            "its newest content waits, for at most five minutes, until the other sources were read: it lacks pods that \
+             they may have"
+                .to_owned()
+        });
         let mut errors = unanswered
             .iter()
+            .chain(&waits)
             .chain(&state.store)
             .chain(&self.claims)
             .cloned()

@@ -52,6 +52,20 @@ fn what_a_privileged_container_has_made_immutable_is_removed() {
     mark("tree/log", IFlags::APPEND).expect("a file system with attributes");
     mark("tree/file", IFlags::IMMUTABLE).unwrap();
     mark("tree/fixed", IFlags::IMMUTABLE).unwrap();
+    // Deep directories are moved up first.
+    let mut here = open(&base.join("tree"));
+    for _ in 0..limits::WALK_DEPTH + 20 {
+        mkdirat(&here, "d", Mode::from_raw_mode(0o755)).unwrap();
+        here = openat(&here, "d", DIRECTORY, Mode::empty()).unwrap();
+    }
+    let mut at = base.join("tree");
+    for depth in 0..limits::WALK_DEPTH + 20 {
+        at.push("d");
+        if depth + 10 > limits::WALK_DEPTH {
+            let directory = fs::File::open(&at).unwrap();
+            ioctl_setflags(&directory, ioctl_getflags(&directory).unwrap() | IFlags::IMMUTABLE).unwrap();
+        }
+    }
     assert!(fs::remove_file(base.join("tree/log")).is_err());
     remove_counted(&open(&base), "tree", &mut || {}).unwrap();
     assert!(!base.join("tree").exists());

@@ -136,11 +136,15 @@ fn a_source_that_hangs_holds_up_the_changes_of_others_for_a_bounded_time() {
     rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
     rig.handle(Event::Tick);
     assert_eq!(acts(http(&mut rig, full(&[of_url("b")]))), [""; 0], "a may be the file's");
+    let degraded =
+        |rig: &Rig| rig.snapshot().sources.iter().filter_map(|it| it.degraded.clone()).collect::<Vec<_>>();
+    assert!(degraded(&rig)[0].starts_with("its newest content waits"), "{:?}", degraded(&rig));
     rig.now = rig.now.after(crate::base::limits::NAMES_KEPT);
     assert_eq!(
         acts(rig.handle(Event::Tick)),
         ["stop a: its manifest is gone", "spawn b, empty", "run b/b-1"]
     );
+    assert_eq!(degraded(&rig), [""; 0]);
     assert_eq!(
         acts(http(&mut rig, full(&[of_url("c")]))),
         ["stop b: its manifest is gone", "spawn c, empty", "run c/c-1"]
