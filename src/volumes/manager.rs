@@ -365,7 +365,7 @@ fn work(
                     begins(format!(
                         "preparing subPath {path:?} of volume {volume:?} for container {container:?}"
                     ));
-                    sub_path::prepare(node, wanted)
+                    sub_path::prepare(node, wanted, is_behind)
                 })
             }));
         }

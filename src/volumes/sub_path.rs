@@ -25,7 +25,7 @@ const TARGET_FILE: u32 = 0o640;
 ///
 /// # Errors
 /// The kubelet's message for the container, and the reason, which the kubelet only logs.
-pub(super) fn prepare(node: &Node, wanted: &SubPath) -> Result<(), String> {
+pub(super) fn prepare(node: &Node, wanted: &SubPath, is_behind: bool) -> Result<(), String> {
     let told = |what: &str, why: &str| {
         let SubPath { volume, container, path, .. } = wanted;
         Err(format!(
@@ -37,7 +37,7 @@ pub(super) fn prepare(node: &Node, wanted: &SubPath) -> Result<(), String> {
         Err((Step::Make, why)) => return told("create subPath directory", &why.to_string()),
         Err((Step::Open, why)) => return told("prepare subPath", &why.to_string()),
     };
-    match bind(node, wanted, &found) {
+    match bind(node, wanted, &found, is_behind) {
         Ok(()) => Ok(()),
         Err(why) => told("prepare subPath", &why),
     }
@@ -115,7 +115,7 @@ fn make(at: &OwnedFd, name: &str, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
-fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
+fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let root = node.root()?;
     let SubPath { uid, volume, container, index, .. } = wanted;
@@ -135,7 +135,9 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, wanted, is_directory).map_err(words)?;
     mounts::bind(found, &target).map_err(words)?;
-    mounts::make_slave(&place).map_err(words)?;
+    // The mounts of sources behind others are counted when they are made.
+    let set_apart = if is_behind { mounts::make_private } else { mounts::make_slave };
+    set_apart(&place).map_err(words)?;
     node.docker_sees(&place)
 }
 
