@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use serde_json::{Map, Value};
 
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::base::{json, limits, regular};
 use crate::cgroup::node::MOUNT;
 use crate::daemon::engine_root::EngineRoot;
@@ -69,12 +69,15 @@ pub(super) struct Disks {
     /// Docker's answers in this round that are not kept: sizes that it has counted, and containers that it does not
     /// know, by id.
     answers: Table<String, Option<ContainerFiles>>,
+    /// Containers whose volumes are not known, by id.
+    partly: Set<String>,
     is_silent: bool,
 }
 
 impl Disks {
     pub(super) fn new(docker: Docker, root: PathBuf, docker_root: EngineRoot) -> Disks {
-        Disks { docker, root, docker_root, places: Table::new(), answers: Table::new(), is_silent: false }
+        let (places, answers, partly) = (Table::new(), Table::new(), Set::new());
+        Disks { docker, root, docker_root, places, answers, partly, is_silent: false }
     }
 
     /// podkeeper's root directory.
@@ -85,6 +88,7 @@ impl Disks {
     /// Begins a round: forgets containers that belong to none of these pods.
     pub(super) fn begin(&mut self, pods: &[PodView]) {
         self.answers.clear();
+        self.partly.clear();
         self.is_silent = false;
         let is_there = |id: &str| pods.iter().any(|view| on_disk(&view.status).any(|(_, known)| known == id));
         self.places.retain(|id, _| is_there(id));
@@ -116,9 +120,14 @@ impl Disks {
         // A container of which Docker does not tell must not count as empty: its pod may be the one that fills the disk.
         let docker_root = self.docker_root.get();
         for id in new.into_iter().filter(|id| is_new(self, id)).collect::<Vec<_>>() {
-            if let Some(files) = docker_root.as_deref().and_then(|root| untold(root, &id)) {
-                self.answers.insert(id, Some(files));
+            let Some(Untold { files, is_whole }) = docker_root.as_deref().and_then(|root| untold(root, &id))
+            else {
+                continue;
+            };
+            if !is_whole {
+                self.partly.insert(id.clone());
             }
+            self.answers.insert(id, Some(files));
         }
         // Docker itself counts these sizes, every time.
         let sizes: Vec<String> =
@@ -130,7 +139,9 @@ impl Disks {
 
     /// Whether Docker has told all that is needed to count this container.
     pub(super) fn knows(&self, id: &str) -> bool {
-        self.answers.contains_key(id) || self.places.get(id).is_some_and(|files| files.upper_dir.is_some())
+        let is_told = self.answers.contains_key(id)
+            || self.places.get(id).is_some_and(|files| files.upper_dir.is_some());
+        is_told && !self.partly.contains(id)
     }
 
     /// The containers of a pod that are to be counted and of which Docker has not told.
@@ -195,15 +206,27 @@ impl Disks {
 
 /// Where the files of a container are by the layout of Docker's own root directory
 /// (`moby/moby`, `layer/filestore.go`, `daemon/graphdriver/overlay2`), if its storage driver is overlay2.
-pub(super) fn untold(docker_root: &Path, id: &str) -> Option<ContainerFiles> {
+pub(super) fn untold(docker_root: &Path, id: &str) -> Option<Untold> {
     let upper_dir = untold_layer(docker_root, id)?;
     let own = docker_root.join("containers").join(id);
     let log_path = own.join(format!("{id}-json.log"));
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let log_path = if log_path.is_file() { text(log_path) } else { String::new() };
-    let volumes = untold_volumes(&own)?.into_iter().filter(|name| is_name(name));
+    let named = untold_volumes(&own);
+    let is_whole = named.is_some();
+    let volumes = named.into_iter().flatten().filter(|name| is_name(name));
     let volumes = volumes.map(|name| text(docker_root.join("volumes").join(name).join("_data"))).collect();
-    Some(ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, volumes, ..ContainerFiles::default() })
+    let files =
+        ContainerFiles { upper_dir: Some(text(upper_dir)), log_path, volumes, ..ContainerFiles::default() };
+    Some(Untold { files, is_whole })
+}
+
+/// Places that Docker has not told.
+#[derive(Debug, PartialEq)]
+pub(super) struct Untold {
+    pub(super) files: ContainerFiles,
+    /// The volumes are known, too.
+    pub(super) is_whole: bool,
 }
 
 /// The writable layer of a container, in the same way.
@@ -305,18 +328,20 @@ mod tests {
         assert_eq!(untold(&root, &id), None);
         std::fs::create_dir_all(&of).unwrap();
         std::fs::write(of.join("mount-id"), &layer).unwrap();
-        assert_eq!(untold(&root, &id), None, "it may have volumes");
+        let found = untold(&root, &id).unwrap();
+        assert!(found.files.upper_dir.is_some() && !found.is_whole, "it may have volumes");
         let own = root.join("containers").join(&id);
         std::fs::create_dir_all(&own).unwrap();
         std::fs::write(own.join("config.v2.json"), "{}").unwrap();
-        let found = untold(&root, &id).unwrap();
+        let Untold { files: found, is_whole } = untold(&root, &id).unwrap();
+        assert!(is_whole);
         assert_eq!(found.upper_dir, Some(format!("{}/overlay2/{layer}/diff", root.display())));
         assert_eq!((found.log_path.as_str(), found.volumes.len()), ("", 0));
         std::fs::write(own.join(format!("{id}-json.log")), "x").unwrap();
         let points = json!({"/v": {"Name": layer, "Type": "volume"}, "/h": {"Name": "", "Type": "bind"},
             "/x": {"Name": "../x"}});
         std::fs::write(own.join("config.v2.json"), json!({"MountPoints": points}).to_string()).unwrap();
-        let found = untold(&root, &id).unwrap();
+        let found = untold(&root, &id).unwrap().files;
         assert_eq!(found.volumes, [format!("{}/volumes/{layer}/_data", root.display())]);
         assert!(found.log_path.ends_with("-json.log"), "{}", found.log_path);
         for wrong in ["..", "", "../x", "a/b"] {

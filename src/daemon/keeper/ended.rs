@@ -102,6 +102,8 @@ pub(super) struct Emptied {
     pub(super) has_more: bool,
     /// What Docker removes: a number for each container that changes while that gets on.
     pub(super) removing: Removing,
+    /// UIDs of the pods that went on at that time.
+    pub(super) went_on: Set<String>,
 }
 
 /// See [`Emptied::removing`]; by Docker's id.
@@ -109,6 +111,9 @@ pub(super) type Removing = Table<String, u64>;
 
 /// A directory that belongs only to a dead container.
 type Place<'a> = (&'a ContainerSummary, PathBuf);
+
+/// Where files are, by Docker's id.
+type Files = Table<String, Option<ContainerFiles>>;
 
 impl Ended {
     /// Empties the writable layers of these containers, for a bounded time, and logs each. Stops when the run is to give
@@ -138,16 +143,17 @@ impl Ended {
             if matches!(result, Ok(Outcome::Late | Outcome::Part)) {
                 unknown.insert(container.id.clone());
             }
-            has_more |= matches!(result, Ok(Outcome::Part));
+            has_more |= matches!(result, Ok(Outcome::Late | Outcome::Part));
             tell(container, &directory, result);
         }
         let done = self.containers.keys().filter(|id| !unknown.contains(*id)).cloned().collect();
-        Emptied { done, has_more, removing }
+        Emptied { done, has_more, removing, went_on: self.go_on.clone() }
     }
 
     /// No container needs another run, because it would be in vain, too.
     fn nothing(&self) -> Emptied {
-        Emptied { done: self.containers.keys().cloned().collect(), ..Emptied::default() }
+        let done = self.containers.keys().cloned().collect();
+        Emptied { done, went_on: self.go_on.clone(), ..Emptied::default() }
     }
 
     /// Directories that belong only to dead containers of ended pods, and the containers that Docker does not tell of in
@@ -161,7 +167,7 @@ impl Ended {
     ) -> (Vec<Place<'a>>, Set<String>) {
         let dead: Vec<_> = all.iter().filter(|container| self.is_dead(container)).collect();
         let ids: Vec<String> = dead.iter().map(|container| container.id.clone()).collect();
-        let found = self.files(&ids, docker_root, tie);
+        let (found, are_known) = self.files(&ids, docker_root, tie);
         let unknown = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
         let mut places: Vec<Place<'_>> = Vec::new();
         for container in dead {
@@ -173,8 +179,8 @@ impl Ended {
             let others: Vec<String> =
                 all.iter().map(|it| it.id.clone()).filter(|id| !found.contains_key(id)).collect();
             let mut used: Table<PathBuf, u32> = Table::new();
-            let of_others = self.files(&others, docker_root, tie);
-            let is_whole = others.iter().all(|id| of_others.contains_key(id));
+            let (of_others, others_known) = self.files(&others, docker_root, tie);
+            let is_whole = are_known && others_known;
             for volume in found.values().chain(of_others.values()).flatten().flat_map(|files| &files.volumes)
             {
                 *used.get_or_default(PathBuf::from(volume)) += 1;
@@ -187,16 +193,18 @@ impl Ended {
     }
 
     /// Where the files of containers are. A container of which Docker does not tell may be the one that fills the disk.
-    fn files(&self, ids: &[String], docker_root: &Path, tie: &Tie) -> Table<String, Option<ContainerFiles>> {
+    /// Also returns whether all volumes are known.
+    fn files(&self, ids: &[String], docker_root: &Path, tie: &Tie) -> (Files, bool) {
         let mut found = asking::files(&self.docker, ids, Question::Places, &|| tie.step()).found;
+        let mut all_known = true;
         for id in ids {
-            if !found.contains_key(id)
-                && let Some(files) = untold(docker_root, id)
-            {
-                found.insert(id.clone(), Some(files));
+            if !found.contains_key(id) {
+                let untold = untold(docker_root, id);
+                all_known &= untold.as_ref().is_some_and(|untold| untold.is_whole);
+                found.extend(untold.map(|untold| (id.clone(), Some(untold.files))));
             }
         }
-        found
+        (found, all_known)
     }
 
     /// Whether it is a container of a pod of this node that does not go on.

@@ -174,7 +174,11 @@ impl Rounds {
     fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
         let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
         let collects = self.parts.garbage.is_some() && self.collecting.is_none();
-        let is_new = || self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id));
+        let is_new = || {
+            let go_on = ended::going_on(snapshot);
+            self.emptied.went_on.iter().any(|uid| !go_on.contains(uid))
+                || self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id))
+        };
         is_there && collects && (self.emptied.has_more || is_new())
     }
 
