@@ -11,7 +11,7 @@ use crate::base::clock::Timestamp;
 use crate::base::human::many;
 use crate::base::table::{Set, Table};
 use crate::pod::problem::Problem;
-use crate::pod::{DesiredPod, Source};
+use crate::pod::{DesiredPod, PodKey, Source};
 use crate::policy;
 
 /// `status.reason` of a pod that no manifest in force names.
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub claims: Table<String, Vec<ClaimView>>,
     /// The rights of each source's pods when a pod has to be evicted.
     pub standings: Table<Source, StandingView>,
+    /// Pods of which no container runs and whose files are being removed, by UID; they need not be shown.
+    pub removing: Table<String, PodKey>,
     /// By identity.
     pub pods: Vec<PodView>,
     /// All problems in the content of the sources.

@@ -202,21 +202,23 @@ impl Rounds {
             let is_removed = signal.is_of_disk() && ended::has_left(view);
             is_removed || !view.is_kept && is_evicted
         };
-        let mut told = snapshot.pods.iter().filter(is_told).peekable();
+        let told = snapshot.pods.iter().filter(is_told).map(|view| (&view.pod.uid, &view.pod.key));
+        let gone = snapshot.removing.iter().filter(|_| signal.is_of_disk());
+        let mut told = told.chain(gone).peekable();
         if told.peek().is_none() {
             return false;
         }
         // Removing files takes long, and must not delay an eviction for another resource.
         let cgroups =
             if signal.is_of_disk() { places::Found::default() } else { places::all(&self.places.cgroups) };
-        for view in told {
+        for (uid, key) in told {
             let trace = match signal.is_of_disk() {
-                true => layout::volumes_dir(&self.places.root_dir, &view.pod.uid),
-                false => cgroups.of_pod(&view.pod.uid).map(|path| self.places.cgroups.tree().join(path)),
+                true => layout::volumes_dir(&self.places.root_dir, uid),
+                false => cgroups.of_pod(uid).map(|path| self.places.cgroups.tree().join(path)),
             };
             let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
-            if self.mind.awaits(signal, &view.pod.uid, pods, now) {
-                let (key, uid) = (view.pod.key.clone(), view.pod.uid.clone());
+            if self.mind.awaits(signal, uid, pods, now) {
+                let (key, uid) = (key.clone(), uid.clone());
                 let of_disk = signal.is_of_disk();
                 let (cgroups, volumes) = if of_disk { (None, Some(trace)) } else { (Some(trace), None) };
                 let cgroups = cgroups.into_iter().collect();

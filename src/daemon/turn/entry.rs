@@ -191,6 +191,8 @@ pub(super) struct WorkerInfo {
     pub(super) uids: Table<String, OwnerOfUid>,
     /// The worker reported, after the last wish, that no container of the pod runs.
     pub(super) terminated: bool,
+    /// UID of the pod that has ended so: its files are being removed.
+    pub(super) removes: Option<String>,
     pub(super) seen: Table<String, DockerState>,
     /// Number of dead instances of each of its containers.
     pub(super) dead: Vec<u32>,

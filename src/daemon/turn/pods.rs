@@ -263,6 +263,7 @@ impl Turn {
         match report {
             Report::Status { status, pod, terminating } => {
                 entry.spawn_failed = None;
+                worker.removes = None;
                 let began = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
                 let leaving = terminating.then_some(began);
                 self.note_name(&pod);
@@ -283,6 +284,7 @@ impl Turn {
                 self.changed = true;
                 let last = worker.status.take();
                 worker.terminated = true;
+                worker.removes = last.as_ref().map(|last| last.pod.uid.clone());
                 if let Some(last) = last.filter(|last| self.is_deleted(key, &last.pod.uid)) {
                     self.ended.insert(key.clone(), last);
                 }

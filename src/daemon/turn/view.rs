@@ -16,7 +16,7 @@ use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::waiting::Reason;
-use crate::pod::{DesiredPod, Source, priority};
+use crate::pod::{DesiredPod, PodKey, Source, priority};
 use crate::policy;
 use crate::recorder::words;
 use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView};
@@ -77,6 +77,7 @@ impl Turn {
             sources: self.source_views(&problems),
             policies: self.policies(),
             claims,
+            removing: self.removing(),
             standings: Table::from(Source::ALL.map(|source| (source, self.standing_view(source)))),
             pods,
             problems,
@@ -104,6 +105,12 @@ impl Turn {
                 "max-grace",
             )
         })
+    }
+
+    fn removing(&self) -> Table<String, PodKey> {
+        let removes =
+            |(key, entry): (&PodKey, &Entry)| Some((entry.worker.as_ref()?.removes.clone()?, key.clone()));
+        self.entries.iter().filter_map(removes).collect()
     }
 
     fn standing_view(&self, source: Source) -> StandingView {

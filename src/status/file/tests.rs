@@ -2,6 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use super::*;
+use crate::base::table::Table;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::status::snapshot::PodView;
@@ -34,6 +35,7 @@ pub(crate) fn snapshot() -> Snapshot {
         is_over: false,
     };
     Snapshot {
+        removing: Table::new(),
         standings: Table::new(),
         root_dir: String::new(),
         node: "node1".into(),

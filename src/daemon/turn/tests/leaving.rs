@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::evicted::{eviction, later, running};
-use super::rig::{Rig, acts, pod};
+use super::rig::{Rig, acts, key, pod};
 use crate::base::limits;
+use crate::machine::Report;
 use crate::pod::DesiredPod;
 
 /// Regression: a pod with a grace period of years and without a manifest filled the disk, and others were evicted
@@ -92,4 +93,25 @@ fn pods_that_are_being_stopped_take_of_the_memory_for_manifests_until_they_have_
     }
     let told = acts(rig.gone("a"));
     assert!(told.iter().any(|act| act == "spawn e, empty"), "{told:?}");
+}
+
+/// Regression: innocent pods were evicted while the files of a pod were removed that was not shown any more.
+#[test]
+fn a_pod_whose_files_are_removed_is_told_until_its_worker_has_ended() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.status(&pod("a"), "Running", false);
+    rig.want(&[]);
+    let removing = |rig: &Rig| rig.snapshot().removing.into_iter().collect::<Vec<_>>();
+    assert_eq!(removing(&rig), []);
+    rig.report("a", Report::Terminated);
+    assert_eq!(removing(&rig), [("a-1".to_owned(), key("a"))]);
+    assert_eq!(rig.shown(), "");
+    // It comes back.
+    rig.want(&[pod("a/a-2")]);
+    rig.status(&pod("a/a-2"), "Running", false);
+    assert_eq!(removing(&rig), []);
+    rig.want(&[]);
+    rig.gone("a");
+    assert_eq!(removing(&rig), []);
 }
