@@ -227,6 +227,7 @@ impl World {
     /// Nothing grows any more, other data is removed, and Docker works.
     fn end_of_pressure(&mut self) {
         self.grow();
+        self.give_memory_back();
         let now = self.now;
         self.model().others = Room::default();
         self.model().until = now;

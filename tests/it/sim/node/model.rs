@@ -193,6 +193,12 @@ impl World {
         self.out_of_memory();
     }
 
+    /// Containers give memory back: with one that has just less than the threshold leaves, a pod that comes back would
+    /// make the node short again, and be evicted again, for ever.
+    pub(super) fn give_memory_back(&mut self) {
+        self.model().memory.values_mut().for_each(|used| *used = (*used).min(5 * MIB));
+    }
+
     /// The kernel kills the container with the largest memory.
     fn out_of_memory(&mut self) {
         loop {
