@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::admission::{self, Chosen, Rejection, Room};
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
+use super::orphans::Sweep;
 use super::uids::OwnerOfUid;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
@@ -95,6 +96,11 @@ impl Turn {
 
     fn remove(&mut self, pod: &Arc<DesiredPod>) {
         self.changed = true;
+        let has_worker = self.entries.get(&pod.key).is_some_and(|entry| entry.worker.is_some());
+        if !has_worker && self.sweep == Sweep::Done {
+            // An earlier daemon may have begun to start it, and this one has refused it.
+            self.sweep = Sweep::AtNextList;
+        }
         if self.merge.get(&pod.key).is_some_and(|holder| holder.uid != pod.uid) {
             // Another version takes the name in this merge, and replaces this one.
             return;

@@ -61,6 +61,23 @@ fn what_is_left_on_disk_is_swept_once() {
     assert_eq!(rig.sweeps.len(), 2);
 }
 
+/// Regression: an earlier daemon had made the directory of a pod that this one refused; it stayed after the pod's
+/// manifest had gone.
+#[test]
+fn the_files_of_a_refused_pod_are_swept_after_it_has_gone() {
+    let mut rig = Rig::listed();
+    rig.want(&[with_port("a", 80), with_port("b", 80)]);
+    rig.list(&[]);
+    let before = rig.sweeps.len();
+    assert!(rig.sweeps.last().unwrap().pods.contains("b-1"), "it may come back");
+    rig.want(&[with_port("a", 80)]);
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), before + 1);
+    assert!(!rig.sweeps.last().unwrap().pods.contains("b-1"));
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), before + 1, "once");
+}
+
 #[test]
 fn kept_while_their_manifest_is_broken() {
     let mut rig = Rig::new();

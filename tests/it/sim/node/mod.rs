@@ -272,10 +272,11 @@ fn pressure(w: &mut World) {
     w.check_node_at_rest();
 }
 
-/// Regression: larger seeds in which an image became garbage after the last run of the collector had begun.
+/// Regression: larger seeds in which an image became garbage after the last run of the collector had begun, or a pod was
+/// refused whose files an earlier daemon had made.
 #[test]
 fn nodes_that_failed_once() {
-    for seed in [449, 810, 863] {
+    for seed in [449, 810, 863, 17682] {
         let (story, failed) = run(seed, false, &pressure);
         assert!(failed.is_none(), "SIM_SEED={seed}: {story}");
     }
