@@ -354,7 +354,11 @@ impl Rounds {
         let is_hopeless = is_held && is_hopeless(reach, uncounted);
         let verdict = if is_hopeless { over_uncounted(verdict) } else { verdict };
         let is_unknown = !unknown.is_empty() && matches!(verdict, Verdict::Within { .. });
-        let (left, pause) = rest(&verdict, before, begun);
+        let (left, mut pause) = rest(&verdict, before, begun);
+        if before.is_none() {
+            // It may have begun to write only now: how fast it grows is known after the next look.
+            pause = pause.min(limits::LIMITS_NEAR);
+        }
         // What was not counted says nothing about the growth.
         let (left, at, pause) = match before {
             _ if !is_unknown => (left, begun, pause),
