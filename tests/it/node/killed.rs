@@ -119,6 +119,8 @@ fn a_daemon_that_is_killed_in_a_collection_leaves_nothing_and_takes_nothing_that
     // One restart, so that `logs --previous` has to show the first run.
     let first = node.wait_running("stays", "app");
     node.wait_phase("stays", "Running");
+    // Killed earlier, it would have no log.
+    node.wait_until("it has begun", || node.says(&["logs", "stays"]).contains("started"));
     node.kill_container(&first.id, "KILL");
     node.wait_until("it restarts", || node.running("stays", "app").iter().any(|c| c.attempt == 1));
     for name in GONE.iter().chain(&["stays"]) {
