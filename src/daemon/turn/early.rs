@@ -51,7 +51,7 @@ impl Turn {
         if !self.early.parked.is_empty() {
             self.due.push(until, Due::Sources);
         }
-        if !self.all_heard() {
+        if !self.all_heard() && !self.early.is_over {
             self.due.push(now.mono.after(limits::NAMES_KEPT), Due::Names);
         }
     }
