@@ -11,7 +11,7 @@ use crossbeam_channel::Sender;
 use crate::cgroup::Cgroups;
 use crate::cgroup::resource::{Resources, Settled};
 use crate::daemon::engine_root::EngineRoot;
-use crate::daemon::events::Listener;
+use crate::daemon::events::{Listener, Listing};
 use crate::daemon::turn::Event;
 use crate::eviction::News;
 use crate::garbage::collector::Collector;
@@ -47,18 +47,21 @@ pub(super) struct Connected {
 
 impl Listener for Connected {
     /// Calls Docker, and waits for the pods' network for `limits::NETWORK_PATIENCE` at most.
-    fn connected(&self) {
+    fn connected(&self, listing: Listing) {
         if let Some(run_dir) = &self.run_dir {
             run_dir.check();
         }
         self.recursive_mounts.store(self.docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
         PodNetwork::connected(&self.network);
         self.ask_about_the_engine();
-        if let Some(pulls) = &self.sandbox_image {
-            pulls.prepare_sandbox_image();
-        }
-        if let Some(preload) = &self.preload {
-            preload.connected();
+        // Later a pod that lacks an image asks for it: the safety net of an idle node wakes no other thread.
+        if listing == Listing::First {
+            if let Some(pulls) = &self.sandbox_image {
+                pulls.prepare_sandbox_image();
+            }
+            if let Some(preload) = &self.preload {
+                preload.connected();
+            }
         }
         // Another Docker process may answer now.
         if let Some(limited) = self.cgroups.limited() {

@@ -18,10 +18,19 @@ use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
 use crate::runtime::{Call, ContainerSummary, DockerError, labels};
 
+/// Which list of an event stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// The first: another Docker may answer than before.
+    First,
+    /// A later one, as a safety net: the same process answers.
+    Later,
+}
+
 /// Another receiver of the thread's events and lists.
 pub trait Listener: Send + 'static {
     /// Called after each successful list, before the list is sent.
-    fn connected(&self);
+    fn connected(&self, listing: Listing);
     /// Called when the stream has ended: another engine may answer next.
     fn lost(&self);
     /// Called with the list.
@@ -104,6 +113,7 @@ impl Body {
             Err(error) => return Ok(error.to_string()),
         };
         let (mut pace, mut before, mut told) = (Pace::new(self.relist), None, false);
+        let mut listing = Listing::First;
         loop {
             let containers = match self.list(&filter) {
                 Ok(containers) => containers,
@@ -112,7 +122,7 @@ impl Body {
             let digest = digest(&containers);
             let quiet = !std::mem::take(&mut told) && before.replace(digest) == Some(digest);
             // First, because the receiver of the list relies on the work of `connected`.
-            listener.connected();
+            listener.connected(std::mem::replace(&mut listing, Listing::Later));
             listener.listed(&containers);
             self.tell(RuntimeEvent::Listed { containers, version: self.docker.version() })?;
             let listed = Instant::now();

@@ -173,6 +173,7 @@ impl MainLoop {
     /// Returns the report of `--runonce`; `None` when a signal has ended the loop.
     fn run(&mut self) -> Option<Report> {
         let mut unpublished = 0;
+        self.settled.worked(self.now().mono);
         loop {
             // Many events in a row are published as one state, up to a bound.
             let is_due = self.events.is_empty() || unpublished >= limits::EVENT_QUEUE;
@@ -272,14 +273,19 @@ impl MainLoop {
     /// Lets the turn decide, and carries out its effects. A failed effect is an event, handled after the others; this
     /// ends, because the turn waits before it tries again.
     fn tell(&mut self, event: Event, now: &Now) {
-        if matches!(event, Event::Runtime(RuntimeEvent::Listed { .. })) {
-            self.settled.worked(now.mono);
-        }
+        let is_list = matches!(event, Event::Runtime(RuntimeEvent::Listed { .. }));
+        let mut begun = false;
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             for effect in self.turn.handle(event, now) {
+                begun = true;
                 events.extend(self.carry_out(effect));
             }
+        }
+        match (is_list, begun) {
+            (true, true) => self.settled.worked(now.mono),
+            (true, false) => self.settled.glanced(now.mono),
+            (false, _) => {}
         }
     }
 

@@ -81,6 +81,5 @@ pub const RUN_ONCE_SETS: Duration = Duration::from_secs(10);
 /// `--runonce`: if not all pods run after this time, it has failed. It is the sum of the kubelet's ten waits, of 1 s,
 /// doubled each time (`runOnceRetryDelay`, `runOnceMaxRetries`).
 pub const RUN_ONCE_PODS: Duration = Duration::from_secs(1023);
-/// After this time without a change of a pod and without a list of Docker, the pages of the program that were used are
-/// given back. Longer than a pod's start takes, so that a burst does not pay for it.
+/// After this time without a change of a pod, the pages of the program that were used are given back. Longer than a pod's start takes, so that a burst does not pay for it.
 pub const SETTLED: Duration = Duration::from_secs(10);

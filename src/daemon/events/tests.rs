@@ -19,6 +19,8 @@ struct Rig {
     fake: Fake,
     heard: Receiver<Event>,
     connects: Arc<AtomicU32>,
+    /// The lists among them that were the first of a stream.
+    firsts: Arc<AtomicU32>,
     /// Images that the listener got: one entry for each list, and one for each container that was
     /// created.
     images: Arc<Mutex<Vec<String>>>,
@@ -27,12 +29,14 @@ struct Rig {
 
 struct Counts {
     count: Arc<AtomicU32>,
+    firsts: Arc<AtomicU32>,
     images: Arc<Mutex<Vec<String>>>,
 }
 
 impl Listener for Counts {
-    fn connected(&self) {
+    fn connected(&self, listing: Listing) {
         self.count.fetch_add(1, Ordering::SeqCst);
+        self.firsts.fetch_add(u32::from(listing == Listing::First), Ordering::SeqCst);
     }
     fn lost(&self) {}
     fn listed(&self, containers: &[ContainerSummary]) {
@@ -51,12 +55,12 @@ fn now() -> crate::base::clock::Now {
 fn start(fake: Fake, relist: Duration) -> Rig {
     let (out, heard) = unbounded();
     let connects = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&connects);
+    let (count, firsts) = (Arc::clone(&connects), Arc::<AtomicU32>::default());
     let images = Arc::<Mutex<Vec<String>>>::default();
-    let listener = Counts { count, images: Arc::clone(&images) };
+    let listener = Counts { count, firsts: Arc::clone(&firsts), images: Arc::clone(&images) };
     let events =
         Events::start(Docker::Fake(fake.clone()), ROOT.into(), relist, out, || (), listener).unwrap();
-    Rig { fake, heard, connects, images, _events: events }
+    Rig { fake, heard, connects, firsts, images, _events: events }
 }
 
 fn fake() -> Fake {
@@ -157,6 +161,7 @@ fn k2309_when_the_stream_ends_it_is_told_and_everything_is_listed_again() {
         assert_eq!(rig.next_like("listed"), format!("listed {round}"));
     }
     assert_eq!(rig.connects.load(Ordering::SeqCst), 4);
+    assert_eq!(rig.firsts.load(Ordering::SeqCst), 4, "another Docker may have answered each time");
 }
 
 #[test]
