@@ -182,15 +182,15 @@ pub fn volumes_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid, VOLUMES])
 }
 
-/// Whether the pod may use only some paths of the host: then its hostPath volume is resolved and bound
-/// before a container can use it. A volume whose mounts propagate to the host belongs to a privileged
+/// Whether the pod may use only some paths of the host, or is of a source behind others, whose mounts are counted: then
+/// its hostPath volume is resolved and bound before a container can use it. A volume whose mounts propagate to the host belongs to a privileged
 /// container, which may use any path: Docker gets its path unchanged.
 #[must_use]
 pub fn is_guarded(pod: &DesiredPod, volume: &str, policies: &Policies) -> bool {
     let spreads = |mount: &VolumeMount| {
         mount.name == volume && mount.mount_propagation.as_deref() == Some("Bidirectional")
     };
-    policies.of(pod.source).allowed_host_paths.is_some()
+    (policies.of(pod.source).allowed_host_paths.is_some() || policies.evict_first(pod.source))
         && !pod.containers().any(|(_, c)| c.volume_mounts.iter().flatten().any(spreads))
 }
 

@@ -10,7 +10,6 @@ use crossbeam_channel::Sender;
 
 use crate::cgroup::Cgroups;
 use crate::cgroup::resource::{Resources, Settled};
-use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::{Listener, Listing};
 use crate::daemon::turn::Event;
 use crate::eviction::News;
@@ -19,6 +18,7 @@ use crate::image::preload::Preload;
 use crate::network::docker::PodNetwork;
 use crate::recorder::{Words, words};
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
+use crate::runtime::engine_root::EngineRoot;
 use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
 use crate::worker::container_labels::ContainerLabels;

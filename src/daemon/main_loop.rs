@@ -282,10 +282,8 @@ impl MainLoop {
                 events.extend(self.carry_out(effect));
             }
         }
-        match (is_list, begun) {
-            (true, true) => self.settled.worked(now.mono),
-            (true, false) => self.settled.glanced(now.mono),
-            (false, _) => {}
+        if is_list {
+            self.settled.listed(begun, now.mono);
         }
     }
 
@@ -387,16 +385,8 @@ mod tests {
         .unwrap();
         let turn = Turn::new(Arc::clone(&config));
         let marker = Marker::Awaited(after(Duration::ZERO));
-        let mut main = MainLoop {
-            turn,
-            workers: Table::new(),
-            actors,
-            signals,
-            events,
-            marker,
-            once: None,
-            settled: Settled::Yes,
-        };
+        let (workers, once, settled) = (Table::new(), None, Settled::Yes);
+        let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled };
         // Much later than any machine needs; without it a broken loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();

@@ -6,7 +6,6 @@
 pub mod config;
 mod connected;
 pub mod drain;
-mod engine_root;
 pub mod events;
 pub mod hollow;
 pub mod keeper;

@@ -27,10 +27,12 @@ impl Settled {
         }
     }
 
-    /// There was work that does not begin other work: if there was no other, the pages are given back at once, and
-    /// nothing wakes this thread for it.
-    pub(super) fn glanced(&mut self, now: Mono) {
-        if *self == Settled::Yes {
+    /// A list of Docker was looked at. If it begins no other work, and there was none before, the pages are given back at
+    /// once, and nothing wakes this thread for it.
+    pub(super) fn listed(&mut self, begins: bool, now: Mono) {
+        if begins {
+            self.worked(now);
+        } else if *self == Settled::Yes {
             *self = Settled::At(now);
         }
     }
@@ -68,15 +70,15 @@ mod tests {
         assert_eq!(settled, Settled::At(at(15)));
         settled.give_back(at(15));
         assert_eq!((settled, settled.due(at(16))), (Settled::Yes, None));
-        settled.glanced(at(20));
+        settled.listed(false, at(20));
         assert_eq!(settled.due(at(20)), Some(Duration::ZERO));
         settled.give_back(at(20));
         assert_eq!(settled.due(at(21)), None);
-        settled.worked(at(22));
-        settled.glanced(at(30));
+        settled.listed(true, at(22));
+        settled.listed(false, at(30));
         assert_eq!(settled, Settled::At(at(32)));
         let mut other = Settled::NotMine;
-        other.glanced(at(1));
+        other.listed(true, at(1));
         other.worked(at(1));
         assert_eq!(other, Settled::NotMine);
     }

@@ -30,7 +30,6 @@ use crate::cluster::Cluster;
 use crate::cni::networks::{self, Networks};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
-use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::Events;
 use crate::daemon::kmsg::KernelLog;
 use crate::daemon::turn::{Event, InUse};
@@ -53,6 +52,7 @@ use crate::probe::Prober;
 use crate::recorder::ring::Kept;
 use crate::recorder::words;
 use crate::runtime::docker::{Docker, Endpoint};
+use crate::runtime::engine_root::EngineRoot;
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
 use crate::status::snapshot::{KeptImages, Latest};
@@ -165,7 +165,7 @@ pub(super) fn start(
         container_labels: node.container_labels.clone(),
         events: parts.events.clone(),
     })?;
-    let volumes = parts.volumes()?;
+    let volumes = parts.volumes(docker_root.clone())?;
     let (sources, prober) = (parts.sources()?, parts.prober()?);
     let kernel_log = parts.kernel_log()?;
     let (servers, store, told) =
@@ -392,7 +392,7 @@ impl Parts<'_> {
             .map_err(cannot("the event thread could not be started"))
     }
 
-    fn volumes(&self) -> Result<Volumes, RunError> {
+    fn volumes(&self, engine_root: EngineRoot) -> Result<Volumes, RunError> {
         let config = self.config;
         let out = self.events.clone();
         // Without a main loop the problem is not reported.
@@ -409,6 +409,7 @@ impl Parts<'_> {
                 Endpoint::Unix(path) => Some(path.clone()),
                 Endpoint::Fake => None,
             },
+            engine_root,
             policies: Arc::clone(&config.policy),
             claims,
         };

@@ -23,6 +23,7 @@ use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Source};
 use crate::policy::standards::evaluate;
 use crate::policy::{LevelVersion, Policies, SourcePolicy};
+use crate::runtime::engine_root::EngineRoot;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{PodVolumes, Settings, Volumes};
@@ -163,6 +164,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
         name: NODE.into(),
         allocatable,
         docker: None,
+        engine_root: EngineRoot::default(),
         policies: Arc::default(),
         claims: Arc::new(Claims::new(base.clone(), vec![pod.source], Box::new(|_| ()))),
     };

@@ -52,6 +52,12 @@ impl AllowedPath {
         Ok(AllowedPath { path: format!("/{}", parts.join("/")), read_only })
     }
 
+    /// Everything.
+    #[must_use]
+    pub fn all() -> AllowedPath {
+        AllowedPath { path: "/".to_owned(), read_only: false }
+    }
+
     /// The access that these entries allow to a path, compared as text.
     #[must_use]
     pub fn access(allowed: &[AllowedPath], path: &str) -> PathAccess {

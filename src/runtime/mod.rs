@@ -10,6 +10,7 @@ pub mod body;
 pub mod client;
 pub mod connection;
 pub mod docker;
+pub mod engine_root;
 pub mod event_stream;
 pub(crate) mod exchange;
 pub mod exec;

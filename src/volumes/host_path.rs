@@ -7,13 +7,13 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlinkat, stat};
 use rustix::io::Errno;
 
 use super::manager::Node;
-use super::mounts;
+use super::mounts::{self, Apart, Mounted};
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use crate::base::limits;
@@ -46,24 +46,63 @@ enum Missing {
     Nothing,
 }
 
-/// Where mounts are below a directory, relative to it: they are bound with it. Empty if it is bound at this place already:
-/// mounts that were made below it later are not in the bind.
+/// Where mounts are below a directory, relative to it, that are bound with it at this place: mounts that were made later
+/// are not in the bind, and those of other containers do not stay in it.
 ///
 /// # Errors
 /// Errors of the system.
-pub(super) fn mounts_below(directory: &OwnedFd, place: &Path) -> io::Result<Vec<String>> {
+pub(super) fn mounts_below(foreign: &Foreign, directory: &OwnedFd, place: &Path) -> io::Result<Vec<String>> {
     let is_bound = || {
         let (there, seen) = (stat(place).ok()?, fstat(directory).ok()?);
         Some((there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino))
     };
+    let rest = |mounted: &Mounted, above: &Path| {
+        mounted.at.strip_prefix(above).ok().map(|rest| rest.to_string_lossy().into_owned())
+    };
+    let table = mounts::table()?;
     if mounts::is_at(place)? && is_bound() == Some(true) {
-        return Ok(Vec::new());
+        return Ok(mounts::below(&table, place).iter().filter_map(|mounted| rest(mounted, place)).collect());
     }
     let directory = std::fs::read_link(walk::by_descriptor(directory))?;
-    let rest = |mounted: &&mounts::Mounted| {
-        mounted.at.strip_prefix(&directory).ok().map(|rest| rest.to_string_lossy().into_owned())
-    };
-    Ok(mounts::below(&mounts::table()?, &directory).iter().filter_map(rest).collect())
+    let stays = mounts::below(&table, &directory)
+        .into_iter()
+        .filter(|mounted| !foreign.has(&mounted.at, &mounted.kind));
+    Ok(stays.filter_map(|mounted| rest(mounted, &directory)).collect())
+}
+
+/// Mounts of other pods and containers. In the bind of a directory above them they would keep Docker and podkeeper from
+/// removing what they are mounted at.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    /// Directories of podkeeper's pods and of Docker.
+    roots: Vec<PathBuf>,
+}
+
+impl Foreign {
+    /// # Errors
+    /// podkeeper's root directory is unknown.
+    pub(super) fn of(node: &Node) -> io::Result<Foreign> {
+        let own = node.root().map_err(io::Error::other)?;
+        let engine = node.engine_root.get().map(|root| std::fs::canonicalize(&root).unwrap_or(root));
+        Ok(Foreign { roots: [own.join("pods")].into_iter().chain(engine).collect() })
+    }
+
+    /// Whether such a mount is at this place of the host. Of other engines there are the file systems of containers, and
+    /// of all the names of networks.
+    fn has(&self, at: &Path, kind: &str) -> bool {
+        matches!(kind, "overlay" | "nsfs") || self.roots.iter().any(|root| at != root && at.starts_with(root))
+    }
+
+    /// Takes them out of the bind at `place` of a directory of the host, but those that go with the host's.
+    fn leave(&self, place: &Path, directory: &Path) -> io::Result<()> {
+        for mounted in mounts::below(&mounts::table()?, place) {
+            let origin = mounted.at.strip_prefix(place).map(|rest| directory.join(rest));
+            if !mounted.follows && origin.is_ok_and(|origin| self.has(&origin, &mounted.kind)) {
+                mounts::drop_all(&mounted.at)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Wanted<'_> {
@@ -196,8 +235,10 @@ fn kind_of(found: &OwnedFd) -> io::Result<FileType> {
 /// The mount failed, in words.
 pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
-    // The mounts of sources behind others are counted when they are made.
-    let set_apart = if is_behind { mounts::make_private } else { mounts::make_slave };
+    let set_apart = |place: &Path| {
+        Apart::of(is_behind).set(place)?;
+        Foreign::of(node)?.leave(place, &std::fs::read_link(walk::by_descriptor(found))?)
+    };
     let root = node.root()?;
     let place = layout::below(&root, parts).ok_or("a name is none")?;
     let failed = |why: String| format!("cannot bind {}: {why}", place.display());

@@ -193,7 +193,7 @@ impl Shares {
     /// What an earlier daemon has left. `used`: bytes in the file system at a place.
     fn found(table: &[Mounted], pods: &Path, used: impl Fn(&Path) -> u64) -> Shares {
         let mut shares = Shares::default();
-        for Mounted { at, kind } in table {
+        for Mounted { at, kind, .. } in table {
             let parts: Vec<&str> =
                 at.strip_prefix(pods).into_iter().flatten().filter_map(|part| part.to_str()).collect();
             let Some((uid, place @ [_, ..])) = parts.split_first() else { continue };

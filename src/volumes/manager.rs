@@ -20,6 +20,7 @@ use crate::pod::allocatable::Allocatable;
 use crate::pod::ends::Ends;
 use crate::pod::{PodKey, Source};
 use crate::policy::Policies;
+use crate::runtime::engine_root::EngineRoot;
 
 /// The parts of the node for this room.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Node {
     pub(super) policies: Arc<Policies>,
     /// Docker's socket; `None` when there is no engine that mounts volumes.
     docker: Option<PathBuf>,
+    /// Where Docker's files are.
+    pub(super) engine_root: EngineRoot,
     /// Docker is known to see podkeeper's mounts.
     sees: AtomicBool,
     pub(super) claims: Arc<Claims>,
@@ -66,6 +69,8 @@ pub struct Settings {
     pub allocatable: Allocatable,
     /// Docker's socket.
     pub docker: Option<PathBuf>,
+    /// Where Docker's files are.
+    pub engine_root: EngineRoot,
     /// Policies of pods, including the allowed paths of the host.
     pub policies: Arc<Policies>,
     /// The claims of this node.
@@ -76,7 +81,7 @@ impl Volumes {
     /// The volumes of this node. No file is touched yet.
     #[must_use]
     pub fn new(settings: Settings, clock: System) -> Volumes {
-        let Settings { root, name, allocatable, docker, policies, claims } = settings;
+        let Settings { root, name, allocatable, docker, engine_root, policies, claims } = settings;
         Volumes(Arc::new(Node {
             root,
             real_root: OnceLock::new(),
@@ -85,6 +90,7 @@ impl Volumes {
             clock,
             policies,
             docker,
+            engine_root,
             sees: AtomicBool::new(false),
             claims,
             uses: Mutex::default(),

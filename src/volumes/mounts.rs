@@ -24,6 +24,8 @@ pub struct Mounted {
     pub at: PathBuf,
     /// Type of its file system.
     pub kind: String,
+    /// It follows another mount: what is unmounted there is unmounted here.
+    pub follows: bool,
 }
 
 /// The lines of a `mountinfo`, in the order in which the mounts were made.
@@ -36,10 +38,13 @@ pub fn parse(table: &[u8]) -> Vec<Mounted> {
 fn line(line: &[u8]) -> Option<Mounted> {
     let mut fields = line.split(|byte| *byte == b' ');
     let at = unescape(fields.nth(4)?);
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    let follows =
+        fields.by_ref().take_while(|field| *field != b"-").any(|field| field.starts_with(b"master:"));
+    let kind = if follows { fields.skip_while(|field| *field != b"-").nth(1)? } else { fields.next()? };
     Some(Mounted {
         at: PathBuf::from(std::ffi::OsString::from_vec(at)),
         kind: String::from_utf8_lossy(kind).into_owned(),
+        follows,
     })
 }
 
@@ -171,24 +176,43 @@ pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind_recursive(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// Stops mounts and unmounts at a bind mount from propagating to its origin; the other direction still
-/// works. Without this, taking down a pod's directory would unmount the host's own file systems.
-///
-/// # Errors
-/// An error of the system.
-pub fn make_slave(at: &Path) -> io::Result<()> {
-    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
+/// How a bind mount and the mounts below it are set apart from their origin. Without either, taking down a pod's
+/// directory would unmount the host's own file systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apart {
+    /// Later mounts and unmounts of the host appear there; none of there appears at the host.
+    Follows,
+    /// Neither way: each later mount of the host would be one more mount for each bind.
+    Alone,
 }
 
-/// The same in both directions: later mounts of the host do not appear there, each of which would be one more mount for
-/// each bind.
-///
-/// # Errors
-/// An error of the system.
-pub fn make_private(at: &Path) -> io::Result<()> {
-    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
+impl Apart {
+    /// For the binds of pods of a source behind others, or not: those of sources behind others are counted when they are
+    /// made.
+    #[must_use]
+    pub fn of(is_behind: bool) -> Apart {
+        if is_behind { Apart::Alone } else { Apart::Follows }
+    }
+
+    /// Sets the bind apart that is mounted at this place.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn set(self, at: &Path) -> io::Result<()> {
+        let at = at.as_os_str().as_bytes();
+        match self {
+            Apart::Follows => {
+                mount_change(at, MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+            }
+            Apart::Alone => {
+                mount_change(at, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+                // Docker refuses the propagation of mounts from one that is private. It gets them from this bind alone, at
+                // which nothing is mounted.
+                mount_change(at, MountPropagationFlags::SHARED)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Unmounts this path, and all mounts below it.
@@ -208,6 +232,17 @@ pub fn end_all(place: &Path) -> io::Result<()> {
 /// The mount is in use, or an error of the system.
 pub fn end(at: &Path) -> io::Result<()> {
     match unmount(at.as_os_str().as_bytes(), UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes away this mount and all below it, also while they are in use; succeeds if there is no mount.
+///
+/// # Errors
+/// An error of the system.
+pub fn drop_all(at: &Path) -> io::Result<()> {
+    match unmount(at.as_os_str().as_bytes(), UnmountFlags::NOFOLLOW | UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -237,6 +272,7 @@ mod tests {
             37 36 98:0 / /a\\040b/c\\134/d rw - nfs4 host:/x rw\n";
         let table = parse(text);
         let told: Vec<String> = table.iter().map(|m| format!("{} {}", m.at.display(), m.kind)).collect();
+        assert_eq!(table.iter().map(|m| m.follows).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(told, ["/ ext4", "/a b/c\\ tmpfs", "/a b/c\\/d nfs4"]);
         let found = below(&table, Path::new("/a b"));
         assert_eq!(found.iter().map(|m| m.kind.as_str()).collect::<Vec<_>>(), ["nfs4", "tmpfs"]);

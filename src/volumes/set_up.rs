@@ -4,6 +4,7 @@
 //! Never here: the time of an action; access by path below a directory that a container may write to
 //! (only by descriptor).
 
+mod bound;
 mod claims;
 mod pass;
 
@@ -12,9 +13,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, HostPathVolumeSource, NFSVolumeSource, Volume,
-};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, NFSVolumeSource, Volume};
 use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, openat, stat};
 use rustix::io::Errno;
 
@@ -22,7 +21,7 @@ use self::pass::Pass;
 use super::in_memory::{Granted, Refused};
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
-use super::{Failure, Note, SetUp, atomic, helper, host_path, mounts, payload};
+use super::{Failure, Note, SetUp, atomic, helper, mounts, payload};
 use crate::base::clock::Clock as _;
 use crate::base::order;
 use crate::base::quantity;
@@ -309,32 +308,6 @@ impl One<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Binds a hostPath of a pod that may use only some paths.
-    fn guarded(&self, spec: &HostPathVolumeSource) -> Result<(), String> {
-        let name = self.volume.name.as_str();
-        let writes = |c: &Container| {
-            c.volume_mounts.iter().flatten().any(|m| m.name == name && m.read_only != Some(true))
-        };
-        let wanted = host_path::Wanted {
-            path: &spec.path,
-            kind: spec.type_.as_deref().unwrap_or_default(),
-            writes: self.pod.containers().any(|(_, c)| writes(c)),
-            allowed: self.node.policies.of(self.pod.source).allowed_host_paths.as_deref().unwrap_or_default(),
-        };
-        self.bind(&wanted.open()?, &layout::guarded(&self.pod.uid, name))
-    }
-
-    /// Binds a directory or file of the host to a place of the pod, after its mounts are counted.
-    fn bind(&self, open: &OwnedFd, parts: &[&str]) -> Result<(), String> {
-        let place = parts.get(2..).unwrap_or_default().join("/");
-        let path = layout::below(&self.node.root()?, parts).ok_or("a name is none")?;
-        self.count_mounts(|| {
-            let below = host_path::mounts_below(open, &path)?;
-            Ok(below.iter().map(|rest| format!("{place}/{rest}")).chain([place.clone()]).collect())
-        })?;
-        host_path::bind(self.node, open, parts, self.is_behind())
     }
 
     /// Whether the pod's source is behind others.

@@ -12,6 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlin
 use rustix::io::Errno;
 
 use super::manager::Node;
+use super::mounts::Apart;
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use super::{SubPath, mounts};
@@ -120,6 +121,7 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Resu
     let root = node.root()?;
     let SubPath { uid, volume, container, index, .. } = wanted;
     let place = layout::sub_path(&root, uid, volume, container, *index).ok_or("a name is none")?;
+    let apart = Apart::of(is_behind);
     let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
     // It was bound before: to the current target, or to the one before the volume's files changed.
     for _ in 0..limits::SUB_PATH_MOUNTS {
@@ -128,16 +130,17 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Resu
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
+            // A killed daemon may have skipped this.
+            apart.set(&place).map_err(words)?;
             return node.docker_sees(&place);
         }
+        apart.set(&place).map_err(words)?;
         mounts::end(&place).map_err(words)?;
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, wanted, is_directory).map_err(words)?;
     mounts::bind(found, &target).map_err(words)?;
-    // The mounts of sources behind others are counted when they are made.
-    let set_apart = if is_behind { mounts::make_private } else { mounts::make_slave };
-    set_apart(&place).map_err(words)?;
+    apart.set(&place).map_err(words)?;
     node.docker_sees(&place)
 }
 

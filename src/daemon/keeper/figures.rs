@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use super::mind::Seen;
-use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::manager::Observation;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::garbage::schedule::Disk;
+use crate::runtime::engine_root::EngineRoot;
 use crate::stats::cgroup::Hierarchies;
 use crate::stats::disk::FileSystem;
 use crate::stats::{cgroup, node};

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Parts, RunError, cannot};
 use crate::cgroup::Cgroups;
-use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::keeper::local::LimitWatch;
 use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::notify::Notifier;
@@ -13,6 +12,7 @@ use crate::eviction::threshold;
 use crate::garbage::collector::Collector;
 use crate::pod::ends::Ends;
 use crate::runtime::docker::Endpoint;
+use crate::runtime::engine_root::EngineRoot;
 use crate::status::snapshot::Latest;
 use crate::status::writer::Writer;
 

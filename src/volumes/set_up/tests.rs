@@ -1,5 +1,6 @@
 //! Volumes that cannot be set up, and repeated work; containers' views are tested on the real Docker.
 
+mod bound;
 mod memory;
 mod odd_names;
 mod sweep;
@@ -19,6 +20,7 @@ use crate::pod::allocatable::Allocatable;
 use crate::pod::object::testing::snapshot;
 use crate::pod::{PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
+use crate::runtime::engine_root::EngineRoot;
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{PodVolumes, Settings, Volumes};
 use crate::volumes::{Interest, Order, Report};
@@ -27,6 +29,7 @@ struct Rig {
     base: PathBuf,
     volumes: Volumes,
     hand: PodVolumes,
+    engine_root: EngineRoot,
     told: Receiver<Report>,
 }
 
@@ -54,21 +57,30 @@ fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> 
     let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
     let claims = Arc::new(Claims::new(base.to_owned(), sources.to_vec(), Box::new(|_| ())));
     let root = base.to_owned();
-    let settings = Settings { root, name: "n".into(), allocatable, docker: None, policies, claims };
-    worker(base, Volumes::new(settings, System::start()), name)
+    let engine_root = EngineRoot::default();
+    let settings = Settings {
+        root,
+        name: "n".into(),
+        allocatable,
+        docker: None,
+        engine_root: engine_root.clone(),
+        policies,
+        claims,
+    };
+    worker(base, (Volumes::new(settings, System::start()), engine_root), name)
 }
 
-fn worker(base: &Path, volumes: Volumes, name: &str) -> Rig {
+fn worker(base: &Path, (volumes, engine_root): (Volumes, EngineRoot), name: &str) -> Rig {
     let (tell, told) = unbounded();
     let key = PodKey { namespace: "default".into(), name: name.into() };
     let hand = PodVolumes::new(&volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
-    Rig { base: base.to_owned(), volumes, hand, told }
+    Rig { base: base.to_owned(), volumes, hand, engine_root, told }
 }
 
 impl Rig {
     /// Another pod's worker in the same daemon.
     fn beside(&self, name: &str) -> Rig {
-        worker(&self.base, self.volumes.clone(), name)
+        worker(&self.base, (self.volumes.clone(), self.engine_root.clone()), name)
     }
 
     /// Sets up the volumes (YAML) of a pod; returns the failures as text.
@@ -104,9 +116,13 @@ impl Rig {
         volumes: &str,
         objects: &str,
     ) -> (String, Vec<Note>) {
-        let spec =
-            format!("{{containers: [{{name: a, resources: {{requests: {{cpu: 1}}}}}}], volumes: {volumes}}}");
-        let mut pod = testing::pod(&spec);
+        let container = "{name: a, resources: {requests: {cpu: 1}}}";
+        self.set_up_pod(source, uid, &format!("{{containers: [{container}], volumes: {volumes}}}"), objects)
+    }
+
+    /// The same for a pod with this spec.
+    fn set_up_pod(&self, source: Source, uid: &str, spec: &str, objects: &str) -> (String, Vec<Note>) {
+        let mut pod = testing::pod(spec);
         pod.uid = uid.to_owned();
         pod.source = source;
         let objects = if objects.is_empty() { Arc::default() } else { snapshot(objects) };
@@ -359,44 +375,6 @@ fn a_claim_is_not_alone_when_nobody_can_say_so() {
 }
 
 /// Containers get the target that was checked, even if a pod changes the path later.
-#[test]
-#[ignore = "needs root: cargo test --lib -- --ignored"]
-fn a_guarded_host_path_is_bound_as_it_was_found() {
-    let base = crate::base::testing::scratch("set-up-guarded");
-    let (shared, outside) = (base.join("shared"), base.join("outside"));
-    for dir in [&shared.join("data/mounted"), &outside] {
-        fs::create_dir_all(dir).unwrap();
-    }
-    fs::write(shared.join("data/inside"), "").unwrap();
-    let mut policy = SourcePolicy::default();
-    policy.set("allowed-host-paths", &shared.display().to_string()).unwrap();
-    let rig = rig_with(&base, "p", Policies::all(policy));
-    let volumes = format!("[{{name: v, hostPath: {{path: '{}'}}}}]", shared.join("data").display());
-    let submount = rustix::fs::open(shared.join("data/mounted"), DIRECTORY, Mode::empty()).unwrap();
-    mounts::tmpfs(&submount, Some(1 << 20)).unwrap();
-    assert_eq!(rig.set_up("a", &volumes, ""), "");
-    let place = base.join("pods/a/volumes/kubernetes.io~host-path/v");
-    assert!(place.join("inside").exists());
-    let table = || mounts::table().unwrap();
-    let real = fs::canonicalize(&place).unwrap();
-    assert!(mounts::at(&table(), &real.join("mounted")).is_some(), "what is mounted below it is seen");
-    assert_eq!(rig.set_up("a", &volumes, ""), "");
-    assert_eq!(table().iter().filter(|mounted| mounted.at == real).count(), 1, "bound once");
-    // The path becomes a link to a path that is not allowed.
-    fs::rename(shared.join("data"), shared.join("moved")).unwrap();
-    symlink("../outside", shared.join("data")).unwrap();
-    assert!(place.join("inside").exists(), "it shows what was found");
-    let refused = rig.set_up("a", &volumes, "");
-    assert!(refused.ends_with("a link leads out of the allowed path"), "{refused}");
-    assert!(place.join("inside").exists());
-    rig.tear_down("a").unwrap();
-    let left = fs::canonicalize(shared.join("moved/mounted")).unwrap();
-    assert!(mounts::at(&table(), &left).is_some(), "the host's own mounts stay");
-    assert!(shared.join("moved/inside").exists());
-    mounts::end(&left).unwrap();
-    rig.end();
-}
-
 /// Two workers, one UID: the second one does not touch the directory.
 #[test]
 fn the_directory_of_a_uid_is_one_pod_s() {

@@ -4,9 +4,9 @@ use super::*;
 use crate::base::clock::System;
 use crate::base::table::Table;
 use crate::base::testing::scratch;
-use crate::daemon::engine_root::EngineRoot;
 use crate::policy::Most;
 use crate::runtime::docker::{Docker, Endpoint};
+use crate::runtime::engine_root::EngineRoot;
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::StandingView;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Docker's root directory, absolute. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EngineRoot(Arc<Mutex<Known>>);
+pub struct EngineRoot(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -17,17 +17,19 @@ struct Known {
 
 impl EngineRoot {
     /// `None` until an engine has told it.
-    pub(super) fn get(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn get(&self) -> Option<PathBuf> {
         self.known().root.clone()
     }
 
     /// Whether the engine that answers now has to be asked.
-    pub(super) fn is_due(&self) -> bool {
+    #[must_use]
+    pub fn is_due(&self) -> bool {
         !self.known().is_asked
     }
 
     /// Stores the directory that the engine told. A path that is not absolute is ignored.
-    pub(super) fn tell(&self, root: &str) {
+    pub fn tell(&self, root: &str) {
         let mut known = self.known();
         known.is_asked = true;
         if Path::new(root).is_absolute() {
@@ -36,7 +38,7 @@ impl EngineRoot {
     }
 
     /// The connection to the engine is lost.
-    pub(super) fn lost(&self) {
+    pub fn lost(&self) {
         self.known().is_asked = false;
     }
 
