@@ -42,8 +42,18 @@ pub struct Node {
     uses: Mutex<Table<String, Use>>,
     pub(super) in_memory: InMemory,
     turns: Arc<Turns>,
+    sweeps: Mutex<Sweeps>,
     /// The entries that are removed of pods that are evicted.
     ends: Ends,
+}
+
+/// Whether a thread removes what is left of pods.
+#[derive(Debug, Default)]
+enum Sweeps {
+    #[default]
+    Rest,
+    /// One does, and afterwards again for all pods but these.
+    Run(Option<Set<String>>),
 }
 
 /// User of a pod's directory.
@@ -96,6 +106,7 @@ impl Volumes {
             uses: Mutex::default(),
             in_memory: InMemory::default(),
             turns: Arc::new(Turns::new(clock)),
+            sweeps: Mutex::default(),
             ends: Ends::default(),
         }))
     }
@@ -107,8 +118,31 @@ impl Volumes {
     }
 
     /// Takes down and removes the volumes of all pods but these and those of workers: pods that vanished
-    /// while the daemon was down. Volumes in use are tried again for a while.
+    /// while the daemon was down. Volumes in use are tried again for a while. While another thread does it, that thread
+    /// does this, too, once it is done: volumes that cannot be removed must not bring more and more threads.
     pub fn sweep(&self, keep: &Set<String>) {
+        let mut keep = keep.clone();
+        let sweeps = || self.0.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *sweeps() {
+            Sweeps::Run(next) => return *next = Some(keep),
+            none => *none = Sweeps::Run(None),
+        }
+        loop {
+            self.sweep_once(&keep);
+            let mut sweeps = sweeps();
+            match &mut *sweeps {
+                Sweeps::Run(next) if next.is_some() => keep = next.take().unwrap_or_default(),
+                _ => return *sweeps = Sweeps::Rest,
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_sweeping(&self) -> bool {
+        matches!(*self.0.sweeps.lock().unwrap(), Sweeps::Run(_))
+    }
+
+    fn sweep_once(&self, keep: &Set<String>) {
         let Ok(root) = self.0.root() else { return };
         let mut left: Vec<String> =
             tear_down::pods(&root).into_iter().filter(|uid| !keep.contains(uid)).collect();

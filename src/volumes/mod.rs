@@ -44,7 +44,9 @@ mod tear_down;
 mod turns;
 mod walk;
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -172,6 +174,16 @@ pub fn use_objects(pod: &DesiredPod) -> bool {
 /// the error are gone.
 pub fn empty(directory: &Path, goes_on: &mut dyn FnMut() -> bool) -> io::Result<bool> {
     walk::empty(rustix::fs::open(directory, walk::DIRECTORY, Mode::empty())?, goes_on)
+}
+
+/// Makes a regular file shorter that has this name alone: the last bytes stay, at most `most`. The last name is no link.
+///
+/// # Errors
+/// An error of the system.
+pub fn shorten(path: &Path, most: usize) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let parent = rustix::fs::open(parent, walk::DIRECTORY, Mode::empty())?;
+    walk::shorten(&parent, &CString::new(name.as_bytes())?, most)
 }
 
 /// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files

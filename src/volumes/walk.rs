@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
@@ -26,11 +27,14 @@ struct Remover<'a> {
     /// Called before each file or directory is removed; the walk ends when it returns false.
     goes_on: &'a mut dyn FnMut() -> bool,
     is_stopped: bool,
+    /// Files are made empty first: a mounted overlay may keep what is removed below it.
+    shortens: bool,
 }
 
 impl Remover<'_> {
     fn new(goes_on: &mut dyn FnMut() -> bool) -> Remover<'_> {
-        Remover { unique: RandomState::new().build_hasher().finish(), moved: 0, goes_on, is_stopped: false }
+        let unique = RandomState::new().build_hasher().finish();
+        Remover { unique, moved: 0, goes_on, is_stopped: false, shortens: false }
     }
 
     fn step(&mut self) -> io::Result<()> {
@@ -63,6 +67,10 @@ impl Visit for Remover<'_> {
     }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         self.step()?;
+        if self.shortens {
+            // Without it the file is removed all the same.
+            _ = shorten(at, name, 0);
+        }
         unlink(at, name, AtFlags::empty())
     }
     fn leaving(&mut self, _: &OwnedFd) -> io::Result<()> {
@@ -82,6 +90,32 @@ fn unlink(at: &OwnedFd, name: &CStr, flags: AtFlags) -> io::Result<()> {
         Err(Errno::PERM) if let_change(at, name) => gone(unlinkat(at, name, flags)),
         other => gone(other),
     }
+}
+
+/// Makes a regular file that has this name alone shorter: of its content the last bytes stay, at most `most`.
+///
+/// # Errors
+/// An error of the system.
+pub(super) fn shorten(at: &OwnedFd, name: &CStr, most: usize) -> io::Result<()> {
+    let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        || stat.st_nlink > 1
+        || stat.st_size == 0
+    {
+        return Ok(());
+    }
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = || openat(at, name, flags, Mode::empty());
+    let file = match open() {
+        Err(Errno::PERM) if let_change(at, name) => open(),
+        other => other,
+    };
+    let file = std::fs::File::from(file?);
+    let length = file.metadata()?.len();
+    let mut tail = vec![0; most];
+    let kept = file.read_at(&mut tail, length.saturating_sub(u64::try_from(most).unwrap_or(u64::MAX)))?;
+    file.set_len(0)?;
+    file.write_all_at(tail.get(..kept).unwrap_or_default(), 0)
 }
 
 /// Takes away the attributes that forbid the removal of an entry; returns whether there were any.
@@ -152,7 +186,7 @@ pub(super) fn remove_counted(parent: &OwnedFd, name: &str, removes: &mut dyn FnM
 /// # Errors
 /// As for [`remove`].
 pub(super) fn empty(top: OwnedFd, goes_on: &mut dyn FnMut() -> bool) -> io::Result<bool> {
-    let mut remover = Remover::new(goes_on);
+    let mut remover = Remover { shortens: true, ..Remover::new(goes_on) };
     match walk(top, &mut remover) {
         Err(_) if remover.is_stopped => Ok(false),
         result => result.map(|()| true),

@@ -3,6 +3,7 @@
 //! types' code into the binary, hundreds of KiB. podkeeper's own types need this room only where they hold such a type.
 
 pub mod items;
+mod member;
 mod reader;
 
 use std::cell::Cell;
@@ -12,6 +13,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde::ser::{Error, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub use self::member::member;
 use super::limits;
 
 /// The error of lists that take more memory than they may.

@@ -22,9 +22,12 @@ pub const CGROUP_PROCS: usize = 1 << 20;
 pub const REMOVAL_DEPTH: usize = 64;
 /// See [`REMOVAL_DEPTH`].
 pub const REMOVAL_ENTRIES: usize = 256;
-/// Bytes of what Docker has written down of a container: it has the container's labels.
-pub const DOCKER_CONFIG: usize = 4 << 20;
-/// Most values in it.
+/// Bytes of what Docker has written down of a container: it has the container's labels and its environment, in which Docker
+/// writes six bytes for some characters.
+pub const DOCKER_CONFIG: u64 = 64 << 20;
+/// Bytes of its volumes in it.
+pub const DOCKER_MOUNTS: usize = 4 << 20;
+/// Most values in these.
 pub const DOCKER_CONFIG_VALUES: usize = 50_000;
 /// Bytes of the name of a layer in Docker's root directory.
 pub const LAYER_NAME: usize = 256;

@@ -6,6 +6,7 @@
 //!
 //! Never here: a wait for Docker while files are counted ([`Disks::ask`] waits, and counts nothing).
 
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
@@ -247,14 +248,15 @@ fn is_name(text: &str) -> bool {
 /// Names of the volumes of a container, by Docker's own directory of it (`moby/moby`, `container/container.go`); `None`:
 /// they are not known.
 fn untold_volumes(own: &Path) -> Option<Vec<String>> {
-    let written = regular::read(&own.join("config.v2.json"), limits::DOCKER_CONFIG).ok()?;
-    if json::values(&written) > limits::DOCKER_CONFIG_VALUES {
+    let written = regular::open(&own.join("config.v2.json")).ok()?.take(limits::DOCKER_CONFIG);
+    // A pod's environment may make it very long.
+    let points = json::member(&mut BufReader::new(written), "MountPoints", limits::DOCKER_MOUNTS).ok()?;
+    if json::values(&points) > limits::DOCKER_CONFIG_VALUES {
         return None;
     }
-    let written: Value = serde_json::from_slice(&written).ok()?;
-    let points = written.get("MountPoints").and_then(Value::as_object);
+    let points: Value = serde_json::from_slice(&points).ok()?;
     let name = |point: &Value| Some(point.get("Name")?.as_str()?.to_owned());
-    Some(points.into_iter().flat_map(Map::values).filter_map(name).collect())
+    Some(points.as_object().into_iter().flat_map(Map::values).filter_map(name).collect())
 }
 
 /// The newest containers of a pod that are to be counted, by name and id.
@@ -340,10 +342,16 @@ mod tests {
         std::fs::write(own.join(format!("{id}-json.log")), "x").unwrap();
         let points = json!({"/v": {"Name": layer, "Type": "volume"}, "/h": {"Name": "", "Type": "bind"},
             "/x": {"Name": "../x"}});
-        std::fs::write(own.join("config.v2.json"), json!({"MountPoints": points}).to_string()).unwrap();
+        std::fs::write(own.join("config.v2.json"), json!({"MountPoints": &points}).to_string()).unwrap();
         let found = untold(&root, &id).unwrap().files;
         assert_eq!(found.volumes, [format!("{}/volumes/{layer}/_data", root.display())]);
         assert!(found.log_path.ends_with("-json.log"), "{}", found.log_path);
+        // A long environment comes before the volumes.
+        let env = json!(["x=".to_owned() + &"<".repeat(5 << 20)]).to_string();
+        let record = format!(r#"{{"Config":{{"Env":{env}}},"MountPoints":{points}}}"#);
+        std::fs::write(own.join("config.v2.json"), record).unwrap();
+        let Untold { files: found, is_whole } = untold(&root, &id).unwrap();
+        assert_eq!((found.volumes.len(), is_whole), (1, true));
         for wrong in ["..", "", "../x", "a/b"] {
             assert_eq!(untold(&root, wrong), None, "{wrong}");
             std::fs::write(of.join("mount-id"), wrong).unwrap();

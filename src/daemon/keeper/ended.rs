@@ -12,6 +12,8 @@
 //!
 //! Never here: a container that runs, or a container of a pod that goes on; a directory that is not a container's own.
 
+mod beside;
+
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -131,6 +133,8 @@ impl Ended {
         tie.step();
         let (places, mut unknown) = self.places(&all, &docker_root, tie);
         let least = FileSystem::of(&docker_root).map(least).unwrap_or_default();
+        let dead: Vec<_> = all.iter().filter(|container| self.is_dead(container)).collect();
+        self.shorten(&dead, &all, &docker_root, least.bytes);
         let until = wait::later(limits::EMPTY_LAYERS);
         let removing = self.removing(&all, &docker_root);
         let mut has_more = removing.iter().any(|(id, state)| self.before.get(id) != Some(state));

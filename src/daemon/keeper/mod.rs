@@ -18,6 +18,7 @@ mod kernel;
 mod killing;
 pub(super) mod local;
 pub mod mind;
+mod put_off;
 mod victims;
 
 use std::io;
@@ -38,6 +39,7 @@ use self::ended::{Containers, Emptied, Ended};
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
+use self::put_off::PutOff;
 use self::victims::Victim;
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::table::Table;
@@ -126,8 +128,8 @@ struct Rounds {
     counting: Counting,
     /// Containers that the last run of the collector has emptied.
     emptied: Emptied,
-    /// Since when an eviction is put off to empty ended pods first.
-    put_off: Option<Mono>,
+    /// How an eviction is put off to empty ended pods first.
+    put_off: PutOff,
     /// Result of the count, for the next look.
     measured: Option<Amounts>,
     /// The pods that were evicted last, by what the node was short of.
@@ -156,7 +158,7 @@ impl Rounds {
             asking: None,
             counting: Counting::new(disks),
             emptied: Emptied::default(),
-            put_off: None,
+            put_off: PutOff::default(),
             measured: None,
             victims: Table::new(),
             left_over: Vec::new(),
@@ -249,6 +251,7 @@ impl Rounds {
         let deeds = self.mind.look(&seen, end, now);
         if !self.mind.is_short() {
             self.left_over.clear();
+            self.put_off = PutOff::default();
         }
         // The count is used for this look only.
         let measured = self.measured.take();

@@ -9,7 +9,7 @@ use super::counting::Ended;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::Mono;
-use crate::base::{limits, order};
+use crate::base::order;
 use crate::eviction::News;
 use crate::eviction::manager::End;
 use crate::eviction::rank::{Candidate, Counted};
@@ -151,9 +151,7 @@ impl Rounds {
         self.docker_answers(run.result().unwrap_or_default(), now);
     }
 
-    /// Puts an eviction off to empty the layers of ended pods before it; returns whether it does. Pods that end one after
-    /// the other must not delay an eviction again and again, but layers with very many files are emptied part by part,
-    /// for a bounded time; a short one while a pod may go that goes before others anyway, and may be filling the disk.
+    /// Puts an eviction off to empty the layers of ended pods before it; returns whether it does.
     fn puts_off(
         &mut self,
         (signal, dedicated): (Signal, bool),
@@ -161,25 +159,23 @@ impl Rounds {
         pods: &[Candidate],
         now: Mono,
     ) -> bool {
-        let is_short = pods.iter().any(|pod| pod.goes_first && !pod.is_critical());
-        let longest = if is_short { limits::EVICTION_PATIENCE } else { limits::COLLECT_LONGEST };
-        let goes_on = |since| self.emptied.has_more && now.since(since) < longest;
-        let may_wait = self.put_off.is_none_or(goes_on);
-        let since = self.put_off.unwrap_or(now);
-        self.put_off = (may_wait && self.has_ended_since(signal, dedicated, snapshot)).then_some(since);
-        self.put_off.is_some()
+        if !signal.is_of_disk() || self.parts.garbage.is_none() || self.collecting.is_some() {
+            self.put_off.none();
+            return false;
+        }
+        let has_more = Counted::of(signal, dedicated).of_docker && self.emptied.has_more;
+        let goes_first = pods.iter().any(|pod| pod.goes_first && !pod.is_critical());
+        let mut put_off = self.put_off;
+        let puts_off = put_off.decide(has_more, goes_first, &|| self.has_ended_since(snapshot), now);
+        self.put_off = put_off;
+        puts_off
     }
 
     /// Whether a pod has ended since garbage was collected, or its layers are not empty yet: no pod is evicted before that.
-    fn has_ended_since(&self, signal: Signal, dedicated: bool, snapshot: &Snapshot) -> bool {
-        let is_there = signal.is_of_disk() && Counted::of(signal, dedicated).of_docker;
-        let collects = self.parts.garbage.is_some() && self.collecting.is_none();
-        let is_new = || {
-            let go_on = ended::going_on(snapshot);
-            self.emptied.went_on.iter().any(|uid| !go_on.contains(uid))
-                || self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id))
-        };
-        is_there && collects && (self.emptied.has_more || is_new())
+    fn has_ended_since(&self, snapshot: &Snapshot) -> bool {
+        let go_on = ended::going_on(snapshot);
+        self.emptied.went_on.iter().any(|uid| !go_on.contains(uid))
+            || self.over(snapshot).keys().any(|id| !self.emptied.done.contains(id))
     }
 
     fn waits_for_pods(&self, snapshot: &Snapshot) -> bool {

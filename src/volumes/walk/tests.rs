@@ -226,3 +226,45 @@ fn what_others_write_meanwhile_holds_up_nobody_for_ever() {
     assert_ne!(fs::metadata(&v).unwrap().gid(), 8, "its root is touched last");
     fs::remove_dir_all(base).unwrap();
 }
+
+/// Regression: an overlay that Docker had not unmounted kept the bytes of removed files, and other pods were evicted.
+#[test]
+fn files_that_something_holds_are_made_empty_before_they_are_removed() {
+    let base = crate::base::testing::scratch("walk-held");
+    let tree = base.join("tree");
+    fs::create_dir(&tree).unwrap();
+    for name in ["held", "beside"] {
+        fs::write(tree.join(name), "x".repeat(10_000)).unwrap();
+    }
+    fs::hard_link(tree.join("beside"), base.join("outside")).unwrap();
+    let held = fs::File::open(tree.join("held")).unwrap();
+    assert!(super::empty(open(&tree), &mut || true).unwrap());
+    assert_eq!(fs::read_dir(&tree).unwrap().count(), 0);
+    assert_eq!(held.metadata().unwrap().len(), 0);
+    assert_eq!(fs::metadata(base.join("outside")).unwrap().len(), 10_000, "it has another name");
+    // Volumes of pods are removed as they are.
+    fs::write(tree.join("held"), "x").unwrap();
+    let held = fs::File::open(tree.join("held")).unwrap();
+    remove(&open(&base), "tree").unwrap();
+    assert_eq!(held.metadata().unwrap().len(), 1);
+    fs::remove_dir_all(base).unwrap();
+}
+
+#[test]
+fn of_a_file_that_is_made_shorter_the_end_stays() {
+    let base = crate::base::testing::scratch("walk-shorten");
+    let of = |name: &str| shorten(&open(&base), &CString::new(name).unwrap(), 4);
+    fs::write(base.join("long"), "0123456789").unwrap();
+    fs::write(base.join("short"), "012").unwrap();
+    std::os::unix::fs::symlink("long", base.join("link")).unwrap();
+    fs::create_dir(base.join("directory")).unwrap();
+    for name in ["short", "link", "directory"] {
+        of(name).unwrap();
+    }
+    assert_eq!(fs::read_to_string(base.join("long")).unwrap(), "0123456789", "no link is followed");
+    of("long").unwrap();
+    assert_eq!(fs::read_to_string(base.join("long")).unwrap(), "6789");
+    assert_eq!(fs::read_to_string(base.join("short")).unwrap(), "012");
+    assert!(of("none").is_err());
+    fs::remove_dir_all(base).unwrap();
+}

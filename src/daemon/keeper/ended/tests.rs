@@ -61,6 +61,24 @@ fn what_is_not_a_container_s_own_is_left_alone() {
     assert_eq!(of("/", "/d/docker/volumes/named/_data"), 0);
 }
 
+fn container(root: &Path, id: &str, uid: &str, state: DockerState) -> ContainerSummary {
+    ContainerSummary {
+        id: id.to_owned(),
+        name: "k8s_app".into(),
+        image: String::new(),
+        image_id: String::new(),
+        labels: [(labels::ROOT_DIR, &*root.to_string_lossy()), (labels::POD_UID, uid)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        state,
+        status: String::new(),
+        created: 0,
+        ips: None,
+        networks: Vec::new(),
+        length: 0,
+    }
+}
+
 /// Regression: Docker answered no call about the container that had filled the disk; it was killed, its layer stayed,
 /// and innocent pods were evicted.
 #[test]
@@ -75,21 +93,6 @@ fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
     fs::write(of.join("mount-id"), &layer).unwrap();
     let (never, soon) = (std::time::Duration::from_secs(30), std::time::Duration::from_millis(1));
     let docker = crate::runtime::testing::slow_docker(&root, never, soon, &root);
-    let container = |id: &str, uid: &str, state| ContainerSummary {
-        id: id.to_owned(),
-        name: "k8s_app".into(),
-        image: String::new(),
-        image_id: String::new(),
-        labels: [(labels::ROOT_DIR, &*root.to_string_lossy()), (labels::POD_UID, uid)]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
-        state,
-        status: String::new(),
-        created: 0,
-        ips: None,
-        networks: Vec::new(),
-        length: 0,
-    };
     let (runs, strange, killed) = ("c3".repeat(32), "d4".repeat(32), "f6".repeat(32));
     let key = PodKey { namespace: "default".into(), name: "web".into() };
     let told = EngineRoot::default();
@@ -113,11 +116,11 @@ fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
         fs::write(own.join("config.v2.json"), "{}").unwrap();
     }
     let all = [
-        container(&id, "u", DockerState::Exited),
-        container(&runs, "u", DockerState::Running),
-        container(&strange, "u", DockerState::Exited),
-        container(&"e5".repeat(32), "goes on", DockerState::Exited),
-        container(&killed, "goes on", DockerState::Running),
+        container(&root, &id, "u", DockerState::Exited),
+        container(&root, &runs, "u", DockerState::Running),
+        container(&root, &strange, "u", DockerState::Exited),
+        container(&root, &"e5".repeat(32), "goes on", DockerState::Exited),
+        container(&root, &killed, "goes on", DockerState::Running),
     ];
     let (places, unknown) = ended.places(&all, &docker_root, &Tie::default());
     let places: Vec<_> = places.into_iter().map(|(container, at)| (container.id.clone(), at)).collect();
@@ -198,4 +201,65 @@ fn a_removal_by_docker_gets_on_as_long_as_entries_go() {
     assert_eq!(seen.len(), 5, "{seen:?}");
     fs::remove_dir_all(&base).unwrap();
     assert_eq!(progress(&at), None);
+}
+
+/// Regression: a pod filled the disk through `/etc/hosts`, `/etc/hostname` or its termination message and ended, and all
+/// other pods were evicted for it.
+#[test]
+fn files_beside_the_layers_of_ended_pods_are_made_short() {
+    let root = scratch("keeper-ended-beside");
+    let docker_root = root.join("docker");
+    let (app, sandbox, other) = ("a1".repeat(32), "b2".repeat(32), "c3".repeat(32));
+    let large = |path: PathBuf| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "x".repeat(100_000) + "end").unwrap();
+        path
+    };
+    let own = [
+        docker_root.join("containers").join(&sandbox).join("hostname"),
+        docker_root.join("containers").join(&sandbox).join("resolv.conf"),
+        docker_root.join("containers").join(&app).join("hosts"),
+        root.join("pods/u/etc-hosts"),
+        root.join("pods/u/resolv.conf"),
+        root.join("pods/u/containers/app/0"),
+    ]
+    .map(large);
+    let others = [
+        docker_root.join("containers").join(&other).join("hostname"),
+        docker_root.join("containers").join(&app).join("config.v2.json"),
+        root.join("pods/goes on/etc-hosts"),
+        root.join("pods/u/volumes/v/etc-hosts"),
+    ]
+    .map(large);
+    fs::write(root.join("pods/u/containers/app/1"), "the message").unwrap();
+    let all = [
+        container(&root, &app, "u", DockerState::Exited),
+        container(&root, &sandbox, "u", DockerState::Running),
+        container(&root, &other, "goes on", DockerState::Exited),
+        container(Path::new("/another"), &other, "u", DockerState::Exited),
+        container(&root, &"d4".repeat(32), "../..", DockerState::Exited),
+    ];
+    let ended = Ended {
+        docker: Docker::Fake(crate::runtime::fake::Fake::new(
+            Arc::new(crate::base::clock::System::start()),
+            1,
+        )),
+        docker_root: EngineRoot::default(),
+        root_dir: root.clone(),
+        containers: Containers::new(),
+        go_on: ["goes on".to_owned()].into(),
+        killed: Set::new(),
+        before: Removing::new(),
+    };
+    let dead: Vec<_> = all.iter().filter(|container| ended.is_dead(container)).collect();
+    ended.shorten(&dead, &all, &docker_root, 50_000);
+    for path in own {
+        let left = fs::read_to_string(&path).unwrap();
+        assert!(left.len() == limits::TERMINATION_FILE && left.ends_with("end"), "{path:?}: {}", left.len());
+    }
+    for path in others {
+        assert_eq!(fs::metadata(&path).unwrap().len(), 100_003, "{path:?}");
+    }
+    assert_eq!(fs::read_to_string(root.join("pods/u/containers/app/1")).unwrap(), "the message");
+    fs::remove_dir_all(root).unwrap();
 }

@@ -41,3 +41,32 @@ fn the_removal_of_the_volumes_of_a_watched_pod_is_counted() {
     assert_eq!(ends.steps(&of("p")), 0, "it is not watched any more");
     rig.end();
 }
+
+/// Regression: each pod that a URL's bad manifest left began another thread that swept, beside those before.
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn there_is_one_sweep_at_a_time() {
+    let rig = rig("set-up-sweeps");
+    let volume = |uid: &str| {
+        let at = rig.base.join("pods").join(uid).join("volumes/kubernetes.io~empty-dir/m");
+        fs::create_dir_all(&at).unwrap();
+        at
+    };
+    let busy = volume("c");
+    mounts::tmpfs(&rustix::fs::open(&busy, DIRECTORY, Mode::empty()).unwrap(), Some(1 << 20)).unwrap();
+    let user = fs::File::create(busy.join("f")).unwrap();
+    let keep = ["a".to_owned()].into();
+    std::thread::scope(|scope| {
+        let sweep = scope.spawn(|| rig.volumes.sweep(&keep));
+        while !rig.volumes.is_sweeping() {
+            std::thread::yield_now();
+        }
+        let later = volume("d");
+        rig.volumes.sweep(&keep);
+        assert!(!sweep.is_finished(), "the other thread does it, and goes on");
+        drop(user);
+        sweep.join().unwrap();
+        assert!(!busy.exists() && !later.exists());
+    });
+    rig.end();
+}
