@@ -53,6 +53,8 @@ impl Watch {
             Some(version) => version,
             None => return Ok(()),
         };
+        // Other kinds may change more often than this.
+        let mut bookmark = later(limits::API_BOOKMARK);
         loop {
             self.waker.rest();
             let (events, newest) = match self.news(known) {
@@ -63,7 +65,6 @@ impl Watch {
             for event in events {
                 self.send_event(sink, &event, &mut is_first)?;
             }
-            let bookmark = later(limits::API_BOOKMARK);
             let until = if self.wanted.bookmarks { end.min(bookmark) } else { end };
             let set = vec![
                 PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
@@ -79,6 +80,7 @@ impl Watch {
             }
             if self.wanted.bookmarks && now >= bookmark {
                 self.bookmark(sink, known, false)?;
+                bookmark = later(limits::API_BOOKMARK);
             }
         }
     }

@@ -6,6 +6,9 @@ use std::time::Duration;
 pub const STREAMS_CREATED: Duration = Duration::from_secs(30);
 /// A stream without traffic for this long is closed; the kubelet's streamingConnectionIdleTimeout.
 pub const STREAM_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
+/// An attach whose output is not taken for this long while the most waits is ended: the container waits in its writes, and
+/// Docker does not see its end.
+pub const ATTACH_STALL: Duration = Duration::from_secs(10);
 /// How long a client may take to close a connection after it was told the end.
 pub const STREAM_LINGER: Duration = Duration::from_secs(5);
 /// Bytes that wait for one side of a stream; beyond that, the other side is not read.

@@ -1,9 +1,13 @@
 //! `attach`: joins the streams of a running container's process. Earlier output is in `logs`.
 
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags};
 
 use super::engine::{self, Broken};
 use super::{target, terminal};
+use crate::base::{limits, wait};
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::{Outcome, pods, say};
@@ -70,8 +74,31 @@ pub(super) fn join(
     if streams.stdin {
         engine::pass_stdin(input)?;
     }
-    engine::copy(&mut output, &mut io::stdout(), &mut io::stderr())
+    engine::copy(&mut output, &mut Awaited(io::stdout()), &mut Awaited(io::stderr()))
 }
+
+/// An output that is waited for only so long: while nobody takes it, the container waits in its writes, and Docker does
+/// not see its end.
+struct Awaited<W>(W);
+
+impl<W: Write + AsFd> Write for Awaited<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let until = wait::later(limits::ATTACH_STALL);
+        let ready = wait::until(vec![PollFd::new(&self.0, PollFlags::OUT)], Some(until))?;
+        if ready.iter().all(|flags| flags.is_empty()) {
+            let why = "nothing takes the output: the attach is over, and the container goes on";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        // A pipe that can be written to takes at least as much without waiting.
+        self.0.write(bytes.get(..PIPE_BUF).unwrap_or(bytes))
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// POSIX's `PIPE_BUF` of Linux.
+const PIPE_BUF: usize = 4096;
 
 /// Sets raw mode; the container's terminal follows the size of ours.
 fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {

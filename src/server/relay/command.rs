@@ -61,6 +61,7 @@ pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
         is_ended: false,
         size: None,
         active: Instant::now(),
+        taken: Instant::now(),
     };
     match relay.run(job) {
         Ok(()) | Err(Broken::Gone) => {}
@@ -91,6 +92,8 @@ struct Relay {
     size: Option<Size>,
     /// When something was sent or received last.
     active: Instant,
+    /// When the client took output last, or there was room for more.
+    taken: Instant,
 }
 
 impl Relay {
@@ -176,8 +179,15 @@ impl Relay {
                 Ok(Poured::Nothing) => {}
                 Err(error) => return Ok(Err(error)),
             }
-            moved |= self.client.send(self.streams.output())?;
-            if moved {
+            let is_taken = self.client.send(self.streams.output())?;
+            if is_taken || self.streams.output().len() < limits::STREAM_BACKLOG {
+                self.taken = Instant::now();
+            } else if started.exec.is_none() && self.taken.elapsed() >= limits::ATTACH_STALL {
+                return Err(Broken::Client(
+                    "it takes no output, and the container would wait for it".to_owned(),
+                ));
+            }
+            if moved || is_taken {
                 self.active = Instant::now();
             } else {
                 self.wait(started)?;
@@ -251,6 +261,9 @@ impl Relay {
         }
         let waiting = self.streams.output().len();
         let has_room = waiting < limits::STREAM_BACKLOG;
+        let stall =
+            self.taken.checked_add(limits::ATTACH_STALL).filter(|_| !has_room && started.exec.is_none());
+        let until = until.into_iter().chain(stall).min();
         let wants_read = has_room && self.input.len() < limits::STREAM_BACKLOG;
         let mut docker = PollFlags::empty();
         if has_room {

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::pods::{OBEYS, Pod, container};
+use crate::harness::pods::{OBEYS, Pod, WRITES, container};
 use crate::harness::{Node, PATIENCE};
 
 /// A command that keeps running; it ends with the test.
@@ -105,6 +105,23 @@ fn attach_joins_the_streams_of_a_container() {
     let refused = node.podkeeper(&["attach", "-i", "deaf"]);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(why.contains("takes no standard input: its manifest does not say stdin: true"), "{why}");
+}
+
+/// Regression: the container waited in its writes for as long as `attach` had an output that nobody read.
+#[test]
+fn attach_ends_when_nothing_takes_its_output_and_the_container_goes_on() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").script(WRITES).text());
+    node.wait_phase("web", "Running");
+    let mut attached = Goes::start(&node, &["attach", "web"]);
+    node.wait_until("it ends", || attached.0.try_wait().unwrap().is_some());
+    let mut why = String::new();
+    attached.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+    assert!(why.contains("nothing takes the output: the attach is over, and the container goes on"), "{why}");
+    assert_eq!(attached.0.wait().unwrap().code(), Some(1));
+    let count = || node.inside("web", "app", "cat /count");
+    let before = count();
+    node.wait_until("the container goes on", || count() != before);
 }
 
 #[test]

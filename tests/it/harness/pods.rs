@@ -107,6 +107,10 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// A container that writes much, 64 KiB at a time, and counts that in `/count`.
+pub const WRITES: &str = "trap 'exit 0' TERM; n=0; while :; do n=$((n+1)); echo $n >/count; \
+    head -c 65536 /dev/zero | tr '\\0' x; usleep 20000; done";
+
 /// Bytes that differ from place to place.
 pub fn much(length: usize) -> Vec<u8> {
     let mut state = 1_u32;

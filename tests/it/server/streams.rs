@@ -7,7 +7,7 @@ use std::{fs, io, thread};
 use serde_json::{Value, json};
 
 use super::client::{Link, Spdy, WebSocket, neglect};
-use crate::harness::pods::{Pod, free_port, much};
+use crate::harness::pods::{Pod, WRITES, free_port, much};
 use crate::harness::{Node, Options};
 
 /// A node with the kubelet's port open to everyone, and a pod on it that runs.
@@ -144,6 +144,25 @@ fn attach_speaks_to_the_container_itself() {
     spdy.until("the container answers", |spdy| {
         spdy.heard.get(&stdout).is_some_and(|heard| heard.text() == expected)
     });
+}
+
+/// Regression: the container waited in its writes for a client that did not read, up to four hours, and Docker did not see
+/// its end.
+#[test]
+fn an_attach_that_is_not_read_ends_and_the_container_goes_on() {
+    let (node, port) = node_with(&Pod::new("web").script(WRITES));
+    let target = format!("/attach/default/{}/app?output=1", node.full("web"));
+    let mut spdy = Spdy::open(port, &target, V4);
+    for kind in ["error", "stdout"] {
+        spdy.stream(&[("streamtype", kind)]);
+    }
+    node.wait_until("the attach is ended", || {
+        neglect(&mut spdy.link, Duration::from_millis(100));
+        node.log().contains("it takes no output, and the container would wait for it")
+    });
+    let count = || node.inside("web", "app", "cat /count");
+    let before = count();
+    node.wait_until("the container goes on", || count() != before);
 }
 
 /// A pod that echoes on port 7000, and speaks HTTP on port 7001 of its own loopback only.

@@ -29,6 +29,7 @@ fn begun() -> (Relay, TcpStream) {
         is_ended: false,
         size: None,
         active: Instant::now(),
+        taken: Instant::now(),
     };
     (relay, client)
 }
