@@ -18,6 +18,8 @@ use crate::policy::Policies;
 pub const LOCAL_STORAGE: &str = "local-storage";
 /// Below a pod's directory: its volumes, by plugin and name.
 pub const VOLUMES: &str = "volumes";
+/// Below the root directory: where the binds of sources behind others are made.
+pub const STAGE: &str = "stage";
 /// Below a pod's directory: the targets of `subPath`, by volume, container and index of the mount.
 pub const SUB_PATHS: &str = "volume-subpaths";
 /// Below a pod's directory: markers of volumes that are ready.

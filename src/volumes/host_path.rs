@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlin
 use rustix::io::Errno;
 
 use super::manager::Node;
-use super::mounts::{self, Apart, Mounted};
+use super::mounts::{self, Mounted};
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use crate::base::limits;
@@ -76,6 +76,8 @@ pub(super) fn mounts_below(foreign: &Foreign, directory: &OwnedFd, place: &Path)
 pub(super) struct Foreign {
     /// Directories of podkeeper's pods and of Docker.
     roots: Vec<PathBuf>,
+    /// See [`layout::STAGE`].
+    stage: PathBuf,
 }
 
 impl Foreign {
@@ -84,13 +86,16 @@ impl Foreign {
     pub(super) fn of(node: &Node) -> io::Result<Foreign> {
         let own = node.root().map_err(io::Error::other)?;
         let engine = node.engine_root.get().map(|root| std::fs::canonicalize(&root).unwrap_or(root));
-        Ok(Foreign { roots: [own.join("pods")].into_iter().chain(engine).collect() })
+        let roots = [own.join("pods")].into_iter().chain(engine).collect();
+        Ok(Foreign { roots, stage: own.join(layout::STAGE) })
     }
 
     /// Whether such a mount is at this place of the host. Of other engines there are the file systems of containers, and
     /// of all the names of networks.
     fn has(&self, at: &Path, kind: &str) -> bool {
-        matches!(kind, "overlay" | "nsfs") || self.roots.iter().any(|root| at != root && at.starts_with(root))
+        matches!(kind, "overlay" | "nsfs")
+            || at.starts_with(&self.stage)
+            || self.roots.iter().any(|root| at != root && at.starts_with(root))
     }
 
     /// Takes them out of the bind at `place` of a directory of the host, but those that go with the host's.
@@ -235,10 +240,8 @@ fn kind_of(found: &OwnedFd) -> io::Result<FileType> {
 /// The mount failed, in words.
 pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
-    let set_apart = |place: &Path| {
-        Apart::of(is_behind).set(place)?;
-        Foreign::of(node)?.leave(place, &std::fs::read_link(walk::by_descriptor(found))?)
-    };
+    let clear =
+        |place: &Path| Foreign::of(node)?.leave(place, &std::fs::read_link(walk::by_descriptor(found))?);
     let root = node.root()?;
     let place = layout::below(&root, parts).ok_or("a name is none")?;
     let failed = |why: String| format!("cannot bind {}: {why}", place.display());
@@ -248,19 +251,25 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool
             break;
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
+        // A killed daemon may have skipped this.
+        node.set_apart(&place).map_err(words).map_err(failed)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
-            // A killed daemon may have skipped this.
-            set_apart(&place).map_err(words).map_err(failed)?;
+            clear(&place).map_err(words).map_err(failed)?;
             return node.docker_sees(&place);
         }
         // Running containers keep their mount.
-        set_apart(&place).map_err(words).map_err(failed)?;
         mounts::end_all(&place).map_err(words).map_err(failed)?;
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, parts, is_directory).map_err(words).map_err(failed)?;
-    mounts::bind_with_all(found, &target).map_err(words).map_err(failed)?;
-    set_apart(&place).map_err(words).map_err(failed)?;
+    let bound = if is_behind {
+        node.bind_alone(found, &target, is_directory, true, &clear)
+    } else {
+        mounts::bind_with_all(found, &target)
+            .and_then(|()| mounts::make_slave(&place))
+            .and_then(|()| clear(&place))
+    };
+    bound.map_err(words).map_err(failed)?;
     node.docker_sees(&place)
 }
 

@@ -2,14 +2,16 @@
 //! is its turn ([`Turns`]). A volume that hangs delays its own pod, and others of its source for a short while.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::{fmt, fs, thread};
+use std::{fmt, fs, io, thread};
 
 use super::claim_move::Claims;
 use super::in_memory::InMemory;
+use super::mounts::Alone;
 use super::turns::Turns;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
@@ -43,6 +45,8 @@ pub struct Node {
     pub(super) in_memory: InMemory,
     turns: Arc<Turns>,
     sweeps: Mutex<Sweeps>,
+    /// Held while [`layout::STAGE`] is in use.
+    stage: Mutex<()>,
     /// The entries that are removed of pods that are evicted.
     ends: Ends,
 }
@@ -107,6 +111,7 @@ impl Volumes {
             in_memory: InMemory::default(),
             turns: Arc::new(Turns::new(clock)),
             sweeps: Mutex::default(),
+            stage: Mutex::default(),
             ends: Ends::default(),
         }))
     }
@@ -144,6 +149,11 @@ impl Volumes {
 
     fn sweep_once(&self, keep: &Set<String>) {
         let Ok(root) = self.0.root() else { return };
+        // A killed daemon may have left a mount there.
+        {
+            let _one = self.0.stage.lock().unwrap_or_else(PoisonError::into_inner);
+            _ = mounts::drop_all(&root.join(layout::STAGE));
+        }
         let mut left: Vec<String> =
             tear_down::pods(&root).into_iter().filter(|uid| !keep.contains(uid)).collect();
         let mut wait = limits::VOLUME_RETRY_MIN;
@@ -211,6 +221,26 @@ impl Node {
             "Docker does not see what podkeeper mounts: the two run in different mount namespaces. Run podkeeper without mounts of its own, or make the mount of {} shared",
             self.root.display()
         ))
+    }
+
+    /// Sets apart what a killed daemon has bound at a place below the directories of pods.
+    pub(super) fn set_apart(&self, place: &Path) -> io::Result<()> {
+        let pods = self.root().map_err(io::Error::other)?.join("pods");
+        mounts::set_apart(&mounts::table()?, place, &pods)
+    }
+
+    /// See [`Alone::bind`].
+    pub(super) fn bind_alone(
+        &self,
+        what: &OwnedFd,
+        target: &OwnedFd,
+        is_directory: bool,
+        with_all: bool,
+        clear: &dyn Fn(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let stage = self.root().map_err(io::Error::other)?.join(layout::STAGE);
+        let _one = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        Alone { stage: &stage, what, is_directory, with_all }.bind(target, clear)
     }
 
     /// Counts mounts for a pod of a source behind others, at these places below its directory, before they are made.

@@ -11,12 +11,13 @@ use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
-    unmount,
+    mount_move, unmount,
 };
 
 use super::walk::{HANDLE, by_descriptor};
-use crate::base::limits;
+use crate::base::table::Set;
 use crate::base::walk::mount_of;
+use crate::base::{limits, order};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
@@ -26,6 +27,8 @@ pub struct Mounted {
     pub kind: String,
     /// It follows another mount: what is unmounted there is unmounted here.
     pub follows: bool,
+    /// The number of the group of mounts among which mounts and unmounts pass in all directions.
+    pub group: Option<u32>,
 }
 
 /// The lines of a `mountinfo`, in the order in which the mounts were made.
@@ -38,13 +41,19 @@ pub fn parse(table: &[u8]) -> Vec<Mounted> {
 fn line(line: &[u8]) -> Option<Mounted> {
     let mut fields = line.split(|byte| *byte == b' ');
     let at = unescape(fields.nth(4)?);
-    let follows =
-        fields.by_ref().take_while(|field| *field != b"-").any(|field| field.starts_with(b"master:"));
-    let kind = if follows { fields.skip_while(|field| *field != b"-").nth(1)? } else { fields.next()? };
+    let (mut follows, mut group) = (false, None);
+    for field in fields.by_ref().skip(1).take_while(|field| *field != b"-") {
+        follows |= field.starts_with(b"master:");
+        group = field
+            .strip_prefix(b"shared:")
+            .map_or(group, |number| std::str::from_utf8(number).ok()?.parse().ok());
+    }
+    let kind = fields.next()?;
     Some(Mounted {
         at: PathBuf::from(std::ffi::OsString::from_vec(at)),
         kind: String::from_utf8_lossy(kind).into_owned(),
         follows,
+        group,
     })
 }
 
@@ -176,42 +185,77 @@ pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind_recursive(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// How a bind mount and the mounts below it are set apart from their origin. Without either, taking down a pod's
-/// directory would unmount the host's own file systems.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Apart {
-    /// Later mounts and unmounts of the host appear there; none of there appears at the host.
-    Follows,
-    /// Neither way: each later mount of the host would be one more mount for each bind.
-    Alone,
+/// Stops mounts and unmounts at a bind mount from propagating to its origin; the other direction still
+/// works. Without this, taking down a pod's directory would unmount the host's own file systems.
+///
+/// # Errors
+/// An error of the system.
+pub fn make_slave(at: &Path) -> io::Result<()> {
+    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
 }
 
-impl Apart {
-    /// For the binds of pods of a source behind others, or not: those of sources behind others are counted when they are
-    /// made.
-    #[must_use]
-    pub fn of(is_behind: bool) -> Apart {
-        if is_behind { Apart::Alone } else { Apart::Follows }
-    }
+/// The same for what is mounted at or below a place, where a daemon that was killed just after binding has skipped it: it
+/// is a peer of a mount that is not below `pods`.
+///
+/// # Errors
+/// An error of the system.
+pub fn set_apart(table: &[Mounted], place: &Path, pods: &Path) -> io::Result<()> {
+    let host: Set<u32> =
+        order::set(table.iter().filter(|it| !it.at.starts_with(pods)).filter_map(|it| it.group));
+    let is_peer =
+        |it: &&Mounted| it.at.starts_with(place) && it.group.is_some_and(|group| host.contains(&group));
+    table.iter().filter(is_peer).try_for_each(|it| make_slave(&it.at))
+}
 
-    /// Sets the bind apart that is mounted at this place.
+/// What is bound alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Alone<'a> {
+    /// A directory of podkeeper, for one bind at a time.
+    pub stage: &'a Path,
+    /// A file or a directory of the host.
+    pub what: &'a OwnedFd,
+    /// Which of the two.
+    pub is_directory: bool,
+    /// With the mounts below it.
+    pub with_all: bool,
+}
+
+impl Alone<'_> {
+    /// Binds it to another path, so that neither mounts nor unmounts of the host pass to or from the bind: each later mount
+    /// of the host would be one more mount for each bind. It is made at another place, which no mount follows, and moved
+    /// when it is whole: other namespaces get the same mounts as this one, and lose them with it. `clear` takes mounts
+    /// out of it before.
     ///
     /// # Errors
     /// An error of the system.
-    pub fn set(self, at: &Path) -> io::Result<()> {
-        let at = at.as_os_str().as_bytes();
-        match self {
-            Apart::Follows => {
-                mount_change(at, MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-            }
-            Apart::Alone => {
-                mount_change(at, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-                // Docker refuses the propagation of mounts from one that is private. It gets them from this bind alone, at
-                // which nothing is mounted.
-                mount_change(at, MountPropagationFlags::SHARED)?;
-            }
+    pub fn bind(&self, target: &OwnedFd, clear: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        drop_all(self.stage)?;
+        let (directory, file) = (self.stage.join("directory"), self.stage.join("file"));
+        std::fs::create_dir_all(&directory)?;
+        std::fs::write(&file, "")?;
+        mount_bind(self.stage, self.stage)?;
+        let moved = self.make(if self.is_directory { &directory } else { &file }, target, clear);
+        drop_all(self.stage)?;
+        moved
+    }
+
+    fn make(&self, at: &Path, target: &OwnedFd, clear: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        let private =
+            |at: &Path| mount_change(at, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC);
+        private(self.stage)?;
+        let what = by_descriptor(self.what);
+        if self.with_all {
+            mount_bind_recursive(what, at)?
+        } else {
+            mount_bind(what, at)?
         }
-        Ok(())
+        private(at)?;
+        clear(at)?;
+        // Docker refuses the propagation of mounts from one that is private. It gets them from this bind alone, at which
+        // nothing is mounted.
+        mount_change(at, MountPropagationFlags::SHARED)?;
+        Ok(mount_move(at, by_descriptor(target))?)
     }
 }
 
@@ -272,7 +316,8 @@ mod tests {
             37 36 98:0 / /a\\040b/c\\134/d rw - nfs4 host:/x rw\n";
         let table = parse(text);
         let told: Vec<String> = table.iter().map(|m| format!("{} {}", m.at.display(), m.kind)).collect();
-        assert_eq!(table.iter().map(|m| m.follows).collect::<Vec<_>>(), [false, true, false]);
+        let passes: Vec<_> = table.iter().map(|m| (m.follows, m.group)).collect();
+        assert_eq!(passes, [(false, None), (true, Some(7)), (false, None)]);
         assert_eq!(told, ["/ ext4", "/a b/c\\ tmpfs", "/a b/c\\/d nfs4"]);
         let found = below(&table, Path::new("/a b"));
         assert_eq!(found.iter().map(|m| m.kind.as_str()).collect::<Vec<_>>(), ["nfs4", "tmpfs"]);

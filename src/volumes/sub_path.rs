@@ -12,7 +12,6 @@ use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlin
 use rustix::io::Errno;
 
 use super::manager::Node;
-use super::mounts::Apart;
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use super::{SubPath, mounts};
@@ -121,7 +120,6 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Resu
     let root = node.root()?;
     let SubPath { uid, volume, container, index, .. } = wanted;
     let place = layout::sub_path(&root, uid, volume, container, *index).ok_or("a name is none")?;
-    let apart = Apart::of(is_behind);
     let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
     // It was bound before: to the current target, or to the one before the volume's files changed.
     for _ in 0..limits::SUB_PATH_MOUNTS {
@@ -129,18 +127,21 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Resu
             break;
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
+        // A killed daemon may have skipped this.
+        node.set_apart(&place).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
-            // A killed daemon may have skipped this.
-            apart.set(&place).map_err(words)?;
             return node.docker_sees(&place);
         }
-        apart.set(&place).map_err(words)?;
         mounts::end(&place).map_err(words)?;
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, wanted, is_directory).map_err(words)?;
-    mounts::bind(found, &target).map_err(words)?;
-    apart.set(&place).map_err(words)?;
+    let bound = if is_behind {
+        node.bind_alone(found, &target, is_directory, false, &|_| Ok(()))
+    } else {
+        mounts::bind(found, &target).and_then(|()| mounts::make_slave(&place))
+    };
+    bound.map_err(words)?;
     node.docker_sees(&place)
 }
 

@@ -8,7 +8,6 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::mounts::Apart;
 use super::walk::{self, DIRECTORY};
 use super::{helper, mounts};
 use crate::layout;
@@ -66,12 +65,10 @@ fn unmount_all(path: &Path) -> Result<(), String> {
     let table = || mounts::table().map_err(|error| format!("the mount table cannot be read: {error}"));
     let mut first = None;
     let all = table()?;
-    let bound = [path.join(layout::SUB_PATHS), path.join(layout::VOLUMES).join(layout::HOST_PATH)];
-    for mounted in bound.iter().flat_map(|bound| mounts::below(&all, bound)) {
-        // A daemon that was killed just after binding has skipped this.
-        if let Err(error) = Apart::Follows.set(&mounted.at) {
-            return Err(format!("{} cannot be set apart: {error}", mounted.at.display()));
-        }
+    let pods = path.parent().unwrap_or(path);
+    for bound in [path.join(layout::SUB_PATHS), path.join(layout::VOLUMES).join(layout::HOST_PATH)] {
+        mounts::set_apart(&all, &bound, pods)
+            .map_err(|error| format!("what is bound in {} cannot be set apart: {error}", bound.display()))?;
     }
     for mounted in mounts::below(&all, path) {
         let ended = if mounted.kind.starts_with("nfs") {

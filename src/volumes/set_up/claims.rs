@@ -14,7 +14,6 @@ use crate::layout;
 use crate::pod::object::claimed::{ClusterClaim, Reached};
 use crate::pod::object::{Content, ObjectKey, ObjectKind};
 use crate::volumes::claim_use::Use;
-use crate::volumes::mounts::Apart;
 use crate::volumes::{Note, claim_move, claim_size, helper, host_path, mounts, walk};
 
 impl One<'_> {
@@ -67,7 +66,7 @@ impl One<'_> {
             layout::below(&root, &parts).ok_or_else(|| format!("{:?} is no name", self.volume.name))?;
         if self.is_mounted(&place)? {
             // A killed daemon may have skipped this.
-            Apart::Follows.set(&place).map_err(cannot("cannot set apart", &place))?;
+            mounts::make_slave(&place).map_err(cannot("cannot set apart", &place))?;
             self.node.docker_sees(&place)?;
         } else {
             if claim.is_for_one_pod() {
@@ -97,7 +96,7 @@ impl One<'_> {
                 made.map_err(cannot("cannot make", place))?;
                 self.count_mounts(|| Ok(vec![parts.get(2..).unwrap_or_default().join("/")]))?;
                 helper::mount_nfs(server, path, *read_only, options, place)?;
-                Apart::Follows.set(place).map_err(cannot("cannot set apart", place))?;
+                mounts::make_slave(place).map_err(cannot("cannot set apart", place))?;
                 return Ok(self.node.docker_sees(place)?);
             }
             Reached::Local { path } => (path, "Directory"),

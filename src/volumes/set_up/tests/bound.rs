@@ -6,6 +6,9 @@ use super::*;
 /// another pod's volume and container are mounted.
 fn ground(name: &str) -> (PathBuf, Rig) {
     let host = fs::canonicalize(crate::base::testing::scratch(name)).unwrap();
+    let open = rustix::fs::open(&host, DIRECTORY, Mode::empty()).unwrap();
+    mounts::bind(&open, &open).unwrap();
+    share(&host);
     for at in ["own", "later", "pk/pods/x/volumes/kubernetes.io~secret/s", "docker/c/mounts/shm"] {
         fs::create_dir_all(host.join(at)).unwrap();
     }
@@ -42,10 +45,7 @@ fn propagation(place: &Path) -> Vec<String> {
 fn end(host: &Path, rig: &Rig) {
     rig.tear_down("a").unwrap();
     assert_eq!(below(&host.join("pk/pods/a")), [""; 0]);
-    mounts::end_all(&host.join("own")).unwrap();
-    for at in ["later", "pk/pods/x/volumes/kubernetes.io~secret/s", "docker/c/mounts/shm"] {
-        mounts::end(&host.join(at)).unwrap();
-    }
+    mounts::drop_all(host).unwrap();
     fs::remove_dir_all(host).unwrap();
 }
 
@@ -115,6 +115,35 @@ fn a_bind_of_a_source_behind_others_keeps_nothing_of_other_pods() {
     end(&host, &rig);
 }
 
+/// Regression: a container of another pod that follows the host's mounts (`mountPropagation: HostToContainer` of `/`) got
+/// each bind with the mounts of other pods, and with all binds before it: twice as many each time.
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn binds_are_whole_before_another_namespace_gets_them_and_go_from_there_too() {
+    let (host, rig) = ground("set-up-bound-follower");
+    let open = |at: &Path| rustix::fs::open(at, DIRECTORY, Mode::empty()).unwrap();
+    // Such a container has a mount that follows the host's.
+    let pk = host.join("pk");
+    let follower = fs::canonicalize(crate::base::testing::scratch("set-up-follower")).unwrap();
+    mounts::bind(&open(&pk), &open(&follower)).unwrap();
+    mounts::make_slave(&follower).unwrap();
+    let volumes = format!("[{{name: v, hostPath: {{path: '{}'}}}}]", host.display());
+    let place = |uid: &str| format!("pods/{uid}/volumes/kubernetes.io~host-path/v");
+    for uid in ["a", "b", "c"] {
+        assert_eq!(rig.set_up_of(Source::Http, uid, &volumes, ""), "");
+        let (own, theirs) = (pk.join(place(uid)), follower.join(place(uid)));
+        assert_eq!((below(&own), below(&theirs)), (vec!["own".to_owned()], vec!["own".to_owned()]));
+    }
+    assert_eq!(below(&follower).len(), 6);
+    for uid in ["a", "b", "c"] {
+        rig.tear_down(uid).unwrap();
+    }
+    assert_eq!(below(&follower), [""; 0], "they are gone there, too");
+    mounts::drop_all(&follower).unwrap();
+    fs::remove_dir_all(follower).unwrap();
+    end(&host, &rig);
+}
+
 /// Regression: nine mounts of one volume in a container were 88,000 mounts there, and none was counted.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
@@ -142,7 +171,7 @@ fn each_further_mount_in_a_container_counts() {
 #[ignore = "needs root: cargo test --lib -- --ignored"]
 fn the_end_of_a_sub_path_that_was_not_set_apart_takes_nothing_of_the_host() {
     let (host, rig) = ground("set-up-bound-killed");
-    mount_change(&host.join("own"));
+    share(&host.join("own"));
     fs::create_dir(host.join("own/deep")).unwrap();
     let place = host.join("pk/pods/a/volume-subpaths/v/a/0");
     fs::create_dir_all(&place).unwrap();
@@ -156,7 +185,7 @@ fn the_end_of_a_sub_path_that_was_not_set_apart_takes_nothing_of_the_host() {
     end(&host, &rig);
 }
 
-fn mount_change(at: &Path) {
+fn share(at: &Path) {
     use rustix::mount::{MountPropagationFlags, mount_change};
     mount_change(at, MountPropagationFlags::SHARED).unwrap();
 }
