@@ -7,16 +7,16 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::{fmt, fs, io, thread};
+use std::{fmt, fs, io};
 
 use super::claim_move::Claims;
 use super::in_memory::InMemory;
 use super::mounts::Alone;
+use super::sweep::Sweeps;
 use super::turns::Turns;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
-use crate::base::limits;
-use crate::base::table::{Set, Table};
+use crate::base::table::Table;
 use crate::layout;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::ends::Ends;
@@ -44,25 +44,16 @@ pub struct Node {
     uses: Mutex<Table<String, Use>>,
     pub(super) in_memory: InMemory,
     turns: Arc<Turns>,
-    sweeps: Mutex<Sweeps>,
+    pub(super) sweeps: Mutex<Sweeps>,
     /// Held while [`layout::STAGE`] is in use.
-    stage: Mutex<()>,
+    pub(super) stage: Mutex<()>,
     /// The entries that are removed of pods that are evicted.
     ends: Ends,
 }
 
-/// Whether a thread removes what is left of pods.
-#[derive(Debug, Default)]
-enum Sweeps {
-    #[default]
-    Rest,
-    /// One does, and afterwards again for all pods but these.
-    Run(Option<Set<String>>),
-}
-
 /// User of a pod's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Use {
+pub(super) enum Use {
     /// The worker of this pod.
     Worker(PodKey),
     Sweep,
@@ -70,7 +61,7 @@ enum Use {
 
 /// All volumes of this node. Clones share the state.
 #[derive(Debug, Clone)]
-pub struct Volumes(Arc<Node>);
+pub struct Volumes(pub(super) Arc<Node>);
 
 /// Settings of a node's volumes.
 #[derive(Debug, Clone)]
@@ -120,70 +111,6 @@ impl Volumes {
     #[must_use]
     pub fn ends(&self) -> &Ends {
         &self.0.ends
-    }
-
-    /// Takes down and removes the volumes of all pods but these and those of workers: pods that vanished
-    /// while the daemon was down. Volumes in use are tried again for a while. While another thread does it, that thread
-    /// does this, too, once it is done: volumes that cannot be removed must not bring more and more threads.
-    pub fn sweep(&self, keep: &Set<String>) {
-        let mut keep = keep.clone();
-        let sweeps = || self.0.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *sweeps() {
-            Sweeps::Run(next) => return *next = Some(keep),
-            none => *none = Sweeps::Run(None),
-        }
-        loop {
-            self.sweep_once(&keep);
-            let mut sweeps = sweeps();
-            match &mut *sweeps {
-                Sweeps::Run(next) if next.is_some() => keep = next.take().unwrap_or_default(),
-                _ => return *sweeps = Sweeps::Rest,
-            }
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_sweeping(&self) -> bool {
-        matches!(*self.0.sweeps.lock().unwrap(), Sweeps::Run(_))
-    }
-
-    fn sweep_once(&self, keep: &Set<String>) {
-        let Ok(root) = self.0.root() else { return };
-        // A killed daemon may have left a mount there.
-        {
-            let _one = self.0.stage.lock().unwrap_or_else(PoisonError::into_inner);
-            _ = mounts::drop_all(&root.join(layout::STAGE));
-        }
-        let mut left: Vec<String> =
-            tear_down::pods(&root).into_iter().filter(|uid| !keep.contains(uid)).collect();
-        let mut wait = limits::VOLUME_RETRY_MIN;
-        for attempt in 0..limits::SWEEP_TRIES {
-            left.retain(|uid| self.sweep_pod(&root, uid, attempt));
-            if left.is_empty() {
-                return;
-            }
-            thread::sleep(wait);
-            wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX);
-        }
-    }
-
-    /// Returns true if it has to be tried again.
-    fn sweep_pod(&self, root: &Path, uid: &str, attempt: u32) -> bool {
-        if !self.0.take(uid, &Use::Sweep) {
-            return false;
-        }
-        let result = tear_down::pod(root, uid, &mut || {});
-        if result.is_ok() {
-            self.0.in_memory.forget(uid);
-        }
-        self.0.release(uid);
-        if let Err(why) = &result
-            && (attempt == 0 || attempt.saturating_add(1) == limits::SWEEP_TRIES)
-        {
-            let next = if attempt == 0 { "tried again" } else { "left to the next start" };
-            log::warn!("orphaned pod {uid:?} found, but its volumes cannot be removed: {why}; {next}");
-        }
-        result.is_err()
     }
 }
 
@@ -250,7 +177,7 @@ impl Node {
     }
 
     /// Returns false when another user has the directory.
-    fn take(&self, uid: &str, who: &Use) -> bool {
+    pub(super) fn take(&self, uid: &str, who: &Use) -> bool {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         *uses.get_or_insert(uid.to_owned(), who.clone()) == *who
     }
@@ -261,7 +188,7 @@ impl Node {
         matches!(uses.get(uid), Some(Use::Worker(other)) if other != key)
     }
 
-    fn release(&self, uid: &str) {
+    pub(super) fn release(&self, uid: &str) {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }

@@ -40,6 +40,7 @@ pub mod mounts;
 pub mod payload;
 mod set_up;
 mod sub_path;
+mod sweep;
 mod tear_down;
 mod turns;
 mod walk;
