@@ -86,16 +86,17 @@ impl Foreign {
     pub(super) fn of(node: &Node) -> io::Result<Foreign> {
         let own = node.root().map_err(io::Error::other)?;
         let engine = node.engine_root.get().map(|root| std::fs::canonicalize(&root).unwrap_or(root));
-        let roots = [own.join("pods")].into_iter().chain(engine).collect();
+        let (table, roots) = (mounts::table()?, [own.join("pods")].into_iter().chain(engine));
+        let roots = roots.flat_map(|root| mounts::places(&table, &root)).collect();
         Ok(Foreign { roots, stage: own.join(layout::STAGE) })
     }
 
     /// Whether such a mount is at this place of the host. Of other engines there are the file systems of containers, and
     /// of all the names of networks.
     fn has(&self, at: &Path, kind: &str) -> bool {
-        matches!(kind, "overlay" | "nsfs")
-            || at.starts_with(&self.stage)
-            || self.roots.iter().any(|root| at != root && at.starts_with(root))
+        let is_container = kind == "overlay" && (at.ends_with("merged") || at.ends_with("rootfs"));
+        let is_below = |root: &PathBuf| at != root && at.starts_with(root);
+        is_container || kind == "nsfs" || at.starts_with(&self.stage) || self.roots.iter().any(is_below)
     }
 
     /// Takes them out of the bind at `place` of a directory of the host, but those that go with the host's.

@@ -177,14 +177,33 @@ pub fn empty(directory: &Path, goes_on: &mut dyn FnMut() -> bool) -> io::Result<
     walk::empty(rustix::fs::open(directory, walk::DIRECTORY, Mode::empty())?, goes_on)
 }
 
-/// Makes a regular file shorter that has this name alone: the last bytes stay, at most `most`. The last name is no link.
+/// What stays of a file that is made shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// At most so many bytes of its end.
+    End(usize),
+    /// The whole lines in so many bytes of its end.
+    Lines(usize),
+}
+
+impl Kept {
+    /// The bytes.
+    #[must_use]
+    pub fn most(self) -> u64 {
+        let (Kept::End(most) | Kept::Lines(most)) = self;
+        u64::try_from(most).unwrap_or(u64::MAX)
+    }
+}
+
+/// Makes a regular file shorter that has this name alone, and frees what is allocated behind its end. The last name is no
+/// link.
 ///
 /// # Errors
 /// An error of the system.
-pub fn shorten(path: &Path, most: usize) -> io::Result<()> {
+pub fn shorten(path: &Path, kept: Kept) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let parent = rustix::fs::open(parent, walk::DIRECTORY, Mode::empty())?;
-    walk::shorten(&parent, &CString::new(name.as_bytes())?, most)
+    walk::shorten(&parent, &CString::new(name.as_bytes())?, kept)
 }
 
 /// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files

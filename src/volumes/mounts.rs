@@ -25,6 +25,10 @@ pub struct Mounted {
     pub at: PathBuf,
     /// Type of its file system.
     pub kind: String,
+    /// Number of the file system.
+    pub device: String,
+    /// The directory of the file system that is mounted.
+    pub root: PathBuf,
     /// It follows another mount: what is unmounted there is unmounted here.
     pub follows: bool,
     /// The number of the group of mounts among which mounts and unmounts pass in all directions.
@@ -40,7 +44,9 @@ pub fn parse(table: &[u8]) -> Vec<Mounted> {
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`.
 fn line(line: &[u8]) -> Option<Mounted> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let at = unescape(fields.nth(4)?);
+    let path = |field| PathBuf::from(std::ffi::OsString::from_vec(unescape(field)));
+    let text = |field| String::from_utf8_lossy(field).into_owned();
+    let (device, root, at) = (text(fields.nth(2)?), path(fields.next()?), path(fields.next()?));
     let (mut follows, mut group) = (false, None);
     for field in fields.by_ref().skip(1).take_while(|field| *field != b"-") {
         follows |= field.starts_with(b"master:");
@@ -49,12 +55,7 @@ fn line(line: &[u8]) -> Option<Mounted> {
             .map_or(group, |number| std::str::from_utf8(number).ok()?.parse().ok());
     }
     let kind = fields.next()?;
-    Some(Mounted {
-        at: PathBuf::from(std::ffi::OsString::from_vec(at)),
-        kind: String::from_utf8_lossy(kind).into_owned(),
-        follows,
-        group,
-    })
+    Some(Mounted { at, kind: text(kind), device, root, follows, group })
 }
 
 /// `\040` is a space.
@@ -92,6 +93,28 @@ pub fn table() -> io::Result<Vec<Mounted>> {
         last = next;
     }
     Ok(parse(&last))
+}
+
+/// All places where the files of a directory can be seen, or of a part of it: a directory of the host may be bound to
+/// another place. The directory itself is the first.
+#[must_use]
+pub fn places(table: &[Mounted], directory: &Path) -> Vec<PathBuf> {
+    let mut places = vec![directory.to_owned()];
+    let above = table.iter().filter(|it| directory.starts_with(&it.at));
+    let Some(own) = above.max_by_key(|it| it.at.components().count()) else { return places };
+    let Ok(rest) = directory.strip_prefix(&own.at) else { return places };
+    let inside = own.root.join(rest);
+    for mounted in table.iter().filter(|it| it.device == own.device) {
+        let place = match inside.strip_prefix(&mounted.root) {
+            Ok(rest) => mounted.at.join(rest),
+            Err(_) if mounted.root.starts_with(&inside) => mounted.at.clone(),
+            Err(_) => continue,
+        };
+        if !places.iter().any(|known| place.starts_with(known)) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// Mounts below a directory, the last one first. `directory` must not go through links.
@@ -319,6 +342,14 @@ mod tests {
         let passes: Vec<_> = table.iter().map(|m| (m.follows, m.group)).collect();
         assert_eq!(passes, [(false, None), (true, Some(7)), (false, None)]);
         assert_eq!(told, ["/ ext4", "/a b/c\\ tmpfs", "/a b/c\\/d nfs4"]);
+        let table_of = |text: &str| parse(text.as_bytes());
+        let bound = table_of(
+            "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 /x /var rw - ext4 b rw\n3 1 8:2 /x/lib/docker /data rw - ext4 b rw\n\
+             4 1 8:2 / /all rw - ext4 b rw\n5 1 8:2 /x/lib/docker/a/b /b rw - ext4 b rw\n6 2 8:2 /y /y rw - ext4 b rw\n",
+        );
+        let seen = places(&bound, Path::new("/var/lib/docker"));
+        let seen: Vec<&str> = seen.iter().map(|place| place.to_str().unwrap()).collect();
+        assert_eq!(seen, ["/var/lib/docker", "/data", "/all/x/lib/docker", "/b"]);
         let found = below(&table, Path::new("/a b"));
         assert_eq!(found.iter().map(|m| m.kind.as_str()).collect::<Vec<_>>(), ["nfs4", "tmpfs"]);
         assert!(below(&table, Path::new("/a")).is_empty(), "whole names count");

@@ -13,6 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::Kept;
 use crate::base::limits;
 pub(super) use crate::base::walk::{DIRECTORY, HANDLE};
 use crate::base::walk::{Visit, enter, walk};
@@ -69,7 +70,7 @@ impl Visit for Remover<'_> {
         self.step()?;
         if self.shortens {
             // Without it the file is removed all the same.
-            _ = shorten(at, name, 0);
+            _ = shorten(at, name, Kept::End(0));
         }
         unlink(at, name, AtFlags::empty())
     }
@@ -92,15 +93,15 @@ fn unlink(at: &OwnedFd, name: &CStr, flags: AtFlags) -> io::Result<()> {
     }
 }
 
-/// Makes a regular file that has this name alone shorter: of its content the last bytes stay, at most `most`.
+/// Makes a regular file that has this name alone shorter, and frees what is allocated behind its end.
 ///
 /// # Errors
 /// An error of the system.
-pub(super) fn shorten(at: &OwnedFd, name: &CStr, most: usize) -> io::Result<()> {
+pub(super) fn shorten(at: &OwnedFd, name: &CStr, kept: Kept) -> io::Result<()> {
     let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         || stat.st_nlink > 1
-        || stat.st_size == 0
+        || stat.st_blocks == 0
     {
         return Ok(());
     }
@@ -111,11 +112,21 @@ pub(super) fn shorten(at: &OwnedFd, name: &CStr, most: usize) -> io::Result<()> 
         other => other,
     };
     let file = std::fs::File::from(file?);
-    let length = file.metadata()?.len();
-    let mut tail = vec![0; most];
-    let kept = file.read_at(&mut tail, length.saturating_sub(u64::try_from(most).unwrap_or(u64::MAX)))?;
-    file.set_len(0)?;
-    file.write_all_at(tail.get(..kept).unwrap_or_default(), 0)
+    let mut tail = vec![0; usize::try_from(kept.most()).unwrap_or(0)];
+    let count = file.read_at(&mut tail, file.metadata()?.len().saturating_sub(kept.most()))?;
+    let tail = tail.get(..count).unwrap_or_default();
+    let tail = match kept {
+        Kept::End(_) => tail,
+        Kept::Lines(_) => tail
+            .split_inclusive(|byte| *byte == b'\n')
+            .next()
+            .map_or(tail, |first| tail.get(first.len()..).unwrap_or_default()),
+    };
+    // At the beginning of a sparse file there may be no room for it. A kill here leaves the same end.
+    let length = file.write_all_at(tail, 0).map_or(0, |()| tail.len());
+    let length = u64::try_from(length).unwrap_or(0);
+    file.set_len(length.saturating_add(1))?;
+    file.set_len(length)
 }
 
 /// Takes away the attributes that forbid the removal of an entry; returns whether there were any.

@@ -72,5 +72,13 @@ pub const COLLECT_FRESH: Duration = Duration::from_secs(30);
 pub const COLLECT_PATIENCE: Duration = Duration::from_secs(120);
 /// The same for a collection that takes so long in all, however it gets on.
 pub const COLLECT_LONGEST: Duration = Duration::from_secs(300);
+/// Bytes of a block of a file system: a file takes at least that.
+pub const BLOCK: u64 = 4096;
+/// Bytes of a log's end that stay of an ended pod whose files are emptied.
+pub const ENDED_LOG: usize = 64 * 1024;
+/// Most entries of a directory of an ended pod's or container's files.
+pub const ENDED_FILES: usize = 4096;
+/// Least bytes and inodes of a place that is emptied, however many there are.
+pub const ENDED_LEAST: (u64, u64) = (16 * 1024, 4);
 /// How long one run empties the layers of pods that have ended; the rest is left for the next run.
 pub const EMPTY_LAYERS: Duration = Duration::from_secs(30);

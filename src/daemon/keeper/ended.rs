@@ -132,9 +132,15 @@ impl Ended {
         };
         tie.step();
         let (places, mut unknown) = self.places(&all, &docker_root, tie);
-        let least = FileSystem::of(&docker_root).map(least).unwrap_or_default();
+        let least = FileSystem::of(&docker_root).map(Least::of).unwrap_or_default();
         let dead: Vec<_> = all.iter().filter(|container| self.is_dead(container)).collect();
-        self.shorten(&dead, &all, &docker_root, least.bytes);
+        let beside = self.beside(&dead, &all, &docker_root);
+        // Many small places are as much as a large one.
+        let least = least.shared(places.len().saturating_add(beside.len()));
+        for file in beside {
+            tie.step();
+            file.shorten(least.bytes);
+        }
         let until = wait::later(limits::EMPTY_LAYERS);
         let removing = self.removing(&all, &docker_root);
         let mut has_more = removing.iter().any(|(id, state)| self.before.get(id) != Some(state));
@@ -309,16 +315,33 @@ fn is_anonymous(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
-/// The least that is worth emptying a directory of this disk: a thousandth of its bytes or of its inodes.
-fn least(disk: FileSystem) -> DiskUse {
-    // A file system without a bound of inodes is never short of them. The directory itself has one.
-    let inodes = if disk.inodes == 0 { u64::MAX } else { (disk.inodes / 1000).max(2) };
-    DiskUse { bytes: disk.capacity / 1000, inodes }
+/// The least that is worth emptying a place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Least {
+    bytes: u64,
+    inodes: u64,
+}
+
+impl Least {
+    /// If there is one place on this disk: a thousandth of its bytes or of its inodes.
+    fn of(disk: FileSystem) -> Least {
+        // A file system without a bound of inodes is never short of them. The directory itself has one.
+        let inodes = if disk.inodes == 0 { u64::MAX } else { (disk.inodes / 1000).max(2) };
+        Least { bytes: disk.capacity / 1000, inodes }
+    }
+
+    /// If there are so many, so that what stays in all is less than that.
+    fn shared(self, count: usize) -> Least {
+        let count = u64::try_from(count).unwrap_or(u64::MAX).max(1);
+        let (bytes, inodes) = limits::ENDED_LEAST;
+        let share = |all: u64, least: u64| (all / count).max(least.min(all));
+        Least { bytes: share(self.bytes, bytes), inodes: share(self.inodes, inodes) }
+    }
 }
 
 /// Empties a directory while `goes_on` returns true. A directory with less bytes and less inodes than `least` stays,
 /// because emptying it would not help; one with more than can be counted quickly is emptied.
-fn emptied(directory: &Path, least: DiskUse, goes_on: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
+fn emptied(directory: &Path, least: Least, goes_on: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
     let mut round = Round::until(wait::later(limits::DISK_USE_QUICK), Arc::default());
     let before = round.tree(directory);
     let is_worth = before.bytes >= least.bytes || before.inodes >= least.inodes;

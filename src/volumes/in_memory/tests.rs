@@ -92,12 +92,7 @@ fn sub_paths_of_sources_behind_others_count_among_their_mounts_as_long_as_they_a
     assert_eq!(shares.take_mounts("c", of("app", 23)), Ok(()), "what was refused took nothing");
     // What an earlier daemon has left counts until it is known to be of another source: the pod may be gone from its
     // source, and take minutes to end.
-    let at = |path: &str| Mounted {
-        at: Path::new("/r/pods").join(path),
-        kind: "ext4".into(),
-        follows: false,
-        group: None,
-    };
+    let at = |path: &str| mounted(&format!("/r/pods/{path}"), "ext4");
     let table = [
         at("x/volume-subpaths/v/app/0"),
         at("x/volume-subpaths/v/app/1"),
@@ -129,7 +124,7 @@ fn a_volume_that_is_there_keeps_its_files_when_it_may_not_grow() {
 
 #[test]
 fn what_an_earlier_daemon_left_counts_until_its_pod_asks_or_is_gone() {
-    let of = |kind: &str, at: &str| Mounted { at: at.into(), kind: kind.into(), follows: false, group: None };
+    let of = |kind: &str, at: &str| mounted(at, kind);
     let table = [
         of("tmpfs", "/r/pods/u/volumes/kubernetes.io~secret/s"),
         of("tmpfs", "/r/pods/u/volumes/kubernetes.io~projected/p"),
@@ -168,4 +163,15 @@ fn the_size_of_a_volume_is_known_without_its_files() {
     check("emptyDir: {medium: Memory}", Some(MOUNT));
     check("emptyDir: {}", None);
     check("hostPath: {path: /x}", None);
+}
+
+fn mounted(at: &str, kind: &str) -> Mounted {
+    Mounted {
+        at: at.into(),
+        kind: kind.into(),
+        device: "8:1".into(),
+        root: "/".into(),
+        follows: false,
+        group: None,
+    }
 }

@@ -253,7 +253,8 @@ fn files_that_something_holds_are_made_empty_before_they_are_removed() {
 #[test]
 fn of_a_file_that_is_made_shorter_the_end_stays() {
     let base = crate::base::testing::scratch("walk-shorten");
-    let of = |name: &str| shorten(&open(&base), &CString::new(name).unwrap(), 4);
+    let shorten = |name: &str, kept| super::shorten(&open(&base), &CString::new(name).unwrap(), kept);
+    let of = |name: &str| shorten(name, Kept::End(4));
     fs::write(base.join("long"), "0123456789").unwrap();
     fs::write(base.join("short"), "012").unwrap();
     std::os::unix::fs::symlink("long", base.join("link")).unwrap();
@@ -266,5 +267,10 @@ fn of_a_file_that_is_made_shorter_the_end_stays() {
     assert_eq!(fs::read_to_string(base.join("long")).unwrap(), "6789");
     assert_eq!(fs::read_to_string(base.join("short")).unwrap(), "012");
     assert!(of("none").is_err());
+    fs::write(base.join("lines"), "one\ntwo\nthree\n").unwrap();
+    shorten("lines", Kept::Lines(12)).unwrap();
+    assert_eq!(fs::read_to_string(base.join("lines")).unwrap(), "three\n");
+    shorten("lines", Kept::Lines(3)).unwrap();
+    assert_eq!(fs::read_to_string(base.join("lines")).unwrap(), "", "no whole line is so short");
     fs::remove_dir_all(base).unwrap();
 }

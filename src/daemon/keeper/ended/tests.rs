@@ -137,7 +137,7 @@ fn a_directory_is_emptied_and_stays() {
     fs::write(at.join("a/b/file"), "x".repeat(100_000)).unwrap();
     fs::write(base.join("outside"), "x").unwrap();
     std::os::unix::fs::symlink(base.join("outside"), at.join("link")).unwrap();
-    let least = |bytes| DiskUse { bytes, inodes: 30 };
+    let least = |bytes| Least { bytes, inodes: 30 };
     let always = || true;
     assert_eq!(emptied(&at, least(1 << 20), &mut { always }).unwrap(), Outcome::Little, "it helps nobody");
     assert!(at.join("a/b/file").exists());
@@ -147,7 +147,7 @@ fn a_directory_is_emptied_and_stays() {
     assert_eq!(emptied(&at, least(100_000), &mut { always }).unwrap(), Outcome::Little, "not again");
     assert!(base.join("outside").exists());
     std::os::unix::fs::symlink(&base, base.join("l")).unwrap();
-    assert!(emptied(&base.join("l"), DiskUse::default(), &mut { always }).is_err(), "no link is followed");
+    assert!(emptied(&base.join("l"), Least::default(), &mut { always }).is_err(), "no link is followed");
     fs::remove_dir_all(base).unwrap();
 }
 
@@ -162,7 +162,7 @@ fn a_directory_of_many_empty_files_is_emptied_for_its_inodes() {
     };
     fill();
     let disk = FileSystem::of(&base).unwrap();
-    let of = |inodes| least(FileSystem { capacity: 1 << 40, inodes, ..disk });
+    let of = |inodes| Least::of(FileSystem { capacity: 1 << 40, inodes, ..disk });
     assert_eq!(emptied(&base, of(100_000), &mut || true).unwrap(), Outcome::Little);
     assert_eq!(emptied(&base, of(0), &mut || true).unwrap(), Outcome::Little, "it has no such bound");
     let freed = emptied(&base, of(30_000), &mut || true).unwrap();
@@ -251,8 +251,24 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
         killed: Set::new(),
         before: Removing::new(),
     };
+    let json =
+        |id: &str, more: &str| docker_root.join("containers").join(id).join(format!("{id}-json.log{more}"));
+    let lines = "{a line of a log}\n".repeat(10_000);
+    fs::write(json(&app, ""), &lines).unwrap();
+    fs::write(json(&app, ".1"), &lines).unwrap();
+    fs::write(json(&sandbox, ""), &lines).unwrap();
+    // What is allocated behind the end of a file counts, too.
+    let allocated = root.join("pods/u/containers/app/2");
+    let file = fs::File::create(&allocated).unwrap();
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 1 << 20).unwrap();
     let dead: Vec<_> = all.iter().filter(|container| ended.is_dead(container)).collect();
-    ended.shorten(&dead, &all, &docker_root, 50_000);
+    let found = ended.beside(&dead, &all, &docker_root);
+    found.iter().for_each(|file| file.shorten(50_000));
+    assert_eq!(std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&allocated).unwrap()), 0);
+    let left = fs::read_to_string(json(&app, "")).unwrap();
+    assert!(left.len() <= limits::ENDED_LOG && left.starts_with("{a line") && lines.ends_with(&left));
+    assert!(!json(&app, ".1").exists());
+    assert_eq!(fs::metadata(json(&sandbox, "")).unwrap().len(), lines.len() as u64, "it has not ended");
     for path in own {
         let left = fs::read_to_string(&path).unwrap();
         assert!(left.len() == limits::TERMINATION_FILE && left.ends_with("end"), "{path:?}: {}", left.len());
@@ -262,4 +278,20 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
     }
     assert_eq!(fs::read_to_string(root.join("pods/u/containers/app/1")).unwrap(), "the message");
     fs::remove_dir_all(root).unwrap();
+}
+
+/// Regression: an ended pod kept a disk full with hundreds of places, each of them small.
+#[test]
+fn many_small_places_are_emptied_like_a_large_one() {
+    let one = Least { bytes: 2_000_000, inodes: 100 };
+    let of = |count| {
+        let Least { bytes, inodes } = one.shared(count);
+        (bytes, inodes)
+    };
+    assert_eq!(of(0), (2_000_000, 100));
+    assert_eq!(of(1), (2_000_000, 100));
+    assert_eq!(of(20), (100_000, 5));
+    assert_eq!(of(10_000), (16 * 1024, 4), "an empty directory stays");
+    let small = Least { bytes: 1000, inodes: 2 }.shared(10);
+    assert_eq!((small.bytes, small.inodes), (1000, 2));
 }
