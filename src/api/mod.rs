@@ -46,6 +46,7 @@ use crate::base::{durable, limits, regular};
 use crate::network::address;
 use crate::server::auth;
 use crate::server::auth::webhook::Webhook;
+use crate::server::census::Census;
 use crate::server::kubelet::Node;
 use crate::server::listen::Port;
 use crate::server::pool::Count;
@@ -117,7 +118,7 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
         world,
         auth: rights::Rules { webhook, settings: settings.auth.clone(), asks: settings.asks_rights },
         certificates: Arc::clone(&certificates),
-        watches: Arc::default(),
+        watches: Census::new(limits::API_WATCHES, limits::API_WATCHES_OF_USER),
         room: room::Room::default(),
         address: settings.address.to_string(),
         page: page::Page::new(names, settings.address.port()),

@@ -24,6 +24,7 @@ use crate::base::clock::{Clock as _, System};
 use crate::base::json as json_text;
 use crate::base::limits;
 use crate::server::auth::{self, User};
+use crate::server::census::{Census, Client, Full};
 use crate::server::http::answer::{Answer, JSON};
 use crate::server::http::request::{Method, Request};
 use crate::server::kubelet::Node;
@@ -37,8 +38,8 @@ pub struct Api {
     pub writes: Option<Writes>,
     pub auth: rights::Rules,
     pub certificates: Arc<Certificates>,
-    /// Number of open watches.
-    pub watches: Arc<AtomicUsize>,
+    /// Open watches.
+    pub watches: Census,
     pub room: Room,
     /// The API's address, for clients.
     pub address: String,
@@ -201,7 +202,7 @@ impl Api {
                 streams::answer(&self.node, &pod.value, part.name, request)
             }
             ("list", ..) => self.list(target, request),
-            ("watch", ..) => self.watch(target, request),
+            ("watch", ..) => self.watch(target, request, user),
             ("create", None, None) if target.kind.is_listed() => {
                 let body = self.body(asked)?;
                 self.writes()?.create(target, &request.query, body).map(done)
@@ -348,14 +349,15 @@ impl Api {
         self.room.answer(|| list().map(|list| list.to_string()))
     }
 
-    fn watch(&self, target: Target<'_>, request: &Request) -> Result<Reply, Failure> {
+    fn watch(&self, target: Target<'_>, request: &Request, user: &User) -> Result<Reply, Failure> {
         let wanted = Wanted::read(target.kind, request.header("accept"), &request.query)?;
-        let open = self.watches.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat(Arc::clone(&self.watches));
-        if open >= limits::API_WATCHES {
-            let why = format!("{} watches are open on this node, and no more may be", limits::API_WATCHES);
-            return Err(Failure::new(429, why));
-        }
+        let seat = self.watches.enter(Client::User(user.name.as_str().into())).map_err(|full| {
+            let (most, whose) = match full {
+                Full::All => (limits::API_WATCHES, "on this node"),
+                Full::Client => (limits::API_WATCHES_OF_USER, "of this user"),
+            };
+            Failure::new(429, format!("{most} watches {whose} are open, and no more may be"))
+        })?;
         let no_waker = |error: std::io::Error| Failure::new(500, format!("no watch can be begun: {error}"));
         let content = match wanted.form {
             Form::Whole => JSON,

@@ -8,14 +8,14 @@
 //! bounded pool, and nothing else.
 
 pub mod auth;
-mod census;
+pub mod census;
 pub mod connection;
 pub mod http;
 pub mod kubelet;
 pub mod large;
 pub mod listen;
 pub mod pool;
-mod relay;
+pub mod relay;
 pub mod service;
 pub mod stream;
 pub mod tls;

@@ -9,6 +9,8 @@ pub const API_HISTORY: usize = 1024;
 pub const API_HISTORY_BYTES: usize = 8 * 1024 * 1024;
 /// Watches that are open at a time; a part of [`super::SERVER_LONG`], so that places for logs and commands remain.
 pub const API_WATCHES: usize = 40;
+/// The same for one user.
+pub const API_WATCHES_OF_USER: usize = 16;
 /// Longest time of a watch.
 pub const API_WATCH: Duration = Duration::from_secs(45 * 60);
 /// How often a watch without changes sends its version.

@@ -97,7 +97,9 @@ fn each_verb_on_each_kind_for_nobody_a_viewer_and_an_administrator() {
 #[test]
 fn watches_are_bounded_and_one_that_is_not_read_hurts_nobody() {
     let served = Served::start(&[]);
-    unpack(&served, "admin");
+    for user in ["view", "admin"] {
+        unpack(&served, user);
+    }
     let url = format!("https://127.0.0.1:{}/api/v1/pods?watch=true", served.port);
     let watch = || {
         let mut curl = Command::new("curl");
@@ -111,6 +113,8 @@ fn watches_are_bounded_and_one_that_is_not_read_hurts_nobody() {
     served.node.wait_until("no further watch is begun", || {
         status(&served, Some("admin"), "GET", "/api/v1/pods?watch=true&timeoutSeconds=1") == "429"
     });
+    let of_another = status(&served, Some("view"), "GET", "/api/v1/pods?watch=true&timeoutSeconds=1");
+    assert_eq!(of_another, "200", "one user does not take all");
     // A pod starts, and other clients are answered.
     served.node.write("web.yaml", Pod::new("web").text());
     served.node.wait_running("web", "app");
