@@ -9,6 +9,10 @@ pub const STREAM_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
 /// An attach whose output is not taken for this long while the most waits is ended: the container waits in its writes, and
 /// Docker does not see its end.
 pub const ATTACH_STALL: Duration = Duration::from_secs(10);
+/// Bytes that `podkeeper attach` writes at once: a pipe that can be written to takes as many without waiting.
+pub const ATTACH_PIECE: usize = 4096;
+/// Pause of `podkeeper attach` while a terminal has too little room.
+pub const ATTACH_PAUSE: Duration = Duration::from_millis(10);
 /// How long a client may take to close a connection after it was told the end.
 pub const STREAM_LINGER: Duration = Duration::from_secs(5);
 /// Bytes that wait for one side of a stream; beyond that, the other side is not read.

@@ -1,9 +1,13 @@
 //! `attach`: joins the streams of a running container's process. Earlier output is in `logs`.
 
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
 
 use super::engine::{self, Broken};
 use super::{target, terminal};
@@ -15,6 +19,7 @@ use crate::runtime::docker::Docker;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{Call, Reply};
+use crate::server::relay::STALLED;
 
 /// Joins the streams until the container ends.
 pub fn run(options: &Options, pod: &str) -> Outcome {
@@ -74,31 +79,47 @@ pub(super) fn join(
     if streams.stdin {
         engine::pass_stdin(input)?;
     }
-    engine::copy(&mut output, &mut Awaited(io::stdout()), &mut Awaited(io::stderr()))
+    let (mut out, mut err) = (awaited(io::stdout().as_fd()), awaited(io::stderr().as_fd()));
+    let copied = engine::copy(&mut output, &mut out, &mut err);
+    // The thread of the input has the connection too, and a message may wait for who does not take the output.
+    _ = shutdown(output.as_fd(), Shutdown::Both);
+    copied
 }
 
 /// An output that is waited for only so long: while nobody takes it, the container waits in its writes, and Docker does
 /// not see its end.
-struct Awaited<W>(W);
+struct Awaited(io::Result<OwnedFd>);
 
-impl<W: Write + AsFd> Write for Awaited<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let until = wait::later(limits::ATTACH_STALL);
-        let ready = wait::until(vec![PollFd::new(&self.0, PollFlags::OUT)], Some(until))?;
-        if ready.iter().all(|flags| flags.is_empty()) {
-            let why = "nothing takes the output: the attach is over, and the container goes on";
-            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-        }
-        // A pipe that can be written to takes at least as much without waiting.
-        self.0.write(bytes.get(..PIPE_BUF).unwrap_or(bytes))
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+fn awaited(fd: BorrowedFd<'_>) -> Awaited {
+    // A terminal may take less than there seems to be room for. Opened anew, it does not make the shell's non-blocking.
+    let again = || {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty()).ok()
+    };
+    let own = fd.is_terminal().then(again).flatten();
+    Awaited(own.map_or_else(|| fd.try_clone_to_owned(), Ok))
 }
 
-/// POSIX's `PIPE_BUF` of Linux.
-const PIPE_BUF: usize = 4096;
+impl Write for Awaited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let fd = self.0.as_ref().map_err(|error| error.kind())?;
+        let until = wait::later(limits::ATTACH_STALL);
+        loop {
+            let ready = wait::until(vec![PollFd::new(fd, PollFlags::OUT)], Some(until))?;
+            if ready.iter().all(|flags| flags.is_empty()) || Instant::now() >= until {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, STALLED));
+            }
+            // Without the standard library's buffer, which would write more than there is room for.
+            match rustix::io::write(fd, bytes.get(..limits::ATTACH_PIECE).unwrap_or(bytes)) {
+                Err(Errno::AGAIN) => std::thread::sleep(limits::ATTACH_PAUSE),
+                written => return Ok(written?),
+            }
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Sets raw mode; the container's terminal follows the size of ours.
 fn terminal_for(docker: &Docker, id: &str) -> io::Result<terminal::Raw> {

@@ -183,9 +183,8 @@ impl Relay {
             if is_taken || self.streams.output().len() < limits::STREAM_BACKLOG {
                 self.taken = Instant::now();
             } else if started.exec.is_none() && self.taken.elapsed() >= limits::ATTACH_STALL {
-                return Err(Broken::Client(
-                    "it takes no output, and the container would wait for it".to_owned(),
-                ));
+                // Docker's side is closed before the client is told, which may take long.
+                return Ok(Err(DockerError::Stalled(super::STALLED.to_owned())));
             }
             if moved || is_taken {
                 self.active = Instant::now();

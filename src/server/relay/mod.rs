@@ -11,6 +11,10 @@ pub mod client;
 pub mod command;
 pub mod forward;
 
+/// Why an attach ended after [`crate::base::limits::ATTACH_STALL`].
+pub const STALLED: &str =
+    "nothing took the output for 10 s, and the container would have waited: attach again, or read its log";
+
 /// The reason why a connection ended early.
 #[derive(Debug)]
 pub enum Broken {

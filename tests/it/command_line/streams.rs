@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -111,17 +112,31 @@ fn attach_joins_the_streams_of_a_container() {
 #[test]
 fn attach_ends_when_nothing_takes_its_output_and_the_container_goes_on() {
     let node = Node::start();
-    node.write("web.yaml", Pod::new("web").script(WRITES).text());
+    let pod = Pod::new("web").script(WRITES).set("/spec/containers/0/stdin", json!(true));
+    node.write("web.yaml", pod.text());
     node.wait_phase("web", "Running");
+    let count = || node.inside("web", "app", "cat /count");
     let mut attached = Goes::start(&node, &["attach", "web"]);
     node.wait_until("it ends", || attached.0.try_wait().unwrap().is_some());
     let mut why = String::new();
     attached.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-    assert!(why.contains("nothing takes the output: the attach is over, and the container goes on"), "{why}");
+    assert!(why.contains("nothing took the output for 10 s"), "{why}");
     assert_eq!(attached.0.wait().unwrap().code(), Some(1));
-    let count = || node.inside("web", "app", "cat /count");
     let before = count();
     node.wait_until("the container goes on", || count() != before);
+
+    // Nothing takes the message either, and the input is still open.
+    let (_unread, output) = std::io::pipe().unwrap();
+    let mut command = node.command(&["attach", "-i", "web"]);
+    command.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output);
+    let _attached = Goes(command.spawn().unwrap());
+    let rests = || {
+        let before = count();
+        std::thread::sleep(Duration::from_secs(1));
+        count() == before
+    };
+    node.wait_until("the container waits", rests);
+    node.wait_until("the container goes on again", || !rests());
 }
 
 #[test]

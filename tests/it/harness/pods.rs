@@ -107,9 +107,9 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// A container that writes much, 64 KiB at a time, and counts that in `/count`.
+/// A container that writes many lines, 64 KiB at a time, and counts that in `/count`.
 pub const WRITES: &str = "trap 'exit 0' TERM; n=0; while :; do n=$((n+1)); echo $n >/count; \
-    head -c 65536 /dev/zero | tr '\\0' x; usleep 20000; done";
+    yes a line of output | head -c 65536; usleep 20000; done";
 
 /// Bytes that differ from place to place.
 pub fn much(length: usize) -> Vec<u8> {

@@ -153,16 +153,20 @@ fn an_attach_that_is_not_read_ends_and_the_container_goes_on() {
     let (node, port) = node_with(&Pod::new("web").script(WRITES));
     let target = format!("/attach/default/{}/app?output=1", node.full("web"));
     let mut spdy = Spdy::open(port, &target, V4);
-    for kind in ["error", "stdout"] {
-        spdy.stream(&[("streamtype", kind)]);
-    }
-    node.wait_until("the attach is ended", || {
-        neglect(&mut spdy.link, Duration::from_millis(100));
-        node.log().contains("it takes no output, and the container would wait for it")
+    let [error, _stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    let mut socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
+    let why = "nothing took the output for 10 s";
+    node.wait_until("both attaches are ended", || {
+        neglect(&mut spdy.link, Duration::from_millis(50));
+        neglect(&mut socket.link, Duration::from_millis(50));
+        node.log().matches(why).count() == 2
     });
     let count = || node.inside("web", "app", "cat /count");
     let before = count();
     node.wait_until("the container goes on", || count() != before);
+    // Clients that read again are told.
+    assert!(spdy.whole(error).text().contains(why));
+    socket.until("it is told", |socket| socket.heard.get(&3).is_some_and(|heard| heard.text().contains(why)));
 }
 
 /// A pod that echoes on port 7000, and speaks HTTP on port 7001 of its own loopback only.
