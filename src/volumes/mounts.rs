@@ -106,6 +106,7 @@ pub fn places(table: &[Mounted], directory: &Path) -> Vec<PathBuf> {
     let inside = own.root.join(rest);
     for mounted in table.iter().filter(|it| it.device == own.device) {
         let place = match inside.strip_prefix(&mounted.root) {
+            Ok(rest) if rest.as_os_str().is_empty() => mounted.at.clone(),
             Ok(rest) => mounted.at.join(rest),
             Err(_) if mounted.root.starts_with(&inside) => mounted.at.clone(),
             Err(_) => continue,
