@@ -254,13 +254,13 @@ impl Alone<'_> {
     /// # Errors
     /// An error of the system.
     pub fn bind(&self, target: &OwnedFd, clear: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-        drop_all(self.stage)?;
+        clear_stage(self.stage)?;
         let (directory, file) = (self.stage.join("directory"), self.stage.join("file"));
         std::fs::create_dir_all(&directory)?;
         std::fs::write(&file, "")?;
         mount_bind(self.stage, self.stage)?;
         let moved = self.make(if self.is_directory { &directory } else { &file }, target, clear);
-        drop_all(self.stage)?;
+        clear_stage(self.stage)?;
         moved
     }
 
@@ -280,6 +280,21 @@ impl Alone<'_> {
         // nothing is mounted.
         mount_change(at, MountPropagationFlags::SHARED)?;
         Ok(mount_move(at, by_descriptor(target))?)
+    }
+}
+
+/// Takes away what is mounted at the stage: a killed daemon may have left binds there that are peers of the host's mounts,
+/// so that their end would be the end of those.
+///
+/// # Errors
+/// An error of the system.
+pub fn clear_stage(stage: &Path) -> io::Result<()> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    match mount_change(stage.as_os_str().as_bytes(), private) {
+        Ok(()) => drop_all(stage),
+        // Nothing is mounted there, or there is no such directory.
+        Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

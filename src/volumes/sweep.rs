@@ -52,7 +52,7 @@ impl Volumes {
         // A killed daemon may have left a mount there.
         {
             let _one = self.0.stage.lock().unwrap_or_else(PoisonError::into_inner);
-            _ = mounts::drop_all(&root.join(layout::STAGE));
+            _ = mounts::clear_stage(&root.join(layout::STAGE));
         }
         let mut left: Vec<String> =
             tear_down::pods(&root).into_iter().filter(|uid| !keep.contains(uid)).collect();

@@ -144,6 +144,37 @@ fn binds_are_whole_before_another_namespace_gets_them_and_go_from_there_too() {
     end(&host, &rig);
 }
 
+/// Regression: a daemon was killed just after it had bound a directory at the stage, and the next one took the host's own
+/// mounts away with that bind.
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn what_a_killed_daemon_left_at_the_stage_takes_nothing_of_the_host() {
+    let (host, rig) = ground("set-up-bound-stage");
+    share(&host.join("own"));
+    fs::create_dir(host.join("own/deep")).unwrap();
+    mount_at(&host.join("own/deep"));
+    let open = |at: &Path| rustix::fs::open(at, DIRECTORY, Mode::empty()).unwrap();
+    let stage = host.join("pk").join(layout::STAGE);
+    let left = || {
+        fs::create_dir_all(stage.join("directory")).unwrap();
+        mounts::bind(&open(&stage), &open(&stage)).unwrap();
+        rustix::mount::mount_change(&stage, rustix::mount::MountPropagationFlags::PRIVATE).unwrap();
+        mounts::bind_with_all(&open(&host.join("own")), &open(&stage.join("directory"))).unwrap();
+    };
+    left();
+    assert_eq!(below(&host.join("pk/stage")), ["directory", "directory/deep"]);
+    rig.volumes.sweep(&["x".to_owned()].into());
+    assert_eq!(below(&host.join("pk")), ["pods/x/volumes/kubernetes.io~secret/s"]);
+    assert_eq!(below(&host.join("own")), ["deep"], "it is the host's");
+    left();
+    let volumes = format!("[{{name: v, hostPath: {{path: '{}'}}}}]", host.display());
+    assert_eq!(rig.set_up_of(Source::Http, "a", &volumes, ""), "");
+    assert_eq!(below(&host.join("pk/stage")), [""; 0]);
+    assert_eq!(below(&host.join("own")), ["deep"], "it is the host's");
+    mount_at(&host.join("later"));
+    end(&host, &rig);
+}
+
 /// Regression: nine mounts of one volume in a container were 88,000 mounts there, and none was counted.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
