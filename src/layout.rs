@@ -185,8 +185,8 @@ pub fn volumes_dir(root: &Path, uid: &str) -> Option<PathBuf> {
 }
 
 /// Whether the pod may use only some paths of the host, or is of a source behind others, whose mounts are counted: then
-/// its hostPath volume is resolved and bound before a container can use it. A volume whose mounts propagate to the host belongs to a privileged
-/// container, which may use any path: Docker gets its path unchanged.
+/// its hostPath volume is resolved and bound before a container can use it. A volume whose mounts propagate to the host
+/// belongs to a privileged container, which may use any path: Docker gets its path unchanged.
 #[must_use]
 pub fn is_guarded(pod: &DesiredPod, volume: &str, policies: &Policies) -> bool {
     let spreads = |mount: &VolumeMount| {

@@ -10,9 +10,9 @@ use super::calls::Retry;
 use super::output::Output;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
-use crate::base::limits;
-use crate::base::table::Table;
-use crate::layout;
+use crate::base::table::{Set, Table};
+use crate::base::{limits, order};
+use crate::layout::{self, Kind};
 use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
 use crate::recorder::words;
@@ -34,6 +34,8 @@ struct Life {
     work: Work,
     /// They are wanted.
     interest: Interest,
+    /// Containers that had ended when bound paths of the host were set up last.
+    ended: Set<String>,
 }
 
 /// A kind of work on the disk.
@@ -132,7 +134,15 @@ impl Machine {
         if layout::volumes(pod).next().is_none() {
             return true;
         }
+        let ended = self.ended_with_bound_paths(pod);
         let life = self.volumes.0.get_or_default(pod.uid.clone());
+        // The next container gets what is at the path then, like one whose path Docker resolves: a server makes its socket
+        // anew, a file is replaced.
+        if ended.iter().any(|id| !life.ended.contains(id)) {
+            life.ready = false;
+            life.set_up_anew();
+        }
+        life.ended = ended;
         if !layout::volumes(pod).eq(&life.wanted) {
             (life.wanted, life.ready) = (layout::volumes(pod).cloned().collect(), false);
             life.set_up_anew();
@@ -152,6 +162,19 @@ impl Machine {
         }
         self.tell_slow_volumes(&pod.uid, now);
         ready
+    }
+
+    /// The containers of the pod that have ended, if it has paths of the host that are bound before a container starts.
+    fn ended_with_bound_paths(&self, pod: &DesiredPod) -> Set<String> {
+        let policies = &self.settings.map.policies;
+        let is_bound = |volume: &Volume| {
+            matches!(Kind::of(volume), Kind::HostPath(_)) && layout::is_guarded(pod, &volume.name, policies)
+        };
+        if !layout::volumes(pod).any(is_bound) {
+            return Set::new();
+        }
+        let dead = self.containers.all().filter(|c| c.uid == pod.uid && !c.is_sandbox() && c.state.is_dead());
+        order::set(dead.map(|c| c.id.clone()))
     }
 
     /// Removes the volumes of every UID but this one, once none of its containers runs. Returns true if none are left.

@@ -77,7 +77,7 @@ pub(super) struct Foreign {
     /// Directories of podkeeper's pods and of Docker.
     roots: Vec<PathBuf>,
     /// See [`layout::STAGE`].
-    stage: PathBuf,
+    stages: Vec<PathBuf>,
 }
 
 impl Foreign {
@@ -88,7 +88,7 @@ impl Foreign {
         let engine = node.engine_root.get().map(|root| std::fs::canonicalize(&root).unwrap_or(root));
         let (table, roots) = (mounts::table()?, [own.join("pods")].into_iter().chain(engine));
         let roots = roots.flat_map(|root| mounts::places(&table, &root)).collect();
-        Ok(Foreign { roots, stage: own.join(layout::STAGE) })
+        Ok(Foreign { roots, stages: mounts::places(&table, &own.join(layout::STAGE)) })
     }
 
     /// Whether such a mount is at this place of the host. Of other engines there are the file systems of containers, and
@@ -96,7 +96,8 @@ impl Foreign {
     fn has(&self, at: &Path, kind: &str) -> bool {
         let is_container = kind == "overlay" && (at.ends_with("merged") || at.ends_with("rootfs"));
         let is_below = |root: &PathBuf| at != root && at.starts_with(root);
-        is_container || kind == "nsfs" || at.starts_with(&self.stage) || self.roots.iter().any(is_below)
+        let is_staged = |stage: &PathBuf| at.starts_with(stage);
+        is_container || kind == "nsfs" || self.stages.iter().any(is_staged) || self.roots.iter().any(is_below)
     }
 
     /// Takes them out of the bind at `place` of a directory of the host, but those that go with the host's.

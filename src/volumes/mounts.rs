@@ -225,11 +225,17 @@ pub fn make_slave(at: &Path) -> io::Result<()> {
 /// # Errors
 /// An error of the system.
 pub fn set_apart(table: &[Mounted], place: &Path, pods: &Path) -> io::Result<()> {
-    let host: Set<u32> =
-        order::set(table.iter().filter(|it| !it.at.starts_with(pods)).filter_map(|it| it.group));
+    // The same directories may be seen at other places, too.
+    let own = places(table, pods);
+    let is_host = |it: &&Mounted| !own.iter().any(|own| it.at.starts_with(own));
+    let host: Set<u32> = order::set(table.iter().filter(is_host).filter_map(|it| it.group));
     let is_peer =
         |it: &&Mounted| it.at.starts_with(place) && it.group.is_some_and(|group| host.contains(&group));
-    table.iter().filter(is_peer).try_for_each(|it| make_slave(&it.at))
+    table.iter().filter(is_peer).try_for_each(|it| match make_slave(&it.at) {
+        // It is gone, or covered by another one.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    })
 }
 
 /// What is bound alone.

@@ -47,6 +47,15 @@ pub(super) fn going_on(snapshot: &Snapshot) -> Set<String> {
     order::set(snapshot.pods.iter().filter(goes_on).map(|view| view.pod.uid.clone()))
 }
 
+/// UIDs of pods whose logs stay whole, because pods of another source go before them: a pod that fills the disk must not
+/// cost them.
+pub(super) fn keep_logs(snapshot: &Snapshot) -> Set<String> {
+    let goes_first =
+        |view: &PodView| snapshot.standings.get(&view.pod.source).is_some_and(|it| it.evict_first);
+    let any = snapshot.standings.values().any(|it| it.evict_first);
+    order::set(snapshot.pods.iter().filter(|view| any && !goes_first(view)).map(|view| view.pod.uid.clone()))
+}
+
 /// Whether a pod is no longer wanted and nothing of it runs: only its files and containers are being removed.
 pub(super) fn has_left(view: &PodView) -> bool {
     view.leaving.is_some() && !runs(&view.status)
@@ -87,6 +96,8 @@ pub(super) struct Ended {
     pub(super) root_dir: PathBuf,
     /// Containers that have to be emptied before a pod is evicted.
     pub(super) containers: Containers,
+    /// UIDs of pods whose logs stay whole: another source goes first.
+    pub(super) keep_logs: Set<String>,
     /// UIDs of the pods that go on: dead containers of other pods are only left over.
     pub(super) go_on: Set<String>,
     /// Containers whose processes were killed and are gone, by Docker's id, whatever Docker says of them.

@@ -347,6 +347,7 @@ impl Rounds {
             docker_root,
             root_dir: self.parts.root_dir.clone(),
             containers,
+            keep_logs: ended::keep_logs(&snapshot),
             go_on,
             killed,
             before: self.emptied.removing.clone(),

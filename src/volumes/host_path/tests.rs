@@ -162,7 +162,7 @@ fn the_mounts_below_a_directory_count_until_it_is_bound() {
     std::fs::create_dir_all(from.join("a/b")).unwrap();
     std::fs::create_dir(from.join("later")).unwrap();
     std::fs::create_dir(&to).unwrap();
-    let foreign = Foreign { roots: vec![base.join("foreign")], stage: base.join("stage") };
+    let foreign = Foreign { roots: vec![base.join("foreign")], stages: vec![base.join("stage")] };
     let tmpfs = |at: &Path| {
         rustix::mount::mount("tmpfs", at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
     };

@@ -76,7 +76,9 @@ impl Ended {
         });
         let plain = of_docker.chain(of_pod).flatten().chain(messages.flatten());
         let plain = plain.map(|path| Beside { path, kept: Some(Kept::End(limits::TERMINATION_FILE)) });
-        plain.chain(dead.iter().flat_map(|it| logs(docker_root, &it.id))).collect()
+        let gives_logs =
+            |it: &&&ContainerSummary| self.uid(it).is_none_or(|uid| !self.keep_logs.contains(uid));
+        plain.chain(dead.iter().filter(gives_logs).flat_map(|it| logs(docker_root, &it.id))).collect()
     }
 
     /// UID of the pod of a container of this node.

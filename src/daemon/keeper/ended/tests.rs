@@ -102,6 +102,7 @@ fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
         docker_root: told,
         root_dir: root.clone(),
         containers: [&id, &runs, &strange].map(|id| (id.clone(), key.clone())).into(),
+        keep_logs: ["keeps its logs".to_owned()].into(),
         go_on: ["goes on".to_owned()].into(),
         killed: [killed.clone()].into(),
         before: Removing::new(),
@@ -210,6 +211,8 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
     let root = scratch("keeper-ended-beside");
     let docker_root = root.join("docker");
     let (app, sandbox, other) = ("a1".repeat(32), "b2".repeat(32), "c3".repeat(32));
+    let keeps = "e5".repeat(32);
+    fs::create_dir_all(docker_root.join("containers").join(&keeps)).unwrap();
     let large = |path: PathBuf| {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "x".repeat(100_000) + "end").unwrap();
@@ -238,6 +241,7 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
         container(&root, &other, "goes on", DockerState::Exited),
         container(Path::new("/another"), &other, "u", DockerState::Exited),
         container(&root, &"d4".repeat(32), "../..", DockerState::Exited),
+        container(&root, &keeps, "keeps its logs", DockerState::Exited),
     ];
     let ended = Ended {
         docker: Docker::Fake(crate::runtime::fake::Fake::new(
@@ -247,6 +251,7 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
         docker_root: EngineRoot::default(),
         root_dir: root.clone(),
         containers: Containers::new(),
+        keep_logs: ["keeps its logs".to_owned()].into(),
         go_on: ["goes on".to_owned()].into(),
         killed: Set::new(),
         before: Removing::new(),
@@ -257,6 +262,7 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
     fs::write(json(&app, ""), &lines).unwrap();
     fs::write(json(&app, ".1"), &lines).unwrap();
     fs::write(json(&sandbox, ""), &lines).unwrap();
+    fs::write(json(&keeps, ""), &lines).unwrap();
     // What is allocated behind the end of a file counts, too.
     let allocated = root.join("pods/u/containers/app/2");
     let file = fs::File::create(&allocated).unwrap();
@@ -269,6 +275,7 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
     assert!(left.len() <= limits::ENDED_LOG && left.starts_with("{a line") && lines.ends_with(&left));
     assert!(!json(&app, ".1").exists());
     assert_eq!(fs::metadata(json(&sandbox, "")).unwrap().len(), lines.len() as u64, "it has not ended");
+    assert_eq!(fs::metadata(json(&keeps, "")).unwrap().len(), lines.len() as u64);
     for path in own {
         let left = fs::read_to_string(&path).unwrap();
         assert!(left.len() == limits::TERMINATION_FILE && left.ends_with("end"), "{path:?}: {}", left.len());

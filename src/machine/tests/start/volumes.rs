@@ -228,6 +228,31 @@ fn a_pod_that_ended_gives_its_volumes_back() {
     assert!(rig.status().starts_with("Succeeded") || rig.status().starts_with("Failed"), "{}", rig.status());
 }
 
+/// Regression: a socket of the host that its server had made anew was never bound again, and no container of the pod could
+/// start any more.
+#[test]
+fn paths_of_the_host_that_are_bound_are_bound_again_for_the_next_container() {
+    let volumes = "volumes: [{name: v, hostPath: {path: /run/s.sock, type: Socket}}]";
+    let pod = pod(&format!("{{containers: [{{name: app}}], {volumes}}}"));
+    let crash = |rig: &mut Rig| {
+        orders(rig);
+        let id = rig.id("app#0");
+        rig.by_hand(&crate::runtime::Call::Kill { id, signal: "KILL".into() });
+        rig.pass(s(60));
+        assert_eq!(rig.status(), "Running, app: running");
+        orders(rig)
+    };
+    let mut behind = Rig::fresh_behind();
+    behind.run(&pod);
+    behind.pass(s(5));
+    assert_eq!(crash(&mut behind), ["set up"]);
+    // Docker resolves the path of others itself.
+    let mut rig = Rig::fresh();
+    rig.run(&pod);
+    rig.pass(s(5));
+    assert_eq!(crash(&mut rig), [""; 0]);
+}
+
 #[test]
 fn what_cannot_be_prepared_is_not_created() {
     let mut rig = Rig::fresh();
