@@ -35,7 +35,7 @@ use crate::runtime::{ContainerFiles, ContainerSummary, DockerState, labels};
 use crate::stats::asking::{self, Question};
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Reach, Round};
-use crate::status::snapshot::{PodView, Snapshot};
+use crate::status::snapshot::{Latest, PodView, Snapshot};
 use crate::volumes;
 
 /// Containers of pods that have ended, by Docker's id.
@@ -96,6 +96,9 @@ pub(super) struct Ended {
     pub(super) root_dir: PathBuf,
     /// Containers that have to be emptied before a pod is evicted.
     pub(super) containers: Containers,
+    /// The present state, from which these two come once Docker's list is known: a pod of this list may be newer than the
+    /// run, which may have removed images for minutes.
+    pub(super) pods: Latest,
     /// UIDs of pods whose logs stay whole: another source goes first.
     pub(super) keep_logs: Set<String>,
     /// UIDs of the pods that go on: dead containers of other pods are only left over.
@@ -131,7 +134,7 @@ type Files = Table<String, Option<ContainerFiles>>;
 impl Ended {
     /// Empties the writable layers of these containers, for a bounded time, and logs each. Stops when the run is to give
     /// way.
-    pub(super) fn empty(&self, tie: &Tie) -> Emptied {
+    pub(super) fn empty(mut self, tie: &Tie) -> Emptied {
         let Some(docker_root) = self.docker_root.get() else { return self.nothing() };
         // Their current states: an operator may have started one by hand.
         let all = match collector::containers(&self.docker) {
@@ -142,6 +145,8 @@ impl Ended {
             }
         };
         tie.step();
+        let snapshot = self.pods.get();
+        (self.go_on, self.keep_logs) = (going_on(&snapshot), keep_logs(&snapshot));
         let (places, mut unknown) = self.places(&all, &docker_root, tie);
         let least = FileSystem::of(&docker_root).map(Least::of).unwrap_or_default();
         let dead: Vec<_> = all.iter().filter(|container| self.is_dead(container)).collect();

@@ -339,7 +339,7 @@ impl Rounds {
     /// Returns the ended pods whose layers are emptied after other garbage is removed.
     fn ended(&self) -> Ended {
         let snapshot = self.parts.pods.get();
-        let (containers, go_on) = (self.over(&snapshot), ended::going_on(&snapshot));
+        let containers = self.over(&snapshot);
         let killed = order::set(self.victims.values().flat_map(Victim::killed).map(str::to_owned));
         let (docker, docker_root) = (self.parts.docker.clone(), self.parts.docker_root.clone());
         Ended {
@@ -347,8 +347,9 @@ impl Rounds {
             docker_root,
             root_dir: self.parts.root_dir.clone(),
             containers,
+            pods: self.parts.pods.clone(),
             keep_logs: ended::keep_logs(&snapshot),
-            go_on,
+            go_on: ended::going_on(&snapshot),
             killed,
             before: self.emptied.removing.clone(),
         }

@@ -102,6 +102,7 @@ fn the_layer_of_a_container_of_which_docker_does_not_tell_is_emptied() {
         docker_root: told,
         root_dir: root.clone(),
         containers: [&id, &runs, &strange].map(|id| (id.clone(), key.clone())).into(),
+        pods: Latest::default(),
         keep_logs: ["keeps its logs".to_owned()].into(),
         go_on: ["goes on".to_owned()].into(),
         killed: [killed.clone()].into(),
@@ -251,6 +252,7 @@ fn files_beside_the_layers_of_ended_pods_are_made_short() {
         docker_root: EngineRoot::default(),
         root_dir: root.clone(),
         containers: Containers::new(),
+        pods: Latest::default(),
         keep_logs: ["keeps its logs".to_owned()].into(),
         go_on: ["goes on".to_owned()].into(),
         killed: Set::new(),
@@ -301,4 +303,49 @@ fn many_small_places_are_emptied_like_a_large_one() {
     assert_eq!(of(10_000), (16 * 1024, 4), "an empty directory stays");
     let small = Least { bytes: 1000, inodes: 2 }.shared(10);
     assert_eq!((small.bytes, small.inodes), (1000, 2));
+}
+
+/// Regression: a pod came while a run removed images; its init container was emptied like one of a pod that is gone.
+#[test]
+fn a_pod_that_comes_during_a_run_keeps_everything() {
+    let run = |is_known: bool| {
+        let root = scratch("keeper-ended-comes");
+        let fake = crate::runtime::fake::Fake::new(Arc::new(crate::base::clock::System::start()), 1);
+        let node = snapshot();
+        let uid = node.pods[0].pod.uid.clone();
+        let labels = [(labels::ROOT_DIR, &*root.to_string_lossy()), (labels::POD_UID, &*uid)];
+        let now = crate::base::clock::Clock::now(&crate::base::clock::System::start());
+        fake.with(|state| {
+            let id = state.plant("k8s_init", &labels, true, now);
+            state.crash(&id, 0, now);
+        });
+        let hosts = root.join("pods").join(&uid).join("etc-hosts");
+        fs::create_dir_all(hosts.parent().unwrap()).unwrap();
+        let file = fs::File::create(&hosts).unwrap();
+        let large = FileSystem::of(&root).unwrap().capacity / 1000 + (1 << 20);
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, large).unwrap();
+        let (docker_root, pods) = (EngineRoot::default(), Latest::default());
+        docker_root.tell(&root.join("docker").to_string_lossy());
+        fs::create_dir(root.join("docker")).unwrap();
+        let ended = Ended {
+            docker: Docker::Fake(fake),
+            docker_root,
+            root_dir: root.clone(),
+            containers: Containers::new(),
+            pods: pods.clone(),
+            keep_logs: Set::new(),
+            go_on: Set::new(),
+            killed: Set::new(),
+            before: Removing::new(),
+        };
+        if is_known {
+            pods.tell(Arc::new(node));
+        }
+        ended.empty(&Tie::default());
+        let left = fs::metadata(&hosts).unwrap().len();
+        fs::remove_dir_all(root).unwrap();
+        left == large
+    };
+    assert!(run(true));
+    assert!(!run(false), "it is nobody's");
 }
