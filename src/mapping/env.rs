@@ -33,6 +33,16 @@ pub struct Expanded {
     pub cut: bool,
 }
 
+impl Expanded {
+    /// Bytes in Docker's record of the container (`encoding/json` of Go): six for some characters.
+    #[must_use]
+    pub fn recorded(&self) -> usize {
+        let lists = [Some(&self.env), self.command.as_ref(), self.args.as_ref()];
+        let bytes = lists.into_iter().flatten().flatten().flat_map(|text| text.bytes());
+        bytes.map(|byte| if byte < b' ' || matches!(byte, b'<' | b'>' | b'&') { 6 } else { 1 }).sum()
+    }
+}
+
 impl fmt::Debug for Expanded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} variables>", self.env.len())

@@ -253,6 +253,28 @@ fn paths_of_the_host_that_are_bound_are_bound_again_for_the_next_container() {
     assert_eq!(crash(&mut rig), [""; 0]);
 }
 
+/// Regression: the records of a hundred ended containers filled a disk, for Docker writes six bytes for one `<`.
+#[test]
+fn the_record_of_a_container_behind_others_is_bounded() {
+    let pod = |length: usize| {
+        let value = "<".repeat(length);
+        pod(&format!("{{containers: [{{name: app, env: [{{name: A, value: '{value}'}}]}}]}}"))
+    };
+    let runs = |mut rig: Rig, length: usize| {
+        rig.run(&pod(length));
+        rig.pass(s(5));
+        rig.status()
+    };
+    assert_eq!(runs(Rig::fresh_behind(), 40_000), "Running, app: running");
+    assert_eq!(runs(Rig::fresh(), 50_000), "Running, app: running");
+    let mut behind = Rig::fresh_behind();
+    behind.run(&pod(50_000));
+    behind.pass(s(5));
+    let why = behind.waits("app");
+    let words = "CreateContainerConfigError: its environment, command and arguments take 3000";
+    assert!(why.starts_with(words), "{why}");
+}
+
 #[test]
 fn what_cannot_be_prepared_is_not_created() {
     let mut rig = Rig::fresh();
