@@ -153,7 +153,8 @@ impl Ended {
         let beside = self.beside(&dead, &all, &docker_root);
         // Many small places are as much as a large one.
         let least = least.shared(places.len().saturating_add(beside.len()));
-        for file in beside {
+        // The next run takes the rest.
+        for file in beside.iter().take_while(|_| !tie.gives_way()) {
             tie.step();
             file.shorten(least.bytes);
         }
@@ -235,9 +236,7 @@ impl Ended {
 
     /// Whether it is a container of a pod of this node that does not go on.
     fn is_left_over(&self, container: &ContainerSummary) -> bool {
-        let root = container.labels.get(labels::ROOT_DIR).map(Path::new);
-        let goes_on = container.labels.get(labels::POD_UID).is_none_or(|uid| self.go_on.contains(uid));
-        root == Some(&*self.root_dir) && !goes_on
+        self.uid(container).is_some_and(|uid| !self.go_on.contains(uid))
     }
 
     fn is_dead(&self, container: &ContainerSummary) -> bool {

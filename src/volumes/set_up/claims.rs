@@ -66,7 +66,7 @@ impl One<'_> {
             layout::below(&root, &parts).ok_or_else(|| format!("{:?} is no name", self.volume.name))?;
         if self.is_mounted(&place)? {
             // A killed daemon may have skipped this.
-            mounts::make_slave(&place).map_err(cannot("cannot set apart", &place))?;
+            self.node.set_apart(&place).map_err(cannot("cannot set apart", &place))?;
             self.node.docker_sees(&place)?;
         } else {
             if claim.is_for_one_pod() {

@@ -82,7 +82,7 @@ impl Ended {
     }
 
     /// UID of the pod of a container of this node.
-    fn uid<'c>(&self, container: &'c ContainerSummary) -> Option<&'c str> {
+    pub(super) fn uid<'c>(&self, container: &'c ContainerSummary) -> Option<&'c str> {
         let root = container.labels.get(labels::ROOT_DIR).map(Path::new);
         container.labels.get(labels::POD_UID).filter(|_| root == Some(&*self.root_dir)).map(String::as_str)
     }
