@@ -21,7 +21,7 @@ use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::engine_root::EngineRoot;
 use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
-use crate::worker::container_labels::ContainerLabels;
+use crate::worker::container_records::ContainerRecords;
 use crate::worker::pulls::Pulls;
 
 /// The parts that this work needs; see the module.
@@ -41,7 +41,7 @@ pub(super) struct Connected {
     pub(super) garbage: Option<Arc<Collector>>,
     /// The cgroups of processes outside of pods, if podkeeper manages them.
     pub(super) resources: Option<Resources>,
-    pub(super) container_labels: ContainerLabels,
+    pub(super) container_records: ContainerRecords,
     pub(super) events: Sender<Event>,
 }
 
@@ -84,7 +84,7 @@ impl Listener for Connected {
     }
 
     fn listed(&self, containers: &[ContainerSummary]) {
-        self.container_labels.listed(containers);
+        self.container_records.listed(containers);
         if let Some(garbage) = &self.garbage {
             garbage.saw(containers);
         }

@@ -61,7 +61,7 @@ use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
-use crate::worker::container_labels::ContainerLabels;
+use crate::worker::container_records::ContainerRecords;
 use crate::worker::gate::Gates;
 use crate::worker::judged::{Judged, Judging};
 use crate::worker::node::NodeCells;
@@ -162,7 +162,7 @@ pub(super) fn start(
         preload: preload.clone(),
         garbage: Some(Arc::clone(&garbage)).filter(|_| parts.hollow.is_none()),
         resources: parts.resources(),
-        container_labels: node.container_labels.clone(),
+        container_records: node.container_records.clone(),
         events: parts.events.clone(),
     })?;
     let volumes = parts.volumes(docker_root.clone())?;
@@ -327,7 +327,7 @@ impl Parts<'_> {
             cgroups: cgroups.parents.clone(),
             recursive_mounts: Arc::default(),
             grants,
-            container_labels: ContainerLabels::new(self.behind().len()),
+            container_records: ContainerRecords::new(self.behind().len()),
             judged: Judged::default(),
         }
     }

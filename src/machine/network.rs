@@ -7,8 +7,8 @@ use super::calls::Job;
 use super::containers::Look;
 use super::output::Output;
 use super::state::State;
+use crate::base::order;
 use crate::base::table::Set;
-use crate::base::{limits, order};
 use crate::cni::networks::Ready;
 use crate::mapping;
 use crate::mapping::env::{self, Expanded};
@@ -127,17 +127,6 @@ impl Machine {
         };
         let objects: &Objects = &self.objects;
         match env::expand(container, &pod.key.namespace, objects, Some(&facts)) {
-            Ok(expanded)
-                if self.settings.map.policies.evict_first(pod.source)
-                    && expanded.recorded() > limits::RECORD_BEHIND =>
-            {
-                Environment::Wrong(format!(
-                    "its environment, command and arguments take {} bytes in Docker's record: a container of a source \
-                     behind others gets {}",
-                    expanded.recorded(),
-                    limits::RECORD_BEHIND
-                ))
-            }
             Ok(expanded) => Environment::Ready(expanded),
             Err(why) => Environment::Wrong(why),
         }

@@ -20,8 +20,6 @@ pub struct Ephemeral<'a> {
     /// The container; only name, image, command, arguments, plain variables, directory, streams and security context are
     /// used.
     pub container: &'a Container,
-    /// Docker's `User`, as determined by [`super::security::user`].
-    pub user: Option<String>,
     /// Docker id of the container whose process namespace it joins.
     pub target: Option<&'a str>,
     /// The pod's hosts file on the node, if it has one.
@@ -127,7 +125,6 @@ pub fn body(
     let host = &mut body.host_config;
     resources::apply(host, pod, ContainerKind::Ephemeral, container, wanted.node_memory, wanted.oom_floor);
     let seccomp_profile = super::security::apply(&mut body, pod, container);
-    body.user = wanted.user.clone();
     (body, Needs { seccomp_profile, ..Needs::default() })
 }
 
@@ -155,7 +152,6 @@ mod tests {
         let wanted = Ephemeral {
             pod,
             container: &container,
-            user: Some("1000".to_owned()),
             target,
             hosts: Some("/r/pods/u/etc-hosts".to_owned()),
             place: Place {
@@ -180,7 +176,7 @@ mod tests {
         });
         let shared = of(r#"{"shareProcessNamespace": true, "containers": [{"name": "app", "image": "x"}]}"#);
         let expected = serde_json::json!({
-            "Image": "busybox", "Entrypoint": ["sh"], "OpenStdin": true, "StdinOnce": true, "User": "1000",
+            "Image": "busybox", "Entrypoint": ["sh"], "OpenStdin": true, "StdinOnce": true,
             "Healthcheck": {"Test": ["NONE"]},
             "Labels": {
                 "io.kubernetes.container.name": "debugger", "io.kubernetes.docker.type": "container",

@@ -13,6 +13,7 @@ pub mod mounts;
 pub mod needs;
 pub mod network;
 pub mod observe;
+pub mod record;
 pub mod resources;
 pub mod security;
 

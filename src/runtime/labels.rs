@@ -88,6 +88,9 @@ pub const NETWORK: &str = "podkeeper.dev/network";
 /// Value of [`NETWORK`].
 pub const NETWORK_CNI: &str = "cni";
 
+/// On containers of sources behind others: bytes of Docker's record of the container when it was made, decimal.
+pub const RECORDED: &str = "podkeeper.dev/recorded";
+
 /// Whether podkeeper reads this label back.
 #[must_use]
 pub fn is_read(key: &str) -> bool {
@@ -124,4 +127,5 @@ pub const OURS: &[&str] = &[
     ASSIGNED_DEVICES,
     SEEN,
     SEALED,
+    RECORDED,
 ];

@@ -15,6 +15,7 @@ use super::needs;
 use crate::base::table::Table;
 use crate::image::configuration;
 use crate::layout;
+use crate::mapping;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
 use crate::mapping::logs::LogDriver;
 use crate::mapping::security::{self, User};
@@ -60,11 +61,16 @@ pub trait Images {
     }
 
     /// Takes the answer about the image of which the container is about to be made for this source, which is behind
-    /// others.
+    /// others. Docker records so many bytes of it beside the image's.
     ///
     /// # Errors
     /// Docker's, or the reason why no container is made of it now.
-    fn admit(&mut self, _: Source, answer: Result<Reply, DockerError>) -> Result<Reply, DockerError> {
+    fn admit(
+        &mut self,
+        _: Source,
+        _: usize,
+        answer: Result<Reply, DockerError>,
+    ) -> Result<Reply, DockerError> {
         answer
     }
 }
@@ -89,11 +95,9 @@ pub fn make(
     let behind = |source: Source| wanted.policies.get(source.as_str()).is_some_and(|policy| policy.behind);
     let asks_behind = wanted.asked_by.filter(|source| behind(*source));
     let is_judged = behind(whole.source) || asks_behind.is_some();
-    let (user, image) = whom(docker, &whole, &container, (is_judged, asks_behind), images)?;
     let ephemeral = Ephemeral {
         pod: &whole,
         container: &container,
-        user,
         target: wanted.target,
         hosts: hosts(&sandbox, &uid),
         place: place(docker, &sandbox).map_err(|error| explain(docker, wanted, &error))?,
@@ -101,6 +105,10 @@ pub fn make(
         oom_floor: sys::oom_floor(),
     };
     let (mut body, container_needs) = ephemeral::body(&ephemeral, &sandbox.id, &sandbox.labels);
+    let recorded = if is_judged { mapping::record::of(&mut body)? } else { 0 };
+    let payer = asks_behind.map(|source| (source, recorded));
+    let (user, image) = whom(docker, &whole, &container, (is_judged, payer), images)?;
+    body.user = user;
     if let Some(id) = image {
         body.image = id;
     }
@@ -276,13 +284,14 @@ fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), NotAdded> {
     Err(NotAdded::Forbidden(why))
 }
 
-/// The user that the container runs as, by the pod, its own context and its image, which is brought first. If the image
+/// The user that the container runs as, by the pod, its own context and its image, which is brought first. A source
+/// behind others pays for what Docker records of it. If the image
 /// decides, or is to be judged, the inspected image has to be used, by its id, because the tag may be moved meanwhile.
 fn whom(
     docker: &Docker,
     pod: &DesiredPod,
     container: &Container,
-    (is_judged, behind): (bool, Option<Source>),
+    (is_judged, payer): (bool, Option<(Source, usize)>),
     images: &mut dyn Images,
 ) -> Result<(Option<String>, Option<String>), String> {
     let image = container.image.clone().unwrap_or_default();
@@ -293,8 +302,8 @@ fn whom(
     };
     images.bring(&image, is_here)?;
     let answer = images.inspect(docker, &image);
-    let answer = match behind {
-        Some(source) => images.admit(source, answer),
+    let answer = match payer {
+        Some((source, recorded)) => images.admit(source, recorded, answer),
         None => answer,
     };
     let answer = answer.and_then(Reply::image);

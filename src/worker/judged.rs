@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::container_labels::ContainerLabels;
+use super::container_records::ContainerRecords;
 use super::node::NodeCells;
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
@@ -19,7 +19,7 @@ use crate::runtime::{Call, DockerError, Reply};
 #[derive(Debug, Clone)]
 pub struct Judging {
     judged: Judged,
-    labels: ContainerLabels,
+    records: ContainerRecords,
     clock: System,
     turn: Arc<Mutex<()>>,
 }
@@ -28,8 +28,8 @@ impl Judging {
     /// It shares what the pods' threads know.
     #[must_use]
     pub fn new(node: &NodeCells, clock: System) -> Judging {
-        let (judged, labels) = (node.judged.clone(), node.container_labels.clone());
-        Judging { judged, labels, clock, turn: Arc::default() }
+        let (judged, records) = (node.judged.clone(), node.container_records.clone());
+        Judging { judged, records, clock, turn: Arc::default() }
     }
 
     /// Docker's answer about the image, when it is its turn. A Docker that hangs lets the turn pass at the call's deadline.
@@ -47,12 +47,17 @@ impl Judging {
         answer
     }
 
-    /// See [`ContainerLabels`]: admits a container of the image for this source.
+    /// See [`ContainerRecords`]: admits a container of the image for this source, which takes so many bytes of its own.
     ///
     /// # Errors
     /// Docker's, or the reason why no container is made of it now.
-    pub fn admit(&self, source: Source, answer: Result<Reply, DockerError>) -> Result<Reply, DockerError> {
-        self.labels.admit(source, answer)
+    pub fn admit(
+        &self,
+        source: Source,
+        recorded: usize,
+        answer: Result<Reply, DockerError>,
+    ) -> Result<Reply, DockerError> {
+        self.records.admit(source, recorded, answer)
     }
 }
 

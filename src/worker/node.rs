@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::container_labels::ContainerLabels;
+use super::container_records::ContainerRecords;
 use super::judged::Judged;
 use crate::cgroup::Parents;
 use crate::image::grants::Grants;
@@ -20,7 +20,7 @@ pub struct NodeCells {
     /// The secrets that brought each image.
     pub grants: Arc<Grants>,
     /// The bytes of all containers' labels.
-    pub container_labels: ContainerLabels,
+    pub container_records: ContainerRecords,
     /// Images that were refused.
     pub judged: Judged,
 }

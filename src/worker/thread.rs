@@ -241,9 +241,9 @@ impl Body {
             Output::Call(token, Call::Start { id }) => self.in_turn(token, InTurn::Start(id)),
             Output::Create(token, create) => self.create_when_bound(token, create),
             Output::Call(token, call) => self.begin(token, &call),
-            Output::Judge(token, source, image) => match self.tools.pulls.unjudged(&image) {
+            Output::Judge(token, source, image, recorded) => match self.tools.pulls.unjudged(&image) {
                 Some(missing) => self.told.push(Input::Reply(token, Err(missing))),
-                None => self.in_turn(token, InTurn::Judge(source, image)),
+                None => self.in_turn(token, InTurn::Judge(source, image, recorded)),
             },
             Output::Withdraw(token) => self.withdraw(token),
             Output::ReadMessage { id, file } => {

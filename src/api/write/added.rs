@@ -342,8 +342,13 @@ impl Images for OfJob<'_> {
         self.maker.judging.inspect(docker, image)
     }
 
-    fn admit(&mut self, source: Source, answer: Result<Reply, DockerError>) -> Result<Reply, DockerError> {
-        self.maker.judging.admit(source, answer)
+    fn admit(
+        &mut self,
+        source: Source,
+        recorded: usize,
+        answer: Result<Reply, DockerError>,
+    ) -> Result<Reply, DockerError> {
+        self.maker.judging.admit(source, recorded, answer)
     }
 }
 

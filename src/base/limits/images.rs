@@ -55,9 +55,9 @@ pub const REFUSED_FOR: Duration = Duration::from_secs(30);
 pub const REFUSED_IMAGES: usize = 64;
 /// So often Docker is asked about an image that it has pulled before it counts as too large to be shown.
 pub const JUDGED_TIMES: u32 = 3;
-/// Bytes of the labels of all containers, beyond which pods of sources behind others get no more containers. Docker shows
-/// all labels in each list, and takes many times as much to make it.
-pub const CONTAINER_LABELS: usize = 8 << 20;
+/// Bytes of Docker's records of all containers, with the configurations of their images, beyond which pods of sources
+/// behind others get no more containers. Docker shows most of them in each list, and takes many times as much to make it.
+pub const RECORDS_BEHIND: usize = 8 << 20;
 /// Most images of one source that wait to be pulled; pods that want the same image share an entry.
 pub const PULL_QUEUE: usize = 256;
 /// Most requests of one source for one image.

@@ -18,8 +18,8 @@ pub const EXPANSION_BYTES: usize = 1024 * 1024;
 /// Most bytes of one container's environment that come from local objects: more than Linux passes to a
 /// program in total.
 pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
-/// Most bytes of the environment, command and arguments of one container of a source behind others in Docker's record of
-/// it, which stays on the disk as long as the container.
+/// Most bytes that Docker records of one container of a source behind others (environment, command, arguments, mounts),
+/// without its image's configuration. The record stays on the disk as long as the container.
 pub const RECORD_BEHIND: usize = 256 * 1024;
 /// Most cgroups that are searched for those of containers, when figures are requested.
 pub const CGROUPS: usize = 16_384;

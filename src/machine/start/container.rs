@@ -97,7 +97,22 @@ impl Machine {
                 return false;
             }
         };
-        let Some(identity) = self.ask_identity(pod, container, attempt, now) else { return false };
+        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox.id), mounts };
+        let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
+        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
+        let recorded = match self.is_judging(pod) {
+            true => mapping::record::of(&mut body),
+            false => Ok(0),
+        };
+        let recorded = match recorded {
+            Ok(recorded) => recorded,
+            Err(why) => {
+                self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
+                return false;
+            }
+        };
+        let asked = (attempt, recorded);
+        let Some(identity) = self.ask_identity(pod, container, asked, now) else { return false };
         if let Some(what) = env::services_left_out(container, &pod.key.namespace, &self.objects) {
             self.tell(Some(name), words::services_left_out(&what));
         }
@@ -105,9 +120,6 @@ impl Machine {
         if member.waits_for(Reason::CreateContainerConfigError) {
             member.waiting = None;
         }
-        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox.id), mounts };
-        let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
-        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
         body.user = identity.user;
         if let Some(id) = identity.image {
             body.image = id;

@@ -38,12 +38,12 @@ pub(in crate::machine) struct Identity {
 }
 
 impl Machine {
-    /// The identity for this attempt; `None` while it waits for the image's user, or for another image or manifest.
+    /// The identity for this attempt, of whose container Docker records so many bytes; `None` while it waits for the image's user, or for another image or manifest.
     pub(in crate::machine) fn ask_identity(
         &mut self,
         pod: &DesiredPod,
         container: &Container,
-        attempt: u32,
+        (attempt, recorded): (u32, usize),
         now: &Now,
     ) -> Option<Identity> {
         let name = &container.name;
@@ -72,7 +72,7 @@ impl Machine {
                     let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
                     if self.is_judging(pod) {
                         let token = self.calls.begin(job);
-                        self.out.push(Output::Judge(token, pod.source, image));
+                        self.out.push(Output::Judge(token, pod.source, image, recorded));
                     } else {
                         self.call(job, Call::ImageInspect { image });
                     }
@@ -83,7 +83,7 @@ impl Machine {
     }
 
     /// Whether the images of this pod's containers are judged before each create.
-    fn is_judging(&self, pod: &DesiredPod) -> bool {
+    pub(in crate::machine) fn is_judging(&self, pod: &DesiredPod) -> bool {
         self.settings.map.policies.evict_first(pod.source)
     }
 

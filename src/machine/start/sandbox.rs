@@ -72,6 +72,14 @@ impl Machine {
         }
         let Create { name, mut body, needs } = mapping::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
+        if self.is_judging(pod)
+            && let Err(why) = mapping::record::of(&mut body)
+        {
+            if self.sandbox_problem(pod, &format!("failed to create pod sandbox: {why}")) {
+                self.tell(None, words::sandbox_failed(&why));
+            }
+            return;
+        }
         self.place(&mut body, pod);
         let name = self.with_suffix(&Part::Sandbox, name);
         let cni = body.labels.contains_key(labels::NETWORK);

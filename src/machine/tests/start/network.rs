@@ -184,7 +184,6 @@ fn debug(rig: &mut Rig, name: &str) -> String {
     let wanted = Ephemeral {
         pod: &app(),
         container: &container,
-        user: None,
         target: None,
         hosts: None,
         place: Place::default(),

@@ -256,23 +256,42 @@ fn paths_of_the_host_that_are_bound_are_bound_again_for_the_next_container() {
 /// Regression: the records of a hundred ended containers filled a disk, for Docker writes six bytes for one `<`.
 #[test]
 fn the_record_of_a_container_behind_others_is_bounded() {
-    let pod = |length: usize| {
+    let with = |length: usize| {
         let value = "<".repeat(length);
         pod(&format!("{{containers: [{{name: app, env: [{{name: A, value: '{value}'}}]}}]}}"))
     };
     let runs = |mut rig: Rig, length: usize| {
-        rig.run(&pod(length));
+        rig.run(&with(length));
         rig.pass(s(5));
         rig.status()
     };
     assert_eq!(runs(Rig::fresh_behind(), 40_000), "Running, app: running");
     assert_eq!(runs(Rig::fresh(), 50_000), "Running, app: running");
     let mut behind = Rig::fresh_behind();
-    behind.run(&pod(50_000));
+    behind.run(&with(50_000));
     behind.pass(s(5));
     let why = behind.waits("app");
-    let words = "CreateContainerConfigError: its environment, command and arguments take 3000";
+    let words = "CreateContainerConfigError: its environment, command, arguments and mounts take 3";
     assert!(why.starts_with(words), "{why}");
+    // A path of a mount is written four times, and the hundred of a container took 2 MB.
+    let paths = |count: usize| {
+        let mount = |n: usize| format!("{{name: v, mountPath: /{}{n}}}", "m".repeat(4000));
+        let mounts: Vec<String> = (0..count).map(mount).collect();
+        let mounts = mounts.join(", ");
+        pod(&format!(
+            "{{volumes: [{{name: v, emptyDir: {{}}}}], containers: [{{name: app, volumeMounts: [{mounts}]}}]}}"
+        ))
+    };
+    let mut behind = Rig::fresh_behind();
+    behind.run(&paths(20));
+    behind.pass(s(5));
+    assert!(behind.waits("app").starts_with(words), "{}", behind.waits("app"));
+    // What a sandbox is asked to open is in its record, too.
+    let sysctl = format!("{{name: kernel.shm_rmid_forced, value: '{}'}}", "<".repeat(50_000));
+    let mut behind = Rig::fresh_behind();
+    behind.run(&pod(&format!("{{securityContext: {{sysctls: [{sysctl}]}}, containers: [{{name: app}}]}}")));
+    behind.pass(s(5));
+    assert_eq!(behind.times("create POD").len(), 0);
 }
 
 #[test]
