@@ -113,7 +113,11 @@ fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
 fn types() -> Map<String, Value> {
     let names =
         fields::TYPES.text().lines().chain(SERVED.text().lines()).filter_map(|line| line.strip_prefix("= "));
-    names.map(|name| (name.to_owned(), type_schema(name, name))).collect()
+    let mut types = Map::new();
+    for name in names {
+        types.insert(name.to_owned(), type_schema(name, name));
+    }
+    types
 }
 
 fn type_schema(name: &str, meaning: &str) -> Value {

@@ -243,9 +243,8 @@ impl Maker {
         let (pod, policies) = (Arc::new(pod), Arc::new(snapshot.policies.clone()));
         let mut jobs = Vec::new();
         for container in new {
-            let labels = [(crate::runtime::labels::SOURCE.to_owned(), source.as_str().to_owned())]
-                .into_iter()
-                .collect();
+            let labels = [(crate::runtime::labels::SOURCE.to_owned(), source.as_str().to_owned())];
+            let labels = crate::base::order::map(labels);
             let whole = added::with_it(&pod, &labels, container);
             added::judge(&whole, &policies, Some(Source::Api))
                 .map_err(|why| Failure::new(403, why.to_string()))?;
