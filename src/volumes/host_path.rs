@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlin
 use rustix::io::Errno;
 
 use super::manager::Node;
-use super::mounts::{self, Mounted};
+use super::mounts::{self, Bind, Later, Mounted};
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use crate::base::limits;
@@ -240,7 +240,7 @@ fn kind_of(found: &OwnedFd) -> io::Result<FileType> {
 ///
 /// # Errors
 /// The mount failed, in words.
-pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool) -> Result<(), String> {
+pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], later: Later) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let clear =
         |place: &Path| Foreign::of(node)?.leave(place, &std::fs::read_link(walk::by_descriptor(found))?);
@@ -253,7 +253,7 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool
             break;
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
-        // A killed daemon may have skipped this.
+        // Earlier versions set it apart after they had bound it; one that was killed in between did not.
         node.set_apart(&place).map_err(words).map_err(failed)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
             clear(&place).map_err(words).map_err(failed)?;
@@ -264,14 +264,8 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str], is_behind: bool
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, parts, is_directory).map_err(words).map_err(failed)?;
-    let bound = if is_behind {
-        node.bind_alone(found, &target, is_directory, true, &clear)
-    } else {
-        mounts::bind_with_all(found, &target)
-            .and_then(|()| mounts::make_slave(&place))
-            .and_then(|()| clear(&place))
-    };
-    bound.map_err(words).map_err(failed)?;
+    let bind = Bind { what: found, is_directory, with_all: true, later };
+    node.bind(&bind, &target, &clear).map_err(words).map_err(failed)?;
     node.docker_sees(&place)
 }
 

@@ -11,7 +11,7 @@ use std::{fmt, fs, io};
 
 use super::claim_move::Claims;
 use super::in_memory::InMemory;
-use super::mounts::Alone;
+use super::mounts::{Bind, Later};
 use super::sweep::Sweeps;
 use super::turns::Turns;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
@@ -156,18 +156,16 @@ impl Node {
         mounts::set_apart(&mounts::table()?, place, &pods)
     }
 
-    /// See [`Alone::bind`].
-    pub(super) fn bind_alone(
+    /// See [`Bind::make`].
+    pub(super) fn bind(
         &self,
-        what: &OwnedFd,
+        bind: &Bind<'_>,
         target: &OwnedFd,
-        is_directory: bool,
-        with_all: bool,
         clear: &dyn Fn(&Path) -> io::Result<()>,
     ) -> io::Result<()> {
         let stage = self.root().map_err(io::Error::other)?.join(layout::STAGE);
         let _one = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        Alone { stage: &stage, what, is_directory, with_all }.bind(target, clear)
+        bind.make(&stage, target, clear)
     }
 
     /// Counts mounts for a pod of a source behind others, at these places below its directory, before they are made.
@@ -362,7 +360,7 @@ fn work(
                     begins(format!(
                         "preparing subPath {path:?} of volume {volume:?} for container {container:?}"
                     ));
-                    sub_path::prepare(node, wanted, is_behind)
+                    sub_path::prepare(node, wanted, Later::of(is_behind))
                 })
             }));
         }

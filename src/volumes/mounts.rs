@@ -193,19 +193,15 @@ pub fn huge_pages(target: &OwnedFd, page: u64, size: Option<u64>) -> io::Result<
     Ok(mount("nodev", target.as_str(), "hugetlbfs", MountFlags::empty(), options.as_c_str())?)
 }
 
-/// Binds a handle to another path.
-///
-/// # Errors
-/// An error of the system.
-pub fn bind(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
+/// Binds a handle to another path, for tests.
+#[cfg(test)]
+pub(super) fn bind(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// Binds a handle to another path, with the mounts below it.
-///
-/// # Errors
-/// An error of the system.
-pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
+/// The same with the mounts below it.
+#[cfg(test)]
+pub(super) fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind_recursive(by_descriptor(what), by_descriptor(target))?)
 }
 
@@ -238,54 +234,86 @@ pub fn set_apart(table: &[Mounted], place: &Path, pods: &Path) -> io::Result<()>
     })
 }
 
-/// What is bound alone.
+/// Which mounts of the host pass to a bind after it was made. None ever pass back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Later {
+    /// Those below its origin.
+    Followed,
+    /// None: each would be one more mount for each bind.
+    Ignored,
+}
+
+impl Later {
+    /// For pods of a source, which may be behind others.
+    #[must_use]
+    pub fn of(is_behind: bool) -> Later {
+        if is_behind { Later::Ignored } else { Later::Followed }
+    }
+}
+
+/// What is bound.
 #[derive(Debug, Clone, Copy)]
-pub struct Alone<'a> {
-    /// A directory of podkeeper, for one bind at a time.
-    pub stage: &'a Path,
+pub struct Bind<'a> {
     /// A file or a directory of the host.
     pub what: &'a OwnedFd,
     /// Which of the two.
     pub is_directory: bool,
     /// With the mounts below it.
     pub with_all: bool,
+    /// Mounts that are made or taken away below it later.
+    pub later: Later,
 }
 
-impl Alone<'_> {
-    /// Binds it to another path, so that neither mounts nor unmounts of the host pass to or from the bind: each later mount
-    /// of the host would be one more mount for each bind. It is made at another place, which no mount follows, and moved
-    /// when it is whole: other namespaces get the same mounts as this one, and lose them with it. `clear` takes mounts
-    /// out of it before.
+impl Bind<'_> {
+    /// Binds it to another path, so that neither mounts nor unmounts pass from the bind to the host: without this, taking
+    /// down a pod's directory would unmount the host's own file systems. It is made at another place, which no mount
+    /// follows, and moved when it is whole: other places where the target is seen, and other namespaces, get the same
+    /// mounts as this one, and lose them with it. `clear` takes mounts out of it before. `stage` is a directory of
+    /// podkeeper, for one bind at a time.
     ///
     /// # Errors
     /// An error of the system.
-    pub fn bind(&self, target: &OwnedFd, clear: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-        clear_stage(self.stage)?;
-        let (directory, file) = (self.stage.join("directory"), self.stage.join("file"));
+    pub fn make(
+        &self,
+        stage: &Path,
+        target: &OwnedFd,
+        clear: &dyn Fn(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        clear_stage(stage)?;
+        let (directory, file) = (stage.join("directory"), stage.join("file"));
         std::fs::create_dir_all(&directory)?;
         std::fs::write(&file, "")?;
-        mount_bind(self.stage, self.stage)?;
-        let moved = self.make(if self.is_directory { &directory } else { &file }, target, clear);
-        clear_stage(self.stage)?;
-        moved
+        mount_bind(stage, stage)?;
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        let made = mount_change(stage, private).map_err(io::Error::from).and_then(|()| {
+            let at = if self.is_directory { &directory } else { &file };
+            self.make_at(at, clear)?;
+            Ok(mount_move(at, by_descriptor(target))?)
+        });
+        clear_stage(stage)?;
+        made
     }
 
-    fn make(&self, at: &Path, target: &OwnedFd, clear: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-        let private =
-            |at: &Path| mount_change(at, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC);
-        private(self.stage)?;
+    fn make_at(&self, at: &Path, clear: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
         let what = by_descriptor(self.what);
         if self.with_all {
             mount_bind_recursive(what, at)?
         } else {
             mount_bind(what, at)?
         }
-        private(at)?;
+        match self.later {
+            Later::Followed => make_slave(at)?,
+            Later::Ignored => {
+                mount_change(at, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+            }
+        }
         clear(at)?;
-        // Docker refuses the propagation of mounts from one that is private. It gets them from this bind alone, at which
-        // nothing is mounted.
-        mount_change(at, MountPropagationFlags::SHARED)?;
-        Ok(mount_move(at, by_descriptor(target))?)
+        if self.later == Later::Ignored {
+            // Docker refuses the propagation of mounts from one that is private. It gets them from this bind alone, at
+            // which nothing is mounted.
+            mount_change(at, MountPropagationFlags::SHARED)?;
+        }
+        Ok(())
     }
 }
 

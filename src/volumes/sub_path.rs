@@ -12,6 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlin
 use rustix::io::Errno;
 
 use super::manager::Node;
+use super::mounts::{Bind, Later};
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use super::{SubPath, mounts};
@@ -25,7 +26,7 @@ const TARGET_FILE: u32 = 0o640;
 ///
 /// # Errors
 /// The kubelet's message for the container, and the reason, which the kubelet only logs.
-pub(super) fn prepare(node: &Node, wanted: &SubPath, is_behind: bool) -> Result<(), String> {
+pub(super) fn prepare(node: &Node, wanted: &SubPath, later: Later) -> Result<(), String> {
     let told = |what: &str, why: &str| {
         let SubPath { volume, container, path, .. } = wanted;
         Err(format!(
@@ -37,7 +38,7 @@ pub(super) fn prepare(node: &Node, wanted: &SubPath, is_behind: bool) -> Result<
         Err((Step::Make, why)) => return told("create subPath directory", &why.to_string()),
         Err((Step::Open, why)) => return told("prepare subPath", &why.to_string()),
     };
-    match bind(node, wanted, &found, is_behind) {
+    match bind(node, wanted, &found, later) {
         Ok(()) => Ok(()),
         Err(why) => told("prepare subPath", &why),
     }
@@ -115,7 +116,7 @@ fn make(at: &OwnedFd, name: &str, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
-fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Result<(), String> {
+fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, later: Later) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let root = node.root()?;
     let SubPath { uid, volume, container, index, .. } = wanted;
@@ -127,7 +128,7 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Resu
             break;
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
-        // A killed daemon may have skipped this.
+        // Earlier versions set it apart after they had bound it; one that was killed in between did not.
         node.set_apart(&place).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
             return node.docker_sees(&place);
@@ -136,12 +137,8 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd, is_behind: bool) -> Resu
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, wanted, is_directory).map_err(words)?;
-    let bound = if is_behind {
-        node.bind_alone(found, &target, is_directory, false, &|_| Ok(()))
-    } else {
-        mounts::bind(found, &target).and_then(|()| mounts::make_slave(&place))
-    };
-    bound.map_err(words)?;
+    let bind = Bind { what: found, is_directory, with_all: false, later };
+    node.bind(&bind, &target, &|_| Ok(())).map_err(words)?;
     node.docker_sees(&place)
 }
 

@@ -11,6 +11,7 @@ use super::One;
 use crate::layout;
 use crate::policy::AllowedPath;
 use crate::volumes::host_path::{self, Foreign};
+use crate::volumes::mounts::Later;
 
 impl One<'_> {
     /// Binds a hostPath of a pod that may use only some paths.
@@ -43,7 +44,7 @@ impl One<'_> {
                 .flat_map(|copy| all.clone().map(move |at| format!("{copy}{at}")))
                 .collect())
         })?;
-        host_path::bind(self.node, open, parts, self.is_behind())
+        host_path::bind(self.node, open, parts, Later::of(self.is_behind()))
     }
 
     /// How often the volume is mounted: once at its place, and each container that mounts it more than once has a copy of

@@ -65,7 +65,7 @@ impl One<'_> {
         let place =
             layout::below(&root, &parts).ok_or_else(|| format!("{:?} is no name", self.volume.name))?;
         if self.is_mounted(&place)? {
-            // A killed daemon may have skipped this.
+            // Earlier versions set it apart after they had bound it; one that was killed in between did not.
             self.node.set_apart(&place).map_err(cannot("cannot set apart", &place))?;
             self.node.docker_sees(&place)?;
         } else {

@@ -175,6 +175,46 @@ fn what_a_killed_daemon_left_at_the_stage_takes_nothing_of_the_host() {
     end(&host, &rig);
 }
 
+/// Regression: where the root directory is seen at another place, too, the bind of a source that is behind no other was a
+/// peer of the host's mount there, and what was unmounted in it was unmounted on the host.
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn a_bind_is_set_apart_wherever_it_is_seen() {
+    let (host, rig) = ground("set-up-bound-alias");
+    share(&host.join("own"));
+    fs::create_dir(host.join("own/deep")).unwrap();
+    mount_at(&host.join("own/deep"));
+    let alias = fs::canonicalize(crate::base::testing::scratch("set-up-alias")).unwrap();
+    let open = |at: &Path| rustix::fs::open(at, DIRECTORY, Mode::empty()).unwrap();
+    mounts::bind(&open(&host.join("pk")), &open(&alias)).unwrap();
+    let mut policy = SourcePolicy::default();
+    policy.set("allowed-host-paths", &host.display().to_string()).unwrap();
+    let trusted = rig_with(&host.join("pk"), "p", Policies::all(policy));
+    let volumes = format!("[{{name: v, hostPath: {{path: '{}'}}}}]", host.join("own").display());
+    assert_eq!(trusted.set_up("a", &volumes, ""), "");
+    let place = Path::new("pods/a/volumes/kubernetes.io~host-path/v");
+    let (own, seen) = (host.join("pk").join(place), alias.join(place));
+    assert_eq!((below(&own), below(&seen)), (vec!["deep".to_owned()], vec!["deep".to_owned()]));
+    let groups = |at: &Path| -> Vec<String> {
+        propagation(at).into_iter().filter(|field| field.starts_with("shared:")).collect()
+    };
+    for at in [&own, &seen] {
+        assert_ne!(groups(at), groups(&host.join("own")), "{}", at.display());
+    }
+    // It follows the host all the same.
+    mounts::end(&host.join("own/deep")).unwrap();
+    assert_eq!((below(&own), below(&seen)), (vec![], vec![]));
+    mount_at(&host.join("own/deep"));
+    assert_eq!((below(&own), below(&seen)), (vec!["deep".to_owned()], vec!["deep".to_owned()]));
+    mounts::end(&seen.join("deep")).unwrap();
+    assert_eq!(below(&host.join("own")), ["deep"], "it is the host's");
+    trusted.tear_down("a").unwrap();
+    assert_eq!(below(&host.join("own")), ["deep"], "it is the host's");
+    mounts::drop_all(&alias).unwrap();
+    fs::remove_dir_all(alias).unwrap();
+    end(&host, &rig);
+}
+
 /// Regression: nine mounts of one volume in a container were 88,000 mounts there, and none was counted.
 #[test]
 #[ignore = "needs root: cargo test --lib -- --ignored"]
