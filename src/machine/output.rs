@@ -109,9 +109,9 @@ pub enum Report {
 pub enum Output {
     /// Make this call, and return the reply with this token.
     Call(Token, Call),
-    /// Inspect this image for a pod of this source, in whose container Docker keeps so many bytes beside what the image
-    /// brings, and return the reply with this token. While a pull brings the image, it is missing: it is not judged yet.
-    Judge(Token, Source, String, usize),
+    /// Inspect this image, and return the reply with this token. While a pull brings it, it is missing: it is not judged
+    /// yet.
+    Judge(Token, String),
     /// Prepare the needs of this create, then send it. The reply is returned like that of a call.
     Create(Token, Create),
     /// Do not send this call if it is not sent yet; return [`super::Input::Withdrawn`] then.

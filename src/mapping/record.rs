@@ -3,17 +3,19 @@
 //!
 //! Never here: what the image adds, whose configuration Docker copies.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::base::limits;
 use crate::runtime::{CreateBody, labels};
 
-/// Measures what Docker will record of this container of a source behind others, bytes, and notes it in its labels, so
-/// that a later daemon knows it, too.
+/// Measures what Docker will record of this container of a source behind others, with the part of its image, bytes, and
+/// notes it in its labels, so that a later daemon knows it, too.
 ///
 /// # Errors
-/// A container of such a source may not have so much.
-pub fn of(body: &mut CreateBody) -> Result<usize, String> {
+/// A container of such a source may not have so much of its own.
+pub fn note(body: &mut CreateBody, of_image: usize) -> Result<(), String> {
     let recorded = recorded(body);
     if recorded > limits::RECORD_BEHIND {
         return Err(format!(
@@ -22,8 +24,14 @@ pub fn of(body: &mut CreateBody) -> Result<usize, String> {
             limits::RECORD_BEHIND
         ));
     }
-    body.labels.insert(labels::RECORDED.to_owned(), recorded.to_string());
-    Ok(recorded)
+    body.labels.insert(labels::RECORDED.to_owned(), recorded.saturating_add(of_image).to_string());
+    Ok(())
+}
+
+/// What was noted in these labels; `None` for containers of other sources.
+#[must_use]
+pub fn noted(labels: &BTreeMap<String, String>) -> Option<usize> {
+    labels.get(labels::RECORDED)?.parse().ok()
 }
 
 /// Docker writes what is run once more as the path and its arguments, and each mount once more as what it became, three
@@ -95,10 +103,11 @@ mod tests {
     fn what_is_too_much_is_refused_and_what_is_not_is_in_the_labels() {
         let mut small = body("A=1");
         let counted = recorded(&small);
-        assert_eq!(of(&mut small), Ok(counted));
-        assert_eq!(small.labels.get(labels::RECORDED), Some(&counted.to_string()));
+        assert_eq!(noted(&small.labels), None);
+        assert_eq!(note(&mut small, 7), Ok(()));
+        assert_eq!(noted(&small.labels), Some(counted + 7));
         let mut large = body(&"<".repeat(limits::RECORD_BEHIND / 6 + 1));
-        let why = of(&mut large).unwrap_err();
+        let why = note(&mut large, 0).unwrap_err();
         assert!(why.contains("bytes in Docker's record"), "{why}");
         assert!(large.labels.is_empty());
     }

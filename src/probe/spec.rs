@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, HTTPGetAction, LifecycleHandler, Probe};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvVar, ExecAction, HTTPGetAction, LifecycleHandler, Probe,
+};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::base::clock::Mono;
@@ -194,6 +196,28 @@ fn command(words: &[String], container: &Container) -> Vec<String> {
     let asked = Container { env: Some(env), command: Some(words.to_vec()), ..Container::default() };
     // Without references to objects, no value can be missing.
     env::expand(&asked, "", &Objects::new(), None).ok().and_then(|e| e.command).unwrap_or_default()
+}
+
+/// The probe or hook of a container that runs the longest command in it, and the bytes of that, with 16 for each word.
+#[must_use]
+pub fn longest_command(container: &Container) -> Option<(&'static str, usize)> {
+    let probes = [
+        ("livenessProbe", &container.liveness_probe),
+        ("readinessProbe", &container.readiness_probe),
+        ("startupProbe", &container.startup_probe),
+    ];
+    let probes = probes.into_iter().filter_map(|(name, probe)| Some((name, probe.as_ref()?.exec.as_ref()?)));
+    let hooks = container
+        .lifecycle
+        .as_ref()
+        .map(|all| [("postStart hook", &all.post_start), ("preStop hook", &all.pre_stop)]);
+    let hooks = hooks.into_iter().flatten();
+    let hooks = hooks.filter_map(|(name, hook)| Some((name, hook.as_ref()?.exec.as_ref()?)));
+    let bytes = |words: &[String]| words.iter().map(|word| word.len().saturating_add(16)).sum();
+    let of = |(name, exec): (&'static str, &ExecAction)| {
+        (name, bytes(&command(exec.command.as_deref().unwrap_or_default(), container)))
+    };
+    probes.chain(hooks).map(of).max_by_key(|(_, bytes)| *bytes)
 }
 
 fn http_get(get: &HTTPGetAction, ports: &[ContainerPort]) -> HttpGet {

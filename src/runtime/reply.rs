@@ -313,7 +313,13 @@ fn named(value: &Value, at: &str) -> Vec<String> {
     strings(value, at).into_iter().filter(|name| !name.starts_with(NO_NAME)).collect()
 }
 
+/// The number of entries of a list or a map.
+fn count(value: &Value) -> usize {
+    value.as_array().map_or(0, Vec::len).saturating_add(value.as_object().map_or(0, Map::len))
+}
+
 fn image(value: Value) -> Option<ImageDetail> {
+    let config = value.get("Config");
     Some(ImageDetail {
         id: id(&value, "/Id")?,
         tags: named(&value, "/RepoTags"),
@@ -321,7 +327,9 @@ fn image(value: Value) -> Option<ImageDetail> {
         size: value.get("Size").and_then(Value::as_i64).unwrap_or(0),
         user: text(&value, "/Config/User"),
         stop_signal: some_text(&value, "/Config/StopSignal"),
-        configuration: value.get("Config").map_or(0, |config| config.to_string().len()),
+        configuration: config.map_or(0, |config| config.to_string().len()),
+        entries: config.and_then(Value::as_object).map_or(0, |all| all.values().map(count).sum()),
+        volumes: config.and_then(|config| config.get("Volumes")).map_or(0, count),
     })
 }
 

@@ -15,9 +15,9 @@ use super::needs;
 use crate::base::table::Table;
 use crate::image::configuration;
 use crate::layout;
-use crate::mapping;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
 use crate::mapping::logs::LogDriver;
+use crate::mapping::record;
 use crate::mapping::security::{self, User};
 use crate::network::files;
 use crate::node::sys;
@@ -25,7 +25,8 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{PolicyView, Refusal};
 use crate::runtime::docker::Docker;
 use crate::runtime::{
-    Call, ContainerSummary, DockerError, DockerState, HostDetail, RefusalKind, Reply, labels, names,
+    Call, ContainerSummary, DockerError, DockerState, HostDetail, ImageDetail, RefusalKind, Reply, labels,
+    names,
 };
 
 /// The container to add, and its place.
@@ -60,18 +61,12 @@ pub trait Images {
         docker.call(&Call::ImageInspect { image: image.to_owned() })
     }
 
-    /// Takes the answer about the image of which the container is about to be made for this source, which is behind
-    /// others. Docker records so many bytes of it beside the image's.
+    /// A container is about to be made for this source, which is behind others. Docker records so many bytes of it.
     ///
     /// # Errors
-    /// Docker's, or the reason why no container is made of it now.
-    fn admit(
-        &mut self,
-        _: Source,
-        _: usize,
-        answer: Result<Reply, DockerError>,
-    ) -> Result<Reply, DockerError> {
-        answer
+    /// The reason why it is not made now.
+    fn admit(&mut self, _: Source, _: usize) -> Result<(), DockerError> {
+        Ok(())
     }
 }
 
@@ -105,12 +100,16 @@ pub fn make(
         oom_floor: sys::oom_floor(),
     };
     let (mut body, container_needs) = ephemeral::body(&ephemeral, &sandbox.id, &sandbox.labels);
-    let recorded = if is_judged { mapping::record::of(&mut body)? } else { 0 };
-    let payer = asks_behind.map(|source| (source, recorded));
-    let (user, image) = whom(docker, &whole, &container, (is_judged, payer), images)?;
+    let (user, detail) = whom(docker, &whole, &container, is_judged, images)?;
     body.user = user;
-    if let Some(id) = image {
-        body.image = id;
+    if is_judged {
+        record::note(&mut body, configuration::recorded(&detail))?;
+    }
+    if let Some((source, recorded)) = asks_behind.zip(record::noted(&body.labels)) {
+        images.admit(source, recorded).map_err(|error| error.to_string())?;
+    }
+    if is_judged || matches!(security::user(&whole, &container, None), User::AsksImage) {
+        body.image = detail.id;
     }
     let root_dir = sandbox.labels.get(labels::ROOT_DIR).map_or("", String::as_str);
     needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
@@ -284,16 +283,15 @@ fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), NotAdded> {
     Err(NotAdded::Forbidden(why))
 }
 
-/// The user that the container runs as, by the pod, its own context and its image, which is brought first. A source
-/// behind others pays for what Docker records of it. If the image
+/// The user that the container runs as, by the pod, its own context and its image, which is brought first. If the image
 /// decides, or is to be judged, the inspected image has to be used, by its id, because the tag may be moved meanwhile.
 fn whom(
     docker: &Docker,
     pod: &DesiredPod,
     container: &Container,
-    (is_judged, payer): (bool, Option<(Source, usize)>),
+    is_judged: bool,
     images: &mut dyn Images,
-) -> Result<(Option<String>, Option<String>), String> {
+) -> Result<(Option<String>, ImageDetail), String> {
     let image = container.image.clone().unwrap_or_default();
     let is_here = match images.inspect(docker, &image) {
         Ok(_) => true,
@@ -301,19 +299,13 @@ fn whom(
         Err(error) => return Err(error.to_string()),
     };
     images.bring(&image, is_here)?;
-    let answer = images.inspect(docker, &image);
-    let answer = match payer {
-        Some((source, recorded)) => images.admit(source, recorded, answer),
-        None => answer,
-    };
-    let answer = answer.and_then(Reply::image);
+    let answer = images.inspect(docker, &image).and_then(Reply::image);
     if let Some(why) = configuration::refusal(&image, &answer).filter(|_| is_judged) {
         return Err(why);
     }
     let detail = answer.map_err(|error| error.to_string())?;
-    let asks = is_judged || matches!(security::user(pod, container, None), User::AsksImage);
     match security::user(pod, container, Some(&detail.user)) {
-        User::Is(user) => Ok((user, Some(detail.id).filter(|_| asks))),
+        User::Is(user) => Ok((user, detail)),
         User::Refused(why) => Err(why),
         User::AsksImage => Err(format!("image {image:?} does not tell its user")),
     }

@@ -5,28 +5,38 @@
 //!
 //! Never here: an estimate that only grows. Each list of the daemon gives the true number.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::base::table::Table;
-use crate::mapping::kind_word;
+use crate::mapping::{kind_word, record};
 use crate::pod::{ContainerKind, Source};
 use crate::runtime::progress::bytes;
-use crate::runtime::{ContainerSummary, DockerError, Refusal, Reply, labels};
+use crate::runtime::{ContainerSummary, DockerError, Refusal, labels};
 
-/// The numbers, with what was admitted since the last list. Clones share them.
+/// The numbers, with what was admitted lately. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ContainerRecords {
-    of: Arc<Mutex<Table<Source, usize>>>,
+    counted: Arc<Mutex<Counted>>,
     /// Most bytes of the containers of one source.
     most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// Bytes of the last list.
+    listed: Table<Source, usize>,
+    /// Until when a container counts that Docker may not list yet, the oldest first.
+    unlisted: VecDeque<(Mono, Source, usize)>,
 }
 
 impl ContainerRecords {
     /// Without any container. So many sources are behind others: each has its own part, which the others cannot use up.
     #[must_use]
     pub fn new(behind: usize) -> ContainerRecords {
-        ContainerRecords { of: Arc::default(), most: limits::RECORDS_BEHIND / behind.max(1) }
+        ContainerRecords { counted: Arc::default(), most: limits::RECORDS_BEHIND / behind.max(1) }
     }
 
     /// Takes the numbers from a list of all containers of this node.
@@ -36,44 +46,37 @@ impl ContainerRecords {
             let sum = now.get_or_default(source);
             *sum = sum.saturating_add(length);
         }
-        *self.lock() = now;
+        self.lock().listed = now;
     }
 
-    /// Adds what Docker will record of a container that is about to be made for this source: `recorded` bytes of its own
-    /// and the configuration of its image. When the source has too much, the answer about the image becomes the reason
-    /// why there is no container yet.
-    pub(super) fn admit(
-        &self,
-        source: Source,
-        recorded: usize,
-        answer: Result<Reply, DockerError>,
-    ) -> Result<Reply, DockerError> {
-        let Ok(Reply::Image(detail)) = &answer else { return answer };
-        if detail.configuration > limits::IMAGE_CONFIGURATION {
-            // No container is made of it.
-            return answer;
+    /// Adds what Docker will record of a container that is about to be made for this source, bytes. It may be listed
+    /// already a moment later, or only after the call was given up: it counts in addition for a while.
+    ///
+    /// # Errors
+    /// The source has too much: the container waits.
+    pub(super) fn admit(&self, source: Source, adds: usize, now: Mono) -> Result<(), DockerError> {
+        let mut counted = self.lock();
+        while counted.unlisted.front().is_some_and(|(until, ..)| *until <= now) {
+            counted.unlisted.pop_front();
         }
-        let mut of = self.lock();
-        let sum = of.get_or_default(source);
-        let adds = detail.configuration.saturating_add(recorded);
-        match sum.checked_add(adds).filter(|sum| *sum <= self.most) {
-            Some(more) => {
-                *sum = more;
-                drop(of);
-                answer
-            }
-            None => Err(Refusal::not_sent(format!(
+        let listed = counted.listed.get(&source).copied().unwrap_or(0);
+        let lately = counted.unlisted.iter().filter(|(_, of, _)| *of == source).map(|(.., bytes)| *bytes);
+        let sum = lately.fold(listed, usize::saturating_add);
+        if sum.saturating_add(adds) > self.most {
+            return Err(Refusal::not_sent(format!(
                 "Docker's records of the containers of source {source} have {} of at most {}, and this one adds {}: it \
                  waits until there are fewer",
-                bytes(*sum as u64),
+                bytes(sum as u64),
                 bytes(self.most as u64),
                 bytes(adds as u64),
-            ))),
+            )));
         }
+        counted.unlisted.push_back((now.after(limits::RECORD_UNLISTED), source, adds));
+        Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table<Source, usize>> {
-        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,19 +90,21 @@ fn payer(container: &ContainerSummary) -> Option<Source> {
 
 /// What Docker records of a container, bytes: what it sends of it in a list, or all that was counted when it was made.
 fn recorded(container: &ContainerSummary) -> usize {
-    let counted = container.labels.get(labels::RECORDED).and_then(|counted| counted.parse().ok());
-    container.length.max(counted.unwrap_or(0))
+    container.length.max(record::noted(&container.labels).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::runtime::{DockerState, ImageDetail};
+    use crate::runtime::DockerState;
 
-    const PART: usize = limits::IMAGE_CONFIGURATION;
+    const MOST: usize = limits::RECORDS_BEHIND;
+    const PART: usize = MOST / 32;
 
-    fn image(configuration: usize) -> Result<Reply, DockerError> {
-        Ok(Reply::Image(ImageDetail { configuration, ..ImageDetail::default() }))
+    fn at(seconds: u64) -> Mono {
+        Mono(Duration::from_secs(seconds))
     }
 
     fn listed(of: &str, kind: &str, length: usize) -> ContainerSummary {
@@ -119,39 +124,27 @@ mod tests {
         }
     }
 
-    #[test]
-    fn containers_of_large_labels_are_admitted_until_all_are_too_large_and_again_when_they_are_gone() {
-        let records = ContainerRecords::new(1);
-        let admit = |configuration| records.admit(Source::Http, 0, image(configuration));
-        let parts = limits::RECORDS_BEHIND / PART;
-        assert_eq!(admit(PART + 1), image(PART + 1), "it is refused elsewhere");
-        for _ in 0..parts {
-            assert_eq!(admit(PART), image(PART));
-        }
-        let refused = admit(PART).unwrap_err().to_string();
-        assert!(
-            refused.contains("of source http have 8.0 MiB of at most 8.0 MiB, and this one adds 256.0 KiB"),
-            "{refused}"
-        );
-        assert_eq!(admit(0), image(0));
-        let lost = || Err(DockerError::Timeout("GET /images/a/json".into()));
-        assert_eq!(records.admit(Source::Http, 0, lost()), lost());
-        let of = |length| listed("http", "regular.0", length);
-        records.listed(&[of(PART), of(PART * (parts - 2))]);
-        assert_eq!(admit(PART), image(PART));
-        assert!(admit(1).is_err());
-        records.listed(&[]);
-        assert_eq!(admit(PART), image(PART));
-    }
-
     /// Regression: eight pods of a hundred init containers each, with arguments of quotes, made Docker's list 69 MB large
     /// before the bound of 8 MiB was noticed, because a container's own record counted only once it was listed.
     #[test]
-    fn a_containers_own_record_counts_before_it_is_listed() {
+    fn containers_are_admitted_until_all_are_too_large_and_again_when_they_are_gone() {
         let records = ContainerRecords::new(1);
-        let admit = || records.admit(Source::Http, PART, image(PART)).is_ok();
-        let admitted = (0..1000).filter(|_| admit()).count();
-        assert_eq!(admitted, limits::RECORDS_BEHIND / (2 * PART));
+        let admit = |bytes, seconds| records.admit(Source::Http, bytes, at(seconds));
+        for _ in 0..32 {
+            assert_eq!(admit(PART, 0), Ok(()));
+        }
+        let refused = admit(PART, 1).unwrap_err().to_string();
+        let words = "of source http have 8.0 MiB of at most 8.0 MiB, and this one adds 256.0 KiB";
+        assert!(refused.contains(words), "{refused}");
+        assert_eq!(admit(0, 1), Ok(()));
+        // Regression: what Docker did not list yet was forgotten with the next list.
+        records.listed(&[]);
+        assert!(admit(1, 29).is_err());
+        assert_eq!(admit(PART, 30), Ok(()), "it was not made, or has gone");
+        let of = |length| listed("http", "regular.0", length);
+        records.listed(&[of(PART), of(PART * 29)]);
+        assert_eq!(admit(PART, 31), Ok(()));
+        assert!(admit(1, 31).is_err());
     }
 
     /// The environment is in no list, but on the disk.
@@ -159,29 +152,29 @@ mod tests {
     fn what_was_counted_at_the_create_counts_as_long_as_the_container_is_there() {
         let records = ContainerRecords::new(1);
         let mut container = listed("http", "init.0", 100);
-        let counted = limits::RECORDS_BEHIND.to_string();
-        container.labels.extend([(labels::RECORDED.to_owned(), counted)]);
+        container.labels.extend([(labels::RECORDED.to_owned(), MOST.to_string())]);
         records.listed(&[container]);
-        assert!(records.admit(Source::Http, 0, image(1)).is_err());
+        assert!(records.admit(Source::Http, 1, at(0)).is_err());
     }
 
     /// One source behind others used up what all of them had together, and another got no container.
     #[test]
     fn each_source_has_its_own_part() {
         let records = ContainerRecords::new(2);
-        let most = limits::RECORDS_BEHIND / 2;
+        let most = MOST / 2;
         records.listed(&[
             listed("file", "regular.0", 100 << 20),
             listed("http", "regular.0", most),
             listed("api", "init.0", most - PART),
         ]);
-        let admitted =
-            || [Source::Http, Source::Api].map(|source| records.admit(source, 0, image(PART)).is_ok());
-        assert_eq!(admitted(), [false, true]);
-        assert_eq!(admitted(), [false, false]);
+        let admitted = |seconds| {
+            [Source::Http, Source::Api].map(|source| records.admit(source, PART, at(seconds)).is_ok())
+        };
+        assert_eq!(admitted(0), [false, true]);
+        assert_eq!(admitted(0), [false, false]);
         // Over the API, containers were added to pods of another source.
         let added = kind_word(ContainerKind::Ephemeral);
         records.listed(&[listed("file", &format!("{added}.0"), most)]);
-        assert_eq!(admitted(), [true, false]);
+        assert_eq!(admitted(60), [true, false]);
     }
 }

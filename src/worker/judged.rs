@@ -47,17 +47,12 @@ impl Judging {
         answer
     }
 
-    /// See [`ContainerRecords`]: admits a container of the image for this source, which takes so many bytes of its own.
+    /// See [`ContainerRecords`]: admits a container for this source, of which Docker records so many bytes.
     ///
     /// # Errors
-    /// Docker's, or the reason why no container is made of it now.
-    pub fn admit(
-        &self,
-        source: Source,
-        recorded: usize,
-        answer: Result<Reply, DockerError>,
-    ) -> Result<Reply, DockerError> {
-        self.records.admit(source, recorded, answer)
+    /// The reason why it is not made now.
+    pub fn admit(&self, source: Source, recorded: usize) -> Result<(), DockerError> {
+        self.records.admit(source, recorded, self.clock.now().mono)
     }
 }
 

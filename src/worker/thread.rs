@@ -25,10 +25,11 @@ use crate::cgroup::{self, Cgroups};
 use crate::cni::{networks::Networks, orders::PodNetworks};
 use crate::machine::{FromPod, Input, Machine, NodeFacts, Output, Settings, Token};
 use crate::mapping::needs::Create;
+use crate::mapping::record;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::plan::Owned;
-use crate::pod::PodKey;
+use crate::pod::{PodKey, Source};
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::{Prober, Watch};
 use crate::recorder::{ObjectEvent, Words, words};
@@ -241,9 +242,9 @@ impl Body {
             Output::Call(token, Call::Start { id }) => self.in_turn(token, InTurn::Start(id)),
             Output::Create(token, create) => self.create_when_bound(token, create),
             Output::Call(token, call) => self.begin(token, &call),
-            Output::Judge(token, source, image, recorded) => match self.tools.pulls.unjudged(&image) {
+            Output::Judge(token, image) => match self.tools.pulls.unjudged(&image) {
                 Some(missing) => self.told.push(Input::Reply(token, Err(missing))),
-                None => self.in_turn(token, InTurn::Judge(source, image, recorded)),
+                None => self.in_turn(token, InTurn::Judge(image)),
             },
             Output::Withdraw(token) => self.withdraw(token),
             Output::ReadMessage { id, file } => {
@@ -292,6 +293,11 @@ impl Body {
 
     /// Prepares the node's part of a create just before it is sent; returns events for the pod.
     fn prepare(&self, Create { body, needs, .. }: &mut Create) -> Result<Vec<Words>, DockerError> {
+        if let Some(recorded) = record::noted(&body.labels) {
+            // Containers are made only for a pod that is wanted.
+            let source = self.machine.source().unwrap_or(Source::File);
+            self.tools.node.container_records.admit(source, recorded, self.tools.clock.now().mono)?;
+        }
         let root = Path::new(&self.tools.settings.map.root_dir);
         needs::complete(body, needs, root)?;
         let told = match &needs.network {

@@ -341,13 +341,8 @@ impl Images for OfJob<'_> {
         self.maker.judging.inspect(docker, image)
     }
 
-    fn admit(
-        &mut self,
-        source: Source,
-        recorded: usize,
-        answer: Result<Reply, DockerError>,
-    ) -> Result<Reply, DockerError> {
-        self.maker.judging.admit(source, recorded, answer)
+    fn admit(&mut self, source: Source, recorded: usize) -> Result<(), DockerError> {
+        self.maker.judging.admit(source, recorded)
     }
 }
 

@@ -47,6 +47,16 @@ pub const PULL_RESET: Duration = Duration::from_secs(600);
 /// Bytes of the configuration of a pulled image, as JSON. Usual ones have a few thousand; Docker copies the labels into
 /// each container, and shows them in each list.
 pub const IMAGE_CONFIGURATION: usize = 256 * 1024;
+/// Labels, variables and words of commands of a pulled image. Usual ones have some dozens; Docker keeps the last 256
+/// events of its containers, each of which takes 150 bytes for each label.
+pub const IMAGE_ENTRIES: usize = 512;
+/// Volumes that a pulled image declares. Each of its containers has a directory for each.
+pub const IMAGE_VOLUMES: usize = 32;
+/// What a volume of a container counts among Docker's records, bytes: it takes a few inodes.
+pub const VOLUME_RECORD: usize = 8 * 1024;
+/// A container of a source behind others counts among Docker's records for this long from its create, for Docker may not
+/// list it yet.
+pub const RECORD_UNLISTED: Duration = Duration::from_secs(30);
 /// Most images that are judged at a time. Docker takes several times an image's configuration to show it.
 pub const JUDGED_AT_ONCE: usize = 2;
 /// How long the refusal of an image's configuration holds for all who ask: each further inspect costs Docker as much.

@@ -21,6 +21,9 @@ pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 /// Most bytes that Docker records of one container of a source behind others (environment, command, arguments, mounts),
 /// without its image's configuration. The record stays on the disk as long as the container.
 pub const RECORD_BEHIND: usize = 256 * 1024;
+/// Most bytes of a command that a probe or a hook of such a container runs in it, with 16 for each word. Docker keeps each
+/// command that was run for five to ten minutes.
+pub const EXEC_BEHIND: usize = 4 * 1024;
 /// Most cgroups that are searched for those of containers, when figures are requested.
 pub const CGROUPS: usize = 16_384;
 /// Most interfaces of one network namespace whose figures are reported.

@@ -5,8 +5,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Container;
+
 use super::Sandbox;
 use crate::base::clock::Now;
+use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
 use crate::machine::members::Part;
@@ -19,8 +22,9 @@ use crate::plan::backoff;
 use crate::plan::{self, Role, RunState, StartRef};
 use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
+use crate::probe::spec;
 use crate::recorder::words;
-use crate::runtime::labels;
+use crate::runtime::{CreateBody, labels};
 
 impl Machine {
     /// Takes one container a step further. Returns false if it waits for something of its own (not for the sandbox): an
@@ -97,28 +101,22 @@ impl Machine {
                 return false;
             }
         };
-        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox.id), mounts };
-        let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
-        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
-        let recorded = match self.is_judging(pod) {
-            true => mapping::record::of(&mut body),
-            false => Ok(0),
-        };
-        let recorded = match recorded {
-            Ok(recorded) => recorded,
-            Err(why) => {
-                self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
-                return false;
-            }
-        };
-        let asked = (attempt, recorded);
-        let Some(identity) = self.ask_identity(pod, container, asked, now) else { return false };
+        let Some(identity) = self.ask_identity(pod, container, attempt, now) else { return false };
         if let Some(what) = env::services_left_out(container, &pod.key.namespace, &self.objects) {
             self.tell(Some(name), words::services_left_out(&what));
         }
         let member = self.members.get_mut(name);
         if member.waits_for(Reason::CreateContainerConfigError) {
             member.waiting = None;
+        }
+        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox.id), mounts };
+        let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
+        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
+        if self.is_judging(pod)
+            && let Err(why) = bounded(container, &mut body, identity.recorded)
+        {
+            self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
+            return false;
         }
         body.user = identity.user;
         if let Some(id) = identity.image {
@@ -159,4 +157,20 @@ impl Machine {
         let newest = seen.max_by_key(|c| c.attempt);
         newest.map_or(0, |c| c.never_ran.saturating_add(u32::from(c.state == RunState::Created)))
     }
+}
+
+/// Checks what Docker will keep of a container of a source behind others, and notes it.
+///
+/// # Errors
+/// It is too much.
+fn bounded(container: &Container, body: &mut CreateBody, of_image: usize) -> Result<(), String> {
+    if let Some((what, bytes)) = spec::longest_command(container).filter(|(_, it)| *it > limits::EXEC_BEHIND)
+    {
+        return Err(format!(
+            "the command of its {what} takes {bytes} bytes, and Docker keeps each that was run for minutes: a container of \
+             a source behind others gets {}",
+            limits::EXEC_BEHIND
+        ));
+    }
+    mapping::record::note(body, of_image)
 }

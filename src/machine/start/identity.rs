@@ -26,6 +26,8 @@ pub(in crate::machine) struct ImageUser {
     /// `sha256:…`.
     id: String,
     user: String,
+    /// Bytes that Docker records of the image with each container.
+    recorded: usize,
 }
 
 /// The user and the image that a container is made with.
@@ -35,15 +37,17 @@ pub(in crate::machine) struct Identity {
     pub(in crate::machine) user: Option<String>,
     /// Id of the image that was inspected; `None` when it does not matter.
     pub(in crate::machine) image: Option<String>,
+    /// Bytes that Docker records of it with the container; 0 when it was not inspected.
+    pub(in crate::machine) recorded: usize,
 }
 
 impl Machine {
-    /// The identity for this attempt, of whose container Docker records so many bytes; `None` while it waits for the image's user, or for another image or manifest.
+    /// The identity for this attempt; `None` while it waits for the image's user, or for another image or manifest.
     pub(in crate::machine) fn ask_identity(
         &mut self,
         pod: &DesiredPod,
         container: &Container,
-        (attempt, recorded): (u32, usize),
+        attempt: u32,
         now: &Now,
     ) -> Option<Identity> {
         let name = &container.name;
@@ -51,7 +55,8 @@ impl Machine {
         let is_judged = known.is_some() || !self.is_judging(pod);
         match security::user(pod, container, known.map(|known| known.user.as_str())) {
             User::Is(user) if is_judged => {
-                Some(Identity { user, image: known.map(|known| known.id.clone()) })
+                let recorded = known.map_or(0, |known| known.recorded);
+                Some(Identity { user, image: known.map(|known| known.id.clone()), recorded })
             }
             User::Refused(why) => {
                 if known.is_some() {
@@ -72,7 +77,7 @@ impl Machine {
                     let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
                     if self.is_judging(pod) {
                         let token = self.calls.begin(job);
-                        self.out.push(Output::Judge(token, pod.source, image, recorded));
+                        self.out.push(Output::Judge(token, image));
                     } else {
                         self.call(job, Call::ImageInspect { image });
                     }
@@ -108,7 +113,8 @@ impl Machine {
         }
         match answer {
             Ok(detail) => {
-                let known = ImageUser { attempt, id: detail.id, user: detail.user };
+                let recorded = configuration::recorded(&detail);
+                let known = ImageUser { attempt, id: detail.id, user: detail.user, recorded };
                 self.members.get_mut(&name).image_user = Some(known);
             }
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {

@@ -73,7 +73,7 @@ impl Machine {
         let Create { name, mut body, needs } = mapping::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         if self.is_judging(pod)
-            && let Err(why) = mapping::record::of(&mut body)
+            && let Err(why) = mapping::record::note(&mut body, 0)
         {
             if self.sandbox_problem(pod, &format!("failed to create pod sandbox: {why}")) {
                 self.tell(None, words::sandbox_failed(&why));

@@ -317,6 +317,8 @@ fn detail(image: &Image) -> ImageDetail {
         user: image.user.clone(),
         stop_signal: image.stop_signal.clone(),
         configuration: image.configuration,
+        entries: 0,
+        volumes: 0,
     }
 }
 

@@ -284,7 +284,7 @@ fn a_list() {
 fn images() {
     let inspect = json!({
         "Id": "sha256:1", "RepoTags": ["a:1", "<none>:<none>"], "RepoDigests": ["<none>@<none>"], "Size": 9,
-        "Config": { "User": "1000", "StopSignal": "SIGINT" }
+        "Config": { "User": "1000", "StopSignal": "SIGINT", "Labels": { "a": "", "b": "" }, "Volumes": { "/v": {} } }
     });
     let expected = ImageDetail {
         id: "sha256:1".into(),
@@ -293,7 +293,9 @@ fn images() {
         size: 9,
         user: "1000".into(),
         stop_signal: Some("SIGINT".into()),
-        configuration: r#"{"StopSignal":"SIGINT","User":"1000"}"#.len(),
+        configuration: inspect["Config"].to_string().len(),
+        entries: 3,
+        volumes: 1,
     };
     assert_eq!(read(Form::Image, &inspect), Ok(Reply::Image(expected)));
     let bare = json!({ "Id": "sha256:2", "RepoTags": null, "RepoDigests": ["a@sha256:3"], "Config": null });

@@ -17,6 +17,10 @@ pub struct ImageDetail {
     pub stop_signal: Option<String>,
     /// Bytes of `Config` as JSON.
     pub configuration: usize,
+    /// Labels, variables, words of commands and whatever else there are several of in `Config`.
+    pub entries: usize,
+    /// Volumes that `Config` declares: each container of the image gets its own.
+    pub volumes: usize,
 }
 
 /// One entry of the list of images.

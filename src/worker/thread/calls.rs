@@ -16,8 +16,8 @@ pub(super) struct InFlight {
     pub(super) pending: Pending,
     /// Held while a container is being started, or an image judged.
     pub(super) permit: Option<Permit>,
-    /// The image that is judged, the source of its pod, and what Docker keeps of the container beside it, bytes.
-    judged: Option<(Source, String, usize)>,
+    /// The image that is judged.
+    judged: Option<String>,
     /// It stops or removes a container.
     ends: bool,
 }
@@ -27,8 +27,8 @@ pub(super) struct InFlight {
 pub(super) enum InTurn {
     /// The start of this container.
     Start(String),
-    /// The inspect of an image for a pod of this source, and what Docker keeps of the container beside it, bytes.
-    Judge(Source, String, usize),
+    /// The inspect of an image for a pod.
+    Judge(String),
 }
 
 impl InTurn {
@@ -75,12 +75,12 @@ impl Body {
     pub(super) fn takes_turn(&mut self, token: Token, wanted: InTurn, permit: Permit) {
         let (call, judged) = match wanted {
             InTurn::Start(id) => (Call::Start { id }, None),
-            InTurn::Judge(source, image, recorded) => {
+            InTurn::Judge(image) => {
                 let now = self.tools.clock.now().mono;
                 if let Some(answer) = self.tools.node.judged.refused(&image, now) {
                     return self.told.push(Input::Reply(token, answer));
                 }
-                (Call::ImageInspect { image: image.clone() }, Some((source, image, recorded)))
+                (Call::ImageInspect { image: image.clone() }, Some(image))
             }
         };
         let pending = self.tools.docker.begin(&call);
@@ -109,13 +109,9 @@ impl Body {
                 if call.ends && is_carried_out(&answer) {
                     self.tools.volumes.ends().step(&self.key);
                 }
-                let answer = match &call.judged {
-                    Some((source, image, recorded)) => {
-                        node.judged.note(image, &answer, now);
-                        node.container_records.admit(*source, *recorded, answer)
-                    }
-                    None => answer,
-                };
+                if let Some(image) = &call.judged {
+                    node.judged.note(image, &answer, now);
+                }
                 done.push(Input::Reply(call.token, answer));
                 false
             }

@@ -153,7 +153,7 @@ impl Rig {
                     self.calls.push((self.now, words));
                     self.later(MS, Coming::Arrive(token, call));
                 }
-                Output::Judge(token, _, image, _) => {
+                Output::Judge(token, image) => {
                     let call = Call::ImageInspect { image };
                     self.calls.push((self.now, "image".to_owned()));
                     self.later(MS, Coming::Arrive(token, call));

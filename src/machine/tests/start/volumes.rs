@@ -286,6 +286,24 @@ fn the_record_of_a_container_behind_others_is_bounded() {
     behind.run(&paths(20));
     behind.pass(s(5));
     assert!(behind.waits("app").starts_with(words), "{}", behind.waits("app"));
+    // Docker keeps each command that a probe has run for minutes: fifteen of 250 KB took 2 GB.
+    let probed = |value: &str| {
+        let exec = format!("{{periodSeconds: 1, exec: {{command: [sh, -c, 'exit 0', '{value}']}}}}");
+        pod(&format!(
+            "{{containers: [{{name: app, env: [{{name: A, value: {}}}], readinessProbe: {exec}}}]}}",
+            "a".repeat(3_000)
+        ))
+    };
+    let probes = |mut rig: Rig, value: &str| {
+        rig.run(&probed(value));
+        rig.pass(s(5));
+        (rig.status(), rig.waits("app"))
+    };
+    let (_, why) = probes(Rig::fresh_behind(), "$(A)$(A)");
+    let words = "CreateContainerConfigError: the command of its readinessProbe takes 6074 bytes";
+    assert!(why.starts_with(words), "{why}");
+    assert_eq!(probes(Rig::fresh_behind(), "$(A)").0, "Running, app: running");
+    assert_eq!(probes(Rig::fresh(), "$(A)$(A)").0, "Running, app: running");
     // What a sandbox is asked to open is in its record, too.
     let sysctl = format!("{{name: kernel.shm_rmid_forced, value: '{}'}}", "<".repeat(50_000));
     let mut behind = Rig::fresh_behind();
