@@ -17,6 +17,10 @@ pub const READ_TRIES: u32 = 3;
 pub const READ_AGAIN: Duration = Duration::from_millis(200);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
+/// So many refused pods are judged again each time when another pod changes; more of them wait for [`READMISSION`].
+pub const READMITTED_AT_ONCE: usize = 32;
+/// Time between two judgements of many refused pods, each of which is compared with all others.
+pub const READMISSION: Duration = Duration::from_secs(1);
 /// Bytes of the longest record in the kernel's log.
 pub const KERNEL_RECORD: usize = 8192;
 /// Most out-of-memory kills that are reported in one [`OOM_WINDOW`].

@@ -9,6 +9,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::ContainerPort;
 
 use crate::daemon::config::Config;
+use crate::eviction::preemption::PODS;
 use crate::mapping::security;
 use crate::node::pressure::Pressures;
 use crate::pod::placement::{self, NodeAtServer};
@@ -46,6 +47,13 @@ pub enum Reason {
     Runtime,
     /// The pod's source may not run such a pod.
     Forbidden,
+}
+
+impl Reason {
+    /// There are as many pods as the node may have.
+    pub(super) fn of_pods() -> Reason {
+        Reason::OutOf(PODS.to_owned())
+    }
 }
 
 impl fmt::Display for Reason {

@@ -25,6 +25,8 @@ pub(super) enum Due {
     Evicted(PodKey),
     /// Another evicted pod may start.
     Returns,
+    /// Many refused pods are judged again.
+    Refused,
 }
 
 /// Earliest first. At most one entry of each kind for each pod.

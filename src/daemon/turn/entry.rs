@@ -17,7 +17,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::object::Objects;
-use crate::pod::{DesiredPod, is_final};
+use crate::pod::{DesiredPod, Source, is_final};
 use crate::runtime::DockerState;
 
 /// State of one pod identity.
@@ -96,6 +96,16 @@ impl Entry {
         match &self.blocked {
             Some(Blocked::Rejected(rejected)) => Some(rejected),
             _ => None,
+        }
+    }
+
+    /// Whether it is judged again when other pods change. A control plane creates another pod in place of a refused one.
+    pub(super) fn is_refused(&self) -> bool {
+        match &self.blocked {
+            Some(Blocked::Rejected(rejected)) => rejected.pod.source != Source::Api,
+            Some(Blocked::Postponed(_)) => true,
+            Some(Blocked::Held(held)) => held.why == Why::Room,
+            Some(Blocked::Evicted(_)) | None => false,
         }
     }
 

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use super::admission::{self, Chosen, Rejection, Room};
+use super::admission::{self, Chosen, Reason, Rejection, Room};
+use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::Sweep;
 use super::uids::OwnerOfUid;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
-use crate::base::order;
+use crate::base::{limits, order};
 use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
@@ -59,20 +60,27 @@ impl Turn {
 
     /// Admits running pods first, so that they keep their ports; then those for which others would be stopped, so that
     /// none starts in vain; then by name, never by time.
-    pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
-        order::sort_by_key(&mut pods, |pod| {
+    pub(super) fn additions(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        for pod in self.in_order(pods) {
+            self.addition(pod, now);
+        }
+    }
+
+    fn in_order(&self, mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
+        let first = |pod: &DesiredPod| {
             let is_critical = priority::is_critical(pod);
-            (!self.runs(&pod.key, &pod.uid), !is_critical, !self.precedes(pod), pod.key.clone())
-        });
-        for pod in pods {
-            if pod.metadata.deletion_timestamp.is_some() {
-                self.remove(&pod);
-                continue;
-            }
-            if self.is_past(&pod) {
-                self.changed = true;
-                continue;
-            }
+            (!self.runs(&pod.key, &pod.uid), !is_critical, !self.precedes(pod))
+        };
+        order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
+        pods
+    }
+
+    fn addition(&mut self, pod: Arc<DesiredPod>, now: &Now) {
+        if pod.metadata.deletion_timestamp.is_some() {
+            self.remove(&pod);
+        } else if self.is_past(&pod) {
+            self.changed = true;
+        } else {
             self.consider(pod, now);
         }
     }
@@ -204,39 +212,59 @@ impl Turn {
     /// other component would retry them (a deliberate difference from the kubelet). `changed`: pods that
     /// other pods may wait for.
     pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
+        // Many are judged together after a while: the thread of the main loop would have no time for anything else.
+        let next = self.waiting.readmitted.map(|last| last.after(limits::READMISSION));
+        let many =
+            || self.entries.values().filter(|entry| entry.is_refused()).nth(limits::READMITTED_AT_ONCE);
+        match next.filter(|next| now.mono < *next && many().is_some()) {
+            Some(next) => self.due.push(next, Due::Refused),
+            None => self.readmit_all(now),
+        }
+        self.release(changed, now);
+    }
+
+    pub(super) fn readmit_all(&mut self, now: &Now) {
         self.names.due = true;
         // A drained node starts no pod, and refused pods may stay refused.
         if !self.docker.listed || self.draining.is_some() {
             return;
         }
-        let blocked = self.entries.values().filter_map(|entry| match &entry.blocked {
-            // A control plane creates another pod in place of a refused one.
-            Some(Blocked::Rejected(rejected)) if rejected.pod.source == Source::Api => None,
-            Some(blocked @ (Blocked::Rejected(_) | Blocked::Postponed(_))) => Some(Arc::clone(blocked.pod())),
-            Some(Blocked::Held(held)) if held.why == Why::Room => Some(Arc::clone(&held.pod)),
-            Some(Blocked::Held(_) | Blocked::Evicted(_)) | None => None,
-        });
+        self.waiting.readmitted = Some(now.mono);
+        let refused = self.entries.values().filter(|entry| entry.is_refused());
+        let refused = refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())));
         // Pods for which others are stopped come first: those do not return into the room that they made.
-        let (preceding, others): (Vec<_>, Vec<_>) = blocked.partition(|pod| self.precedes(pod));
+        let (preceding, others): (Vec<_>, Vec<_>) = refused.partition(|pod| self.precedes(pod));
         if !preceding.is_empty() {
             self.additions(preceding, now);
         }
         self.return_preempted(now);
-        if !others.is_empty() {
-            self.additions(others, now);
+        for pod in self.in_order(others) {
+            if !self.has_no_place(&pod.key) {
+                self.addition(pod, now);
+            }
         }
-        self.release(changed, now);
+    }
+
+    /// Whether a pod was refused because there were too many, and there are still as many. It is not judged then, for
+    /// there may be hundreds.
+    fn has_no_place(&self, key: &PodKey) -> bool {
+        let refused = self.entries.get(key).and_then(Entry::rejected);
+        let is_for_place = refused.is_some_and(|refused| refused.rejection.reason == Reason::of_pods());
+        let active = || self.entries.values().flat_map(Entry::active).count();
+        is_for_place && i64::try_from(active()).is_ok_and(|active| active >= self.config.node.max_pods)
     }
 
     pub(super) fn admit(&self, pod: &Arc<DesiredPod>, room: Room) -> Result<(), Rejection> {
-        // The pod itself does not count.
-        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
+        #[cfg(test)]
+        self.waiting.admitted.set(self.waiting.admitted.get() + 1);
         // What is made for several is theirs who fit first: it is enough for all of them in the end.
         let has_room_made = self.has_room_made(pod);
-        let others = others.flat_map(|(_, entry)| {
+        let others = self.entries.values().flat_map(|entry| {
             let waits = entry.held().filter(|held| has_room_made && held.why == Why::Room);
             entry.active().filter(move |pod| waits.is_none_or(|held| !Arc::ptr_eq(&held.pod, pod)))
         });
+        // The pod itself does not count.
+        let others = others.filter(|other| other.key != pod.key);
         self.check_uid(pod)?;
         // Running pods and their replacements add no load. Pods that ran before a restart of the machine or of Docker,
         // or before a drain, are admitted again; otherwise a disk that is always full would leave the node without

@@ -69,14 +69,12 @@ fn moved(pod: &DesiredPod) -> Rejection {
 impl Turn {
     /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
     pub(super) fn reject_later_duplicates(&mut self, pod: &DesiredPod, now: &Now) {
-        let wanted = |entry: &Entry| {
-            let held = entry.held().map(|held| &held.pod);
-            entry.desired.as_ref().or(held).cloned()
-        };
-        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let others = others.filter_map(|(_, entry)| wanted(entry));
-        let after: Vec<Arc<DesiredPod>> =
-            others.filter(|other| pod.source < other.source && same_uid(&other.uid, &pod.uid)).collect();
+        fn wanted(entry: &Entry) -> Option<&Arc<DesiredPod>> {
+            entry.desired.as_ref().or(entry.held().map(|held| &held.pod))
+        }
+        let others = self.entries.values().filter_map(wanted);
+        let after = others.filter(|other| pod.source < other.source && same_uid(&other.uid, &pod.uid));
+        let after: Vec<Arc<DesiredPod>> = after.filter(|other| other.key != pod.key).cloned().collect();
         for other in after {
             let rejection = duplicate(&other, &format!("pod {} of source {}", pod.key, pod.source));
             self.reject(other, &rejection, now);
@@ -88,19 +86,19 @@ impl Turn {
     /// # Errors
     /// Another pod has it; the refusal names that pod.
     pub(super) fn check_uid(&self, pod: &DesiredPod) -> Result<(), Rejection> {
-        let mut others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let holder = others.find(|(_, entry)| entry.has_uid(&pod.uid)).map(|(key, _)| key);
+        let mut others = self.entries.iter().filter(|(_, entry)| entry.has_uid(&pod.uid));
+        let holder = others.find(|(key, _)| **key != pod.key).map(|(key, _)| key);
         // Of two pods that run when the daemon starts, the one that is considered first stays.
         let holder = holder.or_else(|| {
-            let mut found = self.docker.found.iter().filter(|(key, _)| **key != pod.key);
             let is = |all: &[Owned]| all.iter().any(|c| same_uid(&c.uid, &pod.uid));
-            let other = found.find(|(_, all)| is(all)).map(|(key, _)| key);
+            let mut found = self.docker.found.iter().filter(|(_, all)| is(all));
+            let other = found.find(|(key, _)| **key != pod.key).map(|(key, _)| key);
             other.filter(|_| !self.runs(&pod.key, &pod.uid))
         });
         // A refused pod counts too: a preceding source comes first at the next try.
         let refused = self.entries.values().filter_map(Entry::rejected);
         let mut before = refused.map(|rejected| &rejected.pod).filter(|other| {
-            other.key != pod.key && other.source < pod.source && same_uid(&other.uid, &pod.uid)
+            other.source < pod.source && same_uid(&other.uid, &pod.uid) && other.key != pod.key
         });
         match holder.or_else(|| before.next().map(|other| &other.key)) {
             Some(key) => Err(duplicate(pod, &format!("pod {key}"))),

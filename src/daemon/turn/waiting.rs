@@ -1,6 +1,7 @@
 //! Held pods, indexed by the pods that they wait for, so that only the pods that wait for a pod look at its
 //! status. Pure.
 
+use crate::base::clock::Mono;
 use crate::base::table::{Set, Table};
 use crate::pod::after;
 use crate::pod::{DesiredPod, PodKey};
@@ -12,9 +13,14 @@ pub(super) struct Waiting {
     by: Table<PodKey, Set<PodKey>>,
     /// The set of accepted pods has changed: a cycle of waiting may be open now.
     pub(super) cycles_due: bool,
+    /// When refused pods were judged again last.
+    pub(super) readmitted: Option<Mono>,
     /// How often a held pod was judged.
     #[cfg(test)]
     pub(super) judged: usize,
+    /// How often a pod's admission was decided.
+    #[cfg(test)]
+    pub(super) admitted: std::cell::Cell<usize>,
 }
 
 impl Waiting {

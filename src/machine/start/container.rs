@@ -129,20 +129,13 @@ impl Machine {
         self.network.has_files(&pod.uid);
         self.place(&mut body, pod);
         let docker_name = self.with_suffix(&Part::container(name), docker_name);
-        let role = Role::Container {
-            name: name.to_owned(),
-            kind: at.kind,
-            index: u32::try_from(at.index).unwrap_or(u32::MAX),
-            sandbox_id: sandbox.id.to_owned(),
-            hash: Some(container_hash(name, container.image.as_deref().unwrap_or_default())),
-        };
         let job = Job::Create {
             name: docker_name.clone(),
             container: name.to_owned(),
             attempt,
             never_ran,
             sandbox: sandbox.id.to_owned(),
-            role,
+            role: role(container, at, sandbox.id),
             crash_key: backoff::crash_key(container),
             size: body.host_config.resources,
         };
@@ -156,6 +149,16 @@ impl Machine {
         let seen = self.containers.all().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
         let newest = seen.max_by_key(|c| c.attempt);
         newest.map_or(0, |c| c.never_ran.saturating_add(u32::from(c.state == RunState::Created)))
+    }
+}
+
+fn role(container: &Container, at: StartRef, sandbox: &str) -> Role {
+    Role::Container {
+        name: container.name.clone(),
+        kind: at.kind,
+        index: u32::try_from(at.index).unwrap_or(u32::MAX),
+        sandbox_id: sandbox.to_owned(),
+        hash: Some(container_hash(&container.name, container.image.as_deref().unwrap_or_default())),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::rig::{Rig, acts, config, pod, pod_of, with_port};
+use crate::base::limits;
+use crate::daemon::turn::Event;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::node::pressure::Pressures;
 use crate::pod::{DesiredPod, Source};
@@ -183,4 +185,40 @@ fn an_edit_that_is_refused_stops_what_ran() {
     assert_eq!(acts(rig.want(&[bad])), ["stop a: it was rejected"]);
     assert_eq!(rig.gone("a"), ["retire a"]);
     assert_eq!(rig.shown(), "a Failed NodeName");
+}
+
+/// Regression: a thousand pods of a URL, most of which had no place, were all judged again for each report of each worker.
+/// The main loop had no time for anything else, and a container of another source that had ended was down for minutes.
+#[test]
+fn many_refused_pods_are_judged_together_and_not_while_there_is_no_place() {
+    let mut config = config();
+    Arc::make_mut(&mut config.node).max_pods = 100;
+    let mut rig = Rig::listed_with(config);
+    let pods: Vec<Arc<DesiredPod>> = (0..1000).map(|n| pod(&format!("p{n:03}"))).collect();
+    rig.want(&pods);
+    let admitted = |rig: &Rig| rig.turn.waiting.admitted.get();
+    let begun = admitted(&rig);
+    assert!(begun <= 2 * pods.len(), "{begun}");
+    let runs = |rig: &Rig| rig.shown().matches("OutOfpods").count();
+    assert_eq!(runs(&rig), 900);
+    // Nothing has become free.
+    for running in &pods[..100] {
+        rig.status(running, "Running", false);
+        rig.status(running, "Running", false);
+    }
+    assert_eq!(admitted(&rig), begun);
+    // Ten end within a second: their places are given away together.
+    rig.now = rig.now.after(limits::READMISSION);
+    for ended in &pods[..10] {
+        rig.status(ended, "Succeeded", false);
+    }
+    rig.now = rig.now.after(limits::READMISSION);
+    rig.handle(Event::Tick);
+    assert_eq!(runs(&rig), 890);
+    assert!(admitted(&rig) <= begun + 30, "{} more", admitted(&rig) - begun);
+    // A few are judged at once.
+    rig.want(&pods[..120]);
+    assert_eq!(runs(&rig), 10);
+    rig.status(&pods[50], "Succeeded", false);
+    assert_eq!(runs(&rig), 9);
 }

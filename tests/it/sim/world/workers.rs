@@ -27,7 +27,7 @@ impl World {
                     let delay = Duration::from_micros(200 + self.below(3000));
                     self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
                 }
-                Output::Judge(token, _, image) => {
+                Output::Judge(token, image) => {
                     let delay = Duration::from_micros(200 + self.below(3000));
                     let call = Call::ImageInspect { image };
                     self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
