@@ -75,6 +75,8 @@ pub(super) enum ImageState {
 pub(super) struct Member {
     /// Failed creates. After the first of those that may be no failure there is no wait.
     pub create_retry: Option<Retry>,
+    /// When the answer to a create was first lost, since one worked: Docker may be at it still.
+    pub create_lost: Option<Mono>,
     /// Starts whose answers were lost, since one was known to work: the next create waits.
     pub start_retry: Option<Retry>,
     /// A container that cannot be found holds its name: this suffix makes another one.
@@ -129,6 +131,7 @@ impl Default for Members {
 /// The facts about a member that is not kept.
 static NOTHING: Member = Member {
     create_retry: None,
+    create_lost: None,
     start_retry: None,
     suffix: None,
     image: ImageState::Untold,
@@ -244,7 +247,7 @@ impl Members {
     /// Notes that Docker made it: earlier failures do not count any more.
     pub fn create_worked(&mut self, part: &Part) {
         let member = self.part_mut(part);
-        (member.create_retry, member.suffix) = (None, None);
+        (member.create_retry, member.create_lost, member.suffix) = (None, None, None);
     }
 }
 

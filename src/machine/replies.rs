@@ -157,7 +157,9 @@ impl Machine {
         if !matches!(self.state, State::Syncing(_)) {
             return;
         }
-        let first = self.members.part(part).create_retry.is_none();
+        let member = self.members.part_mut(part);
+        let first = member.create_retry.is_none();
+        member.create_lost.get_or_insert(now.mono);
         self.retry_later(part, now);
         if first {
             self.tell_lost(part, "create", why);

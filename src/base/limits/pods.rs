@@ -147,6 +147,9 @@ pub const LATE_START: Duration = Duration::from_secs(60);
 pub const CALL_RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest wait after a Docker call failed.
 pub const CALL_RETRY_MAX: Duration = Duration::from_secs(30);
+/// A create that Docker has not answered may go on for this long, as the kubelet allows a call
+/// (`runtimeRequestTimeout`): no container of another name is made meanwhile.
+pub const CREATE_UNFINISHED: Duration = Duration::from_secs(120);
 /// How long the sandbox of a removed pod outlives its last container: taking its network down would delay the
 /// start of the pod that replaces it.
 pub const SANDBOX_LINGER: Duration = Duration::from_secs(1);

@@ -2,6 +2,7 @@
 //! moby/moby#22312). Never here: removing what podkeeper did not make.
 
 use crate::base::clock::Now;
+use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Place};
 use crate::machine::containers::merge::short;
@@ -36,6 +37,16 @@ impl Machine {
         let detail = match answer {
             Ok(detail) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
+                let lost = self.members.part(&part).create_lost;
+                if lost.is_some_and(|lost| now.mono < lost.after(limits::CREATE_UNFINISHED)) {
+                    // Another one would be one more that a slow Docker makes.
+                    let wait = self.retry_later(&part, now);
+                    let why = format!(
+                        "Docker has not answered a create of {name}, and is still at it or has lost it; tried again in {} s",
+                        wait.as_secs()
+                    );
+                    return self.create_problem(&part, why);
+                }
                 let suffix = &mut self.members.part_mut(&part).suffix;
                 if suffix.replace(suffix_of(name, now)).is_some() {
                     // Even the new name is taken: Docker calls every name taken.

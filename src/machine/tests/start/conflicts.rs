@@ -86,6 +86,25 @@ fn k40443_ghost_gets_a_suffix() {
     }
 }
 
+/// Regression: each create that a slow Docker did not answer in time was followed by one under another name, and Docker
+/// went on with all of them: 76 containers had 316 directories.
+#[test]
+fn a_create_that_docker_has_not_answered_is_not_repeated_under_another_name() {
+    let busy = || super::rig::refusal(RefusalKind::NameInUse(Some("feed".into())), 409, "in use");
+    let after = |held: u32, seconds: u64| {
+        let mut rig = Rig::fresh();
+        rig.hurt("create app#0", 1, Hurt::Says(timeout()));
+        rig.hurt("create app#0", held, Hurt::Says(busy()));
+        rig.run(&app());
+        rig.pass(s(seconds));
+        let has_other_name = format!("{:?}", rig.log).contains("a suffix is added");
+        (rig.running().contains("app#0"), has_other_name)
+    };
+    assert_eq!(after(3, 100), (true, false), "Docker has given it up");
+    assert_eq!(after(u32::MAX, 115), (false, false));
+    assert_eq!(after(u32::MAX, 200), (false, true), "the name is lost");
+}
+
 /// An engine that calls every name taken, without a holder that can be found.
 #[test]
 fn k40443_ghosts_for_ever_are_no_hot_loop() {
