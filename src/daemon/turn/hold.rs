@@ -84,11 +84,13 @@ impl Turn {
         }
         self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod, Room::Counts) {
-            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room.
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
-            if !(adopted && rejection.is_for_want_of_room()) {
+            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room. One of which only
+            // the sandbox is left may have been stopped for another pod.
+            let has_room = adopted && self.runs_containers(&pod.key, &pod.uid);
+            if !(has_room && rejection.is_for_want_of_room()) {
                 return match self.make_room(&pod, rejection, now) {
                     Ok(()) => {}
                     Err(rejection) => self.reject(pod, &rejection, now),

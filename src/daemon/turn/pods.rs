@@ -69,7 +69,10 @@ impl Turn {
     fn in_order(&self, mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
         let first = |pod: &DesiredPod| {
             let is_critical = priority::is_critical(pod);
-            (!self.runs(&pod.key, &pod.uid), !is_critical, !self.precedes(pod))
+            let (runs, runs_containers) =
+                (self.runs(&pod.key, &pod.uid), self.runs_containers(&pod.key, &pod.uid));
+            // Of which only the sandbox is left holds its ports, but may have lost its room.
+            (!runs_containers, !runs, !is_critical, !self.precedes(pod))
         };
         order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
         pods
@@ -288,6 +291,12 @@ impl Turn {
     pub(super) fn runs(&self, key: &PodKey, uid: &str) -> bool {
         let found = self.docker.found.get(key);
         found.is_some_and(|all| all.iter().any(|c| c.uid == uid && c.state.is_running()))
+    }
+
+    /// Whether one ran that is no sandbox.
+    pub(super) fn runs_containers(&self, key: &PodKey, uid: &str) -> bool {
+        let mut found = self.docker.found.get(key).into_iter().flatten();
+        found.any(|c| c.uid == uid && c.state.is_running() && !c.is_sandbox())
     }
 
     pub(super) fn report(&mut self, key: &PodKey, report: Report, now: &Now) {

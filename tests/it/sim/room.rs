@@ -7,7 +7,7 @@ use podkeeper::testing::base::clock::Mono;
 use podkeeper::testing::runtime::fake::FaultPlan;
 
 use super::world::{NODE, World};
-use super::{seconds, seeds};
+use super::{run, seconds, seeds};
 
 /// CPUs of the node, thousandths.
 const ROOM: i64 = 1000;
@@ -202,4 +202,14 @@ fn nobody_goes_in_vain() {
         assert_eq!(w.record.kills, []);
         w.check_room(&pods);
     });
+}
+
+/// Regression: larger seeds that once failed. A daemon that began counted a pod of which only the sandbox was left among
+/// those that run and keep their room, and a pod had gone for another one in vain, or more ran than there was room for.
+#[test]
+fn rooms_that_failed_once() {
+    for seed in [8947, 14443, 19399] {
+        let (story, failed) = run(seed, false, &critical_pods_come_and_go);
+        assert!(failed.is_none(), "SIM_SEED={seed}: {story}");
+    }
 }
