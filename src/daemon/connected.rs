@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
+use crate::base::clock::{Clock as _, Mono, System};
 use crate::cgroup::Cgroups;
 use crate::cgroup::resource::{Resources, Settled};
 use crate::daemon::events::{Listener, Listing};
@@ -42,6 +44,7 @@ pub(super) struct Connected {
     /// The cgroups of processes outside of pods, if podkeeper manages them.
     pub(super) resources: Option<Resources>,
     pub(super) container_records: ContainerRecords,
+    pub(super) clock: System,
     pub(super) events: Sender<Event>,
 }
 
@@ -83,8 +86,13 @@ impl Listener for Connected {
         self.docker_root.lost();
     }
 
-    fn listed(&self, containers: &[ContainerSummary]) {
-        self.container_records.listed(containers);
+    fn wants_list(&self) -> bool {
+        self.container_records.wants_list()
+    }
+
+    fn listed(&self, containers: &[ContainerSummary], took: Duration) {
+        let now = self.clock.now().mono;
+        self.container_records.listed(containers, Mono(now.0.saturating_sub(took)));
         if let Some(garbage) = &self.garbage {
             garbage.saw(containers);
         }

@@ -33,8 +33,10 @@ pub trait Listener: Send + 'static {
     fn connected(&self, listing: Listing);
     /// Called when the stream has ended: another engine may answer next.
     fn lost(&self);
-    /// Called with the list.
-    fn listed(&self, containers: &[ContainerSummary]);
+    /// Called with the list, which took so long.
+    fn listed(&self, containers: &[ContainerSummary], took: Duration);
+    /// Whether the next list should come soon.
+    fn wants_list(&self) -> bool;
     /// Called for each event of a container, with its image.
     fn image(&self, image: &str);
 }
@@ -115,6 +117,7 @@ impl Body {
         let (mut pace, mut before, mut told) = (Pace::new(self.relist), None, false);
         let mut listing = Listing::First;
         loop {
+            let asked = Instant::now();
             let containers = match self.list(&filter) {
                 Ok(containers) => containers,
                 Err(error) => return Ok(error.to_string()),
@@ -123,11 +126,14 @@ impl Body {
             let quiet = !std::mem::take(&mut told) && before.replace(digest) == Some(digest);
             // First, because the receiver of the list relies on the work of `connected`.
             listener.connected(std::mem::replace(&mut listing, Listing::Later));
-            listener.listed(&containers);
+            listener.listed(&containers, asked.elapsed());
             self.tell(RuntimeEvent::Listed { containers, version: self.docker.version() })?;
             let listed = Instant::now();
             let mut relist = pace.next(quiet);
             loop {
+                if listener.wants_list() {
+                    relist = relist.min(limits::RECORD_UNLISTED);
+                }
                 let left = relist.saturating_sub(listed.elapsed());
                 if left.is_zero() {
                     break;

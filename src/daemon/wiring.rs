@@ -148,9 +148,8 @@ pub(super) fn start(
     let pulls = parts.pulls(preload.clone(), Arc::clone(&node.grants));
     let settings = Arc::new(parts.settings());
     let (network, networks) = (parts.network(), parts.networks()?);
-    let pods = Latest::default();
+    let (pods, docker_root) = (Latest::default(), EngineRoot::default());
     let garbage = Arc::new(parts.garbage(preload.clone(), pods.clone()));
-    let docker_root = EngineRoot::default();
     let stream = parts.event_stream(Connected {
         docker: parts.docker.clone(),
         run_dir: writer.as_ref().map(|writer| writer.watch(&config.run_dir, LOCK)),
@@ -163,6 +162,7 @@ pub(super) fn start(
         garbage: Some(Arc::clone(&garbage)).filter(|_| parts.hollow.is_none()),
         resources: parts.resources(),
         container_records: node.container_records.clone(),
+        clock: parts.clock,
         events: parts.events.clone(),
     })?;
     let volumes = parts.volumes(docker_root.clone())?;

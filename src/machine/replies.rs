@@ -12,7 +12,7 @@ use super::output::Token;
 use super::start::made::Made;
 use super::state::State;
 use super::stop::Signalled;
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::mapping::observe;
 use crate::plan::{Owned, RunState};
@@ -159,7 +159,11 @@ impl Machine {
         }
         let member = self.members.part_mut(part);
         let first = member.create_retry.is_none();
-        member.create_lost.get_or_insert(now.mono);
+        // A much earlier one is of another attempt.
+        let is_old = |lost: Mono| now.mono.since(lost) > limits::CREATE_UNFINISHED.saturating_mul(4);
+        if member.create_lost.is_none_or(is_old) {
+            member.create_lost = Some(now.mono);
+        }
         self.retry_later(part, now);
         if first {
             self.tell_lost(part, "create", why);

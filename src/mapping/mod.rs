@@ -8,6 +8,7 @@
 
 pub mod env;
 pub mod ephemeral;
+pub mod image_volumes;
 pub mod logs;
 pub mod mounts;
 pub mod needs;

@@ -3,16 +3,17 @@
 //!
 //! Never here: stopping a pod. A running pod is never stopped because of a pod it would wait for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::clock::Mono;
 use crate::base::duration::duration;
-use crate::base::limits;
 use crate::base::table::{Set, Table};
+use crate::base::{limits, order};
 use crate::pod::{DesiredPod, PodKey};
 
 /// Annotation: `podA,other/podB=ready,job=succeeded`.
@@ -88,9 +89,9 @@ pub fn parse(
         if !on.contains(&one) {
             on.push(one);
         }
-    }
-    if on.len() > limits::AFTER_PODS {
-        return Err(bad(AFTER, text, format!("must not name more than {} pods", limits::AFTER_PODS)));
+        if on.len() > limits::AFTER_PODS {
+            return Err(bad(AFTER, text, format!("must not name more than {} pods", limits::AFTER_PODS)));
+        }
     }
     Ok(Some(After { on, timeout }))
 }
@@ -145,35 +146,86 @@ impl fmt::Display for Dependency {
     }
 }
 
-/// A cycle from a pod over its dependencies back to itself, if there is one: `start`, …, `start`.
-#[must_use]
-pub fn cycle(start: &PodKey, next: impl Fn(&PodKey) -> Vec<PodKey>) -> Option<Vec<PodKey>> {
-    let mut came_from: Table<PodKey, PodKey> = Table::new();
-    let mut open = vec![start.clone()];
-    let mut seen: Set<PodKey> = Set::new();
-    while let Some(key) = open.pop() {
-        if !seen.insert(key.clone()) {
-            continue;
-        }
-        for child in next(&key) {
-            if child == *start {
-                let mut way = vec![start.clone()];
-                let mut at = Some(&key);
-                while let Some(key) = at.filter(|key| *key != start) {
-                    way.push(key.clone());
-                    at = came_from.get(key);
-                }
-                way.push(start.clone());
-                way.reverse();
-                return Some(way);
-            }
-            if !seen.contains(&child) {
-                came_from.insert(child.clone(), key.clone());
-                open.push(child);
-            }
-        }
+/// Who waits for whom among accepted pods: they close no cycle.
+#[derive(Debug, Default)]
+pub struct Graph {
+    pods: Vec<Arc<DesiredPod>>,
+    /// Each name that one of them waits for, with its place in `pods`; sorted.
+    named: Vec<(PodKey, usize)>,
+}
+
+impl Graph {
+    /// Of all accepted pods, in any order: those without dependencies are left out.
+    #[must_use]
+    pub fn of<'p>(accepted: impl Iterator<Item = &'p Arc<DesiredPod>>, node: &str) -> Graph {
+        let pods: Vec<Arc<DesiredPod>> = accepted.filter(|pod| waits(pod)).cloned().collect();
+        let edges = pods.iter().enumerate().flat_map(|(at, pod)| {
+            let on = of(pod).map(|after| after.on).unwrap_or_default();
+            on.into_iter().flat_map(|dependency| dependency.keys(node)).map(move |key| (key, at))
+        });
+        let mut named: Vec<(PodKey, usize)> = edges.collect();
+        order::sort(&mut named);
+        Graph { pods, named }
     }
-    None
+
+    /// Whether it is that of these accepted pods.
+    pub fn is_of<'p>(&self, accepted: impl Iterator<Item = &'p Arc<DesiredPod>>) -> bool {
+        let mut own = self.pods.iter();
+        accepted.filter(|pod| waits(pod)).all(|pod| own.next().is_some_and(|own| Arc::ptr_eq(own, pod)))
+            && own.next().is_none()
+    }
+
+    /// The pods that wait for this one.
+    fn waiting_for(&self, key: &PodKey) -> impl Iterator<Item = usize> {
+        let from = self.named.partition_point(|(named, _)| named < key);
+        let all = self.named.get(from..).unwrap_or_default();
+        all.iter().take_while(move |(named, _)| named == key).map(|(_, at)| *at)
+    }
+
+    /// The cycle that a pod would close, if there is one: the pod, one that it waits for, …, the pod. Goes from the pod
+    /// to those that wait for it, because most pods have none.
+    #[must_use]
+    pub fn cycle(&self, pod: &DesiredPod, node: &str) -> Option<Vec<PodKey>> {
+        let keys = of(pod)?.on.into_iter().flat_map(|dependency| dependency.keys(node));
+        let on: Set<PodKey> = order::set(keys);
+        if on.contains(&pod.key) {
+            return Some(vec![pod.key.clone(), pod.key.clone()]);
+        }
+        // The next pod on the way to this one, for each that was seen.
+        let mut toward: Table<usize, Option<usize>> = Table::new();
+        let mut open: VecDeque<Option<usize>> = VecDeque::from([None]);
+        while let Some(at) = open.pop_front() {
+            let key = match at {
+                None => &pod.key,
+                Some(at) => &self.pods.get(at)?.key,
+            };
+            for from in self.waiting_for(key) {
+                let waiter = self.pods.get(from)?;
+                // The new version takes the place of the old one.
+                if waiter.key == pod.key || toward.contains_key(&from) {
+                    continue;
+                }
+                toward.insert(from, at);
+                if on.contains(&waiter.key) {
+                    let mut way = vec![pod.key.clone()];
+                    let mut next = Some(from);
+                    while let Some(at) = next {
+                        way.push(self.pods.get(at)?.key.clone());
+                        next = toward.get(&at).copied().flatten();
+                    }
+                    way.push(pod.key.clone());
+                    return Some(way);
+                }
+                open.push_back(Some(from));
+            }
+        }
+        None
+    }
+}
+
+/// Whether a pod waits for others at all.
+fn waits(pod: &DesiredPod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(AFTER))
 }
 
 /// The cycle as text: `default/a -> default/b -> default/a`.

@@ -214,10 +214,10 @@ pub fn longest_command(container: &Container) -> Option<(&'static str, usize)> {
     let hooks = hooks.into_iter().flatten();
     let hooks = hooks.filter_map(|(name, hook)| Some((name, hook.as_ref()?.exec.as_ref()?)));
     let bytes = |words: &[String]| words.iter().map(|word| word.len().saturating_add(16)).sum();
-    let of = |(name, exec): (&'static str, &ExecAction)| {
-        (name, bytes(&command(exec.command.as_deref().unwrap_or_default(), container)))
-    };
-    probes.chain(hooks).map(of).max_by_key(|(_, bytes)| *bytes)
+    let of = |exec: &'_ ExecAction| exec.command.clone().unwrap_or_default();
+    // References are replaced in probes alone, as upstream does.
+    let probes = probes.map(|(name, exec)| (name, bytes(&command(&of(exec), container))));
+    probes.chain(hooks.map(|(name, exec)| (name, bytes(&of(exec))))).max_by_key(|(_, bytes)| *bytes)
 }
 
 fn http_get(get: &HTTPGetAction, ports: &[ContainerPort]) -> HttpGet {

@@ -190,10 +190,11 @@ pub struct Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Mount {
-    /// `bind`.
+    /// `bind` or `volume`.
     #[serde(rename = "Type")]
     pub kind: &'static str,
-    /// Absolute path on the host.
+    /// Absolute path on the host; empty for a volume of the container's own.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
     /// Absolute path in the container.
     pub target: String,
@@ -203,14 +204,32 @@ pub struct Mount {
     /// Options of the bind; `None` for Docker's defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind_options: Option<BindOptions>,
+    /// Options of the volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_options: Option<VolumeOptions>,
 }
 
 impl Mount {
     /// A writable bind mount.
     #[must_use]
     pub fn bind(source: String, target: String) -> Mount {
-        Mount { kind: "bind", source, target, read_only: false, bind_options: None }
+        Mount { kind: "bind", source, target, read_only: false, bind_options: None, volume_options: None }
     }
+
+    /// A volume that goes with the container, and has nothing of the image in it.
+    #[must_use]
+    pub fn empty_volume(target: String) -> Mount {
+        let volume_options = Some(VolumeOptions { no_copy: true });
+        Mount { kind: "volume", volume_options, ..Mount::bind(String::new(), target) }
+    }
+}
+
+/// Options of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct VolumeOptions {
+    /// Nothing is copied into it from the image.
+    pub no_copy: bool,
 }
 
 /// Options of a bind mount.

@@ -329,7 +329,9 @@ fn image(value: Value) -> Option<ImageDetail> {
         stop_signal: some_text(&value, "/Config/StopSignal"),
         configuration: config.map_or(0, |config| config.to_string().len()),
         entries: config.and_then(Value::as_object).map_or(0, |all| all.values().map(count).sum()),
-        volumes: config.and_then(|config| config.get("Volumes")).map_or(0, count),
+        volumes: config
+            .and_then(|config| config.get("Volumes")?.as_object())
+            .map_or(Vec::new(), |all| all.keys().cloned().collect()),
     })
 }
 

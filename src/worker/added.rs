@@ -17,8 +17,8 @@ use crate::image::configuration;
 use crate::layout;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
 use crate::mapping::logs::LogDriver;
-use crate::mapping::record;
 use crate::mapping::security::{self, User};
+use crate::mapping::{image_volumes, record};
 use crate::network::files;
 use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
@@ -103,6 +103,7 @@ pub fn make(
     let (user, detail) = whom(docker, &whole, &container, is_judged, images)?;
     body.user = user;
     if is_judged {
+        image_volumes::begin_empty(&mut body, &detail.volumes)?;
         record::note(&mut body, configuration::recorded(&detail))?;
     }
     if let Some((source, recorded)) = asks_behind.zip(record::noted(&body.labels)) {

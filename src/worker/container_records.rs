@@ -28,7 +28,7 @@ pub struct ContainerRecords {
 struct Counted {
     /// Bytes of the last list.
     listed: Table<Source, usize>,
-    /// Until when a container counts that Docker may not list yet, the oldest first.
+    /// Until when a container counts that Docker may not list yet, the oldest first; after that until the next list.
     unlisted: VecDeque<(Mono, Source, usize)>,
 }
 
@@ -39,14 +39,25 @@ impl ContainerRecords {
         ContainerRecords { counted: Arc::default(), most: limits::RECORDS_BEHIND / behind.max(1) }
     }
 
-    /// Takes the numbers from a list of all containers of this node.
-    pub fn listed(&self, containers: &[ContainerSummary]) {
+    /// Takes the numbers from a list of all containers of this node, which was asked for at this time.
+    pub fn listed(&self, containers: &[ContainerSummary], asked: Mono) {
         let mut now: Table<Source, usize> = Table::new();
         for (source, length) in containers.iter().filter_map(|found| Some((payer(found)?, recorded(found)))) {
             let sum = now.get_or_default(source);
             *sum = sum.saturating_add(length);
         }
-        self.lock().listed = now;
+        let mut counted = self.lock();
+        counted.listed = now;
+        while counted.unlisted.front().is_some_and(|(until, ..)| *until <= asked) {
+            counted.unlisted.pop_front();
+        }
+    }
+
+    /// Whether a list should come soon: much of what is counted may be listed by now, or has not been made.
+    #[must_use]
+    pub fn wants_list(&self) -> bool {
+        let counted = self.lock();
+        counted.unlisted.iter().map(|(.., bytes)| *bytes).fold(0, usize::saturating_add) > self.most / 2
     }
 
     /// Adds what Docker will record of a container that is about to be made for this source, bytes. It may be listed
@@ -56,9 +67,6 @@ impl ContainerRecords {
     /// The source has too much: the container waits.
     pub(super) fn admit(&self, source: Source, adds: usize, now: Mono) -> Result<(), DockerError> {
         let mut counted = self.lock();
-        while counted.unlisted.front().is_some_and(|(until, ..)| *until <= now) {
-            counted.unlisted.pop_front();
-        }
         let listed = counted.listed.get(&source).copied().unwrap_or(0);
         let lately = counted.unlisted.iter().filter(|(_, of, _)| *of == source).map(|(.., bytes)| *bytes);
         let sum = lately.fold(listed, usize::saturating_add);
@@ -138,11 +146,16 @@ mod tests {
         assert!(refused.contains(words), "{refused}");
         assert_eq!(admit(0, 1), Ok(()));
         // Regression: what Docker did not list yet was forgotten with the next list.
-        records.listed(&[]);
+        records.listed(&[], at(29));
         assert!(admit(1, 29).is_err());
+        // Regression: and what no list had shown for 30 seconds was forgotten, too.
+        assert!(admit(1, 300).is_err());
+        assert!(records.wants_list());
+        records.listed(&[], at(30));
+        assert!(!records.wants_list());
         assert_eq!(admit(PART, 30), Ok(()), "it was not made, or has gone");
         let of = |length| listed("http", "regular.0", length);
-        records.listed(&[of(PART), of(PART * 29)]);
+        records.listed(&[of(PART), of(PART * 29)], at(31));
         assert_eq!(admit(PART, 31), Ok(()));
         assert!(admit(1, 31).is_err());
     }
@@ -153,7 +166,7 @@ mod tests {
         let records = ContainerRecords::new(1);
         let mut container = listed("http", "init.0", 100);
         container.labels.extend([(labels::RECORDED.to_owned(), MOST.to_string())]);
-        records.listed(&[container]);
+        records.listed(&[container], at(0));
         assert!(records.admit(Source::Http, 1, at(0)).is_err());
     }
 
@@ -162,11 +175,14 @@ mod tests {
     fn each_source_has_its_own_part() {
         let records = ContainerRecords::new(2);
         let most = MOST / 2;
-        records.listed(&[
-            listed("file", "regular.0", 100 << 20),
-            listed("http", "regular.0", most),
-            listed("api", "init.0", most - PART),
-        ]);
+        records.listed(
+            &[
+                listed("file", "regular.0", 100 << 20),
+                listed("http", "regular.0", most),
+                listed("api", "init.0", most - PART),
+            ],
+            at(0),
+        );
         let admitted = |seconds| {
             [Source::Http, Source::Api].map(|source| records.admit(source, PART, at(seconds)).is_ok())
         };
@@ -174,7 +190,7 @@ mod tests {
         assert_eq!(admitted(0), [false, false]);
         // Over the API, containers were added to pods of another source.
         let added = kind_word(ContainerKind::Ephemeral);
-        records.listed(&[listed("file", &format!("{added}.0"), most)]);
+        records.listed(&[listed("file", &format!("{added}.0"), most)], at(60));
         assert_eq!(admitted(60), [true, false]);
     }
 }

@@ -19,7 +19,9 @@ pub const READ_AGAIN: Duration = Duration::from_millis(200);
 pub const EVENT_QUEUE: usize = 64;
 /// So many refused pods are judged again each time when another pod changes; more of them wait for [`READMISSION`].
 pub const READMITTED_AT_ONCE: usize = 32;
-/// Time between two judgements of many refused pods, each of which is compared with all others.
+/// Time between two judgements of so many refused pods, each of which is compared with all others; longer for more.
+pub const READMITTED_TOGETHER: usize = 256;
+/// See [`READMITTED_TOGETHER`].
 pub const READMISSION: Duration = Duration::from_secs(1);
 /// Bytes of the longest record in the kernel's log.
 pub const KERNEL_RECORD: usize = 8192;

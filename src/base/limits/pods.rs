@@ -24,6 +24,9 @@ pub const RECORD_BEHIND: usize = 256 * 1024;
 /// Most bytes of a command that a probe or a hook of such a container runs in it, with 16 for each word. Docker keeps each
 /// command that was run for five to ten minutes.
 pub const EXEC_BEHIND: usize = 4 * 1024;
+/// Most variables of such a container: Docker keeps their list with each command. Three quarters of a thousand are those of
+/// a hundred Services.
+pub const EXEC_VARIABLES_BEHIND: usize = 768;
 /// Most cgroups that are searched for those of containers, when figures are requested.
 pub const CGROUPS: usize = 16_384;
 /// Most interfaces of one network namespace whose figures are reported.

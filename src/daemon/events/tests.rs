@@ -39,7 +39,10 @@ impl Listener for Counts {
         self.firsts.fetch_add(u32::from(listing == Listing::First), Ordering::SeqCst);
     }
     fn lost(&self) {}
-    fn listed(&self, containers: &[ContainerSummary]) {
+    fn wants_list(&self) -> bool {
+        false
+    }
+    fn listed(&self, containers: &[ContainerSummary], _: Duration) {
         let images = containers.iter().map(|c| format!("listed {}", c.image));
         self.images.lock().unwrap().extend(images);
     }

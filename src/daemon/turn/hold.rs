@@ -11,8 +11,8 @@ use super::admission::Room;
 use super::due::Due;
 use super::entry::{Blocked, Entry};
 use crate::base::clock::{Mono, Now};
-use crate::base::order;
-use crate::pod::after::{self, After, Dependency, Standing, Verdict};
+use crate::base::{limits, order};
+use crate::pod::after::{self, After, Dependency, Graph, Standing, Verdict};
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
@@ -189,7 +189,6 @@ impl Turn {
         if let Some(Held { pod, why: Why::After(_), .. }) = self.entries.get(key).and_then(Entry::held) {
             self.waiting.add(pod, node);
         }
-        self.waiting.cycles_due = true;
     }
 
     /// Judges the pods again that wait for the changed ones, and those that would have closed a cycle,
@@ -209,13 +208,32 @@ impl Turn {
                 Verdict::Start | Verdict::StartAnyway(_) => ready.push(pod),
             }
         }
-        if std::mem::take(&mut self.waiting.cycles_due) {
-            let held = self.entries.values().filter_map(Entry::held);
-            let closed = held.filter(|h| h.why == Why::Cycle).map(|h| Arc::clone(&h.pod));
-            ready.extend(closed.collect::<Vec<_>>());
-        }
+        ready.extend(self.cycles_to_judge(now));
         if !ready.is_empty() {
             self.additions(ready, now);
+        }
+    }
+
+    /// The pods that would have closed a cycle, when it may be open now. Many are judged together after a while.
+    fn cycles_to_judge(&mut self, now: &Now) -> Vec<Arc<DesiredPod>> {
+        self.know_graph();
+        if !self.waiting.cycles_due {
+            return Vec::new();
+        }
+        let held = self.entries.values().filter_map(Entry::held);
+        let closed = held.filter(|held| held.why == Why::Cycle);
+        let closed: Vec<Arc<DesiredPod>> = closed.map(|held| Arc::clone(&held.pod)).collect();
+        let next = self.waiting.cycles_judged.map(|last| last.after(limits::READMISSION));
+        match next.filter(|next| now.mono < *next && closed.len() > limits::READMITTED_AT_ONCE) {
+            Some(next) => {
+                self.due.push(next, Due::Refused);
+                Vec::new()
+            }
+            None => {
+                self.waiting.cycles_due = false;
+                self.waiting.cycles_judged = Some(now.mono);
+                closed
+            }
         }
     }
 
@@ -230,19 +248,19 @@ impl Turn {
     }
 
     /// The chain of dependencies from a pod back to itself, over pods that were accepted before it.
-    fn cycle(&self, pod: &DesiredPod) -> Option<Vec<PodKey>> {
-        let node = &self.config.node_name;
-        let over = |pod: &DesiredPod| -> Vec<PodKey> {
-            let after = after::of(pod);
-            after.into_iter().flat_map(|a| a.on).flat_map(|d| d.keys(node)).collect()
-        };
+    fn cycle(&mut self, pod: &DesiredPod) -> Option<Vec<PodKey>> {
         after::of(pod)?;
-        after::cycle(&pod.key, |key| {
-            if *key == pod.key {
-                return over(pod);
-            }
-            self.entries.get(key).and_then(Entry::accepted).map(|p| over(p)).unwrap_or_default()
-        })
+        self.know_graph();
+        self.waiting.graph.cycle(pod, &self.config.node_name)
+    }
+
+    /// Makes the graph that of the pods that are accepted now.
+    fn know_graph(&mut self) {
+        let accepted = || self.entries.values().filter_map(Entry::accepted);
+        if !self.waiting.graph.is_of(accepted()) {
+            self.waiting.graph = Graph::of(accepted(), &self.config.node_name);
+            self.waiting.cycles_due = true;
+        }
     }
 
     /// The pod has ended for good, and its containers show it: it is not started again, and its containers

@@ -216,10 +216,11 @@ impl Turn {
     /// other pods may wait for.
     pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
         // Many are judged together after a while: the thread of the main loop would have no time for anything else.
-        let next = self.waiting.readmitted.map(|last| last.after(limits::READMISSION));
-        let many =
-            || self.entries.values().filter(|entry| entry.is_refused()).nth(limits::READMITTED_AT_ONCE);
-        match next.filter(|next| now.mono < *next && many().is_some()) {
+        let many = self.entries.values().filter(|entry| entry.is_refused()).count();
+        let longer = u32::try_from(many / limits::READMITTED_TOGETHER).unwrap_or(u32::MAX).saturating_add(1);
+        let wait = limits::READMISSION.saturating_mul(longer);
+        let next = self.waiting.readmitted.map(|last| last.after(wait));
+        match next.filter(|next| now.mono < *next && many > limits::READMITTED_AT_ONCE) {
             Some(next) => self.due.push(next, Due::Refused),
             None => self.readmit_all(now),
         }

@@ -3,7 +3,7 @@
 
 use crate::base::clock::Mono;
 use crate::base::table::{Set, Table};
-use crate::pod::after;
+use crate::pod::after::{self, Graph};
 use crate::pod::{DesiredPod, PodKey};
 
 /// The index. Bounded: two entries for each pod that a held pod names.
@@ -11,8 +11,12 @@ use crate::pod::{DesiredPod, PodKey};
 pub(super) struct Waiting {
     /// By both identities that a name may mean.
     by: Table<PodKey, Set<PodKey>>,
-    /// The set of accepted pods has changed: a cycle of waiting may be open now.
+    /// Who waits for whom among accepted pods, as known last.
+    pub(super) graph: Graph,
+    /// It has changed: a cycle of waiting may be open now.
     pub(super) cycles_due: bool,
+    /// When pods that would close a cycle were judged again last.
+    pub(super) cycles_judged: Option<Mono>,
     /// When refused pods were judged again last.
     pub(super) readmitted: Option<Mono>,
     /// How often a held pod was judged.

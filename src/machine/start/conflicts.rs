@@ -38,7 +38,10 @@ impl Machine {
             Ok(detail) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
                 let lost = self.members.part(&part).create_lost;
-                if lost.is_some_and(|lost| now.mono < lost.after(limits::CREATE_UNFINISHED)) {
+                // Those of a source behind others may be what makes Docker slow.
+                let is_behind = self.state.pod().is_some_and(|pod| self.is_judging(pod));
+                let most = if is_behind { limits::CREATE_UNFINISHED } else { limits::CREATE_UNFINISHED / 4 };
+                if lost.is_some_and(|lost| now.mono < lost.after(most)) {
                     // Another one would be one more that a slow Docker makes.
                     let wait = self.retry_later(&part, now);
                     let why = format!(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Container;
 
 use super::Sandbox;
+use super::identity::OfImage;
 use crate::base::clock::Now;
 use crate::base::limits;
 use crate::machine::Machine;
@@ -17,6 +18,7 @@ use crate::machine::network::Environment;
 use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
+use crate::mapping::image_volumes;
 use crate::mapping::needs::Create;
 use crate::plan::backoff;
 use crate::plan::{self, Role, RunState, StartRef};
@@ -113,7 +115,7 @@ impl Machine {
         let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
         let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
         if self.is_judging(pod)
-            && let Err(why) = bounded(container, &mut body, identity.recorded)
+            && let Err(why) = bounded(container, &mut body, &identity.of_image)
         {
             self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
             return false;
@@ -166,14 +168,23 @@ fn role(container: &Container, at: StartRef, sandbox: &str) -> Role {
 ///
 /// # Errors
 /// It is too much.
-fn bounded(container: &Container, body: &mut CreateBody, of_image: usize) -> Result<(), String> {
-    if let Some((what, bytes)) = spec::longest_command(container).filter(|(_, it)| *it > limits::EXEC_BEHIND)
-    {
+fn bounded(container: &Container, body: &mut CreateBody, of_image: &OfImage) -> Result<(), String> {
+    image_volumes::begin_empty(body, &of_image.volumes)?;
+    let runs = spec::longest_command(container);
+    if let Some((what, _)) = runs.filter(|_| body.env.len() > limits::EXEC_VARIABLES_BEHIND) {
+        return Err(format!(
+            "it has {} variables, and Docker keeps them for minutes with each command of its {what}: such a container of a \
+             source behind others gets {}",
+            body.env.len(),
+            limits::EXEC_VARIABLES_BEHIND
+        ));
+    }
+    if let Some((what, bytes)) = runs.filter(|(_, it)| *it > limits::EXEC_BEHIND) {
         return Err(format!(
             "the command of its {what} takes {bytes} bytes, and Docker keeps each that was run for minutes: a container of \
              a source behind others gets {}",
             limits::EXEC_BEHIND
         ));
     }
-    mapping::record::note(body, of_image)
+    mapping::record::note(body, of_image.recorded)
 }

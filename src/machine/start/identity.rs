@@ -26,8 +26,16 @@ pub(in crate::machine) struct ImageUser {
     /// `sha256:…`.
     id: String,
     user: String,
-    /// Bytes that Docker records of the image with each container.
-    recorded: usize,
+    of_image: OfImage,
+}
+
+/// What each container of an image gets from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::machine) struct OfImage {
+    /// Bytes that Docker records.
+    pub(in crate::machine) recorded: usize,
+    /// Paths of volumes.
+    pub(in crate::machine) volumes: Vec<String>,
 }
 
 /// The user and the image that a container is made with.
@@ -37,8 +45,8 @@ pub(in crate::machine) struct Identity {
     pub(in crate::machine) user: Option<String>,
     /// Id of the image that was inspected; `None` when it does not matter.
     pub(in crate::machine) image: Option<String>,
-    /// Bytes that Docker records of it with the container; 0 when it was not inspected.
-    pub(in crate::machine) recorded: usize,
+    /// Nothing when it was not inspected.
+    pub(in crate::machine) of_image: OfImage,
 }
 
 impl Machine {
@@ -55,8 +63,8 @@ impl Machine {
         let is_judged = known.is_some() || !self.is_judging(pod);
         match security::user(pod, container, known.map(|known| known.user.as_str())) {
             User::Is(user) if is_judged => {
-                let recorded = known.map_or(0, |known| known.recorded);
-                Some(Identity { user, image: known.map(|known| known.id.clone()), recorded })
+                let of_image = known.map(|known| known.of_image.clone()).unwrap_or_default();
+                Some(Identity { user, image: known.map(|known| known.id.clone()), of_image })
             }
             User::Refused(why) => {
                 if known.is_some() {
@@ -113,8 +121,9 @@ impl Machine {
         }
         match answer {
             Ok(detail) => {
-                let recorded = configuration::recorded(&detail);
-                let known = ImageUser { attempt, id: detail.id, user: detail.user, recorded };
+                let of_image =
+                    OfImage { recorded: configuration::recorded(&detail), volumes: detail.volumes };
+                let known = ImageUser { attempt, id: detail.id, user: detail.user, of_image };
                 self.members.get_mut(&name).image_user = Some(known);
             }
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {

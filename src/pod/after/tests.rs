@@ -41,6 +41,16 @@ fn key(n: usize) -> PodKey {
     PodKey { namespace: "default".into(), name: format!("p{n}") }
 }
 
+/// A pod that waits for these.
+fn waiter(key: &PodKey, on: &[PodKey]) -> DesiredPod {
+    let mut pod = crate::plan::testing::pod("{containers: [{name: app}]}");
+    pod.key = key.clone();
+    let on: Vec<&str> = on.iter().map(|key| key.name.as_str()).collect();
+    let annotations = [(AFTER.to_owned(), on.join(","))];
+    pod.metadata.annotations = (!on.is_empty()).then(|| annotations.into());
+    pod
+}
+
 fn ready(value: &str) -> PodStatus {
     let condition = PodCondition { type_: "Ready".into(), status: value.into(), ..PodCondition::default() };
     PodStatus { phase: Some("Running".into()), conditions: Some(vec![condition]), ..PodStatus::default() }
@@ -94,7 +104,13 @@ proptest! {
             let mut now = accepted.clone();
             now.entry(key(from)).or_default().push(key(to));
             let next = |k: &PodKey| now.get(k).cloned().unwrap_or_default();
-            match cycle(&key(from), next) {
+            let pods = |all: &BTreeMap<PodKey, Vec<PodKey>>| -> Vec<Arc<DesiredPod>> {
+                all.iter().map(|(key, on)| Arc::new(waiter(key, on))).collect()
+            };
+            let before = pods(&accepted);
+            let graph = Graph::of(before.iter(), "n");
+            prop_assert!(graph.is_of(before.iter()) && !graph.is_of(pods(&now).iter()));
+            match graph.cycle(&waiter(&key(from), &next(&key(from))), "n") {
                 None => accepted = now,
                 Some(way) => {
                     // A real cycle, from the pod to itself, no longer than the number of pods.

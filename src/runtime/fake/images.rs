@@ -318,7 +318,7 @@ fn detail(image: &Image) -> ImageDetail {
         stop_signal: image.stop_signal.clone(),
         configuration: image.configuration,
         entries: 0,
-        volumes: 0,
+        volumes: Vec::new(),
     }
 }
 

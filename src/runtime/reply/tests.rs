@@ -295,7 +295,7 @@ fn images() {
         stop_signal: Some("SIGINT".into()),
         configuration: inspect["Config"].to_string().len(),
         entries: 3,
-        volumes: 1,
+        volumes: vec!["/v".into()],
     };
     assert_eq!(read(Form::Image, &inspect), Ok(Reply::Image(expected)));
     let bare = json!({ "Id": "sha256:2", "RepoTags": null, "RepoDigests": ["a@sha256:3"], "Config": null });

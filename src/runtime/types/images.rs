@@ -19,8 +19,8 @@ pub struct ImageDetail {
     pub configuration: usize,
     /// Labels, variables, words of commands and whatever else there are several of in `Config`.
     pub entries: usize,
-    /// Volumes that `Config` declares: each container of the image gets its own.
-    pub volumes: usize,
+    /// Paths of the volumes that `Config` declares: each container of the image gets its own.
+    pub volumes: Vec<String>,
 }
 
 /// One entry of the list of images.

@@ -207,17 +207,18 @@ fn many_refused_pods_are_judged_together_and_not_while_there_is_no_place() {
         rig.status(running, "Running", false);
     }
     assert_eq!(admitted(&rig), begun);
-    // Ten end within a second: their places are given away together.
-    rig.now = rig.now.after(limits::READMISSION);
+    // Ten end within a short time: their places are given away together.
     for ended in &pods[..10] {
         rig.status(ended, "Succeeded", false);
     }
-    rig.now = rig.now.after(limits::READMISSION);
+    rig.now = rig.turn.next_due().unwrap();
     rig.handle(Event::Tick);
     assert_eq!(runs(&rig), 890);
     assert!(admitted(&rig) <= begun + 30, "{} more", admitted(&rig) - begun);
     // A few are judged at once.
     rig.want(&pods[..120]);
+    rig.now = rig.now.after(limits::READMISSION.saturating_mul(4));
+    rig.handle(Event::Tick);
     assert_eq!(runs(&rig), 10);
     rig.status(&pods[50], "Succeeded", false);
     assert_eq!(runs(&rig), 9);

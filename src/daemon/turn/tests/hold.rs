@@ -195,3 +195,37 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     rig.want(&[]);
     assert!(rig.turn.waiting.is_empty());
 }
+
+/// Regression: seventy pods that waited for sixty-four others each, and hundreds that waited for one of them, were walked
+/// through for each pod and each report: a container of another source that had ended was down for minutes.
+#[test]
+fn hundreds_that_would_close_a_cycle_are_judged_again_when_it_may_be_open() {
+    let mut config = config();
+    Arc::make_mut(&mut config.node).max_pods = 5000;
+    let mut rig = Rig::with(config);
+    rig.list(&[]);
+    let long = |n: usize| format!("w{}{n:03}", "x".repeat(140));
+    let chain: Vec<Arc<DesiredPod>> = (0..20)
+        .map(|n| {
+            let on: Vec<String> =
+                (0..63).map(|m| long((n * 63 + m) % 200)).chain([format!("h{:02}", n + 1)]).collect();
+            after(&format!("h{n:02}"), &on.join(","))
+        })
+        .collect();
+    let closing: Vec<Arc<DesiredPod>> = (0..200).map(|n| after(&long(n), "h00")).collect();
+    let other = pod("other");
+    let all: Vec<_> = chain.iter().chain(&closing).chain([&other]).cloned().collect();
+    rig.want(&all);
+    assert_eq!(rig.snapshot().problems.len(), 200);
+    let admitted = |rig: &Rig| rig.turn.waiting.admitted.get();
+    let begun = admitted(&rig);
+    for phase in ["Pending", "Running", "Succeeded"] {
+        rig.status(&other, phase, false);
+    }
+    assert_eq!(admitted(&rig), begun, "no cycle may be open");
+    // The chain goes: none is closed any more.
+    rig.want(&closing);
+    rig.now = rig.now.after(crate::base::limits::READMISSION);
+    rig.handle(Event::Tick);
+    assert_eq!(rig.snapshot().problems.len(), 0);
+}
