@@ -215,6 +215,9 @@ fn of_pods_that_are_gone_nothing_is_left() {
         node.run_dir().join("events.json"),
         node.root().join("pods"),
         node.root().join("images-seen"),
+        node.root().join("stage"),
+        node.root().join("stage/directory"),
+        node.root().join("stage/file"),
         logs.join("pods"),
         logs.join("containers"),
     ] {
