@@ -282,8 +282,10 @@ impl Bind<'_> {
         clear_stage(stage)?;
         let (directory, file) = (stage.join("directory"), stage.join("file"));
         std::fs::create_dir_all(&directory)?;
-        // Nothing is written when it is there.
-        std::fs::File::options().append(true).create(true).open(&file)?;
+        // A root directory that is read-only by now has it.
+        if !file.is_file() {
+            std::fs::write(&file, "")?;
+        }
         mount_bind(stage, stage)?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         let made = mount_change(stage, private).map_err(io::Error::from).and_then(|()| {
