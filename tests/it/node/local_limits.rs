@@ -121,11 +121,11 @@ fn volumes_of_images_begin_empty_for_a_source_that_goes_first() {
     declare_volume(&engine, &node, "/bin");
     node.launch();
     let tool = json!([{"name": "tool", "hostPath": {"path": "/bin/busybox", "type": "File"}}]);
-    let script = "/tool ls -A /bin | /tool wc -l > /dev/termination-log";
+    let script = "/tools/busybox ls -A /bin | /tools/busybox wc -l > /dev/termination-log";
     let pod = Pod::new("empty").set("/spec/hostNetwork", true).set("/spec/restartPolicy", "Never");
     let pod = pod.set("/spec/containers/0/image", "voluminous:1").set("/spec/volumes", tool);
-    let pod = pod.set("/spec/containers/0/command", json!(["/tool", "sh", "-c", script]));
-    let mounts = json!([{"name": "tool", "mountPath": "/tool"}]);
+    let pod = pod.set("/spec/containers/0/command", json!(["/tools/busybox", "sh", "-c", script]));
+    let mounts = json!([{"name": "tool", "mountPath": "/tools/busybox"}]);
     node.write("empty.yaml", pod.set("/spec/containers/0/volumeMounts", mounts).text());
     node.wait_phase("empty", "Succeeded");
     let ended = node.container_status("empty", "app").and_then(|status| status.state?.terminated);
