@@ -168,10 +168,14 @@ impl Graph {
         Graph { pods, named }
     }
 
-    /// Whether it is that of these accepted pods.
+    /// Whether it is that of these accepted pods: of another version of a pod that waits for the same, too.
     pub fn is_of<'p>(&self, accepted: impl Iterator<Item = &'p Arc<DesiredPod>>) -> bool {
         let mut own = self.pods.iter();
-        accepted.filter(|pod| waits(pod)).all(|pod| own.next().is_some_and(|own| Arc::ptr_eq(own, pod)))
+        let is_alike = |own: &Arc<DesiredPod>, pod: &Arc<DesiredPod>| {
+            let same = || own.key == pod.key && own.source == pod.source && text(own) == text(pod);
+            Arc::ptr_eq(own, pod) || same()
+        };
+        accepted.filter(|pod| waits(pod)).all(|pod| own.next().is_some_and(|own| is_alike(own, pod)))
             && own.next().is_none()
     }
 
@@ -201,8 +205,9 @@ impl Graph {
             };
             for from in self.waiting_for(key) {
                 let waiter = self.pods.get(from)?;
-                // The new version takes the place of the old one.
-                if waiter.key == pod.key || toward.contains_key(&from) {
+                // The new version takes the place of the old one. A pod of a later source keeps none of the others from
+                // starting.
+                if waiter.key == pod.key || waiter.source > pod.source || toward.contains_key(&from) {
                     continue;
                 }
                 toward.insert(from, at);
@@ -223,9 +228,13 @@ impl Graph {
     }
 }
 
+fn text(pod: &DesiredPod) -> Option<&String> {
+    pod.metadata.annotations.as_ref()?.get(AFTER)
+}
+
 /// Whether a pod waits for others at all.
 fn waits(pod: &DesiredPod) -> bool {
-    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(AFTER))
+    text(pod).is_some()
 }
 
 /// The cycle as text: `default/a -> default/b -> default/a`.

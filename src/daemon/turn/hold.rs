@@ -211,6 +211,11 @@ impl Turn {
         ready.extend(self.cycles_to_judge(now));
         if !ready.is_empty() {
             self.additions(ready, now);
+            // One of them may have opened a cycle.
+            self.know_graph();
+            if self.waiting.cycles_due {
+                self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
+            }
         }
     }
 
@@ -256,9 +261,14 @@ impl Turn {
 
     /// Makes the graph that of the pods that are accepted now.
     fn know_graph(&mut self) {
-        let accepted = || self.entries.values().filter_map(Entry::accepted);
+        // Pods that have ended for good wait for nobody any more, and there may be hundreds.
+        let accepted = || self.entries.values().filter(|entry| !entry.is_over()).filter_map(Entry::accepted);
         if !self.waiting.graph.is_of(accepted()) {
             self.waiting.graph = Graph::of(accepted(), &self.config.node_name);
+            #[cfg(test)]
+            {
+                self.waiting.graphs += 1;
+            }
             self.waiting.cycles_due = true;
         }
     }

@@ -358,10 +358,7 @@ impl Turn {
                 Due::Names => self.give_up_waiting(now),
                 // The drain is continued after every event.
                 Due::Shutdown => {}
-                Due::Refused => {
-                    self.readmit_all(now);
-                    self.release(&[], now);
-                }
+                Due::Refused => self.readmit(&[], now),
                 Due::Evicted(_) | Due::Returns => {
                     self.return_preempted(now);
                     self.return_evicted(now);

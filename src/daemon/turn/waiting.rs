@@ -22,6 +22,9 @@ pub(super) struct Waiting {
     /// How often a held pod was judged.
     #[cfg(test)]
     pub(super) judged: usize,
+    /// How often the graph was made.
+    #[cfg(test)]
+    pub(super) graphs: usize,
     /// How often a pod's admission was decided.
     #[cfg(test)]
     pub(super) admitted: std::cell::Cell<usize>,

@@ -2,6 +2,7 @@ use k8s_openapi::api::core::v1::PodCondition;
 use proptest::prelude::*;
 
 use super::*;
+use crate::pod::Source;
 
 fn read(after: &str, timeout: Option<&str>) -> Result<Option<After>, BadAfter> {
     let mut all = BTreeMap::from([(AFTER.to_owned(), after.to_owned())]);
@@ -92,6 +93,22 @@ fn the_wait_ends() {
     assert_eq!(decide(&after, standing, at(5), at(5)), wait);
     assert_eq!(decide(&after, standing, at(5), at(14)), wait);
     assert_eq!(decide(&after, standing, at(5), at(15)), Verdict::StartAnyway(message));
+}
+
+/// Regression: a pod of a URL that waited for one of the node's own files kept that one from starting for ever.
+#[test]
+fn a_pod_of_a_later_source_closes_no_cycle_for_those_before_it() {
+    let of = |source: Source, from: usize, to: usize| {
+        let mut pod = waiter(&key(from), &[key(to)]);
+        pod.source = source;
+        pod
+    };
+    let graph = |pod: DesiredPod| Graph::of([Arc::new(pod)].iter(), "n");
+    let later = graph(of(Source::Http, 1, 2));
+    assert_eq!(later.cycle(&of(Source::File, 2, 1), "n"), None);
+    let way = graph(of(Source::File, 1, 2)).cycle(&of(Source::Http, 2, 1), "n");
+    assert_eq!(way.as_deref().map(super::way).as_deref(), Some("default/p2 -> default/p1 -> default/p2"));
+    assert!(later.cycle(&of(Source::Http, 2, 1), "n").is_some());
 }
 
 proptest! {

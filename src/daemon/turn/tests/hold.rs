@@ -229,3 +229,32 @@ fn hundreds_that_would_close_a_cycle_are_judged_again_when_it_may_be_open() {
     rig.handle(Event::Tick);
     assert_eq!(rig.snapshot().problems.len(), 0);
 }
+
+/// Regression: five hundred ended pods that waited for sixty-four names each were edited, and who waits for whom was put
+/// together anew for each of them, for a minute in all.
+#[test]
+fn who_waits_for_whom_is_not_put_together_for_each_pod_that_has_ended() {
+    let mut config = config();
+    Arc::make_mut(&mut config.node).max_pods = 5000;
+    let mut rig = Rig::with(config);
+    rig.list(&[]);
+    let job = |n: usize, note: &str| {
+        let mut pod = Arc::unwrap_or_clone(after(&format!("j{n:03}"), "nobody"));
+        let notes = pod.metadata.annotations.get_or_insert_default();
+        notes.insert("x".into(), note.into());
+        Arc::new(pod)
+    };
+    let jobs = |note: &str| -> Vec<Arc<DesiredPod>> { (0..100).map(|n| job(n, note)).collect() };
+    rig.want(&jobs("1"));
+    rig.now = rig.now.after(Duration::from_secs(61));
+    rig.handle(Event::Tick);
+    let begun = rig.turn.waiting.graphs;
+    rig.want(&jobs("2"));
+    assert!(rig.turn.waiting.graphs <= begun + 1, "an edit of something else");
+    for job in jobs("2") {
+        rig.status(&job, "Succeeded", false);
+    }
+    let begun = rig.turn.waiting.graphs;
+    rig.want(&jobs("3"));
+    assert!(rig.turn.waiting.graphs <= begun + 1, "they have ended");
+}
