@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use k8s_openapi::api::core::v1::Pod;
 use rustix::net::{AddressFamily, connect};
+use signal_hook::consts::SIGINT;
 
 use super::{engine, target};
 use crate::base::{limits, thread};
@@ -19,6 +20,9 @@ use crate::cli::{Outcome, pods, print, say};
 use crate::network::netns::Netns;
 use crate::runtime::docker::Docker;
 use crate::status::file;
+
+/// Exit status after SIGINT, as a shell shows it.
+const INTERRUPTED: i32 = 128 + SIGINT;
 
 /// A local port, and the pod's port that it leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,9 @@ fn named(pod: &Pod, name: &str) -> Option<u16> {
 
 /// Listens until a signal ends the process.
 pub fn run(options: &Options, pod: &str, ports: &[String]) -> Outcome {
+    // A script's background job has it ignored, and this never ends by itself (as kubectl does). Without a handler it is
+    // as it was.
+    _ = signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::new(true.into()));
     let status = pods::load(&options.directories.run)?;
     let found = target::pod(&status.file, options, pod)?;
     let pairs = ports.iter().map(|text| Pair::parse(text, found)).collect::<Result<Vec<_>, _>>()?;
