@@ -1,6 +1,7 @@
 //! Discovery: the served resources, in the old form and in the aggregated one (`client-go/discovery`). Pure.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::{Kind, groups, within};

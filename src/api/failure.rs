@@ -1,6 +1,7 @@
 //! Errors, as the API's `Status` (`apimachinery/pkg/api/errors/errors.go`). Pure.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::kinds::{Kind, Resource};
 use super::value::place;

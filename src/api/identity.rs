@@ -1,6 +1,7 @@
 //! Reviews in which a user asks about itself: its identity, and its rights.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::{Kind, Resource};

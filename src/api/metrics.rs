@@ -1,6 +1,7 @@
 //! `metrics.k8s.io`: the use of the node and its pods, measured on request. Pure.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::asked::Wanted;
 use super::failure::Failure;

@@ -39,7 +39,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use crate::api_client::Client;
 use crate::base::{durable, limits, regular};

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::PodStatus;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::kinds::{self, Resource};
 use super::told::{Added, Latest};

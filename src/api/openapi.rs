@@ -5,7 +5,8 @@
 //! No operation has the schema of its body: kubectl then uses its own, complete one for patches
 //! (`kubectl/pkg/cmd/apply/patcher.go`). A schema without merge keys would make wrong patches.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::kinds::{Kind, groups, within};
 use super::value::place;

@@ -1,7 +1,8 @@
 //! Rights of users, by the groups of the servers' flags. Viewers see everything but Secrets and change nothing;
 //! administrators do everything. The API server of a cluster decides about its users, who have a token.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::{self, Kind, Resource};

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::asked::{Form, Wanted, form};
 use super::failure::Failure;
@@ -265,7 +266,10 @@ impl Api {
         let version = self.world.now().version().to_string();
         // The deletion is done, even if there is no room for a list of the objects.
         let done = |_| {
-            Ok(json(200, &serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})))
+            Ok(json(
+                200,
+                &crate::base::json::json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+            ))
         };
         self.room.answer(|| Ok(reads::list_of(target.kind, &version, &gone))).or_else(done)
     }

@@ -1,8 +1,9 @@
 //! Objects as rows of kubectl's tables (`pkg/printers/internalversion/printers.go`). Pure.
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::kinds::Resource;
 use super::value::{part, place};

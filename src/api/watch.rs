@@ -7,8 +7,9 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::base::json::json;
 use rustix::event::{PollFd, PollFlags};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::asked::{Form, Wanted};
 use super::failure::Failure;

@@ -7,7 +7,8 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::kubeconfig::{Address, Plugin, token_of};
 use crate::base::clock::{Clock as _, System, Timestamp};

@@ -1,7 +1,8 @@
 //! Requests for certificates (`certificates.k8s.io/v1`), and their results. Pure, except for the key's signature.
 
+use crate::base::json::json;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::base::hex;
 use crate::base::logging::one_line;

@@ -3,7 +3,8 @@
 //!
 //! Never here: a value that may hold a password.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::config_file::kubelet::{FIELDS, Means};
 use super::flags::{self, Flag, Takes};

@@ -6,7 +6,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::node;
 use crate::base::clock::Mono;

@@ -3,7 +3,8 @@
 //! Upstream: `apimachinery/pkg/util/strategicpatch/patch.go`, `CreateTwoWayMergePatch`, and the merge keys in
 //! `k8s.io/api/core/v1/types.go`. Never here: the choice of a status.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 /// The field that identifies elements of this list; `None`: the list is sent whole. Applies to conditions of pods and
 /// nodes, and to addresses of pods: no status has a list of these names with another key.

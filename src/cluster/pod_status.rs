@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::base::json::json;
 use crossbeam_channel::{Receiver, after, select};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::answer::Answer;
 use super::around::Around;

@@ -1,7 +1,8 @@
 //! The input of one run of a plugin: its environment and its standard input (containernetworking/cni's `SPEC.md`
 //! sections 2 and 3, `libcni/api.go`). Pure.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::conf::{List, Plugin};
 use crate::base::json;

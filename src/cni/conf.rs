@@ -3,7 +3,8 @@
 //!
 //! Never here: the meaning of a plugin's own keys; they are passed on unchanged.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use crate::base::{json as texts, limits};
 

@@ -2,7 +2,8 @@
 //! its configuration and its result are needed to detach the pod, even after a restart of podkeeper or a reboot. Pure;
 //! stored data are not trusted beyond their format.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::call::INTERFACE;
 use super::conf::{self, List};

@@ -2,7 +2,8 @@
 //! (Mirantis/cri-dockerd's `network/cni/cni.go`, kubernetes' `pkg/util/bandwidth/utils.go`,
 //! containernetworking/cni's `CONVENTIONS.md`). Pure.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use crate::base::quantity;
 use crate::pod::{ContainerKind, DesiredPod};

@@ -6,7 +6,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use crate::base::clock::{Timestamp, boot_id};
 use crate::base::durable;

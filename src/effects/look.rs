@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::base::json::json;
 use crossbeam_channel::unbounded;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::base::clock::{Mono, Now, System, Timestamp};
 use crate::daemon::drain::Drain;

@@ -11,7 +11,8 @@ mod look;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use crate::base::table::{Set, Table};
 use crate::manifest::support::{self, Support};

@@ -12,7 +12,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use crate::base::checked::{self, Entries};
 use crate::base::clock::Timestamp;

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::reference::Reference;
 use crate::base::limits;

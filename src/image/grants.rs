@@ -10,7 +10,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::credentials::Credential;
 use super::reference::{self, Reference};

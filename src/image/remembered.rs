@@ -4,7 +4,8 @@
 use std::io;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use crate::base::checked::{self, Entries};
 use crate::base::limits;

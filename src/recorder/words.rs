@@ -56,7 +56,7 @@ pub fn evicted(reason: &'static str, message: &str) -> Words {
 /// The sizes of a container were changed. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.
 #[must_use]
 pub fn resize_completed(container: &str, resources: Option<&ResourceRequirements>) -> Words {
-    let what = serde_json::json!({ "containers": [{ "name": container, "resources": resources }] });
+    let what = crate::base::json::json!({ "containers": [{ "name": container, "resources": resources }] });
     normal("ResizeCompleted", format!("Pod resize completed: {what}"))
 }
 

@@ -3,7 +3,7 @@
 //! The API version is inserted last, by [`Request::bytes`]: it may be unknown until a connection has been
 //! made.
 
-use serde_json::json;
+use crate::base::json::json;
 
 use super::types::Call;
 

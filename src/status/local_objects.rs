@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::snapshot::Snapshot;
 use crate::base::clock::Timestamp;
@@ -81,7 +82,7 @@ fn head(object: &LocalObject, begun: &str) -> Map<String, Value> {
         "namespace": key.namespace,
         "uid": made_uid(&[kind, &key.namespace, &key.name, source]),
         "creationTimestamp": object.about.created.map_or_else(|| begun.to_owned(), text),
-        "annotations": {static_pod::CONFIG_SOURCE: source, ORIGIN: object.origin.to_string()},
+        "annotations": {(static_pod::CONFIG_SOURCE): source, ORIGIN: object.origin.to_string()},
     });
     if let Some(metadata) = metadata.as_object_mut().filter(|_| !object.about.labels.is_empty()) {
         let mut labels = object.about.labels.iter().map(|(key, value)| (key.clone(), value.clone().into()));

@@ -1,6 +1,7 @@
 //! The node as the API's `Node`, and its row in kubectl's table: from the daemon's data and the machine's own. Pure.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::snapshot::{ConditionView, DockerView, NodeView, Snapshot, StatusFile};
 use crate::base::clock::Timestamp;

@@ -7,8 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::base::json::json;
 use rustix::event::{PollFd, PollFlags};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::figures::Figures;
 use super::view;

@@ -18,7 +18,7 @@ mod view;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::json;
+use crate::base::json::json;
 
 use super::failure::Failure;
 use super::rights::{self, Act, Rules};

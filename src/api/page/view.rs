@@ -2,9 +2,10 @@
 //!
 //! Never here: a Secret's value, a variable or an argument of a container.
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::base::clock::Timestamp;
 use crate::base::json;

@@ -4,7 +4,8 @@
 //! In protobuf only the kinds are read that kubectl creates by typed clients. Field numbers are those of each group's
 //! `generated.proto`; those of a pod are in [`pod`].
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 mod pod;
 mod wire;

@@ -3,7 +3,8 @@
 
 use std::sync::OnceLock;
 
-use serde_json::{Map, Number, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Number, Value};
 
 use super::wire::{Left, Wire};
 use super::{DEPTH, time, utf8};

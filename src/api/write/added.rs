@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::api::failure::Failure;
 use crate::api::holdings::problems;

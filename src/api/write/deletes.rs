@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::writes::{Done, How, Writes};
 use super::written::{SOURCE, elsewhere, grace_left, is_shadowed, leaving, own, preconditions, without_live};

@@ -1,8 +1,9 @@
 //! The form of clients' objects: unknown fields, types, defaults. Pure.
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::managed;
 use crate::api::failure::Failure;
@@ -356,7 +357,8 @@ mod tests {
         assert_eq!(check_depth(&map(deep)).unwrap_err().code, 422);
         assert_eq!(check_depth(&map(json!({"f:a": {}}))), Ok(()));
         let kind = of(Resource::ConfigMaps).unwrap();
-        let errors = metadata_errors(kind, &map(json!({"f:a": {"x".repeat(limits::API_OWNERS): {}}})));
+        let errors =
+            metadata_errors(kind, &map(json!({"f:a": {("x".repeat(limits::API_OWNERS).as_str()): {}}})));
         assert_eq!(errors.first().map(|(field, _)| field.as_str()), Some("metadata.managedFields"));
         assert_eq!(metadata_errors(kind, &map(json!({"f:a": {}}))), []);
     }

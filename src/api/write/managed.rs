@@ -9,7 +9,8 @@ mod set;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::patch::strategic::{List, list_of};
 use crate::api::failure::Failure;

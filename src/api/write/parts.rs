@@ -52,7 +52,7 @@ impl Writes {
         if target.part.is_some_and(|part| part.name == "ephemeralcontainers") {
             let live = self.found(target, name)?;
             let wanted = wanted(&live)?;
-            let meant = serde_json::json!({"preconditions": part(&wanted, "/metadata")});
+            let meant = crate::base::json::json!({"preconditions": part(&wanted, "/metadata")});
             preconditions(target.kind, name, &meant, &live.value)?;
             let new = added::news(&live.value, &wanted)?;
             if !new.is_empty() && !How::read(query)?.dry {

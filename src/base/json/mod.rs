@@ -3,6 +3,7 @@
 //! types' code into the binary, hundreds of KiB. podkeeper's own types need this room only where they hold such a type.
 
 pub mod items;
+mod made;
 mod member;
 mod reader;
 
@@ -13,6 +14,8 @@ use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde::ser::{Error, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub(crate) use self::made::json;
+pub use self::made::{push, put, value};
 pub use self::member::member;
 use super::limits;
 

@@ -1,6 +1,7 @@
 //! `images`: lists all images of Docker, with the time since when each is unused and the reason why it is kept.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::garbage::Known;
 use crate::base::clock::Timestamp;

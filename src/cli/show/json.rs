@@ -1,6 +1,7 @@
 //! JSON as kubectl prints it. Pure.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 /// Formats with kubectl's indent, and escapes characters that control a terminal.
 #[must_use]

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::json;
 use super::table::List;

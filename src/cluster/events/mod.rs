@@ -10,8 +10,9 @@ mod tokens;
 
 use std::sync::Arc;
 
+use crate::base::json::json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::base::clock::Mono;
 use crate::base::table::Table;

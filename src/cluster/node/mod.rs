@@ -13,7 +13,8 @@ mod tests;
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use crate::base::table::Table;
 use crate::runtime::ImageSummary;

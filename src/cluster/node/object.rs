@@ -1,6 +1,7 @@
 //! The node as an object of the API. Pure.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use super::{Settings, Taint};
 use crate::base::clock::Timestamp;

@@ -1,6 +1,7 @@
 //! The node's status: the one that the server should have, and the patch that leads there. Pure.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use crate::base::json;
 use crate::cluster::{at, patch};

@@ -1,7 +1,8 @@
 //! Mirror pods: the server's copies of pods from files and URLs, so that the cluster sees them. Pure.
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::manifest::static_pod::{CONFIG_HASH, CONFIG_MIRROR};
 use crate::pod::DesiredPod;

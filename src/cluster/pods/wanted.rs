@@ -1,8 +1,9 @@
 //! The status that the server should have, from its own and this node's (upstream `mergePodStatus`,
 //! `updateStatusInternal`). Pure.
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::finish;
 use crate::base::clock::Timestamp;

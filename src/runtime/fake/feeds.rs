@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use serde_json::json;
+use crate::base::json::json;
 
 use super::answers::has_label;
 use super::events::{Cursor, EventNext, FakeEvent};

@@ -97,7 +97,7 @@ impl Image {
             Machine::Arm => ("arm", Some("v7")),
             Machine::Riscv64 => ("riscv64", None),
         };
-        let mut config = serde_json::json!({
+        let mut config = crate::base::json::json!({
             "architecture": architecture,
             "os": "linux",
             "created": "1970-01-01T00:00:00Z",
@@ -119,7 +119,7 @@ impl Image {
 
     fn tar(&self) -> Vec<u8> {
         let config_path = format!("{}.json", self.digest);
-        let manifest = serde_json::json!([{
+        let manifest = crate::base::json::json!([{
             "Config": config_path,
             "RepoTags": [self.name()],
             "Layers": ["layer.tar"],

@@ -6,8 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::base::json::json;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Node;
 use super::metrics::cadvisor::{self, Row};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::Node;
 use crate::network::address;

@@ -2,7 +2,8 @@
 //!
 //! Never here: more than one status for a command.
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 /// The result of a command, or of the attempt to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::NodeSelector;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::base::json;
 use crate::base::quantity;

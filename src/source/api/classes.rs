@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::objects::Asker;
 use crate::api_client::ApiError;

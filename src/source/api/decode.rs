@@ -8,9 +8,10 @@
 
 use std::sync::Arc;
 
+use crate::base::json::json;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::api_client::pods::{MIRROR, is_mirror};
 use crate::base::limits;

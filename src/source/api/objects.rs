@@ -9,7 +9,8 @@ mod of_services;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::base::json::json;
+use serde_json::Value;
 
 use super::Parts;
 use super::checks;

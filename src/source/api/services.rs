@@ -6,7 +6,8 @@
 //!
 //! Never here: a call.
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 use crate::base::table::Table;
 use crate::base::{human::many, limits};

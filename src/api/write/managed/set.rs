@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use crate::base::json::json;
+use serde_json::{Map, Value};
 
 /// A set of fields, in the form of `fieldsV1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -112,7 +112,7 @@ fn a_pod_that_names_the_token_of_another_one_is_refused() {
 #[test]
 fn names_that_are_no_names_reach_nobody() {
     for (at, name) in [("name", "esc\u{1b}[31m\nx"), ("namespace", "a/b"), ("name", ".."), ("name", "A")] {
-        let bad = json!({format!("/metadata/{at}"): name});
+        let bad = json!({(format!("/metadata/{at}").as_str()): name});
         let read = read(&pod(&bad.to_string()), &acceptor(), SERVER, None).unwrap();
         let Meaning::Unusable(problem) = read.meaning else { panic!("{name:?}: {:?}", read.meaning) };
         assert_eq!(problem.field.as_deref(), Some(&*format!("metadata.{at}")), "{problem}");
