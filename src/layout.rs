@@ -39,6 +39,9 @@ pub const NFS: &str = "kubernetes.io~nfs";
 /// Directory of hostPath volumes of pods that may use only some paths, and of volumes of a cluster's claims.
 pub const HOST_PATH: &str = "kubernetes.io~host-path";
 
+/// Directory of volumes that images declare, of pods of sources behind others.
+pub const IMAGE_VOLUMES: &str = "podkeeper.dev~image";
+
 /// Name of a pod's hosts file.
 pub const HOSTS: &str = "etc-hosts";
 /// Name of a pod's resolver file.
@@ -182,6 +185,12 @@ pub fn pod_dir(root: &Path, uid: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn volumes_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid, VOLUMES])
+}
+
+/// The parts below the root directory of a volume that an image declares. All runs of the container have the same one.
+#[must_use]
+pub fn image_volume<'a>(uid: &'a str, name: &'a str) -> [&'a str; 5] {
+    ["pods", uid, VOLUMES, IMAGE_VOLUMES, name]
 }
 
 /// Whether the pod may use only some paths of the host, or is of a source behind others, whose mounts are counted: then

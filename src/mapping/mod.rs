@@ -171,8 +171,13 @@ pub fn container(
         let request = DeviceRequest { driver: "nvidia", count: gpus, capabilities: vec![vec!["gpu"]] };
         body.host_config.device_requests.push(request);
     }
-    let needs =
-        Needs { termination_file, network: Some(network), seccomp_profile, sub_paths: mounts.sub_paths };
+    let needs = Needs {
+        termination_file,
+        network: Some(network),
+        seccomp_profile,
+        image_volumes: Vec::new(),
+        sub_paths: mounts.sub_paths,
+    };
     let name = names::container(&pod.key, &pod.uid, &spec.name, attempt);
     Some(Create { name, body: Box::new(body), needs })
 }

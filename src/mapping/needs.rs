@@ -27,6 +27,8 @@ pub struct Needs {
     /// Name of a seccomp profile below the root directory: its content is put into `security_opt`; without it
     /// the create is not sent.
     pub seccomp_profile: Option<String>,
+    /// Names of the directories of volumes that the image declares; without them the create is not sent.
+    pub image_volumes: Vec<String>,
     /// subPaths to bind; without them the create is not sent.
     pub sub_paths: Vec<SubPath>,
 }

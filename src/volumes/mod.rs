@@ -33,6 +33,7 @@ pub mod claim_size;
 mod claim_use;
 pub(crate) mod helper;
 mod host_path;
+pub mod image;
 mod in_memory;
 mod interest;
 pub mod manager;

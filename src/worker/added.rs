@@ -25,8 +25,8 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{PolicyView, Refusal};
 use crate::runtime::docker::Docker;
 use crate::runtime::{
-    Call, ContainerSummary, DockerError, DockerState, HostDetail, ImageDetail, RefusalKind, Reply, labels,
-    names,
+    Call, ContainerSummary, DockerError, DockerState, HostDetail, ImageDetail, Mount, RefusalKind, Reply,
+    labels, names,
 };
 
 /// The container to add, and its place.
@@ -103,7 +103,8 @@ pub fn make(
     let (user, detail) = whom(docker, &whole, &container, is_judged, images)?;
     body.user = user;
     if is_judged {
-        image_volumes::begin_empty(&mut body, &detail.volumes)?;
+        // Docker's own: no worker would remove a directory of a pod that ends meanwhile.
+        image_volumes::begin_empty(&mut body, &detail.volumes, Mount::empty_volume)?;
         record::note(&mut body, configuration::recorded(&detail))?;
     }
     if let Some((source, recorded)) = asks_behind.zip(record::noted(&body.labels)) {

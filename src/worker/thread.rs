@@ -304,6 +304,8 @@ impl Body {
             Some(wanted) => self.tools.files.prepare(wanted, body).map_err(Refusal::not_sent)?,
             None => Vec::new(),
         };
+        let uid = body.labels.get(labels::POD_UID).map_or("", String::as_str);
+        needs::image_volumes(uid, &needs.image_volumes, root)?;
         // This comes last, so that a refused create leaves no file.
         if let Some(file) = &needs.termination_file {
             needs::termination(body, &self.tools.termination, file, root)?;

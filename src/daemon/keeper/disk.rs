@@ -173,11 +173,14 @@ impl Disks {
             found.files = found.files.and(disk.shared);
             found.containers.insert(name.to_owned(), disk);
         }
-        let own = |name| layout::below(&self.root, &["pods", &view.pod.uid, name]);
-        let single = [layout::HOSTS, layout::RESOLVER].into_iter().filter_map(own);
+        let own = |names: &[&str]| {
+            let parts = [&["pods", &view.pod.uid], names].concat();
+            layout::below(&self.root, &parts)
+        };
+        let single = [layout::HOSTS, layout::RESOLVER].into_iter().filter_map(|name| own(&[name]));
         found.files = single.fold(found.files, |sum, path| sum.and(round.file(&path)));
-        if let Some(messages) = own(layout::MESSAGES) {
-            found.files = found.files.and(round.tree(&messages));
+        for names in [&[layout::MESSAGES][..], &[layout::VOLUMES, layout::IMAGE_VOLUMES]] {
+            found.files = own(names).into_iter().fold(found.files, |sum, path| sum.and(round.tree(&path)));
         }
         found
     }

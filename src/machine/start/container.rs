@@ -19,7 +19,7 @@ use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
 use crate::mapping::image_volumes;
-use crate::mapping::needs::Create;
+use crate::mapping::needs::{Create, Needs};
 use crate::plan::backoff;
 use crate::plan::{self, Role, RunState, StartRef};
 use crate::pod::DesiredPod;
@@ -113,9 +113,9 @@ impl Machine {
         }
         let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox.id), mounts };
         let made = mapping::container(pod, at, attempt, sandbox.id, ready, &self.settings.map);
-        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
+        let Some(Create { name: docker_name, mut body, mut needs }) = made else { return true };
         if self.is_judging(pod)
-            && let Err(why) = bounded(container, &mut body, &identity.of_image)
+            && let Err(why) = self.bounded(pod, container, (&mut body, &mut needs), &identity.of_image)
         {
             self.wait_for(name, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
             return false;
@@ -145,6 +145,46 @@ impl Machine {
         true
     }
 
+    /// Checks what Docker will keep of a container of a source behind others, and notes it.
+    ///
+    /// # Errors
+    /// It is too much.
+    fn bounded(
+        &mut self,
+        pod: &DesiredPod,
+        container: &Container,
+        (body, needs): (&mut CreateBody, &mut Needs),
+        of_image: &OfImage,
+    ) -> Result<(), String> {
+        let root = Path::new(&self.settings.map.root_dir);
+        image_volumes::begin_empty(body, &of_image.volumes, |target| {
+            let (mount, name) = image_volumes::of_pod(root, &pod.uid, &container.name, target);
+            needs.image_volumes.push(name);
+            mount
+        })?;
+        let runs = spec::longest_command(container);
+        if let Some((what, _)) = runs.filter(|_| body.env.len() > limits::EXEC_VARIABLES_BEHIND) {
+            return Err(format!(
+                "it has {} variables, and Docker keeps them for minutes with each command of its {what}: such a container of a \
+                 source behind others gets {}",
+                body.env.len(),
+                limits::EXEC_VARIABLES_BEHIND
+            ));
+        }
+        if let Some((what, bytes)) = runs.filter(|(_, it)| *it > limits::EXEC_BEHIND) {
+            return Err(format!(
+                "the command of its {what} takes {bytes} bytes, and Docker keeps each that was run for minutes: a container of \
+                 a source behind others gets {}",
+                limits::EXEC_BEHIND
+            ));
+        }
+        mapping::record::note(body, of_image.recorded)?;
+        if !needs.image_volumes.is_empty() {
+            self.volumes.may_have(&pod.uid);
+        }
+        Ok(())
+    }
+
     /// Number of attempts before the next one of this container that never ran: a container that was only made, and
     /// could not be removed, keeps its number, and is no restart.
     fn never_ran(&self, pod: &DesiredPod, name: &str) -> u32 {
@@ -162,29 +202,4 @@ fn role(container: &Container, at: StartRef, sandbox: &str) -> Role {
         sandbox_id: sandbox.to_owned(),
         hash: Some(container_hash(&container.name, container.image.as_deref().unwrap_or_default())),
     }
-}
-
-/// Checks what Docker will keep of a container of a source behind others, and notes it.
-///
-/// # Errors
-/// It is too much.
-fn bounded(container: &Container, body: &mut CreateBody, of_image: &OfImage) -> Result<(), String> {
-    image_volumes::begin_empty(body, &of_image.volumes)?;
-    let runs = spec::longest_command(container);
-    if let Some((what, _)) = runs.filter(|_| body.env.len() > limits::EXEC_VARIABLES_BEHIND) {
-        return Err(format!(
-            "it has {} variables, and Docker keeps them for minutes with each command of its {what}: such a container of a \
-             source behind others gets {}",
-            body.env.len(),
-            limits::EXEC_VARIABLES_BEHIND
-        ));
-    }
-    if let Some((what, bytes)) = runs.filter(|(_, it)| *it > limits::EXEC_BEHIND) {
-        return Err(format!(
-            "the command of its {what} takes {bytes} bytes, and Docker keeps each that was run for minutes: a container of \
-             a source behind others gets {}",
-            limits::EXEC_BEHIND
-        ));
-    }
-    mapping::record::note(body, of_image.recorded)
 }

@@ -121,18 +121,38 @@ fn volumes_of_images_begin_empty_for_a_source_that_goes_first() {
     declare_volume(&engine, &node, "/bin");
     node.launch();
     let tool = json!([{"name": "tool", "hostPath": {"path": "/bin/busybox", "type": "File"}}]);
-    let script = "/tools/busybox ls -A /bin | /tools/busybox wc -l > /dev/termination-log";
-    let pod = Pod::new("empty").set("/spec/hostNetwork", true).set("/spec/restartPolicy", "Never");
+    // The second run finds what the first one wrote, like in an emptyDir.
+    let script = "/tools/busybox ls -A /bin | /tools/busybox wc -l > /dev/termination-log; echo x >> /bin/mine || exit 1; \
+                  [ $(/tools/busybox wc -l < /bin/mine) = 2 ]";
+    let pod = Pod::new("empty").set("/spec/hostNetwork", true).set("/spec/restartPolicy", "OnFailure");
     let pod = pod.set("/spec/containers/0/image", "voluminous:1").set("/spec/volumes", tool);
     let pod = pod.set("/spec/containers/0/command", json!(["/tools/busybox", "sh", "-c", script]));
+    let pod = pod.set("/spec/containers/0/securityContext/runAsUser", 65534);
     let mounts = json!([{"name": "tool", "mountPath": "/tools/busybox"}]);
-    node.write("empty.yaml", pod.set("/spec/containers/0/volumeMounts", mounts).text());
+    let uid = "0d5a9b1e-2f6c-4d0e-9b1a-6a4d1c7e0f55";
+    let pod = pod.set("/spec/containers/0/volumeMounts", mounts).set("/metadata/uid", uid);
+    node.write("empty.yaml", pod.text());
+    node.wait_until("the first run has found nothing", || {
+        let last = node.container_status("empty", "app").and_then(|status| status.last_state?.terminated);
+        last.is_some_and(|first| first.message.as_deref() == Some("0\n"))
+    });
     node.wait_phase("empty", "Succeeded");
     let ended = node.container_status("empty", "app").and_then(|status| status.state?.terminated);
-    assert_eq!(ended.and_then(|ended| ended.message).as_deref(), Some("0\n"), "what is in it");
-    assert!(ask(&engine, "GET /volumes").contains("Mountpoint"), "there is one");
+    assert_eq!(ended.and_then(|ended| ended.message).as_deref(), Some("1\n"), "what is in it");
+    assert!(!ask(&engine, "GET /volumes").contains("Mountpoint"), "it is none of Docker's");
+    let greedy =
+        pod.set("/metadata/name", "greedy").set("/metadata/uid", "0d5a9b1e-2f6c-4d0e-9b1a-6a4d1c7e0f56");
+    let script = "/tools/busybox dd if=/dev/zero of=/bin/much bs=1M count=6; /tools/busybox sleep 600";
+    let greedy = greedy.set("/spec/containers/0/command", json!(["/tools/busybox", "sh", "-c", script]));
+    let limit = "/spec/containers/0/resources/limits/ephemeral-storage";
+    node.write("greedy.yaml", greedy.set(limit, "4Mi").text());
+    node.wait_until("it is evicted", || told(&node, "greedy").0 == "Evicted");
     node.remove("empty.yaml");
-    node.wait_until("it has gone with the pod", || !ask(&engine, "GET /volumes").contains("Mountpoint"));
+    node.remove("greedy.yaml");
+    let pods = node.root().join("pods");
+    node.wait_until("it has gone with the pod", || {
+        std::fs::read_dir(&pods).is_ok_and(|all| all.count() == 0)
+    });
     drop(node);
 }
 
