@@ -14,7 +14,7 @@ use crate::base::clock::Mono;
 use crate::base::duration::duration;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
-use crate::pod::{DesiredPod, PodKey};
+use crate::pod::{DesiredPod, PodKey, Source};
 
 /// Annotation: `podA,other/podB=ready,job=succeeded`.
 pub const AFTER: &str = "podkeeper.dev/after";
@@ -187,9 +187,15 @@ impl Graph {
     }
 
     /// The cycle that a pod would close, if there is one: the pod, one that it waits for, …, the pod. Goes from the pod
-    /// to those that wait for it, because most pods have none.
+    /// to those that wait for it, because most pods have none. `gives_way`: the pods of this source keep none of the pod's
+    /// source from starting.
     #[must_use]
-    pub fn cycle(&self, pod: &DesiredPod, node: &str) -> Option<Vec<PodKey>> {
+    pub fn cycle(
+        &self,
+        pod: &DesiredPod,
+        node: &str,
+        gives_way: impl Fn(Source) -> bool,
+    ) -> Option<Vec<PodKey>> {
         let keys = of(pod)?.on.into_iter().flat_map(|dependency| dependency.keys(node));
         let on: Set<PodKey> = order::set(keys);
         if on.contains(&pod.key) {
@@ -205,9 +211,8 @@ impl Graph {
             };
             for from in self.waiting_for(key) {
                 let waiter = self.pods.get(from)?;
-                // The new version takes the place of the old one. A pod of a later source keeps none of the others from
-                // starting.
-                if waiter.key == pod.key || waiter.source > pod.source || toward.contains_key(&from) {
+                // The new version takes the place of the old one.
+                if waiter.key == pod.key || gives_way(waiter.source) || toward.contains_key(&from) {
                     continue;
                 }
                 toward.insert(from, at);

@@ -158,6 +158,11 @@ impl Entry {
         self.desired.is_some() && self.status().is_some_and(WorkerStatus::is_over)
     }
 
+    /// Whether the admitted version has this UID.
+    pub(super) fn wants(&self, uid: &str) -> bool {
+        self.desired.as_ref().is_some_and(|desired| desired.uid == uid)
+    }
+
     /// The pods that hold ports and resources: the admitted one, started or not, and the one that its worker
     /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds them only while one of its
     /// containers runs.
@@ -174,7 +179,8 @@ impl Entry {
     /// The other one, which is being stopped.
     pub(super) fn leaving(&self) -> Option<&Arc<DesiredPod>> {
         let old = |pod: &&Arc<DesiredPod>| {
-            self.over().is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
+            self.over() != Some(&pod.uid)
+                && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
         };
         let untold = self.evicted().filter(|_| self.ends_untold());
         self.status().map(|status| &status.pod).filter(old).or(untold.map(|evicted| &evicted.pod))
@@ -188,8 +194,9 @@ impl Entry {
 
     /// UID of the pod that has ended for good and runs nothing more.
     fn over(&self) -> Option<&String> {
-        let runs = self.worker.as_ref().is_some_and(WorkerInfo::runs);
-        self.status().filter(|status| !runs && status.is_over()).map(|status| &status.pod.uid)
+        let worker = self.worker.as_ref()?;
+        let told = self.status().filter(|status| !worker.runs() && status.is_over());
+        told.map(|status| &status.pod.uid).or(worker.listed_as_over.as_ref())
     }
 }
 
@@ -201,6 +208,8 @@ pub(super) struct WorkerInfo {
     pub(super) uids: Table<String, OwnerOfUid>,
     /// The worker reported, after the last wish, that no container of the pod runs.
     pub(super) terminated: bool,
+    /// UID of a pod that has ended for good by Docker's list, until the worker tells a status of it.
+    pub(super) listed_as_over: Option<String>,
     /// UID of the pod that has ended so: its files are being removed.
     pub(super) removes: Option<String>,
     pub(super) seen: Table<String, DockerState>,

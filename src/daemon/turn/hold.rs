@@ -2,10 +2,13 @@
 //! close a cycle of waiting. A running pod of the same name is an older version, and keeps running
 //! meanwhile.
 
+mod over;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
+use self::over::Over;
 use super::Turn;
 use super::admission::Room;
 use super::due::Due;
@@ -64,16 +67,23 @@ impl Why {
 impl Turn {
     /// Decides about one wanted pod: start, refuse, or hold.
     pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
-        if self.draining.is_some() && !self.is_over(&pod) {
+        let over = self.over(&pod);
+        if self.draining.is_some() && over == Over::No {
             return self.hold(pod, Why::Drained, DRAINED, now);
         }
         if self.replace_evicted(&pod) || self.restore_evicted(&pod, now) {
             return;
         }
+        if over == Over::Told {
+            return self.run(pod);
+        }
         let entry = self.entries.get(&pod.key);
         let adopted = entry.is_none_or(|e| e.worker.is_none()) && self.runs(&pod.key, &pod.uid);
         let wanted = entry.and_then(|e| e.desired.as_ref()).is_some_and(|old| old.uid == pod.uid);
-        if !adopted && let Some(way) = self.cycle(&pod) {
+        if !adopted
+            && over == Over::No
+            && let Some(way) = self.cycle(&pod)
+        {
             let way = format!("{} of {} closes a cycle: {}", after::AFTER, pod.key, after::way(&way));
             let held = self.entries.get(&pod.key).and_then(Entry::held);
             if !held.is_some_and(|held| matches!(held.why, Why::Cycle) && held.pod.uid == pod.uid) {
@@ -83,7 +93,9 @@ impl Turn {
             return self.hold(pod, Why::Cycle, &way, now);
         }
         self.reject_later_duplicates(&pod, now);
-        if let Err(rejection) = self.admit(&pod, Room::Counts) {
+        if let Err(rejection) = self.admit(&pod, Room::Counts)
+            && !over.excuses(&rejection)
+        {
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
@@ -99,8 +111,9 @@ impl Turn {
         }
         // What others have gone for has waited before they did.
         let has_waited = self.has_room_made(&pod);
-        match after::of(&pod).filter(|_| !adopted && !wanted && !has_waited) {
+        match after::of(&pod).filter(|_| over == Over::No && !adopted && !wanted && !has_waited) {
             Some(after) => self.run_after(pod, &after, now),
+            None if over == Over::Listed => self.run_listed_as_over(pod),
             None => self.run(pod),
         }
     }
@@ -256,7 +269,9 @@ impl Turn {
     fn cycle(&mut self, pod: &DesiredPod) -> Option<Vec<PodKey>> {
         after::of(pod)?;
         self.know_graph();
-        self.waiting.graph.cycle(pod, &self.config.node_name)
+        // A source behind others comes after them, whatever the order of sources is.
+        let rank = |source| (self.config.policy.evict_first(source), source);
+        self.waiting.graph.cycle(pod, &self.config.node_name, |source| rank(source) > rank(pod.source))
     }
 
     /// Makes the graph that of the pods that are accepted now.
@@ -271,14 +286,6 @@ impl Turn {
             }
             self.waiting.cycles_due = true;
         }
-    }
-
-    /// The pod has ended for good, and its containers show it: it is not started again, and its containers
-    /// stay.
-    pub(super) fn is_over(&self, pod: &DesiredPod) -> bool {
-        self.entries
-            .get(&pod.key)
-            .is_some_and(|e| e.is_over() && e.desired.as_ref().is_some_and(|d| d.uid == pod.uid))
     }
 
     /// Cycles, as problems that the operator has to fix.

@@ -371,6 +371,7 @@ impl Turn {
         } else {
             self.release(changed, now);
         }
+        self.judge_listed_as_over(key, now);
     }
 
     /// Ends the thread of a worker that has no work left.

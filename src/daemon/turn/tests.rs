@@ -14,6 +14,7 @@ mod names;
 mod networks;
 mod objects;
 mod orphans;
+mod over;
 mod ports;
 mod preempted;
 mod priorities;

@@ -105,10 +105,11 @@ fn a_pod_of_a_later_source_closes_no_cycle_for_those_before_it() {
     };
     let graph = |pod: DesiredPod| Graph::of([Arc::new(pod)].iter(), "n");
     let later = graph(of(Source::Http, 1, 2));
-    assert_eq!(later.cycle(&of(Source::File, 2, 1), "n"), None);
-    let way = graph(of(Source::File, 1, 2)).cycle(&of(Source::Http, 2, 1), "n");
+    let gives_way = |source| source > Source::File;
+    assert_eq!(later.cycle(&of(Source::File, 2, 1), "n", gives_way), None);
+    let way = graph(of(Source::File, 1, 2)).cycle(&of(Source::Http, 2, 1), "n", gives_way);
     assert_eq!(way.as_deref().map(super::way).as_deref(), Some("default/p2 -> default/p1 -> default/p2"));
-    assert!(later.cycle(&of(Source::Http, 2, 1), "n").is_some());
+    assert!(later.cycle(&of(Source::Http, 2, 1), "n", |_| false).is_some());
 }
 
 proptest! {
@@ -127,7 +128,7 @@ proptest! {
             let before = pods(&accepted);
             let graph = Graph::of(before.iter(), "n");
             prop_assert!(graph.is_of(before.iter()) && !graph.is_of(pods(&now).iter()));
-            match graph.cycle(&waiter(&key(from), &next(&key(from))), "n") {
+            match graph.cycle(&waiter(&key(from), &next(&key(from))), "n", |_| false) {
                 None => accepted = now,
                 Some(way) => {
                     // A real cycle, from the pod to itself, no longer than the number of pods.

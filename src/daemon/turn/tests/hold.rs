@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::preempted::of_source;
 use super::rig::{Rig, acts, config, pod, with_port};
 use crate::base::clock::Mono;
+use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::daemon::turn::hold::CYCLE;
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
+use crate::policy::{Policies, SourcePolicy};
+use crate::source::http;
+use crate::source::http::url::ManifestUrl;
 
 /// The pod with `podkeeper.dev/after` and a timeout of one minute.
 pub(super) fn after(words: &str, on: &str) -> Arc<DesiredPod> {
@@ -257,4 +262,34 @@ fn who_waits_for_whom_is_not_put_together_for_each_pod_that_has_ended() {
     let begun = rig.turn.waiting.graphs;
     rig.want(&jobs("3"));
     assert!(rig.turn.waiting.graphs <= begun + 1, "they have ended");
+}
+
+/// Regression: the order of sources counted alone, so that a URL's pod kept one from the API from starting, although the URL
+/// is behind.
+#[test]
+fn a_source_whose_pods_are_evicted_first_closes_no_cycle_for_the_others() {
+    let mut config = config();
+    config.sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(http::Settings::new);
+    config.sources.api = Some(ApiSource::Store);
+    let first = SourcePolicy { evict_first: Some(true), ..SourcePolicy::default() };
+    config.policy = Arc::new(Policies::all(SourcePolicy::default()).with(Source::Http, first));
+    let (there, own) = (after("aa", "app"), after("app", "aa=ready"));
+    for (order, expected) in [
+        (
+            [(Source::Http, &there), (Source::Api, &own)],
+            "aa Pending WaitingForPods, app Pending WaitingForPods",
+        ),
+        (
+            [(Source::Api, &own), (Source::Http, &there)],
+            "aa Failed DependencyCycle, app Pending WaitingForPods",
+        ),
+    ] {
+        let mut rig = Rig::listed_with(config.clone());
+        rig.want(&[]);
+        of_source(&mut rig, Source::Http, &[]);
+        for (source, pod) in order {
+            of_source(&mut rig, source, &[pod]);
+        }
+        assert_eq!(rig.shown(), expected);
+    }
 }

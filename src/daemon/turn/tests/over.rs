@@ -1,0 +1,107 @@
+//! Pods that have ended for good, beside a start of the daemon and edits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::evicted::later;
+use super::preempted::{critical, node, plain};
+use super::rig::{Rig, acts, pod_of, with_port};
+use crate::pod::DesiredPod;
+
+/// A pod that runs once, with a host port.
+fn job(words: &str, more: &str) -> Arc<DesiredPod> {
+    let ports = "ports: [{containerPort: 80, hostPort: 80}]";
+    pod_of(words, &format!("{{restartPolicy: Never, {more}containers: [{{name: app, {ports}}}]}}"))
+}
+
+const RUNS: [&str; 2] = ["web/web-1/POD running", "web/web-1/app running"];
+const ENDED: [&str; 2] = ["job/job-1/POD exited", "job/job-1/app exited"];
+
+/// A job had ended, and another pod got its port. The next daemon refused the job for it and removed its containers; it ran
+/// a second time when the other pod left.
+#[test]
+fn a_start_of_the_daemon_refuses_no_pod_that_has_ended() {
+    let (job, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::new();
+    rig.want(&[job.clone(), web.clone()]);
+    let told = acts(rig.list(&[RUNS, ENDED].concat()));
+    assert_eq!(told, ["spawn web", "run web/web-1", "spawn job", "run job/job-1"]);
+    assert_eq!(acts(rig.status(&web, "Running", false)), [""; 0]);
+    assert_eq!(acts(rig.status(&job, "Succeeded", false)), [""; 0]);
+    assert_eq!(rig.shown(), "job Succeeded, web Running");
+    assert_eq!(acts(rig.want(std::slice::from_ref(&job))), ["stop web: its manifest is gone"]);
+    rig.gone("web");
+    assert_eq!(acts(later(&mut rig, Duration::from_secs(10))), [""; 0], "the job is not run again");
+}
+
+/// After a boot no pod runs. One that had ended took the port of one that is to run again.
+#[test]
+fn a_pod_that_has_ended_keeps_none_from_its_port_at_a_start() {
+    let (job, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::new();
+    rig.want(&[job.clone(), web]);
+    let dead = ["web/web-1/POD exited", "web/web-1/app exited"];
+    let told = acts(rig.list(&[dead, ENDED].concat()));
+    assert_eq!(told, ["spawn job", "run job/job-1", "spawn web", "run web/web-1"]);
+}
+
+/// The list tells less than an inspect, so that a worker may know better.
+#[test]
+fn a_pod_that_goes_on_all_the_same_is_judged() {
+    let (job, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::new();
+    rig.want(&[job.clone(), web]);
+    rig.list(&[RUNS, ENDED].concat());
+    let told = acts(rig.status(&job, "Pending", false));
+    assert_eq!(told, ["stop job: it was rejected"], "{}", rig.shown());
+    rig.gone("job");
+    assert!(rig.shown().contains("job Failed NodePorts"), "{}", rig.shown());
+}
+
+/// A sandbox that runs has its ports, and a container that never ran has not ended.
+#[test]
+fn only_dead_containers_show_an_end() {
+    let mut rig = Rig::new();
+    rig.want(&[job("job", ""), with_port("web", 80)]);
+    let told = acts(rig.list(&[&RUNS[..], &["job/job-1/POD exited", "job/job-1/app created"]].concat()));
+    assert!(told.contains(&"stop job: it was rejected".to_owned()), "{told:?}");
+    let mut rig = Rig::new();
+    rig.want(&[job("job", ""), with_port("web", 80)]);
+    let told = acts(rig.list(&["job/job-1/POD running", "job/job-1/app exited"]));
+    assert_eq!(told, ["spawn job", "run job/job-1"], "its sandbox has the port still");
+    assert!(rig.shown().contains("web Failed NodePorts"), "{}", rig.shown());
+}
+
+/// An edit of a pod that has ended refused it for what other pods had got since, and removed its containers.
+#[test]
+fn an_edit_of_a_pod_that_has_ended_asks_for_nothing() {
+    let (first, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&first));
+    rig.status(&first, "Succeeded", false);
+    rig.want(&[first, web.clone()]);
+    rig.status(&web, "Running", false);
+    let edited = job("job", "terminationGracePeriodSeconds: 5, ");
+    assert_eq!(acts(rig.want(&[edited, web])), ["run job/job-1"]);
+}
+
+/// A critical pod that had ended had a pod that runs stopped at each start of the daemon, to have room.
+#[test]
+fn a_critical_pod_that_has_ended_has_no_other_stopped() {
+    let mut job = DesiredPod::clone(&critical("job", 600));
+    Arc::make_mut(&mut job.spec).restart_policy = Some("Never".into());
+    let mut rig = Rig::with(node());
+    rig.want(&[Arc::new(job), plain("web", 600)]);
+    let told = acts(rig.list(&[RUNS, ENDED].concat()));
+    assert_eq!(told, ["spawn web", "run web/web-1", "spawn job", "run job/job-1"]);
+}
+
+/// It waited anew for the pods that it had waited for before it ran.
+#[test]
+fn a_pod_that_has_ended_waits_for_no_other() {
+    let mut job = DesiredPod::clone(&job("job", ""));
+    job.metadata.annotations.get_or_insert_default().insert("podkeeper.dev/after".into(), "gone".into());
+    let mut rig = Rig::new();
+    rig.want(&[Arc::new(job)]);
+    assert_eq!(acts(rig.list(&ENDED)), ["spawn job", "run job/job-1"]);
+}
