@@ -138,3 +138,32 @@ fn a_running_pod_that_is_edited_to_a_taken_host_port_is_refused_and_the_other_un
     node.wait_until("it is refused", || node.reason("web") == "NodePorts");
     assert_eq!(node.of("first"), first);
 }
+
+/// The next daemon refused a job that had ended for the port that another pod had got, removed its containers, and ran it a
+/// second time when the other pod left.
+#[test]
+fn a_pod_that_has_ended_stays_so_over_a_restart_beside_one_that_has_its_port() {
+    let node = Node::with(Options::default());
+    let port = free_port();
+    let with_port = |name: &str| {
+        let pod =
+            Pod::new(name).set("/spec/containers/0/ports", json!([{"containerPort": 80, "hostPort": port}]));
+        pod.set("/spec/restartPolicy", "Never")
+    };
+    node.write("job.yaml", with_port("job").script("echo once").text());
+    node.wait_phase("job", "Succeeded");
+    node.wait_until("its sandbox has ended", || node.of("job").iter().all(|c| !c.runs()));
+    let ended = node.of("job");
+    node.write("web.yaml", with_port("web").text());
+    node.wait_phase("web", "Running");
+    for _ in 0..2 {
+        node.restart();
+        node.wait_phase("job", "Succeeded");
+        node.wait_phase("web", "Running");
+    }
+    node.remove("web.yaml");
+    node.wait_until("the other pod has gone", || node.of("web").is_empty());
+    node.write("probe.yaml", Pod::new("probe").text());
+    node.wait_phase("probe", "Running");
+    assert_eq!(node.of("job"), ended, "the same containers, ended");
+}
