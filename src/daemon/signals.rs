@@ -40,8 +40,11 @@ pub fn catch(marker: Places, mut settings: Reader) -> io::Result<Receiver<Signal
     thread::spawn("pk-signals", limits::WORKER_STACK, move || {
         for signal in caught.forever() {
             match signal {
-                // A full channel holds the same request.
-                SIGHUP => _ = rescan.try_send(()),
+                SIGHUP => {
+                    log::info!("signal 1: settings, manifests, archives and images are looked at again");
+                    // A full channel holds the same request.
+                    _ = rescan.try_send(());
+                }
                 // When the channel is full, the main thread hangs, or is about to answer.
                 SIGURG => match out.try_send(Signal::Ask) {
                     Err(TrySendError::Disconnected(_)) => return,

@@ -45,7 +45,14 @@ pub fn run(options: &Options, copied: &Copied) -> Outcome {
     copying.told.iter().for_each(|line| _ = fail(line));
     match copying.failures {
         0 => Ok(Exit::Ok),
-        all => Err(format!("{all} of the files were not copied")),
+        all => {
+            let way = if matches!(copied.way, Way::In) { "to" } else { "from" };
+            Err(format!(
+                "{all} of the files were not copied {way} {}, {}",
+                target.what,
+                one_line(&copied.inside)
+            ))
+        }
     }
 }
 
