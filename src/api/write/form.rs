@@ -225,8 +225,7 @@ pub fn complete(kind: &Kind, value: &mut Value) {
 /// # Errors
 /// Another part has changed.
 pub fn check_update(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result<(), Failure> {
-    let invalid =
-        |why: &str| Failure::of(422, kind, name, format!("{} {name:?} is invalid: {why}", kind.kind));
+    let invalid = |why: &str| Failure::invalid_field(kind, name, why);
     match kind.resource {
         Resource::Pods => check_pod(old, new).map_err(|why| invalid(&why)),
         Resource::ConfigMaps | Resource::Secrets => {
