@@ -211,11 +211,16 @@ pub fn complete(kind: &Kind, value: &mut Value) {
         Resource::Claims => {
             if let Some(Value::Object(spec)) = value.get_mut("spec") {
                 spec.entry("volumeMode").or_insert_with(|| "Filesystem".into());
-                let name = value.pointer("/metadata/name").cloned().unwrap_or_default();
-                *place(value, &["spec", "volumeName"]) = name;
             }
         }
         _ => {}
+    }
+}
+
+/// Names the volume of a claim: its directory. What the client wrote there has been warned of by then.
+pub fn bind(kind: &Kind, value: &mut Value) {
+    if kind.resource == Resource::Claims {
+        *place(value, &["spec", "volumeName"]) = part(value, "/metadata/name").clone();
     }
 }
 

@@ -268,6 +268,7 @@ impl Writes {
         without_live(&mut value);
         form::complete(kind, &mut value);
         let decoded = self.holdings.decode(id, &value);
+        form::bind(kind, &mut value);
         let (of_manifest, told) = problems(&decoded);
         let mut errors = form::metadata_errors(kind, &value);
         errors.extend(of_manifest);
