@@ -22,6 +22,10 @@ pub struct Act<'a> {
     pub namespace: &'a str,
 }
 
+/// To act as another user, which nobody can.
+pub const IMPERSONATE: Act<'static> =
+    Act { verb: "impersonate", group: "", resource: "users", part: "", namespace: "" };
+
 /// The role of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
