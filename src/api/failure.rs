@@ -110,6 +110,11 @@ impl Failure {
                  --node-labels and --register-with-taints; podkeeper drain stops the pods, podkeeper resume starts \
                  them",
             ),
+            Resource::Services => Failure::new(
+                405,
+                "services are read-only here: there is no cluster. Reach a pod at its own address or a hostPort, or \
+                 with kubectl port-forward",
+            ),
             _ => Failure::not_allowed(),
         }
     }
