@@ -218,6 +218,10 @@ fn a_browser_sees_a_pod_start_fail_and_recover_without_a_reload() {
         "document.getElementById('say').textContent.includes('CrashLoopBackOff')",
     );
     browser.tells("document.querySelector('.name').click()");
+    browser.sees(
+        "the chart says how long it was seen",
+        "/Memory, \\d+ (s|min) seen of 5 minutes/.test(document.querySelector('.large').innerText)",
+    );
     browser.sees("why it fails", "document.querySelector('.reasons').innerText.includes('exit code 7')");
     browser.tells("document.querySelector('.containers button').click()");
     browser.sees("its log", "document.getElementById('logs-text').textContent.includes('onerror')");
@@ -234,4 +238,7 @@ fn a_browser_sees_a_pod_start_fail_and_recover_without_a_reload() {
         "no reload, no script"
     );
     assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+    assert_eq!(browser.tells("document.body.className"), json!(""));
+    served.node.stop();
+    browser.sees("what it shows may be old", "document.body.className === 'old'");
 }
