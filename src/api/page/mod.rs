@@ -146,6 +146,8 @@ impl Page {
                 // Without an end: the browser forgets it when it ends.
                 html::opened(format!("{cookie}={session}; Path=/; Secure; HttpOnly; SameSite=Strict")).into()
             }
+            // A browser that has the page already gets it again, by a link in its history too.
+            Some(Ok(None)) if self.session(request).is_some() => html::opened_before().into(),
             Some(Ok(None)) => {
                 log::warn!("{} has a link to the page that was used or is too old", asked.peer.ip());
                 html::closed().into()

@@ -110,6 +110,7 @@ fn each_path_for_nobody_a_browser_and_users_with_certificates() {
     }
     // A link that was used, one that never existed, and users who may only view.
     check("nobody", &[], &used, "401");
+    check("a browser that has the page", &["--header", &cookie], &used, "200");
     check("nobody", &[], "/page/open?token=x", "401");
     check("nobody", &[], "/page/open", "401");
     let fresh = path_of(&served, &link(&served));
