@@ -57,6 +57,34 @@ impl Failure {
         Failure { details, ..Failure::new(code, message) }
     }
 
+    /// An object is invalid, with each field and what is wrong with it. `kubectl` prints nothing else of the failure.
+    #[must_use]
+    pub fn invalid(kind: &Kind, name: &str, errors: &[(String, String)]) -> Failure {
+        let word = |(field, why): &(String, String)| match field.as_str() {
+            "" => why.clone(),
+            field => format!("{field}: {why}"),
+        };
+        let words: Vec<String> = errors.iter().map(word).collect();
+        let all = if let [one] = words.as_slice() { one.clone() } else { format!("[{}]", words.join(", ")) };
+        let message = format!("{} {name:?} is invalid: {all}", kind.kind);
+        // A cause without a field would be printed with an empty one: without details `kubectl` prints the message.
+        if errors.iter().any(|(field, _)| field.is_empty()) {
+            return Failure::new(422, message);
+        }
+        let mut failure = Failure::of(422, kind, name, message);
+        *place(&mut failure.details, &["kind"]) = kind.kind.into();
+        let cause = |(field, why): &(String, String)| json!({"reason": cause(why), "message": why.as_str(), "field": field.as_str()});
+        *place(&mut failure.details, &["causes"]) = errors.iter().map(cause).collect::<Vec<Value>>().into();
+        failure
+    }
+
+    /// An object is invalid for one reason, which begins with the field.
+    #[must_use]
+    pub fn invalid_field(kind: &Kind, name: &str, why: &str) -> Failure {
+        let (field, why) = why.split_once(": ").unwrap_or(("", why));
+        Failure::invalid(kind, name, &[(field.to_owned(), why.to_owned())])
+    }
+
     /// The path is unknown.
     #[must_use]
     pub fn no_resource() -> Failure {
@@ -81,6 +109,11 @@ impl Failure {
                 "nodes are read-only here: the daemon describes its node itself. Labels and taints are its flags \
                  --node-labels and --register-with-taints; podkeeper drain stops the pods, podkeeper resume starts \
                  them",
+            ),
+            Resource::Services => Failure::new(
+                405,
+                "services are read-only here: there is no cluster. Reach a pod at its own address or a hostPort, or \
+                 with kubectl port-forward",
             ),
             _ => Failure::not_allowed(),
         }
@@ -112,6 +145,22 @@ impl Failure {
     }
 }
 
+/// The reason of a cause, by its first words (`apimachinery/pkg/util/validation/field/errors.go`).
+fn cause(why: &str) -> &'static str {
+    const WORDS: [(&str, &str); 6] = [
+        ("Forbidden", "FieldValueForbidden"),
+        ("Required", "FieldValueRequired"),
+        ("Duplicate", "FieldValueDuplicate"),
+        ("Unsupported", "FieldValueNotSupported"),
+        ("Too long", "FieldValueTooLong"),
+        ("Too many", "FieldValueTooMany"),
+    ];
+    WORDS
+        .into_iter()
+        .find(|(word, _)| why.starts_with(word))
+        .map_or("FieldValueInvalid", |(_, reason)| reason)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,5 +173,21 @@ mod tests {
             "message": "pods \"x\" not found", "reason": "NotFound", "details": {"name": "x", "kind": "pods"},
             "code": 404});
         assert_eq!(Failure::not_found(kind, "x").status(), expected);
+    }
+
+    /// Regression: `kubectl` printed "The pods "x" is invalid", without a reason.
+    #[test]
+    fn an_invalid_pod_has_causes() {
+        let kind = of(Resource::Pods).unwrap();
+        let failure = Failure::invalid_field(kind, "x", "spec.a[1]: Forbidden: no: not here");
+        assert_eq!(failure.message, "Pod \"x\" is invalid: spec.a[1]: Forbidden: no: not here");
+        let expected = json!({"name": "x", "kind": "Pod", "causes": [
+            {"reason": "FieldValueForbidden", "message": "Forbidden: no: not here", "field": "spec.a[1]"}]});
+        assert_eq!(failure.details, expected);
+        let whole = Failure::invalid(kind, "x", &[(String::new(), "is larger than it may be".to_owned())]);
+        assert_eq!(
+            (whole.message.as_str(), whole.details),
+            ("Pod \"x\" is invalid: is larger than it may be", Value::Null)
+        );
     }
 }

@@ -261,7 +261,9 @@ impl Holdings {
             return Decoded::default();
         }
         let text = as_manifest(value).to_string();
-        self.0.acceptor.accept(&self.place(id), text.as_bytes(), None, &Known::default())
+        let mut decoded = self.0.acceptor.accept(&self.place(id), text.as_bytes(), None, &Known::default());
+        decoded.problems.retain(|problem| !is_default(problem.field.as_deref(), value));
+        decoded
     }
 
     /// Checks that an object can be read again after a restart, when it has its defaults, which make it larger.
@@ -325,6 +327,16 @@ fn path((resource, (namespace, name)): &Id) -> String {
 fn is_label(name: &str) -> bool {
     let meta = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     stored_metadata(&meta, true).is_empty()
+}
+
+/// Whether a field has the value that this API gives it itself: no warning is due, because nobody may have written it.
+fn is_default(field: Option<&str>, value: &Value) -> bool {
+    let of = |path: &str| value.pointer(path);
+    match field {
+        Some("spec.volumeName") => of("/spec/volumeName") == of("/metadata/name"),
+        Some("spec.enableServiceLinks") => of("/spec/enableServiceLinks") == Some(&Value::Bool(true)),
+        _ => false,
+    }
 }
 
 /// An object in the form of a manifest: without the fields that only the API has.

@@ -22,7 +22,8 @@ pub fn review(kind: &Kind, body: &Value, rules: &Rules, user: &User) -> Result<V
     };
     Ok(json!({
         "kind": kind.kind,
-        "apiVersion": kind.api_version(),
+        // An older kubectl asks for an older version of the same.
+        "apiVersion": body.get("apiVersion").cloned().unwrap_or_else(|| kind.api_version().into()),
         "metadata": {"creationTimestamp": null},
         "spec": body.get("spec").cloned().unwrap_or_else(|| json!({})),
         "status": status,
@@ -41,6 +42,11 @@ fn access(body: &Value, rules: &Rules, user: &User) -> Result<Value, Failure> {
                 namespace: field("namespace"),
             };
             let name = Some(field("name")).filter(|name| !name.is_empty());
+            if !rights::exists(act) {
+                return Ok(
+                    json!({"allowed": false, "reason": "this node has no such resource, or no such verb of it"}),
+                );
+            }
             rights::allows(rules, user, act, name)?
         }
         None => {

@@ -199,8 +199,8 @@ fn pod(snapshot: &Snapshot, view: &PodView, addresses: &[String]) -> Value {
 
 fn node(snapshot: &Snapshot, addresses: &[String], facts: &Facts) -> Value {
     let mut node = About::of_snapshot(snapshot, addresses, env!("CARGO_PKG_VERSION")).object(facts);
-    // The kubelet's events use the node's name as its UID.
-    *place(&mut node, &["metadata", "uid"]) = snapshot.node.clone().into();
+    // Not its name, which the kubelet's events have as its UID: `kubectl describe node` prints those of both.
+    *place(&mut node, &["metadata", "uid"]) = made_uid(&["Node", &snapshot.node]).into();
     node
 }
 

@@ -22,6 +22,10 @@ pub struct Act<'a> {
     pub namespace: &'a str,
 }
 
+/// To act as another user, which nobody can.
+pub const IMPERSONATE: Act<'static> =
+    Act { verb: "impersonate", group: "", resource: "users", part: "", namespace: "" };
+
 /// The role of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
@@ -87,12 +91,27 @@ pub fn allows(rules: &Rules, user: &User, act: Act<'_>, name: Option<&str>) -> R
     }
     Ok(match rules.role(user) {
         Role::Admin => true,
-        Role::View => all.any(|kind| {
-            let reads = ["get", "list", "watch"].contains(&act.verb);
-            reads && kind.resource != Resource::Secrets && ["", "log", "status"].contains(&act.part)
-        }),
+        Role::View => all.any(|kind| is_seen(kind, act.part, act.verb)),
         Role::Nobody => false,
     })
+}
+
+/// Whether this API has such an action at all; `*` is any.
+#[must_use]
+pub fn exists(act: Act<'_>) -> bool {
+    let mut all = kinds::KINDS.iter().filter(|kind| kind.group == act.group && kind.plural == act.resource);
+    let has = |verbs: &[&str]| act.verb == "*" || verbs.contains(&act.verb);
+    act.resource == "*"
+        || all.any(|kind| match act.part {
+            "" => has(kind.verbs),
+            part => kind.part(part).is_some_and(|part| has(part.verbs)),
+        })
+}
+
+/// Whether a viewer may do this with objects of a kind, or with this part of them.
+fn is_seen(kind: &Kind, part: &str, verb: &str) -> bool {
+    let reads = ["get", "list", "watch"].contains(&verb);
+    reads && kind.resource != Resource::Secrets && ["", "log", "status"].contains(&part)
 }
 
 /// Whether a user may read a path that is no resource: discovery, schemas, the version, health.
@@ -136,22 +155,24 @@ pub fn forbidden(user: &User, act: Act<'_>, name: Option<&str>) -> Failure {
 /// The rules of a user, for `selfsubjectrulesreviews`.
 #[must_use]
 pub fn rules(rules: &Rules, user: &User) -> Value {
-    let rule = |groups: &[&str], resources: &[String], verbs: &[&str]| json!({"verbs": verbs, "apiGroups": groups, "resources": resources});
-    let all = ["*".to_owned()];
-    let reviews = kinds::KINDS.iter().filter(|kind| is_review(kind));
-    let mut resources: Vec<Value> =
-        reviews.map(|kind| rule(&[kind.group], &[kind.plural.to_owned()], &["create"])).collect();
-    match rules.role(user) {
-        Role::Admin => resources = vec![rule(&["*"], &all, &["*"])],
-        Role::View => {
-            let seen =
-                kinds::KINDS.iter().filter(|kind| kind.is_listed() && kind.resource != Resource::Secrets);
-            resources.extend(
-                seen.map(|kind| rule(&[kind.group], &[kind.plural.to_owned()], &["get", "list", "watch"])),
-            );
-            resources.push(rule(&[""], &["pods/log".to_owned(), "pods/status".to_owned()], &["get"]));
+    let role = rules.role(user);
+    let mut resources: Vec<Value> = Vec::new();
+    for kind in kinds::KINDS {
+        let parts = kind.parts.iter().map(|part| (part.name, part.verbs));
+        for (part, verbs) in std::iter::once(("", kind.verbs)).chain(parts) {
+            let may = |verb: &&&str| match role {
+                _ if is_review(kind) => true,
+                Role::Admin => true,
+                Role::View => is_seen(kind, part, verb),
+                Role::Nobody => false,
+            };
+            let verbs: Vec<&str> = verbs.iter().filter(may).copied().collect();
+            let name =
+                if part.is_empty() { kind.plural.to_owned() } else { format!("{}/{part}", kind.plural) };
+            if !verbs.is_empty() {
+                resources.push(json!({"verbs": verbs, "apiGroups": [kind.group], "resources": [name]}));
+            }
         }
-        Role::Nobody => {}
     }
     if rules.asked(user).is_some() {
         // An API server that decides each request has no list.
@@ -194,6 +215,21 @@ mod tests {
             assert!(allows(&user("admin"), act), "{act:?}");
             assert!(!allows(&user("other"), act), "{act:?}");
         }
+        // What is possible for nobody is not possible for an administrator.
+        for (verb, resource, part, is_there) in [
+            ("delete", "nodes", "", false),
+            ("create", "services", "", false),
+            ("impersonate", "users", "", false),
+            ("create", "deployments", "", false),
+            ("create", "pods", "exec", true),
+            ("delete", "pods", "", true),
+            ("*", "*", "", true),
+        ] {
+            assert_eq!(exists(act(verb, resource, part)), is_there, "{verb} {resource}");
+        }
+        let of_view = super::rules(&rules, &user("view"))["resourceRules"].to_string();
+        assert!(of_view.contains("pods/log") && of_view.contains("metrics.k8s.io"), "{of_view}");
+        assert!(!of_view.contains("secrets") && !of_view.contains("delete"), "{of_view}");
         for group in ["view", "admin", "other"] {
             assert!(allows(&user(group), review));
         }

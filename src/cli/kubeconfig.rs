@@ -1,10 +1,10 @@
 //! `kubeconfig`: makes a user's credentials for the API of this node, in a file for kubectl.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::flags::Options;
-use super::{Outcome, print};
+use super::flags::{self, Options};
+use super::{Outcome, pods, print};
 use crate::api::{self, pki};
 use crate::base::logging::one_line;
 use crate::manifest::base64;
@@ -14,15 +14,33 @@ use crate::status::file;
 /// Makes a key and a certificate, and prints them.
 pub fn run(options: &Options) -> Outcome {
     let command = &options.command;
-    let server = match &command.server {
-        Some(url) => url.clone(),
+    let server = match server(options)? {
+        Some(url) => url,
         None => url(listens(options)?, &addresses(&options.directories.run)),
     };
-    let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
-    let authority = pki::Authority::open(&root_dir)?;
+    let authority = pki::Authority::open(&root_dir(options)?)?;
     let (user, group) = (command.kubeconfig.user.as_str(), format!("podkeeper:{}", command.kubeconfig.group));
     let pair = authority.client(user, &group)?;
     Ok(print(&text(&server, user, &authority.certificate, &pair)))
+}
+
+/// The URL of `--server`, which clients put before the paths of the API.
+pub(super) fn server(options: &Options) -> Result<Option<String>, String> {
+    let given = options.command.server.as_deref().map(|url| url.trim_end_matches('/').to_owned());
+    match given {
+        Some(url) if url.strip_prefix("https://").is_none_or(str::is_empty) => {
+            Err(format!("--server must be the URL of an API, https://HOST:PORT, not {url:?}"))
+        }
+        given => Ok(given),
+    }
+}
+
+/// The root directory: that of the daemon with this run directory, unless another one is given.
+pub(super) fn root_dir(options: &Options) -> Result<PathBuf, String> {
+    let given = &options.directories.root;
+    let of_daemon = file::read(&options.directories.run).ok().map(|status| pods::root_dir(&status.file));
+    let root = of_daemon.filter(|_| given.as_path() == Path::new(flags::ROOT_DIR));
+    std::path::absolute(root.as_ref().unwrap_or(given)).map_err(|error| error.to_string())
 }
 
 /// The address of the node's API.
@@ -91,6 +109,28 @@ mod tests {
         assert_eq!(addresses_of(&[]), address::of_node(&[]));
         std::fs::remove_dir_all(&run_dir).unwrap();
         assert_eq!(addresses(&run_dir), address::of_node(&[]), "no daemon has run");
+    }
+
+    fn given(line: &str) -> Options {
+        match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
+            Ok(Command::Kubeconfig(options)) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Regression: `page --run-dir X` said that no daemon had an API with the default root directory.
+    #[test]
+    fn the_daemon_of_the_run_directory_knows_its_root_directory() {
+        let run_dir = scratch("kubeconfig-root");
+        let line = |more: &str| given(&format!("kubeconfig --run-dir {} {more}", run_dir.display()));
+        assert_eq!(root_dir(&line("")), Ok(flags::ROOT_DIR.into()), "no daemon has run");
+        let status = StatusFile { root_dir: "/other".to_owned(), ..pods::tests::node().file };
+        std::fs::write(run_dir.join(file::NAME), serde_json::to_vec(&status).unwrap()).unwrap();
+        assert_eq!(root_dir(&line("")), Ok("/other".into()));
+        assert_eq!(root_dir(&line("--root-dir /mine")), Ok("/mine".into()));
+        assert_eq!(server(&line("--server https://a:1/")), Ok(Some("https://a:1".to_owned())));
+        assert!(server(&line("--server foo")).unwrap_err().contains("https://HOST:PORT"));
+        std::fs::remove_dir_all(&run_dir).unwrap();
     }
 
     #[test]

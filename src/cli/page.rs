@@ -7,12 +7,11 @@ use crate::api::page::ask;
 /// Asks the daemon for a link, and prints it.
 pub fn run(options: &Options) -> Outcome {
     let listens = kubeconfig::listens(options)?;
-    let server = match &options.command.server {
-        Some(url) => url.trim_end_matches('/').to_owned(),
+    let server = match kubeconfig::server(options)? {
+        Some(url) => url,
         None => kubeconfig::url(listens, &kubeconfig::addresses(&options.directories.run)),
     };
-    let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
-    let made = ask::link(&root_dir, listens)?;
+    let made = ask::link(&kubeconfig::root_dir(options)?, listens)?;
     let printed = print(&format!("{server}{}\n", made.path));
     say(&format!(
         "It works once, within {} minutes. The browser warns, for the certificate is this node's own; its SHA-256 \

@@ -15,7 +15,7 @@ use super::fake::Fake;
 use super::pull::Patience;
 use super::request::{AttachOptions, LogOptions, Request};
 use super::stream::{Body, Duplex, OutputStream};
-use super::types::{Call, DockerError, Reply};
+use super::types::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply};
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::runtime::progress::Message;
@@ -221,6 +221,23 @@ impl Docker {
             }
             Docker::Fake(fake) => Ok(Duplex::new(Body::over(fake.attach(id)?, "attach")?, Vec::new(), tty)),
         }
+    }
+
+    /// As [`Docker::attach`], to a container that runs. Docker accepts an attach to one that has just ended too, and
+    /// keeps it for the next start of that container, which never comes.
+    ///
+    /// # Errors
+    /// As for a short call; [`RefusalKind::NotRunning`] when the container had ended before Docker joined its streams.
+    pub fn attach_running(&self, id: &str, options: AttachOptions, tty: bool) -> Result<Duplex, DockerError> {
+        let mut streams = self.attach(id, options, tty)?;
+        // Docker's inspect waits for what it does at an end: streams that were joined before are closed by then.
+        let runs =
+            self.call(&Call::Inspect { id: id.to_owned() })?.container()?.state == DockerState::Running;
+        if runs || streams.output.is_there(&Wait::at_most(limits::ATTACH_LAST))? {
+            return Ok(streams);
+        }
+        let message = "the container has ended: its output is in its log".to_owned();
+        Err(DockerError::Refused(Refusal { kind: RefusalKind::NotRunning, status: 409, message }))
     }
 
     /// Starts an exec that was created with the same `tty` and takes over its streams.

@@ -218,6 +218,14 @@ impl OutputStream {
         OutputStream { body, frames: Frames::new(tty), bytes: begun, at: 0 }
     }
 
+    /// Waits for output; false when it ended, or the time was up, or the wake-up came, first.
+    ///
+    /// # Errors
+    /// As [`Body::read`].
+    pub fn is_there(&mut self, wait: &Wait<'_>) -> Result<bool, DockerError> {
+        Ok(self.at < self.bytes.len() || self.body.read(&mut self.bytes, wait)? == Read::Bytes)
+    }
+
     /// The next piece.
     ///
     /// # Errors

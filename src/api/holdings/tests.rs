@@ -75,6 +75,24 @@ fn namespaces_are_found_after_a_restart() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Regression: each new claim had a warning about the name of its volume, which nobody had written.
+#[test]
+fn what_the_api_puts_in_itself_is_not_warned_of() {
+    let dir = scratch("api-holdings-defaults");
+    let (holdings, _sent, _reading) = open(&dir);
+    let told = |resource, value: Value| problems(&holdings.decode(&id(resource, "default", "a"), &value)).1;
+    let claim = |volume: &str| {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "volumeName": volume}})
+    };
+    assert_eq!(told(Resource::Claims, claim("a")), [""; 0]);
+    assert_eq!(told(Resource::Claims, claim("b")).len(), 1);
+    let mut with = pod("a");
+    with["spec"]["enableServiceLinks"] = true.into();
+    assert_eq!(told(Resource::Pods, with), [""; 0]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// An acknowledged write was lost after a restart, with its pod.
 #[test]
 fn what_cannot_be_read_again_is_not_stored() {

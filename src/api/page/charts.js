@@ -124,13 +124,26 @@ function showFigures(pod) {
   if (pod.large) showLarge(pod, points);
 }
 
+// What a chart shows of the last minutes: figures are measured only while a page is open.
+function seen(points) {
+  let time = 0;
+  for (let at = 1; at < points.length; at++) {
+    const gap = points[at][0] - points[at - 1][0];
+    if (gap <= step * 3500) time += gap / 1000;
+  }
+  const all = `${Math.round(span / 60)} minutes`;
+  if (time > span - 3 * step) return all;
+  return `${time < 100 ? `${Math.round(time)} s` : `${Math.floor(time / 60)} min`} seen of ${all}`;
+}
+
 function showLarge(pod, points) {
   for (const [at, figure, word, limit] of [[1, pod.large.cpu, cores, pod.view.cpu], [2, pod.large.memory, bytes, pod.view.memory]]) {
     const values = points.map((point) => point[at]);
     const most = values.length ? `now ${word(values[values.length - 1])}, at most ${word(Math.max(...values))}` : 'no figures';
     put(figure.most, most + (limit ? `, limit ${word(limit)}` : ''));
     figure.chart.setAttribute('role', 'img');
-    figure.chart.setAttribute('aria-label', `${at === 1 ? 'CPU' : 'Memory'} over ${Math.round(span / 60)} minutes: ${figure.most.textContent}`);
+    put(figure.title, `${at === 1 ? 'CPU' : 'Memory'}, ${seen(points)}`);
+    figure.chart.setAttribute('aria-label', `${figure.title.textContent}: ${figure.most.textContent}`);
     draw(figure.chart, points, at, limit);
   }
 }

@@ -46,7 +46,13 @@ pub fn closed() -> Answer {
 /// The answer when a link was used; `cookie` is the header's value.
 #[must_use]
 pub fn opened(cookie: String) -> Answer {
-    secure(Answer::new(200, HTML, OPENED)).with("Set-Cookie", cookie)
+    opened_before().with("Set-Cookie", cookie)
+}
+
+/// The answer to a browser that follows a used link and has a session.
+#[must_use]
+pub fn opened_before() -> Answer {
+    secure(Answer::new(200, HTML, OPENED))
 }
 
 const HTML: &str = "text/html; charset=utf-8";

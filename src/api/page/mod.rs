@@ -107,9 +107,11 @@ impl Page {
         }
         match (request.path.as_str(), request.method) {
             (LINK, Method::Post) if may_link => self.link(),
-            (LINK, _) if session.is_some() || request.method == Method::Post => {
-                refused(request, 403, "only root on the node can have a link made")
-            }
+            (LINK, _) if session.is_some() || request.method == Method::Post => refused(
+                request,
+                403,
+                "only root on the node, and users who may do everything, can have a link made",
+            ),
             _ if !may_see => refused(request, 403, "this user may not see the node"),
             (_, method) if !matches!(method, Method::Get | Method::Head) => {
                 refused(request, 405, "the page only shows")
@@ -144,6 +146,8 @@ impl Page {
                 // Without an end: the browser forgets it when it ends.
                 html::opened(format!("{cookie}={session}; Path=/; Secure; HttpOnly; SameSite=Strict")).into()
             }
+            // A browser that has the page already gets it again, by a link in its history too.
+            Some(Ok(None)) if self.session(request).is_some() => html::opened_before().into(),
             Some(Ok(None)) => {
                 log::warn!("{} has a link to the page that was used or is too old", asked.peer.ip());
                 html::closed().into()

@@ -90,7 +90,11 @@ const logs = (() => {
 
 let source = null, again = 0, resting = 0;
 
-function state(tone, text) { pill($('link'), tone, text); }
+function state(tone, text) {
+  pill($('link'), tone, text);
+  // What is shown may be old: nothing of it looks well.
+  document.body.classList.toggle('old', tone !== 'good');
+}
 
 function ended() {
   source?.close();

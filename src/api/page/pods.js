@@ -112,14 +112,14 @@ function showMore(pod) {
   fact(facts, 'UID', view.uid);
   parts.push(facts, containerTable(view));
   const large = make('div', 'large');
-  const chart = (of, title) => {
-    const figure = make('figure'), caption = make('figcaption'), most = make('span'), into = make('div', `chart ${of}`);
-    caption.append(make('span', '', `${title}, ${Math.round(span / 60)} minutes`), most);
+  const chart = (of) => {
+    const figure = make('figure'), caption = make('figcaption'), title = make('span'), most = make('span'), into = make('div', `chart ${of}`);
+    caption.append(title, most);
     figure.append(caption, into);
     large.append(figure);
-    return { most, chart: into };
+    return { title, most, chart: into };
   };
-  pod.large = { cpu: chart('cpu', 'CPU'), memory: chart('memory', 'Memory') };
+  pod.large = { cpu: chart('cpu'), memory: chart('memory') };
   parts.push(large);
   pod.inside.replaceChildren(...parts);
   showLarge(pod, figures.get(view.uid) || []);

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::api::failure::Failure;
 use crate::api::holdings::problems;
-use crate::api::kinds::{Kind, Resource, of};
+use crate::api::kinds::{Resource, of};
 use crate::api::told::{Added, ApiBoard};
 use crate::api::value::{part, place};
 use crate::base::json;
@@ -98,10 +98,9 @@ pub fn show(pod: &mut Value, asked: &[Added]) {
 pub fn news(live: &Value, wanted: &Value) -> Result<Vec<EphemeralContainer>, Failure> {
     let (before, after) = (list(live), list(wanted));
     let pod = name(part(live, "/metadata"));
-    let invalid = |why: String| {
-        let why = format!("Pod {pod:?} is invalid: {why}");
-        of(Resource::Pods)
-            .map_or(Failure::new(422, why.clone()), |kind: &Kind| Failure::of(422, kind, pod, why))
+    let invalid = |why: String| match of(Resource::Pods) {
+        Some(kind) => Failure::invalid_field(kind, pod, &why),
+        None => Failure::new(422, why),
     };
     for old in &before {
         let forbidden = |what: &str| {

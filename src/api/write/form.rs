@@ -211,11 +211,16 @@ pub fn complete(kind: &Kind, value: &mut Value) {
         Resource::Claims => {
             if let Some(Value::Object(spec)) = value.get_mut("spec") {
                 spec.entry("volumeMode").or_insert_with(|| "Filesystem".into());
-                let name = value.pointer("/metadata/name").cloned().unwrap_or_default();
-                *place(value, &["spec", "volumeName"]) = name;
             }
         }
         _ => {}
+    }
+}
+
+/// Names the volume of a claim: its directory. What the client wrote there has been warned of by then.
+pub fn bind(kind: &Kind, value: &mut Value) {
+    if kind.resource == Resource::Claims {
+        *place(value, &["spec", "volumeName"]) = part(value, "/metadata/name").clone();
     }
 }
 
@@ -225,8 +230,7 @@ pub fn complete(kind: &Kind, value: &mut Value) {
 /// # Errors
 /// Another part has changed.
 pub fn check_update(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result<(), Failure> {
-    let invalid =
-        |why: &str| Failure::of(422, kind, name, format!("{} {name:?} is invalid: {why}", kind.kind));
+    let invalid = |why: &str| Failure::invalid_field(kind, name, why);
     match kind.resource {
         Resource::Pods => check_pod(old, new).map_err(|why| invalid(&why)),
         Resource::ConfigMaps | Resource::Secrets => {

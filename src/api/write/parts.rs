@@ -64,7 +64,7 @@ impl Writes {
         let mut change = self.holdings.begin()?;
         let live = self.live(&change, target, name)?;
         let new = resize::resized(&live.value, &wanted(&live)?)
-            .map_err(|why| Failure::of(422, target.kind, name, format!("Pod {name:?} is invalid: {why}")))?;
+            .map_err(|why| Failure::invalid_field(target.kind, name, &why))?;
         self.update(&mut change, target.kind, name, &live, new, query, Origin::Resize(manager))
     }
 }

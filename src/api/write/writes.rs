@@ -268,21 +268,12 @@ impl Writes {
         without_live(&mut value);
         form::complete(kind, &mut value);
         let decoded = self.holdings.decode(id, &value);
+        form::bind(kind, &mut value);
         let (of_manifest, told) = problems(&decoded);
         let mut errors = form::metadata_errors(kind, &value);
         errors.extend(of_manifest);
         if !errors.is_empty() {
-            let words: Vec<String> = errors.iter().map(|(field, why)| format!("{field}: {why}")).collect();
-            let all =
-                if let [one] = words.as_slice() { one.clone() } else { format!("[{}]", words.join(", ")) };
-            let causes = errors
-                .iter()
-                .map(|(field, why)| json!({"reason": "FieldValueInvalid", "message": why, "field": field}));
-            let causes: Vec<Value> = causes.collect();
-            let mut failure =
-                Failure::of(422, kind, name, format!("{} {name:?} is invalid: {all}", kind.kind));
-            *place(&mut failure.details, &["causes"]) = causes.into();
-            return Err(failure);
+            return Err(Failure::invalid(kind, name, &errors));
         }
         if let Some(refused) = decoded.refused.first() {
             let why =
@@ -408,8 +399,7 @@ fn let_go(change: &mut Change<'_>, id: &Id, checked: Checked) -> Result<Done, Fa
 
 /// Keeps the parts of an object that no update changes: a new name is refused, the rest stays.
 fn fixed(kind: &Kind, name: &str, live: &Value, new: &mut Value) -> Result<(), Failure> {
-    let invalid =
-        |why: &str| Failure::of(422, kind, name, format!("{} {name:?} is invalid: {why}", kind.kind));
+    let invalid = |why: &str| Failure::invalid_field(kind, name, why);
     for field in ["name", "namespace"] {
         let path = format!("/metadata/{field}");
         if part(new, &path).as_str().unwrap_or_default() != part(live, &path).as_str().unwrap_or_default() {

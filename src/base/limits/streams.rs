@@ -9,6 +9,8 @@ pub const STREAM_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
 /// An attach whose output is not taken for this long while the most waits is ended: the container waits in its writes, and
 /// Docker does not see its end.
 pub const ATTACH_STALL: Duration = Duration::from_secs(10);
+/// How long the output is awaited of a container that ended while it was attached to.
+pub const ATTACH_LAST: Duration = Duration::from_secs(2);
 /// Bytes that `podkeeper attach` writes at once: a pipe that can be written to takes as many without waiting.
 pub const ATTACH_PIECE: usize = 4096;
 /// Pause of `podkeeper attach` while a terminal has too little room.

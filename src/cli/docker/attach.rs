@@ -35,14 +35,16 @@ pub fn run(options: &Options, pod: &str) -> Outcome {
     if options.command.tty && !has_tty {
         say(&format!("Unable to use a TTY - {} did not allocate one", target.what));
     }
-    let streams = Streams { stdin: options.command.stdin, has_tty, tty };
-    let begin = || {
+    let streams = Streams { stdin: options.command.stdin, has_tty, tty, ends_input: target.stdin_once };
+    let joined = || {
+        let wanted = AttachOptions { stdin: streams.stdin, logs: false };
+        let both = docker.attach_running(&target.id, wanted, has_tty)?;
         if tty {
             say("If you don't see a command prompt, try pressing enter.");
         }
-        Ok(())
+        carry(&docker, &target.id, &streams, both, || Ok(()))
     };
-    join(&docker, &target.id, &streams, begin).map(|()| Exit::Ok).or_else(|broken| match broken {
+    joined().map(|()| Exit::Ok).or_else(|broken| match broken {
         Broken::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
         broken => Err(broken.to_string()),
     })
@@ -56,17 +58,31 @@ pub(super) struct Streams {
     pub has_tty: bool,
     /// Our terminal is raw while joined, and the container's terminal follows its size.
     pub tty: bool,
+    /// The end of our input is the end of the container's. Otherwise Docker would take it for the end of the attach.
+    pub ends_input: bool,
 }
 
-/// Joins the streams until the container ends. `begin` is called as soon as no output can be missed.
+/// Joins the streams of a container that does not run yet, until it ends. `start` is called as soon as no output can be
+/// missed.
 pub(super) fn join(
     docker: &Docker,
     id: &str,
     streams: &Streams,
-    begin: impl FnOnce() -> Result<(), Broken>,
+    start: impl FnOnce() -> Result<(), Broken>,
 ) -> Result<(), Broken> {
     let wanted = AttachOptions { stdin: streams.stdin, logs: false };
-    let Duplex { mut output, input } = docker.attach(id, wanted, streams.has_tty)?;
+    let both = docker.attach(id, wanted, streams.has_tty)?;
+    carry(docker, id, streams, both, start)
+}
+
+/// Carries the streams until their end.
+fn carry(
+    docker: &Docker,
+    id: &str,
+    streams: &Streams,
+    Duplex { mut output, input }: Duplex,
+    begin: impl FnOnce() -> Result<(), Broken>,
+) -> Result<(), Broken> {
     let _raw = match streams.tty {
         true => Some(terminal_for(docker, id).map_err(Broken::Output)?),
         false => None,
@@ -77,7 +93,7 @@ pub(super) fn join(
         _ = docker.call(&Call::Resize { id: id.to_owned(), rows, columns });
     }
     if streams.stdin {
-        engine::pass_stdin(input)?;
+        engine::pass_stdin(input, streams.ends_input)?;
     }
     let (mut out, mut err) = (awaited(io::stdout().as_fd()), awaited(io::stderr().as_fd()));
     let copied = engine::copy(&mut output, &mut out, &mut err);

@@ -91,7 +91,7 @@ fn begin(docker: &Docker, id: &str, stdin: bool, tty: bool) -> Result<(), Broken
         docker.call(&start)?;
         return Ok(());
     }
-    let streams = Streams { stdin, has_tty: tty, tty };
+    let streams = Streams { stdin, has_tty: tty, tty, ends_input: true };
     attach::join(docker, id, &streams, || docker.call(&start).map(drop).map_err(Broken::from))
 }
 

@@ -179,7 +179,7 @@ impl Engine for Docker {
         let Duplex { mut output, input } = self.exec_start(&exec, body.tty)?;
         started(&exec);
         if body.attach_stdin {
-            pass_stdin(input)?;
+            pass_stdin(input, true)?;
         }
         copy(&mut output, out, err)?;
         Ok(self.exec_exit_code(&exec)?)
@@ -232,24 +232,27 @@ fn each_piece(
     }
 }
 
-/// Passes standard input on, in a thread that ends with the process: its read cannot be interrupted.
-pub(super) fn pass_stdin(to: InputStream) -> Result<(), Broken> {
-    let pump = move || pump(&mut io::stdin().lock(), to);
+/// Passes standard input on, and its end if `ends`, in a thread that ends with the process: its read cannot be
+/// interrupted.
+pub(super) fn pass_stdin(to: InputStream, ends: bool) -> Result<(), Broken> {
+    let pump = move || pump(&mut io::stdin().lock(), to, ends);
     thread::spawn("pk-stdin", limits::MAIN_STACK, pump).map(drop).map_err(Broken::Output)
 }
 
 /// Passes `from` on until its end, or until the command no longer reads.
-fn pump(from: &mut dyn Read, mut to: InputStream) {
+fn pump(from: &mut dyn Read, mut to: InputStream, ends: bool) {
     let mut buffer = [0u8; limits::HTTP_READ];
     loop {
         match from.read(&mut buffer) {
-            Ok(0) => return to.close(),
+            Ok(0) if ends => return to.close(),
+            Ok(0) => return,
             Ok(n) => match to.write_all(buffer.get(..n).unwrap_or_default(), &Wait::default()) {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return,
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return to.close(),
+            Err(_) if ends => return to.close(),
+            Err(_) => return,
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Target {
     pub what: String,
     /// `pod/web-n1/app`.
     pub path: String,
+    /// For `attach`: the container's input ends with that of its first client.
+    pub stdin_once: bool,
     /// A note for the user before the output: `Defaulted container …`.
     pub note: Option<String>,
 }
@@ -105,6 +107,7 @@ fn target(id: String, pod: &Pod, container: &Chosen<'_>) -> Target {
         tty: container.tty,
         what: described(container.name, full),
         path: format!("pod/{full}/{}", container.name),
+        stdin_once: false,
         note: None,
     }
 }
@@ -143,14 +146,17 @@ pub fn for_forward(file: &StatusFile, options: &Options, name: &str) -> Result<T
 pub fn for_attach(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
     let (pod, container, note) = choose(file, options, name)?;
     let target = of_running(pod, &container, "attach to")?;
-    let has_none = every(pod).any(|c| c.name == container.name && c.stdin != Some(true));
+    let spec = every(pod).find(|c| c.name == container.name);
+    let has_none = spec.is_some_and(|c| c.stdin != Some(true));
     if options.command.stdin && has_none {
         return Err(format!(
             "{} takes no standard input: its manifest does not say stdin: true",
             target.what
         ));
     }
-    Ok(Target { note, ..target })
+    // Ephemeral containers are made so, and are in no list of the status file.
+    let stdin_once = spec.is_none_or(|c| c.stdin_once == Some(true));
+    Ok(Target { note, stdin_once, ..target })
 }
 
 /// A container that must run; `what` names the operation in the message for the user.

@@ -93,6 +93,14 @@ impl Request {
         self.headers(name).next()
     }
 
+    /// The user that the client wants to be instead of itself, or the group, if it asks for any.
+    #[must_use]
+    pub fn impersonated(&self) -> Option<&str> {
+        let all = || self.headers.iter().filter(|(name, _)| name.starts_with("impersonate-"));
+        let user = all().find(|(name, _)| name == "impersonate-user");
+        user.or_else(|| all().next()).map(|(_, value)| value.as_str())
+    }
+
     /// Number of headers.
     #[must_use]
     pub fn header_count(&self) -> usize {

@@ -16,7 +16,7 @@ use crate::runtime::docker::Docker;
 use crate::runtime::frames::StreamKind;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
-use crate::runtime::{Call, DockerError, DockerState, ExecBody};
+use crate::runtime::{Call, DockerError, ExecBody};
 use crate::server::connection::Upgraded;
 use crate::server::stream::command::{Channel, News, Size, Streams, Wanted};
 use crate::server::stream::negotiate::Command;
@@ -308,7 +308,7 @@ fn start(job: &Job) -> Result<Started, DockerError> {
         }
         Work::Attach { tty, .. } => {
             let options = AttachOptions { stdin: job.wanted.stdin, logs: false };
-            (None, job.docker.attach(&job.container, options, *tty)?)
+            (None, job.docker.attach_running(&job.container, options, *tty)?)
         }
     };
     Ok(Started { exec, output, input: Some(input).filter(|_| job.wanted.stdin) })
@@ -316,26 +316,10 @@ fn start(job: &Job) -> Result<Started, DockerError> {
 
 /// The result of the work.
 fn outcome(job: &Job, exec: Option<&str>) -> Result<Outcome, DockerError> {
-    let code = match exec {
-        Some(id) => job.docker.exec_exit_code(id)?,
-        None => exit_code_of_container(job)?,
-    };
+    // The end of an attach is a success whatever the container's exit code, which is in the pod's status. `kubectl run`
+    // takes anything else for a failure to attach, and prints the log.
+    let code = exec.map_or(Ok(0), |id| job.docker.exec_exit_code(id))?;
     Ok(if code == 0 { Outcome::Success } else { Outcome::Exit(code) })
-}
-
-/// The exit code of a container whose streams have ended; 0 when it closed them and still runs.
-fn exit_code_of_container(job: &Job) -> Result<i64, DockerError> {
-    let until = later(limits::EXEC_EXIT);
-    loop {
-        let detail = job.docker.call(&Call::Inspect { id: job.container.clone() })?.container()?;
-        if detail.state != DockerState::Running {
-            return Ok(detail.exit_code);
-        }
-        if Instant::now() >= until {
-            return Ok(0);
-        }
-        std::thread::sleep(limits::EXEC_EXIT_LOOK);
-    }
 }
 
 #[cfg(test)]

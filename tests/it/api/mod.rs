@@ -7,4 +7,5 @@ mod hostile;
 mod kubectl;
 mod page;
 mod script;
+mod short;
 mod strangers;

@@ -110,6 +110,7 @@ fn each_path_for_nobody_a_browser_and_users_with_certificates() {
     }
     // A link that was used, one that never existed, and users who may only view.
     check("nobody", &[], &used, "401");
+    check("a browser that has the page", &["--header", &cookie], &used, "200");
     check("nobody", &[], "/page/open?token=x", "401");
     check("nobody", &[], "/page/open", "401");
     let fresh = path_of(&served, &link(&served));
@@ -218,6 +219,10 @@ fn a_browser_sees_a_pod_start_fail_and_recover_without_a_reload() {
         "document.getElementById('say').textContent.includes('CrashLoopBackOff')",
     );
     browser.tells("document.querySelector('.name').click()");
+    browser.sees(
+        "the chart says how long it was seen",
+        "/Memory, \\d+ (s|min) seen of 5 minutes/.test(document.querySelector('.large').innerText)",
+    );
     browser.sees("why it fails", "document.querySelector('.reasons').innerText.includes('exit code 7')");
     browser.tells("document.querySelector('.containers button').click()");
     browser.sees("its log", "document.getElementById('logs-text').textContent.includes('onerror')");
@@ -234,4 +239,7 @@ fn a_browser_sees_a_pod_start_fail_and_recover_without_a_reload() {
         "no reload, no script"
     );
     assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+    assert_eq!(browser.tells("document.body.className"), json!(""));
+    served.node.stop();
+    browser.sees("what it shows may be old", "document.body.className === 'old'");
 }

@@ -37,7 +37,15 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("admin", "get all", ""),
     ("admin", "get nodes -o name", ""),
     ("admin", "get node n1 -o jsonpath={.status.nodeInfo.operatingSystem}", ""),
+    // Other than the name, which its events have as UID: `describe node` would print each event twice.
+    ("admin", "get node n1 -o jsonpath={.metadata.uid}", ""),
     ("admin", "get lease -n kube-node-lease", ""),
+    ("admin", "auth can-i delete nodes", ""),
+    ("admin", "get pods --as nobody", ""),
+    ("admin", "auth can-i get pods --as nobody --as-group podkeeper:view", ""),
+    ("admin", "expose pod web-n1 --port=80", ""),
+    ("admin", "create -f -", CLAIM),
+    ("admin", "delete pvc disk", ""),
     ("admin", "get pod nothing", ""),
     ("admin", "get deployments", ""),
     ("view", "get secrets", ""),
@@ -161,8 +169,12 @@ const NEWER: &[(u32, &str, &str, &str)] = &[
         "",
     ),
     (32, "admin", "get pod made -o jsonpath={.spec.containers[0].resources.requests.cpu}=", ""),
-    (28, "admin", "auth whoami", ""),
+    (27, "admin", "auth whoami", ""),
 ];
+
+/// A claim without the fields that the API puts in.
+const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: disk}\nspec:\n  \
+    accessModes: [ReadWriteOnce]\n  resources: {requests: {storage: 1Mi}}\n";
 
 /// Replaces the existing colours; the edit has made the wall yellow.
 const REPLACEMENT: &str =

@@ -93,6 +93,12 @@ fn attach_joins_the_streams_of_a_container() {
     input.write_all(b"one\n").unwrap();
     let mut lines = BufReader::new(attached.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "got one");
+    // The end of the input is not the end of the output, and not of an input that other clients have too.
+    let mut short = Goes::start(&node, &["attach", "-i", "reads"]);
+    short.0.stdin.take().unwrap().write_all(b"short\n").unwrap();
+    let mut answer = BufReader::new(short.0.stdout.take().unwrap()).lines();
+    assert_eq!(answer.next().unwrap().unwrap(), "got short");
+    assert_eq!(lines.next().unwrap().unwrap(), "got short");
     // A second `attach` sees later lines as well.
     let mut second = Goes::start(&node, &["attach", "reads"]);
     let mut seen = BufReader::new(second.0.stdout.take().unwrap()).lines();

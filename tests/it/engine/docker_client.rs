@@ -363,6 +363,10 @@ fn attach_both_ways() {
     let (out, _) = drain(&mut both.output);
     assert!(out.contains("got a line\r\n") && out.ends_with("11 77\r\n"), "{out:?}");
     assert_eq!(container.exit_code(), 0);
+    // Regression: Docker keeps an attach to a container that has ended for its next start, and says nothing.
+    let late = AttachOptions { stdin: true, logs: false };
+    let refused = container.docker.attach_running(&container.id, late, true).unwrap_err();
+    assert_eq!(refused.refusal(), Some(&RefusalKind::NotRunning));
 }
 
 #[test]

@@ -146,6 +146,41 @@ fn attach_speaks_to_the_container_itself() {
     });
 }
 
+/// Regression: the client waited for ever when the container ended before Docker was asked; and an exit code made
+/// `kubectl run` print the whole output again.
+#[test]
+fn an_attach_to_a_container_that_ends_is_over_and_has_no_exit_code() {
+    let script = "until test -e /end; do echo first; sleep 0.1; done; echo last; exit 9";
+    let pod = |name: &str| Pod::new(name).script(script).set("/spec/restartPolicy", "Never");
+    let (node, port) = node_with(&pod("web"));
+    node.write("other.json", pod("other").text());
+    node.wait_until("the other pod runs", || {
+        let status = node.container_status("other", "app");
+        status.and_then(|status| status.state?.running).is_some()
+    });
+    let begun = |name: &str| {
+        let target = format!("/attach/default/{}/app?input=1&output=1&error=1", node.full(name));
+        Spdy::open(port, &target, V4)
+    };
+    let streams = |spdy: &mut Spdy| {
+        ["error", "stdin", "stdout", "stderr"].map(|kind| spdy.stream(&[("streamtype", kind)]))
+    };
+    let mut early = begun("web");
+    let [error, _, stdout, _] = streams(&mut early);
+    early
+        .until("it is attached", |spdy| spdy.heard.get(&stdout).is_some_and(|heard| !heard.bytes.is_empty()));
+    node.inside("web", "app", "touch /end");
+    assert!(early.whole(stdout).text().ends_with("first\nlast\n"));
+    assert_eq!(code(&early.whole(error).text()), 0);
+
+    let mut late = begun("other");
+    node.inside("other", "app", "touch /end");
+    node.wait_phase("other", "Failed");
+    let [error, ..] = streams(&mut late);
+    let told = late.whole(error).text();
+    assert!(told.contains("error attaching to container: the container has ended"), "{told}");
+}
+
 /// Regression: the container waited in its writes for a client that did not read, up to four hours, and Docker did not see
 /// its end.
 #[test]
