@@ -128,6 +128,9 @@ pub enum Room {
     Counts,
     /// It would be made.
     IsMade,
+    /// The pod has ended for good: it needs nothing of the node, and only what it may do counts, for its worker may know
+    /// better.
+    NotNeeded,
 }
 
 /// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
@@ -142,20 +145,24 @@ pub fn admit<'a>(
     chosen: Chosen<'_>,
     room: Room,
 ) -> Result<(), Rejection> {
+    if room == Room::NotNeeded {
+        sysctls(pod, config)?;
+        abilities(pod, config, chosen)?;
+        return permissions(pod, config);
+    }
     let others: Vec<&DesiredPod> = others.collect();
-    before_room(pod, config, pressures)?;
+    pressure::check(pod, pressures)?;
+    sysctls(pod, config)?;
+    operating_system(pod, config)?;
     if room == Room::Counts {
         fits::check(pod, &others, &config.node)?;
     }
     beside_room(pod, &others, config, chosen)
 }
 
-fn before_room(pod: &DesiredPod, config: &Config, pressures: &Pressures) -> Result<(), Rejection> {
-    pressure::check(pod, pressures)?;
-    if let Err(message) = config.node.sysctls.check(pod) {
-        return refuse(Reason::SysctlForbidden, "spec.securityContext.sysctls", message);
-    }
-    operating_system(pod, config)
+fn sysctls(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
+    let checked = config.node.sysctls.check(pod);
+    checked.or_else(|message| refuse(Reason::SysctlForbidden, "spec.securityContext.sysctls", message))
 }
 
 fn beside_room(
@@ -164,7 +171,6 @@ fn beside_room(
     config: &Config,
     chosen: Chosen<'_>,
 ) -> Result<(), Rejection> {
-    let node = &config.node;
     node_selector(pod, config, chosen)?;
     if let Some(name) = pod.spec.node_name.as_deref()
         && !name.is_empty()
@@ -178,6 +184,13 @@ fn beside_room(
     }
     host_ports(pod, others.iter().copied())?;
     taints(pod, chosen)?;
+    abilities(pod, config, chosen)?;
+    fits::devices(pod, config)?;
+    permissions(pod, config)
+}
+
+fn abilities(pod: &DesiredPod, config: &Config, chosen: Chosen<'_>) -> Result<(), Rejection> {
+    let node = &config.node;
     if !node.app_armor && security::needs_app_armor(pod) {
         let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
         return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
@@ -185,8 +198,7 @@ fn beside_room(
     if let Err(why) = node.runtimes.of(pod, matches!(chosen, Chosen::ByCluster(_))) {
         return refuse(Reason::Runtime, "spec.runtimeClassName", why);
     }
-    fits::devices(pod, config)?;
-    permissions(pod, config)
+    Ok(())
 }
 
 fn refuse(reason: Reason, field: &str, message: String) -> Result<(), Rejection> {

@@ -80,18 +80,13 @@ pub(super) struct Known {
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Pods that their source had deleted when Docker was not listed yet: their orders wait for the list.
     pub(super) deleted: Table<PodKey, Arc<DesiredPod>>,
-    /// Identities for which an event came after that list and that have no worker, or whose worker knows better.
+    /// Identities without a worker for which an event came after that list.
     changed: Set<PodKey>,
     /// Sandboxes in that list that are not on the network of [`Config::network`](crate::daemon::config::Config).
     pub(super) elsewhere: Table<PodKey, Elsewhere>,
 }
 
 impl Known {
-    /// Notes that the last list does not tell the truth about this identity.
-    pub(super) fn doubt(&mut self, key: &PodKey) {
-        self.changed.insert(key.clone());
-    }
-
     /// The state before Docker is listed.
     pub(super) fn nothing() -> Known {
         Known {
@@ -290,7 +285,7 @@ impl Turn {
             let is_known = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
             // A removed container that is in no list changes nothing: a worker that has ended removed it.
             if !matches!(&hint, Hint::Removed(id) if !is_known(id)) {
-                self.docker.doubt(key);
+                self.docker.changed.insert(key.clone());
             }
         }
     }

@@ -159,7 +159,7 @@ impl Turn {
                 self.draining = Some(Draining { drain, told: Set::new(), done: false, pace });
                 if self.docker.listed {
                     // Pods that admission refused stay refused, and pods that have ended are not touched.
-                    let refused = |e: &Entry| e.rejected().is_some() || e.is_over();
+                    let refused = |e: &Entry| e.rejected().is_some() || e.has_ended();
                     let held = all.into_iter().filter(|p| !self.entries.get(&p.key).is_some_and(refused));
                     let held: Vec<Arc<DesiredPod>> = held.collect();
                     held.into_iter().for_each(|pod| self.consider(pod, now));
@@ -241,8 +241,8 @@ impl Turn {
         let runs = |entry: &Entry| match &entry.worker {
             None => false,
             Some(worker) => {
-                let wanted = entry.desired.is_some() && !entry.is_over();
-                wanted || !worker.terminated && !entry.is_over() || worker.runs()
+                let wanted = entry.desired.is_some() || !worker.terminated;
+                wanted && !entry.has_ended() || worker.runs()
             }
         };
         let entries = self.entries.iter().filter(|(_, entry)| runs(entry)).map(|(key, _)| key);

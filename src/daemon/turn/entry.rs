@@ -158,9 +158,10 @@ impl Entry {
         self.desired.is_some() && self.status().is_some_and(WorkerStatus::is_over)
     }
 
-    /// Whether the admitted version has this UID.
-    pub(super) fn wants(&self, uid: &str) -> bool {
-        self.desired.as_ref().is_some_and(|desired| desired.uid == uid)
+    /// The same, or Docker's list shows it and the worker has told nothing yet.
+    pub(super) fn has_ended(&self) -> bool {
+        let listed = self.worker.as_ref().and_then(|worker| worker.listed_as_over.as_ref());
+        self.is_over() || listed.is_some() && self.desired.as_ref().map(|pod| &pod.uid) == listed
     }
 
     /// The pods that hold ports and resources: the admitted one, started or not, and the one that its worker
@@ -210,6 +211,8 @@ pub(super) struct WorkerInfo {
     pub(super) terminated: bool,
     /// UID of a pod that has ended for good by Docker's list, until the worker tells a status of it.
     pub(super) listed_as_over: Option<String>,
+    /// It was ordered to stop a pod: what it told before may be about containers that are being removed.
+    pub(super) has_stopped: bool,
     /// UID of the pod that has ended so: its files are being removed.
     pub(super) removes: Option<String>,
     pub(super) seen: Table<String, DockerState>,
@@ -241,7 +244,7 @@ pub(super) struct WorkerStatus {
 
 impl WorkerStatus {
     /// The pod has ended for good, and is not being stopped.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.has_ended() && self.leaving.is_none()
     }
 

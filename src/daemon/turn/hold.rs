@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use self::over::Over;
 use super::Turn;
-use super::admission::Room;
 use super::due::Due;
 use super::entry::{Blocked, Entry};
 use crate::base::clock::{Mono, Now};
@@ -68,14 +67,11 @@ impl Turn {
     /// Decides about one wanted pod: start, refuse, or hold.
     pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         let over = self.over(&pod);
-        if self.draining.is_some() && over == Over::No {
+        if self.draining.is_some() && over != Over::Told {
             return self.hold(pod, Why::Drained, DRAINED, now);
         }
         if self.replace_evicted(&pod) || self.restore_evicted(&pod, now) {
             return;
-        }
-        if over == Over::Told {
-            return self.run(pod);
         }
         let entry = self.entries.get(&pod.key);
         let adopted = entry.is_none_or(|e| e.worker.is_none()) && self.runs(&pod.key, &pod.uid);
@@ -93,9 +89,7 @@ impl Turn {
             return self.hold(pod, Why::Cycle, &way, now);
         }
         self.reject_later_duplicates(&pod, now);
-        if let Err(rejection) = self.admit(&pod, Room::Counts)
-            && !over.excuses(&rejection)
-        {
+        if let Err(rejection) = self.admit(&pod, over.room()) {
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
@@ -113,8 +107,8 @@ impl Turn {
         let has_waited = self.has_room_made(&pod);
         match after::of(&pod).filter(|_| over == Over::No && !adopted && !wanted && !has_waited) {
             Some(after) => self.run_after(pod, &after, now),
-            None if over == Over::Listed => self.run_listed_as_over(pod),
-            None => self.run(pod),
+            None if over == Over::No => self.run(pod),
+            None => self.run_as_over(pod),
         }
     }
 

@@ -173,6 +173,8 @@ impl Turn {
             Wish::Stop(_) => worker.stopping.or(Some(self.now.wall)),
             Wish::Run(_) => None,
         };
+        worker.has_stopped |= matches!(wish, Wish::Stop(_));
+        worker.listed_as_over = None;
         worker.within = match &wish {
             Wish::Stop(order) => worker.within.into_iter().chain(order.grace).min(),
             Wish::Run(_) => None,
@@ -363,7 +365,9 @@ impl Turn {
         self.changed = true;
         let (ended, uid) = (new.has_ended(), new.pod.uid.clone());
         let same = worker.status.as_ref().is_some_and(|old| old.is_like(&new));
-        let replaced = worker.status.replace(new).is_some_and(|old| old.pod.uid != uid);
+        let old = worker.status.replace(new);
+        let replaced = old.as_ref().is_some_and(|old| old.pod.uid != uid);
+        let was_over = old.is_some_and(|old| old.is_over() && !replaced);
         let changed = if same { &[][..] } else { std::slice::from_ref(key) };
         if (ended && !same) || replaced {
             // The pod's resources may be free now.
@@ -371,7 +375,7 @@ impl Turn {
         } else {
             self.release(changed, now);
         }
-        self.judge_listed_as_over(key, now);
+        self.judge_what_goes_on(key, was_over, now);
     }
 
     /// Ends the thread of a worker that has no work left.

@@ -1,13 +1,15 @@
 //! Pods that have ended for good: they need no room, no port and no other pod, and their containers stay, for logs and exit
 //! codes. A worker tells so of its pod; before it does, Docker's list shows it, so that a daemon that starts refuses no
 //! pod, and stops none, for one that has ended.
+//!
+//! Never here: a belief in what was seen before the pod was stopped. Its containers may be gone by now, and then it runs
+//! anew, and needs everything.
 
 use std::sync::Arc;
 
 use crate::base::clock::Now;
 use crate::daemon::turn::Turn;
-use crate::daemon::turn::admission::{Reason, Rejection};
-use crate::daemon::turn::entry::Entry;
+use crate::daemon::turn::admission::Room;
 use crate::plan::actions::{self, Probes, SandboxAction};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
@@ -17,16 +19,16 @@ use crate::pod::{DesiredPod, PodKey};
 pub(super) enum Over {
     /// It has not, or nothing is known.
     No,
-    /// Docker's list shows only containers that need not run again. Its worker has told nothing yet, and may know better.
+    /// Docker's list shows only containers that need not run again. It has no worker yet, which may know better.
     Listed,
     /// Its worker says so.
     Told,
 }
 
 impl Over {
-    /// Whether a refusal does not count: the pod needs nothing of what is lacking.
-    pub(super) fn excuses(self, rejection: &Rejection) -> bool {
-        self != Over::No && (rejection.is_for_want_of_room() || rejection.reason == Reason::NodePorts)
+    /// What admission has to look at.
+    pub(super) fn room(self) -> Room {
+        if self == Over::No { Room::Counts } else { Room::NotNeeded }
     }
 }
 
@@ -34,11 +36,13 @@ impl Turn {
     /// Whether this version of a pod has ended for good.
     pub(super) fn over(&self, pod: &DesiredPod) -> Over {
         let entry = self.entries.get(&pod.key);
-        if entry.is_some_and(|entry| entry.is_over() && entry.wants(&pod.uid)) {
-            return Over::Told;
-        }
-        let has_told = entry.and_then(Entry::status).is_some_and(|status| status.pod.uid == pod.uid);
-        if !has_told && self.is_listed_as_over(pod) { Over::Listed } else { Over::No }
+        let Some(worker) = entry.and_then(|entry| entry.worker.as_ref()) else {
+            return if self.is_listed_as_over(pod) { Over::Listed } else { Over::No };
+        };
+        let is_same = |old: &Arc<DesiredPod>| old.uid == pod.uid && old.source == pod.source;
+        let is_told =
+            entry.is_some_and(|entry| entry.is_over() && entry.desired.as_ref().is_some_and(is_same));
+        if is_told && !worker.has_stopped { Over::Told } else { Over::No }
     }
 
     fn is_listed_as_over(&self, pod: &DesiredPod) -> bool {
@@ -58,27 +62,30 @@ impl Turn {
     }
 
     /// Gives a pod to its worker that holds nothing, as Docker's list shows it. A sandbox that runs still has its ports.
-    pub(super) fn run_listed_as_over(&mut self, pod: Arc<DesiredPod>) {
+    pub(super) fn run_as_over(&mut self, pod: Arc<DesiredPod>) {
         let (key, uid) = (pod.key.clone(), pod.uid.clone());
         self.run(pod);
         let runs = self.runs(&key, &uid);
-        if let Some(worker) = self.entries.get_mut(&key).and_then(|entry| entry.worker.as_mut()) {
+        if let Some(worker) = self.entries.get_mut(&key).and_then(|entry| entry.worker.as_mut())
+            && worker.status.is_none()
+        {
             worker.listed_as_over = Some(uid).filter(|_| !runs);
         }
     }
 
-    /// Takes the first status of a pod into account that was listed as over: when it goes on, it is judged like others.
-    pub(in crate::daemon::turn) fn judge_listed_as_over(&mut self, key: &PodKey, now: &Now) {
+    /// Takes a status of a pod into account that was over, as it was told or listed: when it goes on, it is judged like
+    /// others.
+    pub(in crate::daemon::turn) fn judge_what_goes_on(&mut self, key: &PodKey, was_over: bool, now: &Now) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(worker) = entry.worker.as_mut() else { return };
-        let listed = worker.listed_as_over.take();
-        if let (Some(uid), Some(pod)) = (listed, entry.desired.clone())
-            && pod.uid == uid
-            && !entry.is_over()
+        let was_listed = worker.listed_as_over.take().is_some();
+        let goes_on = entry.status().is_some_and(|status| !status.has_ended() && status.leaving.is_none());
+        let uid = entry.status().map(|status| status.pod.uid.clone());
+        if (was_over || was_listed)
+            && goes_on
+            && let Some(pod) = entry.desired.take_if(|pod| Some(&pod.uid) == uid.as_ref())
         {
-            // What Docker listed is not believed again.
-            self.docker.doubt(key);
-            self.additions(vec![Arc::clone(&pod)], now);
+            self.additions(vec![pod], now);
         }
     }
 }

@@ -23,7 +23,7 @@ fn of(words: &str, priority: i32, grace: i64) -> Arc<DesiredPod> {
     pod_of(words, &spec)
 }
 
-fn marker(second: i64, grace: Option<u32>) -> Event {
+pub(super) fn marker(second: i64, grace: Option<u32>) -> Event {
     let since = Timestamp::from_second(second).unwrap();
     Event::Drain(Some(Drain { since, grace, within: None, boot: None }))
 }

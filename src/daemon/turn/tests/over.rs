@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::drain::marker;
 use super::evicted::later;
-use super::preempted::{critical, node, plain};
-use super::rig::{Rig, acts, pod_of, with_port};
-use crate::pod::DesiredPod;
+use super::preempted::{critical, node, of_source, plain};
+use super::rig::{Rig, acts, config_with, pod_of, with_port};
+use crate::daemon::turn::Event;
+use crate::pod::{DesiredPod, Source};
+use crate::source::http;
+use crate::source::http::url::ManifestUrl;
 
 /// A pod that runs once, with a host port.
 fn job(words: &str, more: &str) -> Arc<DesiredPod> {
@@ -104,4 +108,75 @@ fn a_pod_that_has_ended_waits_for_no_other() {
     let mut rig = Rig::new();
     rig.want(&[Arc::new(job)]);
     assert_eq!(acts(rig.list(&ENDED)), ["spawn job", "run job/job-1"]);
+}
+
+/// Regression: what a worker had told of a pod that was dropped since counted for the pod that came in its place, which was
+/// not judged at all while the worker had not looked again.
+#[test]
+fn what_was_told_before_a_stop_does_not_count() {
+    let (job, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Succeeded", false);
+    rig.want(&[job.clone(), web.clone()]);
+    rig.status(&web, "Running", false);
+    assert_eq!(acts(rig.want(std::slice::from_ref(&web))), ["stop job: its manifest is gone"]);
+    let told = acts(rig.want(&[job.clone(), web]));
+    assert!(!told.contains(&"run job/job-1".to_owned()), "{told:?}");
+    rig.gone("job");
+    assert!(rig.shown().contains("job Failed NodePorts"), "{}", rig.shown());
+}
+
+/// Regression: it was shown as ended, although it never ran.
+#[test]
+fn a_pod_of_another_source_has_not_ended_because_the_one_before_it_has() {
+    let first = job("job", "");
+    let mut rig = Rig::listed_with(config_with(|sources| {
+        sources.manifest_url = ManifestUrl::parse("https://fleet/pods").ok().map(http::Settings::new);
+    }));
+    rig.want(&[first.clone(), with_port("web", 80)]);
+    rig.status(&first, "Succeeded", false);
+    let other = pod_of("job", "{restartPolicy: Never, containers: [{name: other, image: b}]}");
+    of_source(&mut rig, Source::Http, &[&other]);
+    let told = acts(rig.want(&[with_port("web", 80)]));
+    assert_eq!(told, ["stop job: it was rejected"], "it begins anew when that is gone");
+}
+
+/// What a pod may do counts all the same, for its worker may know that it goes on; the lack of room came first.
+#[test]
+fn a_pod_that_has_ended_may_do_no_more_than_others() {
+    let privileged = "cpu: 99}}, securityContext: {privileged: true}";
+    let spec = format!(
+        "{{restartPolicy: Never, containers: [{{name: app, resources: {{requests: {{{privileged}}}]}}"
+    );
+    let mut rig = Rig::with(node());
+    rig.want(&[pod_of("job", &spec)]);
+    let told = rig.list(&ENDED);
+    assert!(told.iter().any(|line| line.contains("Forbidden")), "{told:?}");
+    assert_eq!(acts(told), ["spawn job", "stop job: it was rejected"]);
+}
+
+#[test]
+fn a_pod_that_goes_on_needs_its_room() {
+    let mut job = DesiredPod::clone(&plain("job", 600));
+    Arc::make_mut(&mut job.spec).restart_policy = Some("Never".into());
+    let job = Arc::new(job);
+    let mut rig = Rig::with(node());
+    rig.want(&[job.clone(), plain("web", 600)]);
+    assert_eq!(
+        acts(rig.list(&[RUNS, ENDED].concat())),
+        ["spawn web", "run web/web-1", "spawn job", "run job/job-1"]
+    );
+    assert_eq!(acts(rig.status(&job, "Pending", false)), ["stop job: it was rejected"]);
+}
+
+/// Regression: a daemon that began on a drained node stopped a pod that had ended, which ran a second time afterwards.
+#[test]
+fn a_start_on_a_drained_node_leaves_what_has_ended() {
+    let mut rig = Rig::new();
+    rig.handle(marker(1, None));
+    rig.want(&[job("job", "")]);
+    assert_eq!(acts(rig.list(&ENDED)), [""; 0]);
+    assert_eq!(acts(rig.handle(Event::Drain(None))), ["spawn job", "run job/job-1"]);
+    assert_eq!(acts(rig.handle(marker(2, None))), [""; 0], "nor does a drain before its worker has told");
 }
