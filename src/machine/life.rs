@@ -18,10 +18,11 @@ impl Machine {
     /// Applies the table, and clears memory as the change of state requires.
     pub(super) fn trigger(&mut self, trigger: Trigger) {
         // The sweep at the daemon's start spares pods that are wanted then, and Docker may not have shown this pod's
-        // containers yet: its volumes must be removed even if another UID is wanted by then.
+        // containers yet: its volumes must be removed even if another UID is wanted by then. Which volumes images have is not
+        // known here; only for sources that go first they are in the pod's directory.
         if let Trigger::Run(pod) = &trigger
             && !self.looking.watching
-            && layout::volumes(pod).next().is_some()
+            && (layout::volumes(pod).next().is_some() || self.settings.map.policies.evict_first(pod.source))
         {
             self.volumes.an_earlier_daemon_may_have(&pod.uid);
         }

@@ -41,6 +41,7 @@ use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
 use crate::runtime::{CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, Namespaces, labels, names};
 use crate::termination::{self, LogFile};
+use crate::volumes::Parts;
 
 /// Settings of the node that the mapping needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,8 +176,7 @@ pub fn container(
         termination_file,
         network: Some(network),
         seccomp_profile,
-        image_volumes: Vec::new(),
-        sub_paths: mounts.sub_paths,
+        parts: Parts { sub_paths: mounts.sub_paths, image_volumes: Vec::new() },
     };
     let name = names::container(&pod.key, &pod.uid, &spec.name, attempt);
     Some(Create { name, body: Box::new(body), needs })

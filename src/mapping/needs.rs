@@ -4,7 +4,7 @@
 use crate::network::Wanted;
 use crate::runtime::CreateBody;
 use crate::termination::LogFile;
-use crate::volumes::SubPath;
+use crate::volumes::Parts;
 
 /// A create call with its prerequisites.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,6 @@ pub struct Needs {
     /// Name of a seccomp profile below the root directory: its content is put into `security_opt`; without it
     /// the create is not sent.
     pub seccomp_profile: Option<String>,
-    /// Names of the directories of volumes that the image declares; without them the create is not sent.
-    pub image_volumes: Vec<String>,
-    /// subPaths to bind; without them the create is not sent.
-    pub sub_paths: Vec<SubPath>,
+    /// Parts of the pod's volumes; without them the create is not sent.
+    pub parts: Parts,
 }

@@ -14,7 +14,7 @@ use super::in_memory::InMemory;
 use super::mounts::{Bind, Later};
 use super::sweep::Sweeps;
 use super::turns::Turns;
-use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
+use super::{Failure, Note, Order, Parts, Report, SubPath, image, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
 use crate::base::table::Table;
 use crate::layout;
@@ -231,7 +231,8 @@ struct Queue {
 
 enum Job {
     Order(Order),
-    SubPaths(Vec<SubPath>, Bound),
+    /// Of a container, by its pod's UID and its name.
+    Parts((String, String), Parts, Bound),
 }
 
 impl PodVolumes {
@@ -267,14 +268,11 @@ impl PodVolumes {
         self.push(Job::Order(order));
     }
 
-    /// Binds the parts of volumes of one container, and reports whether all are bound. Earlier requests for it that
-    /// have not begun are dropped without a report.
-    pub fn sub_paths(&self, list: Vec<SubPath>, bound: Bound) {
-        let container =
-            |list: &[SubPath]| list.first().map(|part| (part.uid.clone(), part.container.clone()));
-        let of = container(&list);
-        self.lock().jobs.retain(|job| !matches!(job, Job::SubPaths(list, _) if container(list) == of));
-        self.push(Job::SubPaths(list, bound));
+    /// Makes the parts of volumes for one container, by its pod's UID and its name, and reports whether all are there.
+    /// Earlier requests for it that have not begun are dropped without a report.
+    pub fn prepare(&self, of: (String, String), parts: Parts, bound: Bound) {
+        self.lock().jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if *earlier == of));
+        self.push(Job::Parts(of, parts, bound));
     }
 
     /// The current job, as text.
@@ -349,11 +347,13 @@ fn work(
             }
             tell(Report::TornDown { uid, result });
         }
-        Job::SubPaths(list, bound) => {
+        Job::Parts((uid, _), Parts { sub_paths: list, image_volumes }, bound) => {
             let is_behind = source.is_some_and(|source| node.policies.evict_first(source));
-            let uid = list.first().map(|wanted| wanted.uid.as_str()).unwrap_or_default();
+            if let Err(why) = image_directories(node, key, &uid, &image_volumes) {
+                return bound(Err(why));
+            }
             let places = || list.iter().map(SubPath::place).collect();
-            let counted = if is_behind { node.count_mounts(uid, places()) } else { Ok(()) };
+            let counted = if is_behind { node.count_mounts(&uid, places()) } else { Ok(()) };
             bound(counted.and_then(|()| {
                 list.iter().try_for_each(|wanted| {
                     let SubPath { volume, container, path, .. } = wanted;
@@ -367,11 +367,25 @@ fn work(
     }
 }
 
+/// Makes the directories of volumes that an image declares. The pod's directory may be of a pod whose files are still being
+/// removed.
+fn image_directories(node: &Node, key: &PodKey, uid: &str, names: &[String]) -> Result<(), String> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    if !node.take(uid, &Use::Worker(key.clone())) {
+        return Err(format!("the files of pod {uid} are still being removed"));
+    }
+    let root = node.root()?;
+    let made = names.iter().try_for_each(|name| image::make(&root, uid, name));
+    made.map_err(|error| format!("a volume of its image cannot be made: {error}"))
+}
+
 fn refuse(job: Job, why: &str, tell: &Tell) {
     match job {
         Job::Order(Order::SetUp(order)) => tell(all_failed(&order, why)),
         Job::Order(Order::TearDown { uid }) => tell(Report::TornDown { uid, result: Err(why.to_owned()) }),
-        Job::SubPaths(_, bound) => bound(Err(why.to_owned())),
+        Job::Parts(_, _, bound) => bound(Err(why.to_owned())),
     }
 }
 

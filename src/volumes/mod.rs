@@ -33,7 +33,7 @@ pub mod claim_size;
 mod claim_use;
 pub(crate) mod helper;
 mod host_path;
-pub mod image;
+mod image;
 mod in_memory;
 mod interest;
 pub mod manager;
@@ -151,6 +151,23 @@ impl SubPath {
     /// Where it is mounted, below the pod's directory.
     fn place(&self) -> String {
         [layout::SUB_PATHS, &self.volume, &self.container, &self.index.to_string()].join("/")
+    }
+}
+
+/// What a container needs of its pod's volumes before it is created.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Its subPaths, to be bound.
+    pub sub_paths: Vec<SubPath>,
+    /// Names of the directories of volumes that its image declares.
+    pub image_volumes: Vec<String>,
+}
+
+impl Parts {
+    /// Whether nothing is needed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sub_paths.is_empty() && self.image_volumes.is_empty()
     }
 }
 

@@ -113,6 +113,11 @@ fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
 fn volumes(pod: &OwnedFd, removes: &mut dyn FnMut()) -> io::Result<()> {
     let Some(all) = walk::open_below(pod.as_fd(), &[layout::VOLUMES])? else { return Ok(()) };
     for plugin in walk::names(&all)? {
+        if plugin == layout::IMAGE_VOLUMES {
+            // A pod of many edits may have hundreds of thousands of them.
+            walk::remove_counted(&all, &plugin, removes)?;
+            continue;
+        }
         let of_plugin = openat(&all, plugin.as_str(), DIRECTORY, Mode::empty())?;
         for name in walk::names(&of_plugin)? {
             let stat = statat(&of_plugin, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;

@@ -56,13 +56,14 @@ impl Visit for Remover<'_> {
         let to = format!(".podkeeper-removed-{:016x}-{}", self.unique, self.moved);
         let move_up = || renameat(at, name, top, to.as_str());
         let moved = match move_up() {
-            Err(Errno::PERM) if let_change(at, name) => move_up(),
+            Err(Errno::PERM) if let_change(at, name) | let_change(top, c".") => move_up(),
             other => other,
         };
         match moved {
             Ok(()) => Ok(true),
-            // It is gone, or a mount, which is reported when it is entered.
-            Err(Errno::NOENT | Errno::BUSY) => Ok(false),
+            // It is gone, or a mount, which is reported when it is entered; or the disk has no block left for the name,
+            // and what is below it is removed where it is.
+            Err(Errno::NOENT | Errno::BUSY | Errno::PERM | Errno::NOSPC | Errno::DQUOT) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

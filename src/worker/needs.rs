@@ -15,7 +15,6 @@ use crate::mapping::needs::Needs;
 use crate::runtime::{CreateBody, DockerError, Refusal};
 use crate::termination::LogFile;
 use crate::termination::files::Files;
-use crate::volumes;
 
 /// Directory of seccomp profiles below the root directory.
 const SECCOMP: &str = "seccomp";
@@ -36,18 +35,6 @@ pub fn complete(body: &mut CreateBody, needs: &Needs, root_dir: &Path) -> Result
             let why = format!("seccomp: cannot load seccomp profile {path:?}: {why}");
             return Err(Refusal::not_sent(why));
         }
-    }
-    Ok(())
-}
-
-/// Makes the directories of the volumes that the image declares.
-///
-/// # Errors
-/// One cannot be made.
-pub fn image_volumes(uid: &str, names: &[String], root_dir: &Path) -> Result<(), DockerError> {
-    for name in names {
-        volumes::image::make(root_dir, uid, name)
-            .map_err(|error| Refusal::not_sent(format!("a volume of its image cannot be made: {error}")))?;
     }
     Ok(())
 }

@@ -304,8 +304,6 @@ impl Body {
             Some(wanted) => self.tools.files.prepare(wanted, body).map_err(Refusal::not_sent)?,
             None => Vec::new(),
         };
-        let uid = body.labels.get(labels::POD_UID).map_or("", String::as_str);
-        needs::image_volumes(uid, &needs.image_volumes, root)?;
         // This comes last, so that a refused create leaves no file.
         if let Some(file) = &needs.termination_file {
             needs::termination(body, &self.tools.termination, file, root)?;
@@ -342,15 +340,17 @@ impl Body {
 
     /// Creates the container once the parts of volumes that it names are bound.
     fn create_when_bound(&mut self, token: Token, mut create: Create) {
-        let parts = std::mem::take(&mut create.needs.sub_paths);
+        let parts = std::mem::take(&mut create.needs.parts);
         if parts.is_empty() {
             return self.create(token, create);
         }
+        let label = |name: &str| create.body.labels.get(name).cloned().unwrap_or_default();
+        let of = (label(labels::POD_UID), label(labels::CONTAINER_NAME));
         let until = self.tools.clock.now().mono.after(limits::SUB_PATHS);
         self.unbound.insert(token.0, (create, until));
         let mailbox = Arc::clone(&self.mailbox);
         let told = move |result| mailbox.bound(token.0, result);
-        self.volumes.sub_paths(parts, Box::new(told));
+        self.volumes.prepare(of, parts, Box::new(told));
     }
 
     /// Sends a create without fields that this Docker does not know, unless leaving one out would change

@@ -78,7 +78,7 @@ fn named(snapshot: &Snapshot, is: impl Fn(&PodView) -> bool) -> Containers {
     each.collect()
 }
 
-fn is_over(view: &PodView) -> bool {
+pub(super) fn is_over(view: &PodView) -> bool {
     let is_final = view.is_told && is_final(view.status.phase.as_deref());
     is_final && view.leaving.is_none() && !runs(&view.status)
 }

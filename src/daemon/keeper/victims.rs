@@ -195,7 +195,8 @@ impl Rounds {
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
-            let is_removed = signal.is_of_disk() && ended::has_left(view);
+            // A pod that has ended by itself leaves its volumes, too.
+            let is_removed = signal.is_of_disk() && (ended::has_left(view) || ended::is_over(view));
             is_removed || !view.is_kept && is_evicted
         };
         let told = snapshot.pods.iter().filter(is_told).map(|view| (&view.pod.uid, &view.pod.key));

@@ -2,11 +2,14 @@
 //! `HandlePodCleanups`). They are stopped once the source that made them has reported and every other source
 //! has reported or was restored. While their source cannot be read they are left alone.
 
+use std::sync::Arc;
+
 use super::docker::Known;
 use super::{Effect, InUse, Turn};
 use crate::base::order;
 use crate::machine::{StopOrder, Wish};
 use crate::plan::Owned;
+use crate::pod::DesiredPod;
 use crate::pod::problem::Severity;
 use crate::pod::{PodKey, Source};
 
@@ -91,7 +94,12 @@ impl Turn {
         if self.sweep != Sweep::Due || !self.merge.all_ready() {
             return;
         }
-        let wanted = self.merge.pods().map(|pod| pod.uid.clone());
+        // An evicted pod has no worker, and an earlier daemon may have been removing its volumes when it ended.
+        let is_gone = |pod: &&Arc<DesiredPod>| {
+            let entry = self.entries.get(&pod.key);
+            entry.is_some_and(|e| e.worker.is_none() && e.evicted().is_some_and(|it| it.pod.uid == pod.uid))
+        };
+        let wanted = self.merge.pods().filter(|pod| !is_gone(pod)).map(|pod| pod.uid.clone());
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
         let mut pods = order::set(wanted.chain(known));

@@ -159,7 +159,7 @@ impl Machine {
         let root = Path::new(&self.settings.map.root_dir);
         image_volumes::begin_empty(body, &of_image.volumes, |target| {
             let (mount, name) = image_volumes::of_pod(root, &pod.uid, &container.name, target);
-            needs.image_volumes.push(name);
+            needs.parts.image_volumes.push(name);
             mount
         })?;
         let runs = spec::longest_command(container);
@@ -179,7 +179,7 @@ impl Machine {
             ));
         }
         mapping::record::note(body, of_image.recorded)?;
-        if !needs.image_volumes.is_empty() {
+        if !needs.parts.image_volumes.is_empty() {
             self.volumes.may_have(&pod.uid);
         }
         Ok(())

@@ -66,6 +66,8 @@ fn what_a_privileged_container_has_made_immutable_is_removed() {
             ioctl_setflags(&directory, ioctl_getflags(&directory).unwrap() | IFlags::IMMUTABLE).unwrap();
         }
     }
+    // Regression: deep directories could not be moved up into it.
+    mark("tree", IFlags::IMMUTABLE).unwrap();
     assert!(fs::remove_file(base.join("tree/log")).is_err());
     remove_counted(&open(&base), "tree", &mut || {}).unwrap();
     assert!(!base.join("tree").exists());

@@ -1,5 +1,6 @@
 //! Containers of evicted pods that Docker does not remove.
 
+use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::json;
 
 use super::*;
@@ -61,4 +62,21 @@ fn the_files_of_a_pod_that_is_gone_are_awaited_while_a_disk_is_short() {
     node.pods.clear();
     assert!(!rig.rounds.awaits_evicted(Signal::Memory, &node, &[], now));
     assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));
+}
+
+/// Regression: a pod ended by itself when the disk was short, and innocent pods were evicted while its files were removed.
+#[test]
+fn the_files_of_a_pod_that_has_ended_are_awaited_while_a_disk_is_short() {
+    let mut rig = Rig::new("keeper-ended-files", vec![at_least(Signal::NodeFs, Amount::Units(1))]);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    let volumes = crate::layout::volumes_dir(&rig.root, &node.pods[0].pod.uid).unwrap();
+    fs::create_dir_all(&volumes).unwrap();
+    let now = rig.rounds.parts.clock.now().mono;
+    let mut awaits = |node: &Snapshot, signal| rig.rounds.awaits_evicted(signal, node, &[], now);
+    node.pods[0].is_told = true;
+    for (phase, expected) in [("Running", false), ("Succeeded", true)] {
+        node.pods[0].status = Arc::new(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        assert!(!awaits(&node, Signal::Memory), "files are no memory");
+        assert_eq!(awaits(&node, Signal::NodeFs), expected, "{phase}");
+    }
 }

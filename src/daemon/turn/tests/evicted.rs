@@ -214,6 +214,24 @@ fn what_was_evicted_waits_also_after_two_daemons() {
     assert!(late.snapshot().evictions.is_empty(), "the next one would not count with it");
 }
 
+/// Regression: an earlier daemon was removing its volumes when it ended. They stayed until the pod ran again, and others were
+/// evicted for them.
+#[test]
+fn the_volumes_of_what_an_earlier_daemon_evicted_are_removed() {
+    let (mut rig, _) = running(&["a", "b"]);
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let mut next = Rig::new();
+    next.now = rig.now;
+    next.turn.restore_evictions(rig.snapshot().evictions);
+    next.want(&[pod("a"), pod("b")]);
+    next.list(&["a/a-1/app exited", "b/b-1/POD running", "b/b-1/app running"]);
+    assert_eq!(next.shown(), "a Failed Evicted, b Pending");
+    assert!(next.sweeps[0].pods.contains("a-1"), "its containers are being removed");
+    next.list(&["b/b-1/POD running", "b/b-1/app running"]);
+    assert_eq!(next.sweeps.last().unwrap().pods, ["b-1".to_owned()].into());
+}
+
 /// The clock may have been set meanwhile.
 #[test]
 fn an_eviction_in_the_far_future_ends_all_the_same() {

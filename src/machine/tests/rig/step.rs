@@ -134,7 +134,7 @@ impl Rig {
                     self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
                 }
                 Output::Create(token, Create { needs, .. })
-                    if self.volumes.parts_hang && !needs.sub_paths.is_empty() =>
+                    if self.volumes.parts_hang && !needs.parts.sub_paths.is_empty() =>
                 {
                     self.volumes.unsent.insert(token);
                 }
@@ -148,7 +148,7 @@ impl Rig {
                     let text = crate::base::json::text(&body);
                     let call = Call::Create { name, body };
                     let words = self.words(&call);
-                    let unsent = (&needs.termination_file, &needs.seccomp_profile, &needs.sub_paths);
+                    let unsent = (&needs.termination_file, &needs.seccomp_profile, &needs.parts.sub_paths);
                     self.sent.push(format!("{words} {text} {unsent:?} {:?}", needs.network));
                     self.calls.push((self.now, words));
                     self.later(MS, Coming::Arrive(token, call));
