@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::json::json;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions;
 use serde_json::Value;
 
 use super::writes::{Done, How, Writes};
@@ -15,8 +15,26 @@ use crate::api::objects::NAMESPACES;
 use crate::api::path::Target;
 use crate::api::value::place;
 use crate::api::world::Object;
+use crate::base::json::{self, json};
 use crate::base::limits;
 use crate::server::http::query::Query;
+
+/// Reads whether `DeleteOptions` ask for a dry run.
+///
+/// # Errors
+/// They are none: an option of another type must not count as left out, for it may be what spares the object.
+fn is_dry(options: &Value) -> Result<bool, Failure> {
+    if options.is_null() {
+        return Ok(false);
+    }
+    let wrong = |why: String| Failure::new(400, format!("the body is no DeleteOptions: {why}"));
+    let read: DeleteOptions = json::read(options).map_err(|error| wrong(error.to_string()))?;
+    let all = read.dry_run.unwrap_or_default();
+    match all.iter().find(|word| *word != "All") {
+        Some(word) => Err(wrong(format!("dryRun: Unsupported value: {word:?}: supported values: \"All\""))),
+        None => Ok(!all.is_empty()),
+    }
+}
 
 impl Writes {
     /// Deletes an object. `options` are `DeleteOptions`, or null.
@@ -31,7 +49,7 @@ impl Writes {
         options: &Value,
     ) -> Result<Done, Failure> {
         let mut how = How::read(query)?;
-        how.dry |= options.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        how.dry |= is_dry(options)?;
         let kind = target.kind;
         let mut change = self.holdings.begin()?;
         let live = self.found(target, name)?;
@@ -74,7 +92,7 @@ impl Writes {
         options: &Value,
     ) -> Result<Vec<Arc<Object>>, Failure> {
         let mut how = How::read(query)?;
-        how.dry |= options.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        how.dry |= is_dry(options)?;
         let (kind, mut change) = (target.kind, self.holdings.begin()?);
         let found: Vec<(Id, Arc<Object>)> = {
             let state = self.world.now();
@@ -222,4 +240,26 @@ fn hurry(change: &mut Change<'_>, id: &Id, live: &Object, grace: Option<i64>, ho
         change.hurry(id, stored_form(&leaving), grace);
     }
     done(leaving)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: an option of a wrong type counted as left out, and the object was deleted.
+    #[test]
+    fn options_of_another_type_are_refused() {
+        for (options, expected) in [
+            (Value::Null, Some(false)),
+            (json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}), Some(false)),
+            (json!({"dryRun": ["All"], "preconditions": {"uid": "a"}}), Some(true)),
+            (json!({"dryRun": "All"}), None),
+            (json!({"dryRun": ["Foo"]}), None),
+            (json!({"preconditions": "x"}), None),
+            (json!({"preconditions": {"uid": 5}}), None),
+            (json!([1]), None),
+        ] {
+            assert_eq!(is_dry(&options).ok(), expected, "{options}");
+        }
+    }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 pub const STREAMS_CREATED: Duration = Duration::from_secs(30);
 /// A stream without traffic for this long is closed; the kubelet's streamingConnectionIdleTimeout.
 pub const STREAM_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
-/// An attach whose output is not taken for this long while the most waits is ended: the container waits in its writes, and
-/// Docker does not see its end.
+/// An attach whose output waits for this long, while less than [`ATTACH_PACE`] of it is taken, is ended: the container waits in
+/// its writes, and Docker does not see its end.
 pub const ATTACH_STALL: Duration = Duration::from_secs(10);
+/// Bytes; as much as may wait on the way from the container to the client.
+pub const ATTACH_PACE: usize = 1024 * 1024;
 /// How long the output is awaited of a container that ended while it was attached to.
 pub const ATTACH_LAST: Duration = Duration::from_secs(2);
 /// Bytes that `podkeeper attach` writes at once: a pipe that can be written to takes as many without waiting.

@@ -19,7 +19,7 @@ use crate::runtime::docker::Docker;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{Call, Reply};
-use crate::server::relay::STALLED;
+use crate::server::relay::{Pace, STALLED};
 
 /// Joins the streams until the container ends.
 pub fn run(options: &Options, pod: &str) -> Outcome {
@@ -104,7 +104,7 @@ fn carry(
 
 /// An output that is waited for only so long: while nobody takes it, the container waits in its writes, and Docker does
 /// not see its end.
-struct Awaited(io::Result<OwnedFd>);
+struct Awaited(io::Result<OwnedFd>, Pace);
 
 fn awaited(fd: BorrowedFd<'_>) -> Awaited {
     // A terminal may take less than there seems to be room for. Opened anew, it does not make the shell's non-blocking.
@@ -113,23 +113,29 @@ fn awaited(fd: BorrowedFd<'_>) -> Awaited {
         open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty()).ok()
     };
     let own = fd.is_terminal().then(again).flatten();
-    Awaited(own.map_or_else(|| fd.try_clone_to_owned(), Ok))
+    Awaited(own.map_or_else(|| fd.try_clone_to_owned(), Ok), Pace::default())
 }
 
 impl Write for Awaited {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let fd = self.0.as_ref().map_err(|error| error.kind())?;
-        let until = wait::later(limits::ATTACH_STALL);
+        let has_room = |until| {
+            let ready = wait::until(vec![PollFd::new(fd, PollFlags::OUT)], until)?;
+            io::Result::Ok(!ready.iter().all(|flags| flags.is_empty()))
+        };
+        let too_slow = || io::Error::new(io::ErrorKind::TimedOut, STALLED);
+        let mut waits = !has_room(Some(Instant::now()))?;
         loop {
-            let ready = wait::until(vec![PollFd::new(fd, PollFlags::OUT)], Some(until))?;
-            if ready.iter().all(|flags| flags.is_empty()) || Instant::now() >= until {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, STALLED));
+            if self.1.note(0, waits, Instant::now()) || waits && !has_room(self.1.until())? {
+                return Err(too_slow());
             }
             // Without the standard library's buffer, which would write more than there is room for.
             match rustix::io::write(fd, bytes.get(..limits::ATTACH_PIECE).unwrap_or(bytes)) {
                 Err(Errno::AGAIN) => std::thread::sleep(limits::ATTACH_PAUSE),
+                Ok(written) if self.1.note(written, waits, Instant::now()) => return Err(too_slow()),
                 written => return Ok(written?),
             }
+            waits = true;
         }
     }
     fn flush(&mut self) -> io::Result<()> {

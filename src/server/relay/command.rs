@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::Broken;
 use super::client::Client;
+use super::{Broken, Pace};
 use crate::base::limits;
 use crate::base::wait::{self, later};
 use crate::runtime::connection::Wait;
@@ -61,7 +61,7 @@ pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
         is_ended: false,
         size: None,
         active: Instant::now(),
-        taken: Instant::now(),
+        pace: Pace::default(),
     };
     match relay.run(job) {
         Ok(()) | Err(Broken::Gone) => {}
@@ -92,8 +92,8 @@ struct Relay {
     size: Option<Size>,
     /// When something was sent or received last.
     active: Instant,
-    /// When the client took output last, or there was room for more.
-    taken: Instant,
+    /// How fast the client takes output.
+    pace: Pace,
 }
 
 impl Relay {
@@ -179,10 +179,13 @@ impl Relay {
                 Ok(Poured::Nothing) => {}
                 Err(error) => return Ok(Err(error)),
             }
+            let before = self.streams.output().len();
             let is_taken = self.client.send(self.streams.output())?;
-            if is_taken || self.streams.output().len() < limits::STREAM_BACKLOG {
-                self.taken = Instant::now();
-            } else if started.exec.is_none() && self.taken.elapsed() >= limits::ATTACH_STALL {
+            let waits = self.streams.output().len();
+            let is_behind = waits >= limits::STREAM_BACKLOG / 2;
+            if self.pace.note(before.saturating_sub(waits), is_behind, Instant::now())
+                && started.exec.is_none()
+            {
                 // Docker's side is closed before the client is told, which may take long.
                 return Ok(Err(DockerError::Stalled(super::STALLED.to_owned())));
             }
@@ -260,8 +263,7 @@ impl Relay {
         }
         let waiting = self.streams.output().len();
         let has_room = waiting < limits::STREAM_BACKLOG;
-        let stall =
-            self.taken.checked_add(limits::ATTACH_STALL).filter(|_| !has_room && started.exec.is_none());
+        let stall = self.pace.until().filter(|_| started.exec.is_none());
         let until = until.into_iter().chain(stall).min();
         let wants_read = has_room && self.input.len() < limits::STREAM_BACKLOG;
         let mut docker = PollFlags::empty();

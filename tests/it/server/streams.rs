@@ -190,7 +190,7 @@ fn an_attach_that_is_not_read_ends_and_the_container_goes_on() {
     let mut spdy = Spdy::open(port, &target, V4);
     let [error, _stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     let mut socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
-    let why = "nothing took the output for 10 s";
+    let why = "nothing took the output for 10 s, or too little";
     node.wait_until("both attaches are ended", || {
         neglect(&mut spdy.link, Duration::from_millis(50));
         neglect(&mut socket.link, Duration::from_millis(50));

@@ -29,7 +29,7 @@ fn begun() -> (Relay, TcpStream) {
         is_ended: false,
         size: None,
         active: Instant::now(),
-        taken: Instant::now(),
+        pace: Pace::default(),
     };
     (relay, client)
 }
