@@ -21,8 +21,8 @@ impl Machine {
         // containers yet: its volumes must be removed even if another UID is wanted by then. Which volumes images have is not
         // known here; only for sources that go first they are in the pod's directory.
         if let Trigger::Run(pod) = &trigger
-            && !self.looking.watching
-            && (layout::volumes(pod).next().is_some() || self.settings.map.policies.evict_first(pod.source))
+            && (!self.looking.watching && layout::volumes(pod).next().is_some()
+                || self.settings.map.policies.evict_first(pod.source))
         {
             self.volumes.an_earlier_daemon_may_have(&pod.uid);
         }

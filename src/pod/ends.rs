@@ -31,6 +31,11 @@ impl Ends {
         }
     }
 
+    /// Something has come to its end of a pod that may be a watched one.
+    pub fn step_any(&self) {
+        self.lock().values_mut().for_each(|steps| *steps = steps.saturating_add(1));
+    }
+
     /// The number of steps of a watched pod.
     #[must_use]
     pub fn steps(&self, key: &PodKey) -> u64 {

@@ -48,7 +48,7 @@ pub struct Node {
     /// Held while [`layout::STAGE`] is in use.
     pub(super) stage: Mutex<()>,
     /// The entries that are removed of pods that are evicted.
-    ends: Ends,
+    pub(super) ends: Ends,
 }
 
 /// User of a pod's directory.

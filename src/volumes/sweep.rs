@@ -72,7 +72,7 @@ impl Volumes {
         if !self.0.take(uid, &Use::Sweep) {
             return false;
         }
-        let result = tear_down::pod(root, uid, &mut || {});
+        let result = tear_down::pod(root, uid, &mut || self.0.ends.step_any());
         if result.is_ok() {
             self.0.in_memory.forget(uid);
         }

@@ -290,7 +290,7 @@ pub(super) fn runs(status: &PodStatus) -> bool {
     statuses(status).any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
-fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+pub(super) fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let lists =
         [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
     lists.into_iter().flatten().flatten()

@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::disk::{on_disk, runs, untold, untold_layer};
+use super::disk::{on_disk, runs, statuses, untold, untold_layer};
+use crate::base::clock::Timestamp;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order, wait};
 use crate::garbage::collector;
@@ -78,9 +79,19 @@ fn named(snapshot: &Snapshot, is: impl Fn(&PodView) -> bool) -> Containers {
     each.collect()
 }
 
-pub(super) fn is_over(view: &PodView) -> bool {
+fn is_over(view: &PodView) -> bool {
     let is_final = view.is_told && is_final(view.status.phase.as_deref());
     is_final && view.leaving.is_none() && !runs(&view.status)
+}
+
+/// Whether a pod has ended by itself not long ago: its files are being removed. Those of earlier ones cannot be removed, and
+/// are not waited for.
+pub(super) fn has_just_ended(view: &PodView, now: Timestamp) -> bool {
+    let ended =
+        statuses(&view.status).filter_map(|c| c.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    let longest = i64::try_from(limits::EVICTION_LONGEST.as_secs()).unwrap_or(i64::MAX);
+    let mut since = ended.map(|at| now.as_second().saturating_sub(at.0.as_second()));
+    is_over(view) && since.any(|since| (-longest..longest).contains(&since))
 }
 
 /// Whether a pod with this UID is still being stopped: its layers can be emptied only after that.

@@ -8,7 +8,7 @@ use super::aside::Aside;
 use super::counting::Ended;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
-use crate::base::clock::Mono;
+use crate::base::clock::{Clock as _, Mono};
 use crate::base::order;
 use crate::eviction::News;
 use crate::eviction::manager::End;
@@ -192,11 +192,13 @@ impl Rounds {
         pods: &[Candidate],
         now: Mono,
     ) -> bool {
+        let wall = self.parts.clock.now().wall;
         let is_told = |view: &&PodView| {
             let of = snapshot.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
             // A pod that has ended by itself leaves its volumes, too.
-            let is_removed = signal.is_of_disk() && (ended::has_left(view) || ended::is_over(view));
+            let leaves = ended::has_left(view) || ended::has_just_ended(view, wall);
+            let is_removed = signal.is_of_disk() && leaves;
             is_removed || !view.is_kept && is_evicted
         };
         let told = snapshot.pods.iter().filter(is_told).map(|view| (&view.pod.uid, &view.pod.key));

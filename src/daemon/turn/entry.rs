@@ -155,7 +155,8 @@ impl Entry {
 
     /// The worker reports that the pod has ended for good.
     pub(super) fn is_over(&self) -> bool {
-        self.desired.is_some() && self.status().is_some_and(WorkerStatus::is_over)
+        let told = self.status().filter(|status| status.is_over());
+        self.desired.as_ref().zip(told).is_some_and(|(pod, status)| pod.uid == status.pod.uid)
     }
 
     /// The same, or Docker's list shows it and the worker has told nothing yet.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::docker::Known;
+use super::entry::Blocked;
 use super::{Effect, InUse, Turn};
 use crate::base::order;
 use crate::machine::{StopOrder, Wish};
@@ -94,10 +95,14 @@ impl Turn {
         if self.sweep != Sweep::Due || !self.merge.all_ready() {
             return;
         }
-        // An evicted pod has no worker, and an earlier daemon may have been removing its volumes when it ended.
+        // A pod that was evicted or refused has no worker, and an earlier daemon may have been removing its volumes when it
+        // ended.
         let is_gone = |pod: &&Arc<DesiredPod>| {
-            let entry = self.entries.get(&pod.key);
-            entry.is_some_and(|e| e.worker.is_none() && e.evicted().is_some_and(|it| it.pod.uid == pod.uid))
+            let entry = self.entries.get(&pod.key).filter(|entry| entry.worker.is_none());
+            let blocked = entry.and_then(|entry| entry.blocked.as_ref());
+            blocked.is_some_and(|it| {
+                matches!(it, Blocked::Evicted(_) | Blocked::Rejected(_)) && it.pod().uid == pod.uid
+            })
         };
         let wanted = self.merge.pods().filter(|pod| !is_gone(pod)).map(|pod| pod.uid.clone());
         let known =

@@ -365,6 +365,8 @@ impl Turn {
         self.changed = true;
         let (ended, uid) = (new.has_ended(), new.pod.uid.clone());
         let same = worker.status.as_ref().is_some_and(|old| old.is_like(&new));
+        // Containers of the present life run, so that its end is told after this.
+        worker.has_stopped &= new.has_ended() || new.leaving.is_some();
         let old = worker.status.replace(new);
         let replaced = old.as_ref().is_some_and(|old| old.pod.uid != uid);
         let was_over = old.is_some_and(|old| old.is_over() && !replaced);

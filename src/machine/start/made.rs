@@ -13,6 +13,7 @@ use crate::machine::state::State;
 use crate::plan::Way;
 use crate::plan::backoff;
 use crate::plan::{Manifest, Owned, PreStop, Role, RunState};
+use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Resources};
@@ -29,6 +30,18 @@ pub(in crate::machine) struct Made<'a> {
 }
 
 impl Machine {
+    fn note_made(&mut self, pod: &DesiredPod, made: Owned, size: Resources) {
+        let id = made.id.clone();
+        self.containers.put(made);
+        if self.is_judging(pod) {
+            // It may have volumes of its image. Earlier ones may have been removed since it was asked for.
+            self.volumes.may_have(&pod.uid);
+        }
+        if let Some(record) = self.containers.record_mut(&id) {
+            record.size = Some(size);
+        }
+    }
+
     pub(in crate::machine) fn container_made(
         &mut self,
         made: Made<'_>,
@@ -59,11 +72,7 @@ impl Machine {
                 }
                 let made = Owned { never_ran, ..self.fresh(id, name, attempt, role) };
                 self.tell_created(&made);
-                let id = made.id.clone();
-                self.containers.put(made);
-                if let Some(record) = self.containers.record_mut(&id) {
-                    record.size = Some(size);
-                }
+                self.note_made(&pod, made, size);
             }
             Err(error) => match error.refusal() {
                 Some(RefusalKind::NameInUse(_)) => {

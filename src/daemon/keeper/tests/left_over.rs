@@ -1,9 +1,9 @@
 //! Containers of evicted pods that Docker does not remove.
 
-use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::json;
 
 use super::*;
+use crate::base::clock::Now;
 
 /// Regression: the status of an evicted pod names no containers, so its layer was not emptied while Docker, asked to
 /// remove the container, did not answer; and innocent pods were evicted.
@@ -71,12 +71,17 @@ fn the_files_of_a_pod_that_has_ended_are_awaited_while_a_disk_is_short() {
     let mut node = (*rig.rounds.parts.pods.get()).clone();
     let volumes = crate::layout::volumes_dir(&rig.root, &node.pods[0].pod.uid).unwrap();
     fs::create_dir_all(&volumes).unwrap();
-    let now = rig.rounds.parts.clock.now().mono;
+    let Now { mono: now, wall } = rig.rounds.parts.clock.now();
     let mut awaits = |node: &Snapshot, signal| rig.rounds.awaits_evicted(signal, node, &[], now);
     node.pods[0].is_told = true;
-    for (phase, expected) in [("Running", false), ("Succeeded", true)] {
-        node.pods[0].status = Arc::new(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+    for (phase, ago, expected) in [("Running", 0, false), ("Succeeded", 3600, false), ("Succeeded", 20, true)]
+    {
+        let at = wall.checked_sub(std::time::Duration::from_secs(ago)).unwrap().to_string();
+        let state = json!({"terminated": {"exitCode": 0, "finishedAt": at}});
+        let status = json!({"phase": phase, "containerStatuses": [{"name": "app", "image": "", "imageID": "",
+            "ready": false, "restartCount": 0, "state": state}]});
+        node.pods[0].status = Arc::new(serde_json::from_value(status).unwrap());
         assert!(!awaits(&node, Signal::Memory), "files are no memory");
-        assert_eq!(awaits(&node, Signal::NodeFs), expected, "{phase}");
+        assert_eq!(awaits(&node, Signal::NodeFs), expected, "{phase} {ago}");
     }
 }

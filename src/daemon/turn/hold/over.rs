@@ -46,7 +46,11 @@ impl Turn {
     }
 
     fn is_listed_as_over(&self, pod: &DesiredPod) -> bool {
-        let Some(all) = self.found_of(&pod.key) else { return false };
+        // Events that Docker has told since make the list uncertain, its old ones too: the worker tells whether it is right.
+        let Some(all) = self.docker.found.get(&pod.key).filter(|_| self.docker.engine.answers()).cloned()
+        else {
+            return false;
+        };
         let own = || all.iter().filter(|container| container.uid == pod.uid);
         let mut containers = own().filter(|container| !container.is_sandbox()).peekable();
         let is_dead = |container: &Owned| container.state.is_dead();

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::drain::marker;
 use super::evicted::later;
 use super::preempted::{critical, node, of_source, plain};
-use super::rig::{Rig, acts, config_with, pod_of, with_port};
-use crate::daemon::turn::Event;
+use super::rig::{Rig, acts, config_with, key, pod_of, with_port};
+use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::machine::Hint;
 use crate::pod::{DesiredPod, Source};
 use crate::source::http;
 use crate::source::http::url::ManifestUrl;
@@ -179,4 +180,55 @@ fn a_start_on_a_drained_node_leaves_what_has_ended() {
     assert_eq!(acts(rig.list(&ENDED)), [""; 0]);
     assert_eq!(acts(rig.handle(Event::Drain(None))), ["spawn job", "run job/job-1"]);
     assert_eq!(acts(rig.handle(marker(2, None))), [""; 0], "nor does a drain before its worker has told");
+}
+
+/// Regression: Docker tells old events again after a list, so that the list counted as uncertain at the end of a drain, and
+/// what had ended was refused for the room that others had.
+#[test]
+fn what_has_ended_is_known_after_a_drain_that_an_earlier_daemon_began() {
+    let mut rig = Rig::new();
+    rig.handle(marker(1, None));
+    rig.want(&[with_port("aa", 80), job("job", "")]);
+    rig.list(&ENDED);
+    let hint = Hint::Changed("job-job-1-app-0".to_owned());
+    rig.handle(Event::Runtime(RuntimeEvent::Changed { key: key("job"), hint }));
+    let told = acts(rig.handle(Event::Drain(None)));
+    assert!(
+        told.contains(&"run job/job-1".to_owned()) && told.contains(&"run aa/aa-1".to_owned()),
+        "{told:?}"
+    );
+}
+
+/// Regression: a pod that was dropped, came back and ended again was judged at its next edit, and ran once more.
+#[test]
+fn what_a_later_life_tells_counts() {
+    let (job, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Running", false);
+    rig.want(&[]);
+    rig.status(&job, "Running", true);
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Running", false);
+    rig.status(&job, "Succeeded", false);
+    rig.want(&[job.clone(), web.clone()]);
+    rig.status(&web, "Running", false);
+    let mut edited = DesiredPod::clone(&job);
+    edited.metadata.annotations.get_or_insert_default().insert("a".into(), "b".into());
+    assert_eq!(acts(rig.want(&[Arc::new(edited), web])), ["run job/job-1"]);
+}
+
+/// Regression: the end of the version before counted for the next one, with another UID, which was not judged for room.
+#[test]
+fn the_end_of_another_version_does_not_count() {
+    let (first, web) = (job("job", ""), with_port("web", 80));
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&first));
+    rig.status(&first, "Succeeded", false);
+    rig.want(&[first, web.clone()]);
+    rig.status(&web, "Running", false);
+    let plain = pod_of("job/job-2", "{restartPolicy: Never, containers: [{name: app}]}");
+    assert_eq!(acts(rig.want(&[plain, web.clone()])), ["run job/job-2"]);
+    let told = acts(rig.want(&[job("job/job-2", ""), web]));
+    assert!(!told.contains(&"run job/job-2".to_owned()), "{told:?}");
 }
