@@ -31,7 +31,7 @@ impl OwnerOfUid {
     }
 
     /// Whether this is the same pod, perhaps after a move to another source.
-    fn is(&self, pod: &DesiredPod) -> bool {
+    pub(super) fn is(&self, pod: &DesiredPod) -> bool {
         let same = self.written.is_some() && self.written == pod.written;
         self.source == pod.source || (same && references(pod).is_empty())
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::base::clock::Now;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::admission::Room;
+use crate::daemon::turn::entry::Entry;
 use crate::plan::actions::{self, Probes, SandboxAction};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
@@ -39,9 +40,10 @@ impl Turn {
         let Some(worker) = entry.and_then(|entry| entry.worker.as_ref()) else {
             return if self.is_listed_as_over(pod) { Over::Listed } else { Over::No };
         };
-        let is_same = |old: &Arc<DesiredPod>| old.uid == pod.uid && old.source == pod.source;
-        let is_told =
-            entry.is_some_and(|entry| entry.is_over() && entry.desired.as_ref().is_some_and(is_same));
+        // One of another source with the same UID begins anew, unless it is the same manifest.
+        let is_same = worker.uids.get(&pod.uid).is_some_and(|owner| owner.is(pod));
+        let wants = |entry: &Entry| entry.desired.as_ref().is_some_and(|old| old.uid == pod.uid);
+        let is_told = is_same && entry.is_some_and(|entry| entry.is_over() && wants(entry));
         if is_told && !worker.has_stopped { Over::Told } else { Over::No }
     }
 
