@@ -78,7 +78,7 @@ fn namespaces_are_found_after_a_restart() {
 /// Regression: each new claim had a warning about the name of its volume, which nobody had written.
 #[test]
 fn what_the_api_puts_in_itself_is_not_warned_of() {
-    let dir = scratch("api-holdings-defaults");
+    let dir = scratch("api-holdings-put-in");
     let (holdings, _sent, _reading) = open(&dir);
     let told = |resource, value: Value| problems(&holdings.decode(&id(resource, "default", "a"), &value)).1;
     let claim = |volume: &str| {

@@ -114,6 +114,24 @@ fn attach_joins_the_streams_of_a_container() {
     assert!(why.contains("takes no standard input: its manifest does not say stdin: true"), "{why}");
 }
 
+/// Regression: a reader of some kilobytes a second hid the container's end for minutes.
+#[test]
+fn attach_ends_when_too_little_of_its_output_is_taken() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").script(WRITES).text());
+    node.wait_phase("web", "Running");
+    let mut attached = Goes::start(&node, &["attach", "web"]);
+    let mut output = attached.0.stdout.take().unwrap();
+    let mut piece = [0; 1024];
+    node.wait_until("it ends", || {
+        _ = output.read(&mut piece).unwrap();
+        attached.0.try_wait().unwrap().is_some()
+    });
+    let mut why = String::new();
+    attached.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+    assert!(why.contains("nothing took the output for 10 s, or too little"), "{why}");
+}
+
 /// Regression: the container waited in its writes for as long as `attach` had an output that nobody read.
 #[test]
 fn attach_ends_when_nothing_takes_its_output_and_the_container_goes_on() {

@@ -198,6 +198,11 @@ fn the_life_of_a_container() {
 
     assert_eq!(refusal(container.remove(false)), RefusalKind::StillRunning);
     assert_eq!(container.kill("SIGTERM"), Ok(Reply::Done));
+    // The shell may not have set its trap by then.
+    while container.inspect().state == DockerState::Running {
+        _ = container.kill("SIGTERM");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(container.exit_code(), 7);
     let detail = container.inspect();
     assert_eq!((detail.state, detail.exit_code), (DockerState::Exited, 7));
