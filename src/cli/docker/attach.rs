@@ -104,7 +104,12 @@ fn carry(
 
 /// An output that is waited for only so long: while nobody takes it, the container waits in its writes, and Docker does
 /// not see its end.
-struct Awaited(io::Result<OwnedFd>, Pace);
+struct Awaited {
+    fd: io::Result<OwnedFd>,
+    pace: Pace,
+    /// When there was no room last.
+    waited: Option<Instant>,
+}
 
 fn awaited(fd: BorrowedFd<'_>) -> Awaited {
     // A terminal may take less than there seems to be room for. Opened anew, it does not make the shell's non-blocking.
@@ -113,29 +118,31 @@ fn awaited(fd: BorrowedFd<'_>) -> Awaited {
         open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty()).ok()
     };
     let own = fd.is_terminal().then(again).flatten();
-    Awaited(own.map_or_else(|| fd.try_clone_to_owned(), Ok), Pace::default())
+    Awaited { fd: own.map_or_else(|| fd.try_clone_to_owned(), Ok), pace: Pace::default(), waited: None }
 }
 
 impl Write for Awaited {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let fd = self.0.as_ref().map_err(|error| error.kind())?;
+        let fd = self.fd.as_ref().map_err(|error| error.kind())?;
         let has_room = |until| {
             let ready = wait::until(vec![PollFd::new(fd, PollFlags::OUT)], until)?;
             io::Result::Ok(!ready.iter().all(|flags| flags.is_empty()))
         };
         let too_slow = || io::Error::new(io::ErrorKind::TimedOut, STALLED);
-        let mut waits = !has_room(Some(Instant::now()))?;
         loop {
-            if self.1.note(0, waits, Instant::now()) || waits && !has_room(self.1.until())? {
+            // A pipe may have room for a small piece between two waits.
+            let waits = !has_room(Some(Instant::now()))?;
+            self.waited = if waits { Some(Instant::now()) } else { self.waited };
+            let is_behind = self.waited.is_some_and(|at| at.elapsed() < limits::ATTACH_STALL / 10);
+            if self.pace.note(0, is_behind, Instant::now()) || waits && !has_room(self.pace.until())? {
                 return Err(too_slow());
             }
             // Without the standard library's buffer, which would write more than there is room for.
             match rustix::io::write(fd, bytes.get(..limits::ATTACH_PIECE).unwrap_or(bytes)) {
                 Err(Errno::AGAIN) => std::thread::sleep(limits::ATTACH_PAUSE),
-                Ok(written) if self.1.note(written, waits, Instant::now()) => return Err(too_slow()),
+                Ok(written) if self.pace.note(written, is_behind, Instant::now()) => return Err(too_slow()),
                 written => return Ok(written?),
             }
-            waits = true;
         }
     }
     fn flush(&mut self) -> io::Result<()> {

@@ -301,23 +301,6 @@ impl Side<'_> {
         all
     }
 
-    /// The figures that `/stats/summary` has of the node and of two pods, by path, with their type: no value is the same twice.
-    fn figures(&self) -> BTreeMap<String, String> {
-        let told: Value = serde_json::from_str(&self.raw("/stats/summary")).unwrap_or_default();
-        let mut all = BTreeMap::new();
-        let mut note = |path: &str, value: &Value| {
-            let kind = if value.is_number() { "a number" } else { "a text" };
-            all.insert(path.to_owned(), kind.to_owned());
-        };
-        leaves(&told["node"], "node", &mut note);
-        let pods = told["pods"].as_array().cloned().unwrap_or_default();
-        for case in ["plain", "two"] {
-            let pod = pods.iter().find(|pod| pod["podRef"]["name"] == case);
-            leaves(pod.unwrap_or(&Value::Null), case, &mut note);
-        }
-        all
-    }
-
     /// The answer of the node's own server, or the error.
     fn raw(&self, path: &str) -> String {
         let path = path.replace("POD", &self.name("succeeds"));
@@ -432,7 +415,6 @@ fn a_node_tells_what_the_kubelet_tells() {
     ] {
         assert_eq!(ours.raw(path), kubelet.raw(path), "{path}");
     }
-    until_same("figures", || differences(&kubelet.figures(), &ours.figures()));
     let of = |side: &Side<'_>, path: &str| metrics(&side.raw(path));
     let mut resource = of(&ours, "/metrics/resource");
     // Of an older kubelet; podkeeper has both.

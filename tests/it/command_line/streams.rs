@@ -125,6 +125,8 @@ fn attach_ends_when_too_little_of_its_output_is_taken() {
     let mut piece = [0; 1024];
     node.wait_until("it ends", || {
         _ = output.read(&mut piece).unwrap();
+        // Ten kilobytes a second.
+        std::thread::sleep(Duration::from_millis(100));
         attached.0.try_wait().unwrap().is_some()
     });
     let mut why = String::new();
