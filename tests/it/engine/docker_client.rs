@@ -197,8 +197,7 @@ fn the_life_of_a_container() {
     assert_eq!(container.docker.call(&both), Ok(Reply::Containers(vec![])));
 
     assert_eq!(refusal(container.remove(false)), RefusalKind::StillRunning);
-    assert_eq!(container.kill("SIGTERM"), Ok(Reply::Done));
-    // The shell may not have set its trap by then.
+    // The shell may not have set its trap at first.
     while container.inspect().state == DockerState::Running {
         _ = container.kill("SIGTERM");
         std::thread::sleep(Duration::from_millis(50));
