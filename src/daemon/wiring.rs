@@ -59,6 +59,7 @@ use crate::status::snapshot::{KeptImages, Latest};
 use crate::status::task::{Pulses, Task};
 use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
+use crate::volumes::Gone;
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::container_records::ContainerRecords;
@@ -225,13 +226,25 @@ impl Actors {
         let (files, logs) = (self.tools.termination.clone(), Arc::clone(&self.tools.logs));
         let (cgroups, volumes) = (self.tools.cgroups.clone(), self.tools.volumes.clone());
         let networks = Arc::clone(&self.tools.networks);
-        let sweep = move || {
+        Actors::sweep_by(move || {
             cgroups.sweep(&keep.pods);
-            volumes.sweep(&keep.pods);
+            volumes.sweep(Gone::AllBut(keep.pods.clone()));
             files.sweep(&keep.pods);
             logs.sweep(&keep.containers);
             networks.sweep();
-        };
+        });
+    }
+
+    /// Removes the volumes of pods, likewise.
+    pub(super) fn remove_volumes(&self, pods: Set<String>) {
+        if self.tools.is_hollow {
+            return;
+        }
+        let volumes = self.tools.volumes.clone();
+        Actors::sweep_by(move || volumes.sweep(Gone::These(pods)));
+    }
+
+    fn sweep_by(sweep: impl FnOnce() + Send + 'static) {
         if let Err(error) = thread::spawn("pk-sweep", limits::WORKER_STACK, sweep) {
             // The next start removes them.
             log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");

@@ -11,7 +11,7 @@ use crate::base::clock::Timestamp;
 use crate::base::human::many;
 use crate::base::table::{Set, Table};
 use crate::pod::problem::Problem;
-use crate::pod::{DesiredPod, PodKey, Source};
+use crate::pod::{DesiredPod, Source};
 use crate::policy;
 
 /// `status.reason` of a pod that no manifest in force names.
@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub info: NodeView,
     /// By pod, images of its wanted version if an older one is shown: no collection removes them.
     pub also_wanted: Table<String, Set<String>>,
-    /// By pod, evictions with which the next one counts in a row; the next daemon reads them from the file.
-    pub evictions: Table<String, EvictionView>,
+    /// What the next daemon goes on with.
+    pub unfinished: Unfinished,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.
@@ -46,8 +46,6 @@ pub struct Snapshot {
     pub claims: Table<String, Vec<ClaimView>>,
     /// The rights of each source's pods when a pod has to be evicted.
     pub standings: Table<Source, StandingView>,
-    /// Pods of which no container runs and whose files are being removed, by UID; they need not be shown.
-    pub removing: Table<String, PodKey>,
     /// By identity.
     pub pods: Vec<PodView>,
     /// All problems in the content of the sources.
@@ -143,6 +141,23 @@ pub struct StandingView {
     pub evict_first: bool,
     /// Upper bound for their claims together.
     pub claims: policy::Most,
+}
+
+/// What the next daemon goes on with: it reads it from the status file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// By pod, evictions with which the next one counts in a row.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub evictions: Table<String, EvictionView>,
+    /// UIDs of pods of which no container runs and whose files are being removed; they need not be shown.
+    #[serde(default, skip_serializing_if = "Set::is_empty")]
+    pub removing: Set<String>,
+}
+
+impl Unfinished {
+    pub(super) fn is_empty(&self) -> bool {
+        self.evictions.is_empty() && self.removing.is_empty()
+    }
 }
 
 /// Remembered evictions of a pod.
@@ -343,9 +358,9 @@ pub struct StatusFile {
     /// See [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: Table<String, Set<String>>,
-    /// See [`Snapshot::evictions`].
+    /// See [`Snapshot::unfinished`].
     #[serde(default)]
-    pub evictions: Table<String, EvictionView>,
+    pub unfinished: Unfinished,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.

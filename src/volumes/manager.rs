@@ -180,6 +180,11 @@ impl Node {
         *uses.get_or_insert(uid.to_owned(), who.clone()) == *who
     }
 
+    /// Whether a worker has the directory.
+    pub(super) fn is_used(&self, uid: &str) -> bool {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).get(uid).is_some()
+    }
+
     /// Whether another pod's worker has the directory, so that its content is not this pod's.
     fn is_others(&self, uid: &str, key: &PodKey) -> bool {
         let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,7 +345,7 @@ fn work(
         Job::Order(Order::TearDown { uid }) => {
             begins("removing its volumes".to_owned());
             let result =
-                node.root().and_then(|root| tear_down::pod(&root, &uid, &mut || node.ends.step(key)));
+                node.root().and_then(|root| tear_down::pod(&root, &uid, &mut || node.ends.step(&uid)));
             if result.is_ok() {
                 node.in_memory.forget(&uid);
                 node.release(&uid);

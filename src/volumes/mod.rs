@@ -59,6 +59,7 @@ use crate::layout;
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
 pub use interest::{Interest, Wanted};
+pub use sweep::Gone;
 
 /// An order of a machine.
 #[derive(Debug, Clone, PartialEq)]

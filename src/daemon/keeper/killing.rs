@@ -26,7 +26,7 @@ impl Rounds {
         let mut any = false;
         for cgroup in own(victim, &naming, &self.places.cgroups.tree()) {
             any = true;
-            let pod = &victim.key;
+            let pod = victim.key.as_ref().map_or_else(|| victim.uid.clone(), ToString::to_string);
             log::warn!(
                 "pod {pod}: it was evicted, and Docker does not stop it: what runs in {} is killed",
                 cgroup.display()
@@ -139,7 +139,7 @@ mod tests {
         let at = |path: &str| tree.join(path).join(&id);
         let (own_one, other, loose) = (at("kubepods/podu1"), at("kubepods/podu2"), at("docker"));
         let mut victim = Victim {
-            key: PodKey { namespace: "default".into(), name: "hog".into() },
+            key: Some(PodKey { namespace: "default".into(), name: "hog".into() }),
             uid: "u1".into(),
             cgroups: vec![own_one.clone(), other, loose, tree.join("kubepods/podu1")],
             volumes: None,

@@ -9,7 +9,6 @@ use super::counting::Ended;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::{Clock as _, Mono};
-use crate::base::order;
 use crate::eviction::News;
 use crate::eviction::manager::End;
 use crate::eviction::rank::{Candidate, Counted};
@@ -25,7 +24,8 @@ use crate::status::snapshot::{PodView, Snapshot};
 /// An evicted pod.
 #[derive(Debug)]
 pub(super) struct Victim {
-    pub(super) key: PodKey,
+    /// Its identity; `None` where only its UID is known.
+    pub(super) key: Option<PodKey>,
     pub(super) uid: String,
     /// Cgroups of its containers, which exist until these have ended.
     pub(super) cgroups: Vec<PathBuf>,
@@ -52,7 +52,7 @@ impl Victim {
             return End::Gone;
         }
         // Files that are being removed keep no shortage of memory or processes waiting for longer.
-        End::Goes(if runs || self.of_disk { ends.steps(&self.key) } else { 0 })
+        End::Goes(if runs || self.of_disk { ends.steps(&self.uid) } else { 0 })
     }
 }
 
@@ -60,7 +60,7 @@ impl Rounds {
     /// Begins to count the usage of pods on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
         let snapshot = self.parts.pods.get();
-        let was_evicted = !snapshot.evictions.is_empty();
+        let was_evicted = !snapshot.unfinished.evictions.is_empty();
         if self.waits_for_pods(&snapshot) || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
@@ -194,15 +194,17 @@ impl Rounds {
     ) -> bool {
         let wall = self.parts.clock.now().wall;
         let is_told = |view: &&PodView| {
-            let of = snapshot.evictions.get(&view.pod.key.to_string());
+            let of = snapshot.unfinished.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
             // A pod that has ended by itself leaves its volumes, too.
             let leaves = ended::has_left(view) || ended::has_just_ended(view, wall);
             let is_removed = signal.is_of_disk() && leaves;
             is_removed || !view.is_kept && is_evicted
         };
-        let told = snapshot.pods.iter().filter(is_told).map(|view| (&view.pod.uid, &view.pod.key));
-        let gone = snapshot.removing.iter().filter(|_| signal.is_of_disk());
+        let told = snapshot.pods.iter().filter(is_told);
+        let told = told.map(|view| (view.pod.uid.clone(), Some(view.pod.key.clone())));
+        let gone = snapshot.unfinished.removing.iter().cloned().chain(self.parts.ends.swept());
+        let gone = gone.filter(|_| signal.is_of_disk()).map(|uid| (uid, None));
         let mut told = told.chain(gone).peekable();
         if told.peek().is_none() {
             return false;
@@ -212,12 +214,11 @@ impl Rounds {
             if signal.is_of_disk() { places::Found::default() } else { places::all(&self.places.cgroups) };
         for (uid, key) in told {
             let trace = match signal.is_of_disk() {
-                true => layout::volumes_dir(&self.places.root_dir, uid),
-                false => cgroups.of_pod(uid).map(|path| self.places.cgroups.tree().join(path)),
+                true => layout::volumes_dir(&self.places.root_dir, &uid),
+                false => cgroups.of_pod(&uid).map(|path| self.places.cgroups.tree().join(path)),
             };
             let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
-            if self.mind.awaits(signal, uid, pods, now) {
-                let (key, uid) = (key.clone(), uid.clone());
+            if self.mind.awaits(signal, &uid, pods, now) {
                 let of_disk = signal.is_of_disk();
                 let (cgroups, volumes) = if of_disk { (None, Some(trace)) } else { (Some(trace), None) };
                 let cgroups = cgroups.into_iter().collect();
@@ -233,7 +234,8 @@ impl Rounds {
 
     fn follow(&mut self, signal: Signal, victim: Victim) {
         self.victims.insert(signal.pressure(), victim);
-        self.parts.ends.watch(order::set(self.victims.values().map(|victim| victim.key.clone())));
+        let watched = self.victims.values().map(|victim| (victim.uid.clone(), victim.key.clone()));
+        self.parts.ends.watch(watched.collect());
     }
 
     /// Evicts one pod, by the usage of the disk that was `measured` before this look.
@@ -289,7 +291,7 @@ impl Rounds {
         let volumes = layout::volumes_dir(&self.places.root_dir, &eviction.uid);
         let of_disk = signal.is_of_disk();
         let has_layers = of_disk && Counted::of(signal, seen.dedicated).of_docker;
-        let (key, uid) = (eviction.key.clone(), eviction.uid.clone());
+        let (key, uid) = (Some(eviction.key.clone()), eviction.uid.clone());
         if has_layers {
             self.left_over.push((uid.clone(), ended::of_pod(&snapshot, &uid)));
         }

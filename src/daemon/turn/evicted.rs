@@ -236,7 +236,7 @@ impl Turn {
     /// If the pod runs, it was not stopped: the number of evictions is kept, and it runs on. The recorded time is wall
     /// time, so it is limited to the possible range.
     pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
-        let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
+        let Some(earlier) = self.node.earlier.evictions.remove(&pod.key.to_string()) else { return false };
         if earlier.uid != pod.uid {
             return false;
         }
@@ -288,7 +288,7 @@ impl Turn {
         let past =
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
         let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
-        let earlier = self.node.evicted_earlier.iter().filter(|(_, it)| !is_old(it));
+        let earlier = self.node.earlier.evictions.iter().filter(|(_, it)| !is_old(it));
         earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known).collect()
     }
 

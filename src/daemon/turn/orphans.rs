@@ -2,23 +2,23 @@
 //! `HandlePodCleanups`). They are stopped once the source that made them has reported and every other source
 //! has reported or was restored. While their source cannot be read they are left alone.
 
-use std::sync::Arc;
-
 use super::docker::Known;
 use super::entry::Blocked;
 use super::{Effect, InUse, Turn};
 use crate::base::order;
+use crate::base::table::Set;
 use crate::machine::{StopOrder, Wish};
 use crate::plan::Owned;
-use crate::pod::DesiredPod;
 use crate::pod::problem::Severity;
 use crate::pod::{PodKey, Source};
 
 /// When the files of pods that vanished while the daemon was down are removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sweep {
-    /// As soon as every source has reported.
-    #[default]
+    /// As soon as every source has reported. UIDs of pods whose volumes were ordered to be removed before, as they are over
+    /// in any case.
+    First(Set<String>),
+    /// As soon as every source has reported once more.
     Due,
     /// Once more, with the next list: files were kept that may belong to no pod.
     AtNextList,
@@ -92,19 +92,13 @@ impl Turn {
     /// A found pod that no source wants may vanish without its worker's knowledge, so the sweep runs once
     /// more with the next list.
     fn sweep(&mut self) {
-        if self.sweep != Sweep::Due || !self.merge.all_ready() {
-            return;
+        match self.sweep {
+            Sweep::First(_) | Sweep::Due if self.merge.all_ready() => {}
+            Sweep::First(_) => return self.sweep_what_is_over(),
+            Sweep::Due | Sweep::AtNextList | Sweep::Done => return,
         }
-        // A pod that was evicted or refused has no worker, and an earlier daemon may have been removing its volumes when it
-        // ended.
-        let is_gone = |pod: &&Arc<DesiredPod>| {
-            let entry = self.entries.get(&pod.key).filter(|entry| entry.worker.is_none());
-            let blocked = entry.and_then(|entry| entry.blocked.as_ref());
-            blocked.is_some_and(|it| {
-                matches!(it, Blocked::Evicted(_) | Blocked::Rejected(_)) && it.pod().uid == pod.uid
-            })
-        };
-        let wanted = self.merge.pods().filter(|pod| !is_gone(pod)).map(|pod| pod.uid.clone());
+        let gone = order::set(self.blocked_without_worker());
+        let wanted = self.merge.pods().map(|pod| pod.uid.clone()).filter(|uid| !gone.contains(uid));
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
         let mut pods = order::set(wanted.chain(known));
@@ -113,6 +107,36 @@ impl Turn {
         self.sweep = if pods.len() > sure { Sweep::AtNextList } else { Sweep::Done };
         let containers = order::set(self.docker.found.values().flatten().map(|c| c.id.clone()));
         self.out.push(Effect::Sweep(InUse { pods, containers }));
+    }
+
+    /// While a source has told nothing yet, only what is over whatever it will tell: a disk must not stay full, and others
+    /// be evicted for it, because a server does not answer.
+    fn sweep_what_is_over(&mut self) {
+        let now = self.now.wall;
+        let evicted =
+            self.node.earlier.evictions.values().filter(|it| now < it.until).map(|it| it.uid.clone());
+        let over =
+            self.node.earlier.removing.iter().cloned().chain(evicted).chain(self.blocked_without_worker());
+        let found = self.docker.found.values().flatten().map(|c| c.uid.as_str());
+        let desired =
+            self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.as_str());
+        let kept: Set<&str> = order::set(found.chain(desired));
+        let over = order::set(over.filter(|uid| !kept.contains(uid.as_str())));
+        let Sweep::First(told) = &mut self.sweep else { return };
+        let new = order::set(over.iter().filter(|uid| !told.contains(*uid)).cloned());
+        *told = over;
+        if !new.is_empty() {
+            self.out.push(Effect::RemoveVolumes(new));
+        }
+    }
+
+    /// UIDs of pods that were evicted or refused and have no worker: an earlier daemon may have been removing their volumes
+    /// when it ended.
+    fn blocked_without_worker(&self) -> impl Iterator<Item = String> {
+        let blocked = self.entries.values().filter(|entry| entry.worker.is_none());
+        let blocked = blocked.filter_map(|entry| entry.blocked.as_ref());
+        let is_gone = |it: &&Blocked| matches!(it, Blocked::Evicted(_) | Blocked::Rejected(_));
+        blocked.filter(is_gone).map(|it| it.pod().uid.clone())
     }
 
     /// Whether a source reports an error about this path.

@@ -18,6 +18,7 @@ mod over;
 mod ports;
 mod preempted;
 mod priorities;
+mod removals;
 pub(crate) mod rig;
 mod sizes;
 mod snapshot;

@@ -8,6 +8,7 @@ use super::Turn;
 use super::admission::Rejection;
 use super::docker::Engine;
 use super::entry::{Blocked, Entry};
+use super::orphans::Sweep;
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
@@ -16,10 +17,10 @@ use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::waiting::Reason;
-use crate::pod::{DesiredPod, PodKey, Source, priority};
+use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::recorder::words;
-use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView};
+use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView, Unfinished};
 use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
 
@@ -73,11 +74,10 @@ impl Turn {
             stuck: self.stuck.clone(),
             info: self.node_view(),
             also_wanted: self.also_wanted(),
-            evictions: self.eviction_views(now),
+            unfinished: Unfinished { evictions: self.eviction_views(now), removing: self.removing() },
             sources: self.source_views(&problems),
             policies: self.policies(),
             claims,
-            removing: self.removing(),
             standings: Table::from(Source::ALL.map(|source| (source, self.standing_view(source)))),
             pods,
             problems,
@@ -107,10 +107,12 @@ impl Turn {
         })
     }
 
-    fn removing(&self) -> Table<String, PodKey> {
-        let removes =
-            |(key, entry): (&PodKey, &Entry)| Some((entry.worker.as_ref()?.removes.clone()?, key.clone()));
-        self.entries.iter().filter_map(removes).collect()
+    fn removing(&self) -> Set<String> {
+        let of_workers = self.entries.values().filter_map(|entry| entry.worker.as_ref()?.removes.clone());
+        // This daemon may end, too, before it has removed them.
+        let earlier =
+            self.node.earlier.removing.iter().filter(|_| matches!(self.sweep, Sweep::First(_))).cloned();
+        order::set(of_workers.chain(earlier))
     }
 
     fn standing_view(&self, source: Source) -> StandingView {

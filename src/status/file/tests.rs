@@ -35,7 +35,6 @@ pub(crate) fn snapshot() -> Snapshot {
         is_over: false,
     };
     Snapshot {
-        removing: Table::new(),
         standings: Table::new(),
         root_dir: String::new(),
         node: "node1".into(),
@@ -45,7 +44,7 @@ pub(crate) fn snapshot() -> Snapshot {
         stuck: vec![Task::Source(Source::File)],
         info: NodeView::default(),
         also_wanted: Table::new(),
-        evictions: Table::new(),
+        unfinished: Unfinished { removing: ["left-1".to_owned()].into(), ..Unfinished::default() },
         sources: vec![],
         policies: Table::new(),
         claims: Table::new(),

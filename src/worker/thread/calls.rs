@@ -107,7 +107,7 @@ impl Body {
             Some(answer) => {
                 let node = &self.tools.node;
                 if call.ends && is_carried_out(&answer) {
-                    self.tools.volumes.ends().step(&self.key);
+                    self.tools.volumes.ends().step_of(&self.key);
                 }
                 if let Some(image) = &call.judged {
                     node.judged.note(image, &answer, now);

@@ -58,10 +58,27 @@ fn the_files_of_a_pod_that_is_gone_are_awaited_while_a_disk_is_short() {
     // It is not shown any more while its files are removed.
     let mut rig = Rig::new("keeper-removing", vec![at_least(Signal::NodeFs, Amount::Units(1))]);
     fs::create_dir_all(crate::layout::volumes_dir(&rig.root, &uid).unwrap()).unwrap();
-    node.removing = [(uid, node.pods[0].pod.key.clone())].into();
+    node.unfinished.removing = [uid].into();
     node.pods.clear();
     assert!(!rig.rounds.awaits_evicted(Signal::Memory, &node, &[], now));
     assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));
+}
+
+/// Regression: innocent pods were evicted while a daemon removed the files of a pod that had gone before it began.
+#[test]
+fn files_that_a_sweep_removes_are_awaited_while_a_disk_is_short() {
+    let mut rig = Rig::new("keeper-swept", vec![at_least(Signal::NodeFs, Amount::Units(1))]);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    node.pods.clear();
+    fs::create_dir_all(crate::layout::volumes_dir(&rig.root, "gone").unwrap()).unwrap();
+    let now = rig.rounds.parts.clock.now().mono;
+    assert!(!rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));
+    let ends = rig.rounds.parts.ends.clone();
+    ends.sweep(["empty".to_owned(), "gone".to_owned()].into());
+    assert!(!rig.rounds.awaits_evicted(Signal::Memory, &node, &[], now), "files are no memory");
+    assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));
+    ends.step_swept();
+    assert_eq!((ends.steps("gone"), ends.steps("empty")), (1, 0), "it is watched");
 }
 
 /// Regression: a pod ended by itself when the disk was short, and innocent pods were evicted while its files were removed.

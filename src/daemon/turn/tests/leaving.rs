@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::evicted::{eviction, later, running};
-use super::rig::{Rig, acts, key, pod};
+use super::rig::{Rig, acts, pod};
 use crate::base::limits;
 use crate::machine::Report;
 use crate::pod::DesiredPod;
@@ -102,16 +102,16 @@ fn a_pod_whose_files_are_removed_is_told_until_its_worker_has_ended() {
     rig.want(&[pod("a")]);
     rig.status(&pod("a"), "Running", false);
     rig.want(&[]);
-    let removing = |rig: &Rig| rig.snapshot().removing.into_iter().collect::<Vec<_>>();
-    assert_eq!(removing(&rig), []);
+    let removing = |rig: &Rig| rig.snapshot().unfinished.removing.into_iter().collect::<Vec<_>>();
+    assert_eq!(removing(&rig), [""; 0]);
     rig.report("a", Report::Terminated);
-    assert_eq!(removing(&rig), [("a-1".to_owned(), key("a"))]);
+    assert_eq!(removing(&rig), ["a-1"]);
     assert_eq!(rig.shown(), "");
     // It comes back.
     rig.want(&[pod("a/a-2")]);
     rig.status(&pod("a/a-2"), "Running", false);
-    assert_eq!(removing(&rig), []);
+    assert_eq!(removing(&rig), [""; 0]);
     rig.want(&[]);
     rig.gone("a");
-    assert_eq!(removing(&rig), []);
+    assert_eq!(removing(&rig), [""; 0]);
 }

@@ -37,50 +37,6 @@ fn k116880_removed_and_put_back_during_an_outage() {
     assert_eq!(rig.gone("a"), [""; 0], "it is wanted again");
 }
 
-/// The files of vanished pods are removed once: when every source has reported. Found and wanted pods keep
-/// their files.
-#[test]
-fn what_is_left_on_disk_is_swept_once() {
-    let mut rig = Rig::new();
-    rig.list(&[WEB]);
-    assert!(rig.sweeps.is_empty(), "the source has not spoken");
-    rig.fail("no such directory");
-    rig.list(&[WEB]);
-    assert!(rig.sweeps.is_empty());
-    rig.want(&[pod("a")]);
-    let [swept] = rig.sweeps.as_slice() else { panic!("{:?}", rig.sweeps) };
-    assert_eq!(swept.pods, ["a-1".to_owned(), "web-1".to_owned()].into());
-    assert_eq!(swept.containers.len(), 1, "{swept:?}");
-    rig.want(&[]);
-    assert_eq!(rig.sweeps.len(), 1);
-    // A found pod without a manifest may be gone without a worker having seen it.
-    rig.list(&[]);
-    assert_eq!(rig.sweeps.len(), 2);
-    assert!(!rig.sweeps[1].pods.contains("web-1"), "{:?}", rig.sweeps[1]);
-    rig.list(&[]);
-    assert_eq!(rig.sweeps.len(), 2);
-}
-
-/// Regression: an earlier daemon had made the directory of a pod that this one refused; it stayed after the pod's
-/// manifest had gone.
-#[test]
-fn the_files_of_a_refused_pod_are_swept_after_it_has_gone() {
-    let mut rig = Rig::listed();
-    rig.want(&[with_port("a", 80), with_port("b", 80)]);
-    rig.list(&[]);
-    let before = rig.sweeps.len();
-    assert!(
-        !rig.sweeps.last().unwrap().pods.contains("b-1"),
-        "an earlier daemon may have been removing them"
-    );
-    rig.want(&[with_port("a", 80)]);
-    rig.list(&[]);
-    assert_eq!(rig.sweeps.len(), before + 1);
-    assert!(!rig.sweeps.last().unwrap().pods.contains("b-1"));
-    rig.list(&[]);
-    assert_eq!(rig.sweeps.len(), before + 1, "once");
-}
-
 #[test]
 fn kept_while_their_manifest_is_broken() {
     let mut rig = Rig::new();

@@ -25,6 +25,8 @@ pub(super) struct Rig {
     wishes: BTreeMap<PodKey, u64>,
     /// Files that sweeps of the root directory kept.
     pub(super) sweeps: Vec<InUse>,
+    /// UIDs of pods whose volumes were ordered to be removed.
+    pub(super) removals: Vec<Vec<String>>,
 }
 
 pub(crate) fn config() -> Config {
@@ -124,6 +126,7 @@ impl Rig {
             now: Mono::default(),
             wishes: BTreeMap::new(),
             sweeps: Vec::new(),
+            removals: Vec::new(),
         }
     }
 
@@ -150,12 +153,17 @@ impl Rig {
             match effect {
                 Effect::Wish(key, _) => *self.wishes.entry(key.clone()).or_default() += 1,
                 Effect::Sweep(keep) => self.sweeps.push(keep.clone()),
+                Effect::RemoveVolumes(pods) => self.removals.push(pods.iter().cloned().collect()),
                 Effect::Spawn { key, .. } => _ = self.wishes.insert(key.clone(), 0),
                 _ => {}
             }
         }
         // Sweeps have a test of their own.
-        effects.iter().filter(|e| !matches!(e, Effect::Sweep(_))).map(words).collect()
+        effects
+            .iter()
+            .filter(|e| !matches!(e, Effect::Sweep(_) | Effect::RemoveVolumes(_)))
+            .map(words)
+            .collect()
     }
 
     pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<String> {
@@ -263,6 +271,7 @@ fn words(effect: &Effect) -> String {
         Effect::Hint(key, hint) => format!("hint {} {hint:?}", key.name),
         Effect::Retire(key) => format!("retire {}", key.name),
         Effect::Sweep(keep) => format!("sweep but {keep:?}"),
+        Effect::RemoveVolumes(pods) => format!("remove volumes {pods:?}"),
         Effect::Rescan => "rescan".into(),
         Effect::Log(level, line) => format!("{level}: {line}"),
     }

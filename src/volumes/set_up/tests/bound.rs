@@ -1,6 +1,7 @@
 //! hostPath volumes that are bound: below allowed paths, and of a source whose pods are evicted first.
 
 use super::*;
+use crate::volumes::Gone;
 
 /// A directory of the host with a mount of its own, and with the root directories of podkeeper and Docker, in which
 /// another pod's volume and container are mounted.
@@ -163,7 +164,7 @@ fn what_a_killed_daemon_left_at_the_stage_takes_nothing_of_the_host() {
     };
     left();
     assert_eq!(below(&host.join("pk/stage")), ["directory", "directory/deep"]);
-    rig.volumes.sweep(&["x".to_owned()].into());
+    rig.volumes.sweep(Gone::AllBut(["x".to_owned()].into()));
     assert_eq!(below(&host.join("pk")), ["pods/x/volumes/kubernetes.io~secret/s"]);
     assert_eq!(below(&host.join("own")), ["deep"], "it is the host's");
     left();

@@ -220,6 +220,7 @@ impl World {
                 self.disk.pods.retain(|uid| keep.pods.contains(uid));
                 self.sweep_networks();
             }
+            Effect::RemoveVolumes(pods) => self.disk.pods.retain(|uid| !pods.contains(uid)),
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),
         }

@@ -1,0 +1,122 @@
+//! Removal of the files of pods that have no worker: an earlier daemon has left them.
+
+use super::evicted::{eviction, running};
+use super::rig::{Rig, pod, with_port};
+use crate::base::limits;
+use crate::machine::Report;
+use crate::source::{PodSet, SourceUpdate};
+
+const WEB: &str = "web/web-1/app running";
+
+/// The files of vanished pods are removed once: when every source has reported. Found and wanted pods keep
+/// their files.
+#[test]
+fn what_is_left_on_disk_is_swept_once() {
+    let mut rig = Rig::new();
+    rig.list(&[WEB]);
+    assert!(rig.sweeps.is_empty(), "the source has not spoken");
+    rig.fail("no such directory");
+    rig.list(&[WEB]);
+    assert!(rig.sweeps.is_empty());
+    rig.want(&[pod("a")]);
+    let [swept] = rig.sweeps.as_slice() else { panic!("{:?}", rig.sweeps) };
+    assert_eq!(swept.pods, ["a-1".to_owned(), "web-1".to_owned()].into());
+    assert_eq!(swept.containers.len(), 1, "{swept:?}");
+    rig.want(&[]);
+    assert_eq!(rig.sweeps.len(), 1);
+    // A found pod without a manifest may be gone without a worker having seen it.
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), 2);
+    assert!(!rig.sweeps[1].pods.contains("web-1"), "{:?}", rig.sweeps[1]);
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), 2);
+}
+
+/// Regression: an earlier daemon had made the directory of a pod that this one refused; it stayed after the pod's
+/// manifest had gone.
+#[test]
+fn the_files_of_a_refused_pod_are_swept_after_it_has_gone() {
+    let mut rig = Rig::listed();
+    rig.want(&[with_port("a", 80), with_port("b", 80)]);
+    rig.list(&[]);
+    let before = rig.sweeps.len();
+    assert!(
+        !rig.sweeps.last().unwrap().pods.contains("b-1"),
+        "an earlier daemon may have been removing them"
+    );
+    rig.want(&[with_port("a", 80)]);
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), before + 1);
+    assert!(!rig.sweeps.last().unwrap().pods.contains("b-1"));
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), before + 1, "once");
+}
+
+/// Regression: an earlier daemon was removing its volumes when it ended. They stayed until the pod ran again, and others were
+/// evicted for them.
+#[test]
+fn the_volumes_of_what_an_earlier_daemon_evicted_are_removed() {
+    let (mut rig, _) = running(&["a", "b"]);
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let mut next = Rig::new();
+    next.now = rig.now;
+    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.want(&[pod("a"), pod("b")]);
+    next.list(&["a/a-1/app exited", "b/b-1/POD running", "b/b-1/app running"]);
+    assert_eq!(next.shown(), "a Failed Evicted, b Pending");
+    assert!(next.sweeps[0].pods.contains("a-1"), "its containers are being removed");
+    next.list(&["b/b-1/POD running", "b/b-1/app running"]);
+    assert_eq!(next.sweeps.last().unwrap().pods, ["b-1".to_owned()].into());
+}
+
+/// Regression: while a source told nothing, for its server did not answer, they stayed, and others were evicted for them.
+#[test]
+fn their_volumes_are_removed_while_a_source_is_silent() {
+    let (mut rig, _) = running(&["a", "b", "c"]);
+    for name in ["a", "b"] {
+        rig.handle(eviction(name, &format!("{name}-1"), true));
+        rig.gone(name);
+    }
+    // This one is being removed, and needs no place in the source's last good version.
+    rig.want(&[pod("a"), pod("b")]);
+    rig.report("c", Report::Terminated);
+    let earlier = rig.snapshot().unfinished;
+    assert_eq!(earlier.removing, ["c-1".to_owned()].into());
+    let next = |restored: &[&str]| {
+        let mut next = Rig::new();
+        next.now = rig.now;
+        next.turn.restore_unfinished(earlier.clone());
+        if !restored.is_empty() {
+            let pods = restored.iter().map(|name| pod(name)).collect();
+            next.source(SourceUpdate::Restored(PodSet { pods, ..PodSet::default() }));
+        }
+        assert_eq!(next.removals, [[""; 0]; 0], "Docker may have containers of them");
+        next
+    };
+    let mut silent = next(&[]);
+    silent.list(&["b/b-1/app exited"]);
+    assert_eq!(silent.removals, [["a-1", "c-1"]]);
+    assert_eq!(silent.snapshot().unfinished.removing, ["c-1".to_owned()].into(), "this daemon may end, too");
+    silent.list(&[]);
+    assert_eq!(silent.removals[1..], [["b-1"]], "once each");
+    silent.list(&[]);
+    assert_eq!((silent.removals.len(), silent.sweeps.len()), (2, 0));
+    silent.want(&[pod("a")]);
+    assert_eq!((silent.removals.len(), silent.sweeps.len()), (2, 1));
+    assert_eq!(silent.snapshot().unfinished.removing, [].into());
+    // A pod that an earlier daemon evicted long ago, or that is wanted again, may have files again.
+    let mut again = next(&["b", "c"]);
+    again.now = again.now.after(limits::EVICTED_MIN);
+    again.list(&["c/c-1/POD running"]);
+    assert_eq!(again.removals, [["b-1"]], "{}", again.shown());
+    // Refused, and never started by this daemon.
+    let mut refused = Rig::new();
+    let pods = vec![with_port("d", 80), with_port("e", 80)];
+    refused.source(SourceUpdate::Restored(PodSet { pods, ..PodSet::default() }));
+    refused.list(&[]);
+    assert_eq!(
+        (refused.removals.as_slice(), refused.shown().as_str()),
+        ([vec!["e-1".to_owned()]].as_slice(), "d Pending, e Failed NodePorts")
+    );
+}
