@@ -228,7 +228,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     /// It has a thread, or waits for its turn.
     runs: bool,
-    /// Source of the pod that was set up last.
+    /// Source of the last pod for which something was made.
     source: Option<Source>,
     /// The current job.
     doing: Option<String>,
@@ -274,9 +274,13 @@ impl PodVolumes {
     }
 
     /// Makes the parts of volumes for one container, by its pod's UID and its name, and reports whether all are there.
-    /// Earlier requests for it that have not begun are dropped without a report.
-    pub fn prepare(&self, of: (String, String), parts: Parts, bound: Bound) {
-        self.lock().jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if *earlier == of));
+    /// Earlier requests for it that have not begun are dropped without a report. It takes a turn of the pod's source: a pod
+    /// may have volumes of its images alone, which no order has set up.
+    pub fn prepare(&self, source: Option<Source>, of: (String, String), parts: Parts, bound: Bound) {
+        let mut queue = self.lock();
+        queue.source = source.or(queue.source);
+        queue.jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if *earlier == of));
+        drop(queue);
         self.push(Job::Parts(of, parts, bound));
     }
 

@@ -350,7 +350,7 @@ impl Body {
         self.unbound.insert(token.0, (create, until));
         let mailbox = Arc::clone(&self.mailbox);
         let told = move |result| mailbox.bound(token.0, result);
-        self.volumes.prepare(of, parts, Box::new(told));
+        self.volumes.prepare(self.machine.source(), of, parts, Box::new(told));
     }
 
     /// Sends a create without fields that this Docker does not know, unless leaving one out would change
