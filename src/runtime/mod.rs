@@ -22,6 +22,7 @@ pub mod fake;
 pub mod frames;
 pub mod http1;
 pub mod labels;
+pub mod life;
 mod lines;
 mod list;
 pub mod names;

@@ -96,7 +96,8 @@ fn carry(
         engine::pass_stdin(input, streams.ends_input)?;
     }
     let (mut out, mut err) = (awaited(io::stdout().as_fd()), awaited(io::stderr().as_fd()));
-    let copied = engine::copy(&mut output, &mut out, &mut err);
+    let end = engine::End::watch(docker, id, &output)?;
+    let copied = end.result(engine::copy(&mut output, &mut out, &mut err));
     // The thread of the input has the connection too, and a message may wait for who does not take the output.
     _ = shutdown(output.as_fd(), Shutdown::Both);
     copied

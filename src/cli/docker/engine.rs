@@ -1,19 +1,25 @@
 //! The calls of Docker that `logs` and `exec` make, as a trait, so that tests need no Docker.
 
-use std::fmt;
 use std::io::{self, Read, Write};
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fmt, iter};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{Shutdown, shutdown};
 
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::handover::handover;
-use crate::base::{limits, thread};
+use crate::base::{limits, thread, wait};
 use crate::cli::flags::endpoint;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::frames::StreamKind;
+use crate::runtime::life::{ENDED, Life};
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
 use crate::runtime::{Call, DockerError, ExecBody};
@@ -181,12 +187,52 @@ impl Engine for Docker {
         if body.attach_stdin {
             pass_stdin(input, true)?;
         }
-        copy(&mut output, out, err)?;
+        let end = End::watch(self, id, &output)?;
+        let copied = end.result(copy(&mut output, out, err));
+        // The thread of the input has the connection, too.
+        _ = shutdown(output.as_fd(), Shutdown::Both);
+        copied?;
         Ok(self.exec_exit_code(&exec)?)
     }
 
     fn resize(&self, exec: &str, rows: u16, columns: u16) -> Result<(), DockerError> {
         self.call(&Call::ExecResize { id: exec.to_owned(), rows, columns }).map(drop)
+    }
+}
+
+/// Lets go of Docker's streams when their container has ended and nothing takes the rest of their output: Docker would not see
+/// that end.
+pub(super) struct End {
+    was_cut: Arc<AtomicBool>,
+}
+
+impl End {
+    /// Watches in a thread that ends with the connection.
+    pub(super) fn watch(docker: &Docker, id: &str, output: &OutputStream) -> Result<End, Broken> {
+        let was_cut = Arc::new(AtomicBool::new(false));
+        let (mut life, cuts) = (Life::of(docker, id), Arc::clone(&was_cut));
+        let connection = output.as_fd().try_clone_to_owned().map_err(Broken::Output)?;
+        let watch = move || {
+            while !life.is_past(Instant::now()) {
+                let set = iter::once(PollFd::new(&connection, PollFlags::empty())).chain(life.end());
+                match wait::until(set.collect(), life.until()).as_deref() {
+                    Ok([of_connection, ..]) if of_connection.is_empty() => {}
+                    _ => return,
+                }
+            }
+            cuts.store(true, Ordering::Relaxed);
+            _ = shutdown(&connection, Shutdown::Both);
+        };
+        thread::spawn("pk-end", limits::MAIN_STACK, watch).map_err(Broken::Output)?;
+        Ok(End { was_cut })
+    }
+
+    /// What came of a copy: it is not whole if it was cut.
+    pub(super) fn result(&self, copied: Result<(), Broken>) -> Result<(), Broken> {
+        match self.was_cut.load(Ordering::Relaxed) {
+            true => Err(DockerError::Stalled(ENDED.to_owned()).into()),
+            false => copied,
+        }
     }
 }
 

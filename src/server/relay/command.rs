@@ -14,6 +14,7 @@ use crate::base::wait::{self, later};
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::frames::StreamKind;
+use crate::runtime::life::{ENDED, Life};
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
 use crate::runtime::{Call, DockerError, ExecBody};
@@ -76,6 +77,8 @@ pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
 struct Started {
     /// The exec's id; `None` for an attach.
     exec: Option<String>,
+    /// The container's.
+    life: Life,
     output: OutputStream,
     /// `None` after the input was ended.
     input: Option<InputStream>,
@@ -102,7 +105,7 @@ impl Relay {
         let outcome = match start(job) {
             Ok(mut started) => {
                 let ended = self.carry(job, &mut started)?;
-                let Started { exec, input, output } = started;
+                let Started { exec, input, output, .. } = started;
                 let outcome = ended.and_then(|()| outcome(job, exec.as_deref()));
                 drop((input, output));
                 outcome
@@ -189,6 +192,9 @@ impl Relay {
                 // Docker's side is closed before the client is told, which may take long.
                 return Ok(Err(DockerError::Stalled(super::STALLED.to_owned())));
             }
+            if started.life.is_past(Instant::now()) {
+                return Ok(Err(DockerError::Stalled(ENDED.to_owned())));
+            }
             if moved || is_taken {
                 self.active = Instant::now();
             } else {
@@ -264,7 +270,7 @@ impl Relay {
         let waiting = self.streams.output().len();
         let has_room = waiting < limits::STREAM_BACKLOG;
         let stall = self.pace.until().filter(|_| started.exec.is_none());
-        let until = until.into_iter().chain(stall).min();
+        let until = until.into_iter().chain(stall).chain(started.life.until()).min();
         let wants_read = has_room && self.input.len() < limits::STREAM_BACKLOG;
         let mut docker = PollFlags::empty();
         if has_room {
@@ -274,6 +280,7 @@ impl Relay {
             docker |= PollFlags::OUT;
         }
         let mut set = vec![self.client.poll(wants_read, waiting > 0)];
+        set.extend(started.life.end());
         // With empty flags a connection that Docker has closed would wake up again and again.
         if !docker.is_empty() {
             set.push(PollFd::from_borrowed_fd(started.output.as_fd(), docker));
@@ -313,7 +320,8 @@ fn start(job: &Job) -> Result<Started, DockerError> {
             (None, job.docker.attach_running(&job.container, options, *tty)?)
         }
     };
-    Ok(Started { exec, output, input: Some(input).filter(|_| job.wanted.stdin) })
+    let life = Life::of(&job.docker, &job.container);
+    Ok(Started { exec, life, output, input: Some(input).filter(|_| job.wanted.stdin) })
 }
 
 /// The result of the work.

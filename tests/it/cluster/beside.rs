@@ -1,13 +1,16 @@
 //! Side by side with the real kubelet: the same pods on two nodes of one cluster, until both tell the same of them; then
 //! their events, the nodes' objects, and the answers of their servers. What differs is listed here, with the reason.
 
+mod compare;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use self::compare::{differences, leaves, metrics, until_same};
 use super::control_plane::{ControlPlane, programs};
 use crate::harness::pods::free_port;
 use crate::harness::{Node, Options};
@@ -311,57 +314,35 @@ impl Side<'_> {
     }
 }
 
-/// Calls `each` with the path and value of each leaf. Elements of a list are named by their type or name.
-fn leaves(value: &Value, path: &str, each: &mut impl FnMut(&str, &Value)) {
-    match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            fields.iter().for_each(|(name, value)| leaves(value, &format!("{path}.{name}"), each));
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for (at, item) in items.iter().enumerate() {
-                let name = item["type"].as_str().or(item["name"].as_str());
-                let name = name.map_or_else(|| at.to_string(), str::to_owned);
-                leaves(item, &format!("{path}[{name}]"), each);
-            }
-        }
-        _ => each(path, value),
+/// The fields of a node's `/stats/summary` that differ: the kubelet's CRI tells less of a container than podkeeper, and must
+/// not tell more. The names of the pods in it are the same.
+fn summary_differs(kubelet: &Side<'_>, ours: &Side<'_>) -> Vec<String> {
+    let [theirs, own] = [kubelet, ours].map(|side| {
+        let summary: Value = serde_json::from_str(&side.raw("/stats/summary")).unwrap_or_default();
+        let pods = summary["pods"].as_array().cloned().unwrap_or_default();
+        let named = |pod: &Value| {
+            let name = pod["podRef"]["name"].as_str()?.to_owned();
+            cases(0).into_iter().map(|(case, _)| case).find(|case| side.name(case) == name)
+        };
+        let names: BTreeSet<&str> = pods.iter().filter_map(named).collect();
+        let mut fields = BTreeSet::new();
+        leaves(&summary, "", &mut |path, _| {
+            let mut parts = path.split('[');
+            let first = parts.next().unwrap_or_default().to_owned();
+            fields.insert(
+                parts.fold(first, |path, part| path + part.split_once(']').map_or("", |(_, rest)| rest)),
+            );
+        });
+        (names, fields)
+    });
+    // podkeeper's own tree has no limit unless `--enforce-node-allocatable` says so.
+    let missing =
+        theirs.1.difference(&own.1).filter(|path| *path != ".node.systemContainers.memory.availableBytes");
+    let mut lines: Vec<String> = missing.map(|path| format!("the kubelet alone tells {path}")).collect();
+    if theirs.0 != own.0 || own.0.is_empty() {
+        lines.push(format!("pods of the kubelet {:?}, of podkeeper {:?}", theirs.0, own.0));
     }
-}
-
-/// The lines in which two tables differ.
-fn differences<T: PartialEq + std::fmt::Debug>(
-    kubelet: &BTreeMap<String, T>,
-    ours: &BTreeMap<String, T>,
-) -> Vec<String> {
-    let names: BTreeSet<&String> = kubelet.keys().chain(ours.keys()).collect();
-    let differ = names.into_iter().filter(|name| kubelet.get(*name) != ours.get(*name));
-    differ
-        .map(|name| format!("{name}\n  kubelet: {:?}\n  ours:    {:?}", kubelet.get(name), ours.get(name)))
-        .collect()
-}
-
-/// Repeats until nothing differs, for what differs for a moment only.
-fn until_same(what: &str, mut differ: impl FnMut() -> Vec<String>) {
-    let begun = Instant::now();
-    loop {
-        let left = differ();
-        if left.is_empty() {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what}:\n{}", left.join("\n"));
-        std::thread::sleep(Duration::from_millis(500));
-    }
-}
-
-/// Names, types and labels of metrics.
-fn metrics(text: &str) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for line in text.lines() {
-        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
-            all.insert(name.to_owned(), kind.to_owned());
-        }
-    }
-    all
+    lines
 }
 
 #[test]
@@ -415,6 +396,7 @@ fn a_node_tells_what_the_kubelet_tells() {
     ] {
         assert_eq!(ours.raw(path), kubelet.raw(path), "{path}");
     }
+    until_same("/stats/summary", || summary_differs(&kubelet, &ours));
     let of = |side: &Side<'_>, path: &str| metrics(&side.raw(path));
     let mut resource = of(&ours, "/metrics/resource");
     // Of an older kubelet; podkeeper has both.

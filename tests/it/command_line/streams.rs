@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::pods::{OBEYS, Pod, WRITES, container};
+use crate::harness::pods::{CRASHES, FLOODS, OBEYS, Pod, WRITES, container};
 use crate::harness::{Node, PATIENCE};
 
 /// A command that keeps running; it ends with the test.
@@ -163,6 +163,24 @@ fn attach_ends_when_nothing_takes_its_output_and_the_container_goes_on() {
     };
     node.wait_until("the container waits", rests);
     node.wait_until("the container goes on again", || !rests());
+}
+
+/// Regression: Docker did not see the crash of a container as long as nobody read the output of an exec in it.
+#[test]
+fn a_crash_is_seen_while_nothing_takes_the_output_of_exec() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").script(CRASHES).text());
+    node.wait_phase("web", "Running");
+    let mut exec = Goes::start(&node, &["exec", "web", "--", "sh", "-c", FLOODS]);
+    node.wait_until("the container runs anew", || node.restarts("web", "app") > 0);
+    let (mut output, mut why) = (Vec::new(), String::new());
+    exec.0.stdout.take().unwrap().read_to_end(&mut output).unwrap();
+    exec.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+    assert!(
+        why.contains("the container has ended, and nothing took the rest of the output for 10 s"),
+        "{why}"
+    );
+    assert_eq!(exec.0.wait().unwrap().code(), Some(1));
 }
 
 #[test]

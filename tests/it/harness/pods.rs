@@ -111,6 +111,11 @@ pub fn free_port() -> u16 {
 pub const WRITES: &str = "trap 'exit 0' TERM; n=0; while :; do n=$((n+1)); echo $n >/count; \
     yes a line of output | head -c 65536; usleep 20000; done";
 
+/// A script that ends with an error two seconds after [`FLOODS`] has begun, which is for an exec in its container.
+pub const CRASHES: &str = "rm -f /crash; while ! [ -e /crash ]; do usleep 100000; done; exit 3";
+/// Writes without end.
+pub const FLOODS: &str = "(sleep 2; touch /crash) & yes a line of output";
+
 /// Bytes that differ from place to place.
 pub fn much(length: usize) -> Vec<u8> {
     let mut state = 1_u32;

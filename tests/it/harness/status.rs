@@ -38,6 +38,11 @@ impl Node {
         all.into_iter().flatten().flatten().find(|c| c.name == container)
     }
 
+    /// How often a container was restarted, by the status file.
+    pub fn restarts(&self, pod: &str, container: &str) -> i32 {
+        self.container_status(pod, container).map_or(0, |status| status.restart_count)
+    }
+
     /// Reason for which a container waits, by the status file; empty when it does not wait.
     pub fn waits_for(&self, pod: &str, container: &str) -> String {
         let state = self.container_status(pod, container).and_then(|c| c.state);

@@ -7,7 +7,7 @@ use std::{fs, io, thread};
 use serde_json::{Value, json};
 
 use super::client::{Link, Spdy, WebSocket, neglect};
-use crate::harness::pods::{Pod, WRITES, free_port, much};
+use crate::harness::pods::{CRASHES, FLOODS, Pod, WRITES, free_port, much};
 use crate::harness::{Node, Options};
 
 /// A node with the kubelet's port open to everyone, and a pod on it that runs.
@@ -202,6 +202,19 @@ fn an_attach_that_is_not_read_ends_and_the_container_goes_on() {
     // Clients that read again are told.
     assert!(spdy.whole(error).text().contains(why));
     socket.until("it is told", |socket| socket.heard.get(&3).is_some_and(|heard| heard.text().contains(why)));
+}
+
+/// Regression: a client that did not read hid the container's crash for four hours.
+#[test]
+fn a_crash_is_seen_while_no_client_reads_the_output_of_an_exec() {
+    let (node, port) = node_with(&Pod::new("web").script(CRASHES));
+    let target = exec(&node, "output=1", &["sh", "-c", FLOODS]);
+    let mut spdy = Spdy::open(port, &target, V4);
+    let [error, _stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    let _socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
+    node.wait_until("the container runs anew", || node.restarts("web", "app") > 0);
+    let why = "the container has ended, and nothing took the rest of the output for 10 s";
+    assert!(spdy.whole(error).text().contains(why));
 }
 
 /// A pod that echoes on port 7000, and speaks HTTP on port 7001 of its own loopback only.

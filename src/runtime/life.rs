@@ -1,0 +1,72 @@
+//! Whether a container lives, by the kernel's word. Docker handles the ends of execs, attaches and their container in turn, and
+//! sees the container's only when what it has of the others' output is taken: a client that does not take it would hide a
+//! crash for as long as it likes.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::docker::Docker;
+use super::{Call, Reply};
+use crate::base::{limits, wait};
+
+/// Why streams of a container end [`limits::ATTACH_STALL`] after its process.
+pub const ENDED: &str = "the container has ended, and nothing took the rest of the output for 10 s";
+
+/// The life of a container's first process.
+#[derive(Debug)]
+pub struct Life {
+    /// The process, as long as it lives; `None` also if it is not known.
+    process: Option<OwnedFd>,
+    /// Until when the rest of its output is waited for.
+    until: Option<Instant>,
+}
+
+impl Life {
+    /// The life of this container. It is not known without an engine, with a kernel before 5.3, and where Docker's processes
+    /// cannot be seen: then it lasts.
+    #[must_use]
+    pub fn of(docker: &Docker, id: &str) -> Life {
+        let process = match docker.call(&Call::Process { id: id.to_owned() }) {
+            Ok(Reply::Process(pid)) => pid.and_then(|pid| open(pid, id)),
+            _ => None,
+        };
+        Life { process, until: None }
+    }
+
+    /// What to wait for: its end.
+    #[must_use]
+    pub fn end(&self) -> Option<PollFd<'_>> {
+        self.process.as_ref().map(|process| PollFd::new(process, PollFlags::IN))
+    }
+
+    /// When to look again.
+    #[must_use]
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Looks whether it has ended. Returns true when what is left of its output is not waited for any longer.
+    pub fn is_past(&mut self, now: Instant) -> bool {
+        let ended = self.end().is_some_and(|end| {
+            let ready = wait::until(vec![end], Some(now)).unwrap_or_default();
+            ready.iter().any(|flags| !flags.is_empty())
+        });
+        if ended {
+            self.process = None;
+            self.until = now.checked_add(limits::ATTACH_STALL);
+        }
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+/// The process with this number, if it is the container's: the number may be one of another namespace, or used again.
+fn open(pid: u32, id: &str) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let cgroups = fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).ok()?;
+    cgroups.contains(id).then_some(process)
+}
