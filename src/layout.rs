@@ -18,6 +18,8 @@ use crate::policy::Policies;
 pub const LOCAL_STORAGE: &str = "local-storage";
 /// Below a pod's directory: its volumes, by plugin and name.
 pub const VOLUMES: &str = "volumes";
+/// Below a pod's directory: its volumes while they are removed. Nothing uses them any more, whatever becomes of the pod.
+pub const GONE: &str = "volumes.gone";
 /// Below the root directory: where the binds of sources behind others are made.
 pub const STAGE: &str = "stage";
 /// Below a pod's directory: the targets of `subPath`, by volume, container and index of the mount.
@@ -185,6 +187,12 @@ pub fn pod_dir(root: &Path, uid: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn volumes_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid, VOLUMES])
+}
+
+/// Directory of a pod's volumes while they are removed.
+#[must_use]
+pub fn gone_dir(root: &Path, uid: &str) -> Option<PathBuf> {
+    below(root, &["pods", uid, GONE])
 }
 
 /// The parts below the root directory of a volume that an image declares. All runs of the container have the same one.

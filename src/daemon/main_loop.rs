@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
 use crate::api_client::Client;
 use crate::base::clock::{Clock, Mono, Now};
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::base::{limits, logging, pulse, thread};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Places;
@@ -75,7 +75,7 @@ fn run_main_thread(
     }
     // A missing or unreadable file only costs the waiting time of evicted pods.
     if let Ok(earlier) = file::read(&config.run_dir) {
-        turn.restore_unfinished(earlier.file.unfinished);
+        turn.restore_evictions(earlier.file.evictions);
     }
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {
@@ -84,6 +84,8 @@ fn run_main_thread(
     if let Some(told) = &actors.told {
         told.tell_events(turn.events());
     }
+    // What an earlier daemon was removing when it ended, whatever the sources will tell.
+    actors.remove_volumes(Set::new());
     let once = config.runs_once.then(|| actors.tools.clock.now().mono);
     let marker = Marker::Awaited(after(limits::MARKER_PATIENCE));
     let (workers, settled) = (Table::new(), Settled::Yes);

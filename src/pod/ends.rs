@@ -62,6 +62,12 @@ impl Ends {
         self.lock().watched.get(uid).map_or(0, |it| it.steps)
     }
 
+    /// Whether something of the pod has come to its end since it is watched. Nothing is known of one that is not.
+    #[must_use]
+    pub fn gets_on(&self, uid: &str) -> bool {
+        self.lock().watched.get(uid).is_none_or(|it| it.steps > 0)
+    }
+
     /// From now on the files of these pods, which have no worker, are removed one after the other.
     pub fn sweep(&self, pods: Set<String>) {
         self.lock().swept = pods;
@@ -100,6 +106,7 @@ mod tests {
         ends.step("a");
         ends.step("c");
         assert_eq!(steps(), [1, 0, 0]);
+        assert_eq!(["a", "b", "c"].map(|uid| ends.gets_on(uid)), [true, false, true]);
         ends.step_of(&key("web"));
         ends.step_of(&key("b"));
         assert_eq!(steps(), [2, 0, 0]);

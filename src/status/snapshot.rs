@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub info: NodeView,
     /// By pod, images of its wanted version if an older one is shown: no collection removes them.
     pub also_wanted: Table<String, Set<String>>,
-    /// What the next daemon goes on with.
-    pub unfinished: Unfinished,
+    /// By pod, evictions with which the next one counts in a row; the next daemon reads them from the file.
+    pub evictions: Table<String, EvictionView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub claims: Table<String, Vec<ClaimView>>,
     /// The rights of each source's pods when a pod has to be evicted.
     pub standings: Table<Source, StandingView>,
+    /// UIDs of pods of which no container runs and whose files are being removed; they need not be shown.
+    pub removing: Set<String>,
     /// By identity.
     pub pods: Vec<PodView>,
     /// All problems in the content of the sources.
@@ -141,23 +143,6 @@ pub struct StandingView {
     pub evict_first: bool,
     /// Upper bound for their claims together.
     pub claims: policy::Most,
-}
-
-/// What the next daemon goes on with: it reads it from the status file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Unfinished {
-    /// By pod, evictions with which the next one counts in a row.
-    #[serde(default, skip_serializing_if = "Table::is_empty")]
-    pub evictions: Table<String, EvictionView>,
-    /// UIDs of pods of which no container runs and whose files are being removed; they need not be shown.
-    #[serde(default, skip_serializing_if = "Set::is_empty")]
-    pub removing: Set<String>,
-}
-
-impl Unfinished {
-    pub(super) fn is_empty(&self) -> bool {
-        self.evictions.is_empty() && self.removing.is_empty()
-    }
 }
 
 /// Remembered evictions of a pod.
@@ -358,9 +343,9 @@ pub struct StatusFile {
     /// See [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: Table<String, Set<String>>,
-    /// See [`Snapshot::unfinished`].
+    /// See [`Snapshot::evictions`].
     #[serde(default)]
-    pub unfinished: Unfinished,
+    pub evictions: Table<String, EvictionView>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.

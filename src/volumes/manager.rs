@@ -44,7 +44,7 @@ pub struct Node {
     uses: Mutex<Table<String, Use>>,
     pub(super) in_memory: InMemory,
     turns: Arc<Turns>,
-    pub(super) sweeps: Mutex<Sweeps>,
+    pub(super) sweeps: Sweeps,
     /// Held while [`layout::STAGE`] is in use.
     pub(super) stage: Mutex<()>,
     /// The entries that are removed of pods that are evicted.
@@ -101,7 +101,7 @@ impl Volumes {
             uses: Mutex::default(),
             in_memory: InMemory::default(),
             turns: Arc::new(Turns::new(clock)),
-            sweeps: Mutex::default(),
+            sweeps: Sweeps::default(),
             stage: Mutex::default(),
             ends: Ends::default(),
         }))

@@ -3,13 +3,13 @@
 //! Never here: a pod of a worker, or more than one thread at a time.
 
 use std::path::Path;
-use std::sync::PoisonError;
-use std::thread;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::manager::{Use, Volumes};
 use super::{mounts, tear_down};
+use crate::base::limits;
 use crate::base::table::Set;
-use crate::base::{limits, order};
 use crate::layout;
 
 /// Pods without a worker whose volumes are removed.
@@ -44,88 +44,142 @@ impl Gone {
 
 /// Whether a thread removes what is left of pods.
 #[derive(Debug, Default)]
-pub(super) enum Sweeps {
+enum State {
     #[default]
     Rest,
-    /// One does, and afterwards again for these pods.
+    /// One does. It takes these up next.
     Run(Option<Gone>),
 }
 
-impl Volumes {
-    /// Takes down and removes the volumes of these pods, as far as they have no worker. Volumes in use are tried again for a
-    /// while. While another thread does it, that thread does this, too, once it is done: volumes that cannot be removed
-    /// must not bring more and more threads.
-    pub fn sweep(&self, gone: Gone) {
-        let mut gone = gone;
-        let sweeps = || self.0.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *sweeps() {
-            Sweeps::Run(next) => {
-                *next = Some(match next.take() {
-                    Some(before) => before.and(gone),
-                    None => gone,
-                });
-                return;
-            }
-            none => *none = Sweeps::Run(None),
+/// The sweep of a node.
+#[derive(Debug, Default)]
+pub(super) struct Sweeps {
+    state: Mutex<State>,
+    /// There is something to take up.
+    came: Condvar,
+}
+
+impl Sweeps {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives it to the thread that sweeps. Returns false if there is none: the caller sweeps now.
+    fn give(&self, gone: Gone) -> bool {
+        let mut state = self.lock();
+        let (next, runs) = match std::mem::take(&mut *state) {
+            State::Rest => (gone, false),
+            State::Run(None) => (gone, true),
+            State::Run(Some(before)) => (before.and(gone), true),
+        };
+        *state = State::Run(Some(next));
+        self.came.notify_one();
+        runs
+    }
+
+    /// What to take up now, after `wait` at the latest; without a wait, [`State::Rest`] begins when there is nothing.
+    fn next(&self, wait: Option<Duration>) -> Option<Gone> {
+        let mut state = self.lock();
+        if let Some(wait) = wait {
+            let waits = |state: &mut State| matches!(state, State::Run(None));
+            let waited = self.came.wait_timeout_while(state, wait, waits);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        let next = match &mut *state {
+            State::Run(next) => next.take(),
+            State::Rest => None,
+        };
+        if next.is_none() && wait.is_none() {
+            *state = State::Rest;
+        }
+        next
+    }
+}
+
+/// A pod whose files are left.
+struct Left {
+    uid: String,
+    /// It is gone; otherwise only the volumes go whose removal had begun.
+    is_gone: bool,
+    tries: u32,
+}
+
+impl Volumes {
+    /// Takes down and removes the volumes of these pods, as far as they have no worker, and all whose removal had begun.
+    /// Volumes in use are tried again for a while. While another thread does it, that thread does this, too: volumes that
+    /// cannot be removed must not bring more and more threads.
+    pub fn sweep(&self, gone: Gone) {
+        if self.0.sweeps.give(gone) {
+            return;
+        }
+        let mut left: Vec<Left> = Vec::new();
+        let mut wait = limits::VOLUME_RETRY_MIN;
         loop {
-            self.sweep_once(&gone);
-            let mut sweeps = sweeps();
-            let next = match &mut *sweeps {
-                Sweeps::Run(next) => next.take(),
-                Sweeps::Rest => None,
-            };
-            match next {
-                Some(next) => gone = next,
-                None => return *sweeps = Sweeps::Rest,
+            match self.0.sweeps.next(Some(wait).filter(|_| !left.is_empty())) {
+                Some(gone) => {
+                    wait = limits::VOLUME_RETRY_MIN;
+                    self.take_up(&gone, &mut left);
+                }
+                None if left.is_empty() => return,
+                None => wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX),
             }
+            let Ok(root) = self.0.root() else {
+                left.clear();
+                continue;
+            };
+            left.retain_mut(|left| {
+                let again = self.sweep_pod(&root, left);
+                self.0.ends.is_swept(&left.uid);
+                left.tries += 1;
+                again && left.tries < limits::SWEEP_TRIES
+            });
         }
     }
 
     #[cfg(test)]
     pub(super) fn is_sweeping(&self) -> bool {
-        matches!(*self.0.sweeps.lock().unwrap(), Sweeps::Run(_))
+        matches!(*self.0.sweeps.lock(), State::Run(_))
     }
 
-    fn sweep_once(&self, gone: &Gone) {
+    fn take_up(&self, gone: &Gone, left: &mut Vec<Left>) {
         let Ok(root) = self.0.root() else { return };
         // A killed daemon may have left a mount there.
         {
             let _one = self.0.stage.lock().unwrap_or_else(PoisonError::into_inner);
             _ = mounts::clear_stage(&root.join(layout::STAGE));
         }
-        let mut left: Vec<String> = tear_down::pods(&root).into_iter().filter(|uid| gone.has(uid)).collect();
-        // While they are being removed, no other pod is evicted for the room that they take.
-        self.0.ends.sweep(order::set(left.iter().filter(|uid| !self.0.is_used(uid)).cloned()));
-        let mut wait = limits::VOLUME_RETRY_MIN;
-        for attempt in 0..limits::SWEEP_TRIES {
-            left.retain(|uid| {
-                let again = self.sweep_pod(&root, uid, attempt);
-                self.0.ends.is_swept(uid);
-                again
-            });
-            if left.is_empty() {
-                return;
+        let mut new = Set::new();
+        for uid in tear_down::pods(&root) {
+            let is_gone = gone.has(&uid);
+            if let Some(known) = left.iter_mut().find(|left| left.uid == uid) {
+                known.is_gone |= is_gone;
+            } else if is_gone || tear_down::has_gone(&root, &uid) {
+                if !self.0.is_used(&uid) {
+                    new.insert(uid.clone());
+                }
+                left.push(Left { uid, is_gone, tries: 0 });
             }
-            thread::sleep(wait);
-            wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX);
         }
+        // While they are being removed, no other pod is evicted for the room that they take.
+        self.0.ends.sweep(new);
     }
 
     /// Returns true if it has to be tried again.
-    fn sweep_pod(&self, root: &Path, uid: &str, attempt: u32) -> bool {
-        if !self.0.take(uid, &Use::Sweep) {
-            return false;
+    fn sweep_pod(&self, root: &Path, Left { uid, is_gone, tries }: &Left) -> bool {
+        let removes = &mut || self.0.ends.step_swept();
+        let is_taken = *is_gone && self.0.take(uid, &Use::Sweep);
+        let result =
+            if is_taken { tear_down::pod(root, uid, removes) } else { tear_down::gone(root, uid, removes) };
+        if is_taken {
+            if result.is_ok() {
+                self.0.in_memory.forget(uid);
+            }
+            self.0.release(uid);
         }
-        let result = tear_down::pod(root, uid, &mut || self.0.ends.step_swept());
-        if result.is_ok() {
-            self.0.in_memory.forget(uid);
-        }
-        self.0.release(uid);
         if let Err(why) = &result
-            && (attempt == 0 || attempt.saturating_add(1) == limits::SWEEP_TRIES)
+            && (*tries == 0 || tries.saturating_add(1) == limits::SWEEP_TRIES)
         {
-            let next = if attempt == 0 { "tried again" } else { "left to the next start" };
+            let next = if *tries == 0 { "tried again" } else { "left to the next start" };
             log::warn!("orphaned pod {uid:?} found, but its volumes cannot be removed: {why}; {next}");
         }
         result.is_err()

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::walk::{self, DIRECTORY};
@@ -28,20 +28,52 @@ pub(super) fn pod(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<(
         move |error: io::Error| format!("{}: {error}", path.display())
     };
     sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
-    volumes(&pod, removes).map_err(failed(layout::VOLUMES))?;
+    // An earlier removal was interrupted.
+    volumes(&pod, removes).map_err(failed(layout::GONE))?;
+    // Under this name they are removed in any case: a daemon that ends meanwhile leaves what the next one needs no source
+    // and no container to judge.
+    walk::gone(renameat(&pod, layout::VOLUMES, &pod, layout::GONE))
+        .and_then(|()| volumes(&pod, removes))
+        .map_err(failed(layout::VOLUMES))?;
     walk::remove_counted(&pod, layout::PLUGINS, removes).map_err(failed(layout::PLUGINS))?;
     // Other rooms may have files in the directory.
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
 }
 
+/// Removes volumes of which an earlier removal has left some, and the directory as [`pod`] does. The pod may be wanted again,
+/// and run.
+///
+/// # Errors
+/// As for [`pod`].
+pub(super) fn gone(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<(), String> {
+    let failed = |error: io::Error| {
+        let path = layout::gone_dir(root, uid).unwrap_or_default();
+        format!("{}: {error}", path.display())
+    };
+    let Some((pods, pod)) = open(root, uid).map_err(failed)? else { return Ok(()) };
+    volumes(&pod, removes).map_err(failed)?;
+    _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
+    Ok(())
+}
+
+/// Whether an earlier removal has left some of the pod's volumes.
+pub(super) fn has_gone(root: &Path, uid: &str) -> bool {
+    matches!(open(root, uid), Ok(Some((_, pod))) if has(&pod, layout::GONE))
+}
+
+fn has(pod: &OwnedFd, part: &str) -> bool {
+    !matches!(statat(pod, part, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
 /// Whether the pod's directory has no entry of this room.
 pub(super) fn is_clean(root: &Path, uid: &str) -> bool {
     match open(root, uid) {
         Ok(None) => true,
-        Ok(Some((_, pod))) => [layout::SUB_PATHS, layout::VOLUMES, layout::PLUGINS]
-            .iter()
-            .all(|part| matches!(statat(&pod, *part, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))),
+        Ok(Some((_, pod))) => {
+            let parts = [layout::SUB_PATHS, layout::VOLUMES, layout::GONE, layout::PLUGINS];
+            !parts.iter().any(|part| has(&pod, part))
+        }
         Err(_) => false,
     }
 }
@@ -109,18 +141,25 @@ fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
     rmdir(pod, layout::SUB_PATHS)
 }
 
-/// Removes each kind as it was created: a directory that may hold other data is only removed if it is empty.
+/// Removes each kind as it was created: a directory that may hold other data is only removed if it is empty. Another thread
+/// may do the same.
 fn volumes(pod: &OwnedFd, removes: &mut dyn FnMut()) -> io::Result<()> {
-    let Some(all) = walk::open_below(pod.as_fd(), &[layout::VOLUMES])? else { return Ok(()) };
+    let Some(all) = walk::open_below(pod.as_fd(), &[layout::GONE])? else { return Ok(()) };
     for plugin in walk::names(&all)? {
         if plugin == layout::IMAGE_VOLUMES {
             // A pod of many edits may have hundreds of thousands of them.
             walk::remove_counted(&all, &plugin, removes)?;
             continue;
         }
-        let of_plugin = openat(&all, plugin.as_str(), DIRECTORY, Mode::empty())?;
+        let of_plugin = match openat(&all, plugin.as_str(), DIRECTORY, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            of_plugin => of_plugin?,
+        };
         for name in walk::names(&of_plugin)? {
-            let stat = statat(&of_plugin, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+            let stat = match statat(&of_plugin, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => continue,
+                stat => stat?,
+            };
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
                 walk::gone(unlinkat(&of_plugin, name.as_str(), AtFlags::empty()))?;
             } else if matches!(plugin.as_str(), layout::NFS | layout::LOCAL | layout::HOST_PATH) {
@@ -131,7 +170,7 @@ fn volumes(pod: &OwnedFd, removes: &mut dyn FnMut()) -> io::Result<()> {
         }
         rmdir(&all, &plugin)?;
     }
-    rmdir(pod, layout::VOLUMES)
+    rmdir(pod, layout::GONE)
 }
 
 fn rmdir(at: &OwnedFd, name: &str) -> io::Result<()> {

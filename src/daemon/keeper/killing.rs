@@ -122,6 +122,7 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
+    use crate::base::table::Table;
     use crate::base::testing::scratch;
     use crate::cgroup::Driver;
     use crate::pod::PodKey;
@@ -142,10 +143,11 @@ mod tests {
             key: Some(PodKey { namespace: "default".into(), name: "hog".into() }),
             uid: "u1".into(),
             cgroups: vec![own_one.clone(), other, loose, tree.join("kubepods/podu1")],
-            volumes: None,
+            volumes: Vec::new(),
             of_disk: true,
             has_layers: false,
             was_killed: false,
+            beside: Table::new(),
         };
         for path in &victim.cgroups {
             fs::create_dir_all(path).unwrap();

@@ -336,8 +336,8 @@ impl Mind {
     }
 
     /// Whether to wait for the end of an evicted pod that this mind has not chosen.
-    pub fn awaits(&mut self, signal: Signal, uid: &str, pods: &[Candidate], now: Mono) -> bool {
-        self.manager.awaits(signal, uid, pods, now)
+    pub fn awaits(&mut self, signal: Signal, pod: (&str, bool), pods: &[Candidate], now: Mono) -> bool {
+        self.manager.awaits(signal, pod, pods, now)
     }
 
     /// The usage of some pods is unknown still: the next look counts again.

@@ -9,6 +9,7 @@ use super::counting::Ended;
 use super::mind::{Choice, Seen};
 use super::{Gone, Rounds, ended};
 use crate::base::clock::{Clock as _, Mono};
+use crate::base::table::Table;
 use crate::eviction::News;
 use crate::eviction::manager::End;
 use crate::eviction::rank::{Candidate, Counted};
@@ -29,14 +30,16 @@ pub(super) struct Victim {
     pub(super) uid: String,
     /// Cgroups of its containers, which exist until these have ended.
     pub(super) cgroups: Vec<PathBuf>,
-    /// The directory of its volumes, which exists until they are removed.
-    pub(super) volumes: Option<PathBuf>,
+    /// The directories of its volumes, of which one exists until they are removed.
+    pub(super) volumes: Vec<PathBuf>,
     /// A disk is short.
     pub(super) of_disk: bool,
     /// Its writable layers take the disk that is short: they are emptied after its end.
     pub(super) has_layers: bool,
     /// Its processes were killed because Docker did not stop it.
     pub(super) was_killed: bool,
+    /// Other pods of which something is being removed, by UID.
+    pub(super) beside: Table<String, Option<PodKey>>,
 }
 
 impl Victim {
@@ -44,10 +47,10 @@ impl Victim {
     pub(super) fn end(&self, snapshot: &Snapshot, ends: &Ends) -> End {
         let runs = self.cgroups.iter().any(|cgroup| cgroup.exists());
         let is_there = runs
-            || self.volumes.as_ref().is_some_and(|volumes| volumes.exists())
+            || self.volumes.iter().any(|volumes| volumes.exists())
             || self.has_layers && ended::is_ending(snapshot, &self.uid);
         // Without such paths the end of the pod cannot be seen, and the whole waiting time passes.
-        let is_seen = !self.cgroups.is_empty() || self.volumes.is_some();
+        let is_seen = !self.cgroups.is_empty() || !self.volumes.is_empty();
         if is_seen && !is_there {
             return End::Gone;
         }
@@ -60,7 +63,7 @@ impl Rounds {
     /// Begins to count the usage of pods on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
         let snapshot = self.parts.pods.get();
-        let was_evicted = !snapshot.unfinished.evictions.is_empty();
+        let was_evicted = !snapshot.evictions.is_empty();
         if self.waits_for_pods(&snapshot) || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
@@ -194,7 +197,7 @@ impl Rounds {
     ) -> bool {
         let wall = self.parts.clock.now().wall;
         let is_told = |view: &&PodView| {
-            let of = snapshot.unfinished.evictions.get(&view.pod.key.to_string());
+            let of = snapshot.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
             // A pod that has ended by itself leaves its volumes, too.
             let leaves = ended::has_left(view) || ended::has_just_ended(view, wall);
@@ -203,38 +206,55 @@ impl Rounds {
         };
         let told = snapshot.pods.iter().filter(is_told);
         let told = told.map(|view| (view.pod.uid.clone(), Some(view.pod.key.clone())));
-        let gone = snapshot.unfinished.removing.iter().cloned().chain(self.parts.ends.swept());
+        let gone = snapshot.removing.iter().cloned().chain(self.parts.ends.swept());
         let gone = gone.filter(|_| signal.is_of_disk()).map(|uid| (uid, None));
-        let mut told = told.chain(gone).peekable();
+        // A pod that goes on has other volumes than those that are being removed.
+        let goes_on = |uid: &String| snapshot.pods.iter().any(|view| view.pod.uid == *uid && !is_told(&view));
+        let mut told = told.chain(gone.filter(|(uid, _)| !goes_on(uid))).peekable();
         if told.peek().is_none() {
             return false;
         }
         // Removing files takes long, and must not delay an eviction for another resource.
-        let cgroups =
-            if signal.is_of_disk() { places::Found::default() } else { places::all(&self.places.cgroups) };
-        for (uid, key) in told {
-            let trace = match signal.is_of_disk() {
-                true => layout::volumes_dir(&self.places.root_dir, &uid),
-                false => cgroups.of_pod(&uid).map(|path| self.places.cgroups.tree().join(path)),
-            };
-            let Some(trace) = trace.filter(|trace| trace.exists()) else { continue };
-            if self.mind.awaits(signal, &uid, pods, now) {
-                let of_disk = signal.is_of_disk();
-                let (cgroups, volumes) = if of_disk { (None, Some(trace)) } else { (Some(trace), None) };
-                let cgroups = cgroups.into_iter().collect();
-                self.follow(
-                    signal,
-                    Victim { key, uid, cgroups, volumes, of_disk, has_layers: false, was_killed: false },
-                );
-                return true;
-            }
-        }
-        false
+        let of_disk = signal.is_of_disk();
+        let found = if of_disk { places::Found::default() } else { places::all(&self.places.cgroups) };
+        let tree = self.places.cgroups.tree();
+        let left = told.filter_map(|(uid, key)| {
+            let cgroups: Vec<PathBuf> = found.of_pod(&uid).map(|path| tree.join(path)).into_iter().collect();
+            let volumes = if of_disk { self.volumes_of(&uid) } else { Vec::new() };
+            let is_there = cgroups.iter().chain(&volumes).any(|path| path.exists());
+            is_there.then_some(Victim {
+                key,
+                uid,
+                cgroups,
+                volumes,
+                of_disk,
+                has_layers: false,
+                was_killed: false,
+                beside: Table::new(),
+            })
+        });
+        let left: Vec<Victim> = left.collect();
+        // All are watched, so that the wait for one that cannot be removed shows which others can.
+        let beside: Table<_, _> = left.iter().map(|other| (other.uid.clone(), other.key.clone())).collect();
+        let ends = self.parts.ends.clone();
+        let awaited = left
+            .into_iter()
+            .find(|other| self.mind.awaits(signal, (&other.uid, ends.gets_on(&other.uid)), pods, now));
+        let Some(victim) = awaited else { return false };
+        self.follow(signal, Victim { beside, ..victim });
+        true
+    }
+
+    fn volumes_of(&self, uid: &str) -> Vec<PathBuf> {
+        let root = &self.places.root_dir;
+        [layout::volumes_dir(root, uid), layout::gone_dir(root, uid)].into_iter().flatten().collect()
     }
 
     fn follow(&mut self, signal: Signal, victim: Victim) {
         self.victims.insert(signal.pressure(), victim);
-        let watched = self.victims.values().map(|victim| (victim.uid.clone(), victim.key.clone()));
+        let own = self.victims.values().map(|victim| (victim.uid.clone(), victim.key.clone()));
+        let beside = self.victims.values().flat_map(|victim| victim.beside.iter());
+        let watched = beside.map(|(uid, key)| (uid.clone(), key.clone())).chain(own);
         self.parts.ends.watch(watched.collect());
     }
 
@@ -288,14 +308,26 @@ impl Rounds {
         let tree = self.places.cgroups.tree();
         let cgroups = amounts.get(&eviction.uid).into_iter().flat_map(|found| &found.cgroups);
         let cgroups = cgroups.map(|cgroup| tree.join(cgroup)).collect();
-        let volumes = layout::volumes_dir(&self.places.root_dir, &eviction.uid);
+        let volumes = self.volumes_of(&eviction.uid);
         let of_disk = signal.is_of_disk();
         let has_layers = of_disk && Counted::of(signal, seen.dedicated).of_docker;
         let (key, uid) = (Some(eviction.key.clone()), eviction.uid.clone());
         if has_layers {
             self.left_over.push((uid.clone(), ended::of_pod(&snapshot, &uid)));
         }
-        self.follow(signal, Victim { key, uid, cgroups, volumes, of_disk, has_layers, was_killed: false });
+        self.follow(
+            signal,
+            Victim {
+                key,
+                uid,
+                cgroups,
+                volumes,
+                of_disk,
+                has_layers,
+                was_killed: false,
+                beside: Table::new(),
+            },
+        );
         self.tell(told)?;
         self.tell(News::Evict(eviction))
     }

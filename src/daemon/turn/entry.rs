@@ -174,7 +174,9 @@ impl Entry {
 
     /// Those of them that hold what they have until they are told to stop.
     pub(super) fn staying(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
-        let over = self.over();
+        // What was stopped begins anew, whatever was told of it before.
+        let begins_anew = self.worker.as_ref().is_some_and(|worker| worker.has_stopped);
+        let over = self.over().filter(|_| !begins_anew);
         self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(self.waits())
     }
 

@@ -129,9 +129,13 @@ impl Evictions {
 impl EvictionView {
     /// How long ago it was ordered, by wall time: at most so long that the pod had to end by then.
     fn age(&self, now: &Now) -> Duration {
-        let began = self.until.checked_sub(self.cause().wait(self.count)).unwrap_or(self.until);
-        let age = Duration::try_from(now.wall.duration_since(began)).unwrap_or_default();
+        let age = Duration::try_from(now.wall.duration_since(self.began())).unwrap_or_default();
         age.min(Duration::from_secs(u64::from(limits::ROOM_GRACE)))
+    }
+
+    /// When it was ordered, wall time.
+    fn began(&self) -> Timestamp {
+        self.until.checked_sub(self.cause().wait(self.count)).unwrap_or(self.until)
     }
 
     fn cause(&self) -> Cause {
@@ -170,6 +174,9 @@ impl Turn {
         let Some(entry) = self.entries.get_mut(&eviction.key) else { return };
         if !entry.has(&eviction.uid) {
             return self.hurry(&eviction, now);
+        }
+        if entry.is_over() {
+            return;
         }
         let Some(ran) = entry.desired.take() else { return };
         // A newer version may wait while this one runs or ends: that version starts again later.
@@ -235,20 +242,24 @@ impl Turn {
     /// Takes over what an earlier daemon recorded of the pod's evictions. Returns true if the pod must not start yet.
     /// If the pod runs, it was not stopped: the number of evictions is kept, and it runs on. The recorded time is wall
     /// time, so it is limited to the possible range.
-    pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
-        let Some(earlier) = self.node.earlier.evictions.remove(&pod.key.to_string()) else { return false };
+    ///
+    /// `is_over`: Docker's list shows that the pod has ended. It is left alone if it had returned before, with new
+    /// containers; otherwise it has ended because it was evicted.
+    pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, is_over: bool, now: &Now) -> bool {
+        let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
         if earlier.uid != pod.uid {
             return false;
         }
         let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
-        let runs = self.runs(&pod.key, &pod.uid);
         let cause = earlier.cause();
+        let has_returned = is_over && self.has_new_containers(pod, earlier.began());
+        let runs = self.runs(&pod.key, &pod.uid) || has_returned;
         let least = if cause == Cause::Node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
         // What waits for the node returns one by one, also when its time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
         let age = earlier.age(now);
         let EvictionView { uid, mut count, message, .. } = earlier;
-        if runs && cause == Cause::Room {
+        if runs && !has_returned && cause == Cause::Room {
             // If it has to make room still, it has the rest of its time.
             self.entries.get_or_default(pod.key.clone()).stopped_for = Some((age, now.mono));
             // It did not make room, and does not wait longer for being told once more.
@@ -271,6 +282,12 @@ impl Turn {
         true
     }
 
+    /// Whether Docker has containers of the pod that were made after this time.
+    fn has_new_containers(&self, pod: &DesiredPod, since: Timestamp) -> bool {
+        let mut found = self.docker.found.get(&pod.key).into_iter().flatten();
+        found.any(|c| c.uid == pod.uid && !c.is_sandbox() && c.created.is_some_and(|at| at > since))
+    }
+
     /// The evictions that a next one would count in a row with.
     pub(super) fn eviction_views(&self, now: &Now) -> Table<String, EvictionView> {
         let view = |it: &Evictions| EvictionView {
@@ -288,7 +305,7 @@ impl Turn {
         let past =
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
         let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
-        let earlier = self.node.earlier.evictions.iter().filter(|(_, it)| !is_old(it));
+        let earlier = self.node.evicted_earlier.iter().filter(|(_, it)| !is_old(it));
         earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known).collect()
     }
 

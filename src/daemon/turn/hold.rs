@@ -70,7 +70,7 @@ impl Turn {
         if self.draining.is_some() && over != Over::Told {
             return self.hold(pod, Why::Drained, DRAINED, now);
         }
-        if self.replace_evicted(&pod) || self.restore_evicted(&pod, now) {
+        if self.replace_evicted(&pod) || self.restore_evicted(&pod, over != Over::No, now) {
             return;
         }
         let entry = self.entries.get(&pod.key);

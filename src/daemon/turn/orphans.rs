@@ -109,19 +109,14 @@ impl Turn {
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
 
-    /// While a source has told nothing yet, only what is over whatever it will tell: a disk must not stay full, and others
-    /// be evicted for it, because a server does not answer.
+    /// While a source has told nothing yet, only the volumes of pods that are known to be over: a disk must not stay full, and
+    /// others be evicted for it, because a server does not answer. Volumes whose removal had begun need no order.
     fn sweep_what_is_over(&mut self) {
-        let now = self.now.wall;
-        let evicted =
-            self.node.earlier.evictions.values().filter(|it| now < it.until).map(|it| it.uid.clone());
-        let over =
-            self.node.earlier.removing.iter().cloned().chain(evicted).chain(self.blocked_without_worker());
         let found = self.docker.found.values().flatten().map(|c| c.uid.as_str());
         let desired =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.as_str());
         let kept: Set<&str> = order::set(found.chain(desired));
-        let over = order::set(over.filter(|uid| !kept.contains(uid.as_str())));
+        let over = order::set(self.blocked_without_worker().filter(|uid| !kept.contains(uid.as_str())));
         let Sweep::First(told) = &mut self.sweep else { return };
         let new = order::set(over.iter().filter(|uid| !told.contains(*uid)).cloned());
         *told = over;

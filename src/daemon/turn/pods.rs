@@ -174,7 +174,13 @@ impl Turn {
             Wish::Run(_) => None,
         };
         worker.has_stopped |= matches!(wish, Wish::Stop(_));
-        worker.listed_as_over = None;
+        let goes_on = |pod: &DesiredPod| worker.uids.get(&pod.uid).is_some_and(|owner| owner.is(pod));
+        let stays_over = match &wish {
+            // An edit, or another place of the same manifest.
+            Wish::Run(pod) => worker.listed_as_over.as_ref() == Some(&pod.uid) && goes_on(pod),
+            Wish::Stop(_) => false,
+        };
+        worker.listed_as_over.take_if(|_| !stays_over);
         worker.within = match &wish {
             Wish::Stop(order) => worker.within.into_iter().chain(order.grace).min(),
             Wish::Run(_) => None,
@@ -366,10 +372,12 @@ impl Turn {
         let (ended, uid) = (new.has_ended(), new.pod.uid.clone());
         let same = worker.status.as_ref().is_some_and(|old| old.is_like(&new));
         // Containers of the present life run, so that its end is told after this.
+        let had_stopped = worker.has_stopped;
         worker.has_stopped &= new.has_ended() || new.leaving.is_some();
         let old = worker.status.replace(new);
         let replaced = old.as_ref().is_some_and(|old| old.pod.uid != uid);
-        let was_over = old.is_some_and(|old| old.is_over() && !replaced);
+        // After a stop it was judged like others when it was given again.
+        let was_over = !had_stopped && old.is_some_and(|old| old.is_over() && !replaced);
         let changed = if same { &[][..] } else { std::slice::from_ref(key) };
         if (ended && !same) || replaced {
             // The pod's resources may be free now.

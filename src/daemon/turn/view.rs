@@ -8,7 +8,6 @@ use super::Turn;
 use super::admission::Rejection;
 use super::docker::Engine;
 use super::entry::{Blocked, Entry};
-use super::orphans::Sweep;
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
@@ -20,7 +19,7 @@ use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::recorder::words;
-use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView, Unfinished};
+use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView};
 use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
 
@@ -74,7 +73,8 @@ impl Turn {
             stuck: self.stuck.clone(),
             info: self.node_view(),
             also_wanted: self.also_wanted(),
-            unfinished: Unfinished { evictions: self.eviction_views(now), removing: self.removing() },
+            evictions: self.eviction_views(now),
+            removing: self.removing(),
             sources: self.source_views(&problems),
             policies: self.policies(),
             claims,
@@ -108,11 +108,7 @@ impl Turn {
     }
 
     fn removing(&self) -> Set<String> {
-        let of_workers = self.entries.values().filter_map(|entry| entry.worker.as_ref()?.removes.clone());
-        // This daemon may end, too, before it has removed them.
-        let earlier =
-            self.node.earlier.removing.iter().filter(|_| matches!(self.sweep, Sweep::First(_))).cloned();
-        order::set(of_workers.chain(earlier))
+        order::set(self.entries.values().filter_map(|entry| entry.worker.as_ref()?.removes.clone()))
     }
 
     fn standing_view(&self, source: Source) -> StandingView {

@@ -47,9 +47,19 @@ impl Manager {
     /// false if that was done already, or if the end of another pod is awaited for the same resource.
     ///
     /// All such pods together are awaited for a bounded time in one shortage, or many slow ends would shield the pod
-    /// that fills a disk; for a short time while a pod may go that goes before others anyway.
-    pub fn awaits(&mut self, signal: Signal, uid: &str, pods: &[Candidate], now: Mono) -> bool {
+    /// that fills a disk; for a short time while a pod may go that goes before others anyway. When one of them has not got on
+    /// for its time, only those that have got on meanwhile are awaited.
+    pub fn awaits(
+        &mut self,
+        signal: Signal,
+        (uid, gets_on): (&str, bool),
+        pods: &[Candidate],
+        now: Mono,
+    ) -> bool {
         let of = signal.pressure();
+        if !gets_on && self.stubborn.values().any(|(_, used)| *used == 0) {
+            return false;
+        }
         if self.endings.contains_key(&of) || self.stubborn.contains_key(uid) {
             return false;
         }

@@ -58,7 +58,7 @@ fn the_files_of_a_pod_that_is_gone_are_awaited_while_a_disk_is_short() {
     // It is not shown any more while its files are removed.
     let mut rig = Rig::new("keeper-removing", vec![at_least(Signal::NodeFs, Amount::Units(1))]);
     fs::create_dir_all(crate::layout::volumes_dir(&rig.root, &uid).unwrap()).unwrap();
-    node.unfinished.removing = [uid].into();
+    node.removing = [uid].into();
     node.pods.clear();
     assert!(!rig.rounds.awaits_evicted(Signal::Memory, &node, &[], now));
     assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));

@@ -20,7 +20,7 @@ use crate::pod::{DesiredPod, PodKey};
 pub(super) enum Over {
     /// It has not, or nothing is known.
     No,
-    /// Docker's list shows only containers that need not run again. It has no worker yet, which may know better.
+    /// Docker's list shows only containers that need not run again. Its worker, which may know better, has told nothing yet.
     Listed,
     /// Its worker says so.
     Told,
@@ -43,16 +43,21 @@ impl Turn {
         // One of another source with the same UID begins anew, unless it is the same manifest.
         let is_same = worker.uids.get(&pod.uid).is_some_and(|owner| owner.is(pod));
         let wants = |entry: &Entry| entry.desired.as_ref().is_some_and(|old| old.uid == pod.uid);
-        let is_told = is_same && entry.is_some_and(|entry| entry.is_over() && wants(entry));
-        if is_told && !worker.has_stopped { Over::Told } else { Over::No }
+        let Some(entry) = entry.filter(|entry| is_same && wants(entry) && !worker.has_stopped) else {
+            return Over::No;
+        };
+        let is_listed = worker.status.is_none() && worker.listed_as_over.as_ref() == Some(&pod.uid);
+        match (entry.is_over(), is_listed) {
+            (true, _) => Over::Told,
+            (false, true) => Over::Listed,
+            (false, false) => Over::No,
+        }
     }
 
     fn is_listed_as_over(&self, pod: &DesiredPod) -> bool {
-        // Events that Docker has told since make the list uncertain, its old ones too: the worker tells whether it is right.
-        let Some(all) = self.docker.found.get(&pod.key).filter(|_| self.docker.engine.answers()).cloned()
-        else {
-            return false;
-        };
+        // Events that Docker has told since make the list uncertain, its old ones too, and so does the loss of Docker. The
+        // worker tells whether it is right; until then only room is not asked for.
+        let Some(all) = self.docker.found.get(&pod.key).cloned() else { return false };
         let own = || all.iter().filter(|container| container.uid == pod.uid);
         let mut containers = own().filter(|container| !container.is_sandbox()).peekable();
         let is_dead = |container: &Owned| container.state.is_dead();

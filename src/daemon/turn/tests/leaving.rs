@@ -102,7 +102,7 @@ fn a_pod_whose_files_are_removed_is_told_until_its_worker_has_ended() {
     rig.want(&[pod("a")]);
     rig.status(&pod("a"), "Running", false);
     rig.want(&[]);
-    let removing = |rig: &Rig| rig.snapshot().unfinished.removing.into_iter().collect::<Vec<_>>();
+    let removing = |rig: &Rig| rig.snapshot().removing.into_iter().collect::<Vec<_>>();
     assert_eq!(removing(&rig), [""; 0]);
     rig.report("a", Report::Terminated);
     assert_eq!(removing(&rig), ["a-1"]);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::drain::marker;
-use super::evicted::later;
+use super::evicted::{eviction, later};
 use super::preempted::{critical, node, of_source, plain};
-use super::rig::{Rig, acts, config_with, key, pod_of, with_port};
+use super::rig::{Rig, acts, config_with, container, key, pod_of, with_port};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::machine::Hint;
 use crate::pod::{DesiredPod, Source};
@@ -231,4 +231,74 @@ fn the_end_of_another_version_does_not_count() {
     assert_eq!(acts(rig.want(&[plain, web.clone()])), ["run job/job-2"]);
     let told = acts(rig.want(&[job("job/job-2", ""), web]));
     assert!(!told.contains(&"run job/job-2".to_owned()), "{told:?}");
+}
+
+/// Regression: an edit before the worker had told anything judged it like a pod that runs, and it ran a second time.
+#[test]
+fn an_edit_before_its_worker_has_told_asks_for_nothing() {
+    let mut rig = Rig::new();
+    rig.want(&[job("job", ""), with_port("web", 80)]);
+    rig.list(&[RUNS, ENDED].concat());
+    for seconds in [5, 6] {
+        let edited = job("job", &format!("terminationGracePeriodSeconds: {seconds}, "));
+        assert_eq!(acts(rig.want(&[edited, with_port("web", 80)])), ["run job/job-1"]);
+    }
+    // A stop is the end of that.
+    rig.want(&[with_port("web", 80)]);
+    let told = acts(rig.want(&[job("job", ""), with_port("web", 80)]));
+    assert!(!told.contains(&"run job/job-1".to_owned()), "{told:?}");
+}
+
+/// Regression: what had ended was judged like a pod that runs when Docker was away for a moment at the end of a drain.
+#[test]
+fn what_has_ended_is_known_while_docker_does_not_answer() {
+    let mut rig = Rig::new();
+    rig.handle(marker(1, None));
+    rig.want(&[with_port("aa", 80), job("job", "")]);
+    rig.list(&ENDED);
+    rig.handle(Event::Runtime(RuntimeEvent::Lost("it is being upgraded".into())));
+    let told = acts(rig.handle(Event::Drain(None)));
+    assert!(told.contains(&"run job/job-1".to_owned()), "{told:?}");
+}
+
+/// Regression: a pod that had ended, was removed and came back had its port taken by another one before it began anew.
+#[test]
+fn a_pod_that_begins_anew_has_its_port() {
+    let job = job("job", "");
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Succeeded", false);
+    rig.want(&[]);
+    assert_eq!(acts(rig.want(std::slice::from_ref(&job))), ["run job/job-1"]);
+    rig.want(&[job.clone(), with_port("web", 80)]);
+    assert_eq!(rig.shown(), "job Succeeded, web Failed NodePorts");
+    assert_eq!(acts(rig.status(&job, "Pending", false)), [""; 0], "it is not judged once more");
+}
+
+/// Regression: a pod that had been evicted once, had returned and ended was shown as evicted after each start of the daemon.
+#[test]
+fn an_eviction_of_before_does_not_hide_the_end() {
+    let job = job("job", "");
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Running", false);
+    rig.handle(eviction("job", "job-1", true));
+    let began = rig.now().wall.as_second();
+    for (created, expected) in [(began - 60, "job Failed Evicted"), (began + 60, "job Pending")] {
+        let mut next = Rig::new();
+        next.now = rig.now.after(Duration::from_secs(100));
+        next.turn.restore_evictions(rig.snapshot().evictions);
+        next.want(std::slice::from_ref(&job));
+        let mut containers = ENDED.map(container);
+        containers.iter_mut().for_each(|container| container.created = created);
+        next.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
+        assert_eq!(next.shown(), expected);
+        assert_eq!(next.snapshot().evictions.len(), 1, "the next one counts in a row with it");
+    }
+    // One that has ended is not evicted.
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Succeeded", false);
+    assert_eq!(acts(rig.handle(eviction("job", "job-1", true))), [""; 0]);
+    assert_eq!(rig.shown(), "job Succeeded");
 }

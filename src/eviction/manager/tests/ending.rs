@@ -164,7 +164,7 @@ fn the_end_of_a_pod_that_filled_a_disk_keeps_no_other_resource_waiting() {
     let mut found: Observations = [(Signal::NodeFs, short), (Signal::Memory, enough)].into();
     let at = |seconds| Mono(Duration::from_secs(seconds));
     assert_eq!(manager.choose(&disk, &found, vec![pod("a", 0, 0, GI)], at(0)).unwrap().uid, "a");
-    assert!(!manager.awaits(Signal::ImageFs, "z", &[], at(1)), "one for a resource");
+    assert!(!manager.awaits(Signal::ImageFs, ("z", true), &[], at(1)), "one for a resource");
     found.insert(Signal::Memory, short);
     let mut look = |seconds, found: &Observations| {
         manager
@@ -272,7 +272,8 @@ fn pods_that_end_slowly_shield_the_one_that_fills_a_disk_for_a_short_time_only()
             match manager.look(&found, |_, _| End::Goes(seconds), now).act {
                 Act::Measure(of) => manager.measured(of.signal),
                 Act::Evict(_)
-                    if (0..4).any(|n| manager.awaits(Signal::NodeFs, &format!("own{n}"), pods, now)) => {}
+                    if (0..4)
+                        .any(|n| manager.awaits(Signal::NodeFs, (&format!("own{n}"), true), pods, now)) => {}
                 Act::Evict(_) => {
                     let uid = manager.choose(&hard, &found, pods.to_vec(), now).unwrap().uid;
                     return (uid, seconds);
@@ -287,4 +288,40 @@ fn pods_that_end_slowly_shield_the_one_that_fills_a_disk_for_a_short_time_only()
     assert_eq!(first(std::slice::from_ref(&innocent)), ("innocent".to_owned(), 302), "all of them together");
     let filler = Candidate { goes_first: true, ..pod("filler", 0, 0, 2 * GI) };
     assert_eq!(first(&[innocent, filler]), ("filler".to_owned(), 32));
+}
+
+/// Regression: five pods that had ended and whose files could not be removed shielded the pod that filled the disk, one after
+/// the other.
+#[test]
+fn after_one_whose_files_cannot_be_removed_only_those_are_awaited_that_get_on() {
+    let hard = threshold(Signal::NodeFs, GI, Duration::ZERO, None);
+    let found: Observations = [(Signal::NodeFs, Observation { available: 1, capacity: 8 * GI })].into();
+    let pods = [pod("filler", 0, 0, 2 * GI)];
+    // The last of them gets on, and ends.
+    let evicted = |gets_on: bool| {
+        let mut manager = Manager::new(Settings { thresholds: vec![hard], ..Settings::none() });
+        manager.set_dedicated(true);
+        for seconds in 0..2000 {
+            let now = Mono(Duration::from_secs(seconds));
+            let end = |_: Pressure, uid: &str| match uid {
+                "own4" if seconds > 100 => End::Gone,
+                "own4" => End::Goes(seconds),
+                _ => End::Goes(0),
+            };
+            let awaits = |manager: &mut Manager| {
+                let gets_on = |n: u64| n == 4 && gets_on;
+                (0..5).any(|n| manager.awaits(Signal::NodeFs, (&format!("own{n}"), gets_on(n)), &pods, now))
+            };
+            match manager.look(&found, end, now).act {
+                Act::Measure(of) => manager.measured(of.signal),
+                Act::Evict(_) if seconds < 101 && awaits(&mut manager) => {}
+                Act::Evict(_) => return seconds,
+                Act::Ask => manager.asked(Some(QUICK), now),
+                _ => {}
+            }
+        }
+        panic!("none is evicted");
+    };
+    assert!((30..50).contains(&evicted(false)), "{}", evicted(false));
+    assert!((100..120).contains(&evicted(true)), "{}", evicted(true));
 }
