@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::PodKey;
-use crate::base::table::{Set, Table};
+use crate::base::table::Set;
 
 /// See the module. Only watched pods are counted, so that the table stays small. Clones share the state.
 #[derive(Debug, Clone, Default)]
@@ -12,23 +12,18 @@ pub struct Ends(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// By UID.
-    watched: Table<String, Watched>,
+    watched: Vec<Watched>,
     /// UIDs of pods of no worker, whose files are removed one after the other.
     swept: Set<String>,
 }
 
-#[derive(Debug, Default)]
-struct Watched {
-    /// Its identity, as far as it is known.
-    key: Option<PodKey>,
-    steps: u64,
-}
+/// A pod by its UID, and its identity as far as it is known.
+pub type Known = (String, Option<PodKey>);
 
-impl Watched {
-    fn step(&mut self) {
-        self.steps = self.steps.saturating_add(1);
-    }
+#[derive(Debug)]
+struct Watched {
+    pod: Known,
+    steps: u64,
 }
 
 impl Ends {
@@ -36,36 +31,48 @@ impl Ends {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches these pods, and no others: by UID, their identities as far as they are known.
-    pub fn watch(&self, pods: Table<String, Option<PodKey>>) {
+    fn steps_of(&self, is: impl Fn(&Known) -> bool) -> Option<u64> {
+        self.lock().watched.iter().filter(|it| is(&it.pod)).map(|it| it.steps).max()
+    }
+
+    /// Watches these pods, and no others.
+    pub fn watch(&self, pods: Vec<Known>) {
         let watched = &mut self.lock().watched;
-        watched.retain(|uid, _| pods.contains_key(uid));
-        for (uid, key) in pods.iter() {
-            watched.get_or_default(uid.clone()).key.clone_from(key);
+        watched.retain(|it| pods.contains(&it.pod));
+        for pod in pods {
+            if !watched.iter().any(|it| it.pod == pod) {
+                watched.push(Watched { pod, steps: 0 });
+            }
         }
     }
 
     /// Something of the pod with this UID has come to its end.
     pub fn step(&self, uid: &str) {
-        self.lock().watched.get_mut(uid).into_iter().for_each(Watched::step);
+        self.step_each(|pod, _| pod.0 == uid);
     }
 
     /// Something of the pod with this identity has come to its end.
     pub fn step_of(&self, key: &PodKey) {
-        let mut state = self.lock();
-        state.watched.values_mut().filter(|it| it.key.as_ref() == Some(key)).for_each(Watched::step);
+        self.step_each(|pod, _| pod.1.as_ref() == Some(key));
+    }
+
+    fn step_each(&self, is: impl Fn(&Known, &Set<String>) -> bool) {
+        let State { watched, swept } = &mut *self.lock();
+        for it in watched.iter_mut().filter(|it| is(&it.pod, swept)) {
+            it.steps = it.steps.saturating_add(1);
+        }
     }
 
     /// The number of steps of a watched pod.
     #[must_use]
     pub fn steps(&self, uid: &str) -> u64 {
-        self.lock().watched.get(uid).map_or(0, |it| it.steps)
+        self.steps_of(|pod| pod.0 == uid).unwrap_or_default()
     }
 
     /// Whether something of the pod has come to its end since it is watched. Nothing is known of one that is not.
     #[must_use]
     pub fn gets_on(&self, uid: &str) -> bool {
-        self.lock().watched.get(uid).is_none_or(|it| it.steps > 0)
+        self.steps_of(|pod| pod.0 == uid).is_none_or(|steps| steps > 0)
     }
 
     /// From now on the files of these pods, which have no worker, are removed one after the other.
@@ -86,8 +93,7 @@ impl Ends {
 
     /// Something has come to its end of one of these pods. The others are as far as it: they have to wait for it.
     pub fn step_swept(&self) {
-        let State { watched, swept } = &mut *self.lock();
-        swept.iter().for_each(|uid| watched.get_mut(uid).into_iter().for_each(Watched::step));
+        self.step_each(|pod, swept| swept.contains(&pod.0));
     }
 }
 
@@ -102,7 +108,7 @@ mod tests {
         let steps = || ["a", "b", "c"].map(|uid| ends.steps(uid));
         let set = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<Set<String>>();
         ends.step("a");
-        ends.watch([("a".to_owned(), Some(key("web"))), ("b".to_owned(), None)].into());
+        ends.watch(vec![("a".to_owned(), Some(key("web"))), ("b".to_owned(), None)]);
         ends.step("a");
         ends.step("c");
         assert_eq!(steps(), [1, 0, 0]);
@@ -116,7 +122,7 @@ mod tests {
         ends.is_swept("b");
         ends.step_swept();
         assert_eq!((steps(), ends.swept()), ([2, 1, 0], set(&["c"])));
-        ends.watch([("a".to_owned(), None)].into());
+        ends.watch(vec![("a".to_owned(), Some(key("web")))]);
         ends.step("b");
         assert_eq!(steps(), [2, 0, 0], "b is not watched any more");
     }

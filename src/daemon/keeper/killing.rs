@@ -122,7 +122,6 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
-    use crate::base::table::Table;
     use crate::base::testing::scratch;
     use crate::cgroup::Driver;
     use crate::pod::PodKey;
@@ -147,7 +146,7 @@ mod tests {
             of_disk: true,
             has_layers: false,
             was_killed: false,
-            beside: Table::new(),
+            beside: Vec::new(),
         };
         for path in &victim.cgroups {
             fs::create_dir_all(path).unwrap();

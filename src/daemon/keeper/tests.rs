@@ -417,7 +417,7 @@ fn removed_files_count_while_a_disk_is_short_and_otherwise_while_a_container_run
     let [cgroup, volumes] = ["cgroup", "volumes"].map(|name| root.join(name));
     let key = snapshot().pods[0].pod.key.clone();
     let ends = Ends::default();
-    ends.watch([("gone".to_owned(), Some(key.clone()))].into());
+    ends.watch(vec![("gone".to_owned(), Some(key.clone()))]);
     ends.step_of(&key);
     let victim = |of_disk| Victim {
         key: Some(key.clone()),
@@ -427,7 +427,7 @@ fn removed_files_count_while_a_disk_is_short_and_otherwise_while_a_container_run
         of_disk,
         has_layers: of_disk,
         was_killed: false,
-        beside: Table::new(),
+        beside: Vec::new(),
     };
     let end = || [true, false].map(|of_disk| victim(of_disk).end(&snapshot(), &ends));
     fs::create_dir(&cgroup).unwrap();

@@ -7,9 +7,8 @@ use super::amounts::{Amounts, Measure, PodUse, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::counting::Ended;
 use super::mind::{Choice, Seen};
-use super::{Gone, Rounds, ended};
+use super::{Gone, Rounds, disk, ended};
 use crate::base::clock::{Clock as _, Mono};
-use crate::base::table::Table;
 use crate::eviction::News;
 use crate::eviction::manager::End;
 use crate::eviction::rank::{Candidate, Counted};
@@ -17,7 +16,7 @@ use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
 use crate::layout;
 use crate::pod::PodKey;
-use crate::pod::ends::Ends;
+use crate::pod::ends::{Ends, Known};
 use crate::runtime::{Call, labels};
 use crate::stats::places;
 use crate::status::snapshot::{PodView, Snapshot};
@@ -38,8 +37,8 @@ pub(super) struct Victim {
     pub(super) has_layers: bool,
     /// Its processes were killed because Docker did not stop it.
     pub(super) was_killed: bool,
-    /// Other pods of which something is being removed, by UID.
-    pub(super) beside: Table<String, Option<PodKey>>,
+    /// Other pods of which something is being removed.
+    pub(super) beside: Vec<Known>,
 }
 
 impl Victim {
@@ -204,21 +203,29 @@ impl Rounds {
             let is_removed = signal.is_of_disk() && leaves;
             is_removed || !view.is_kept && is_evicted
         };
-        let told = snapshot.pods.iter().filter(is_told);
-        let told = told.map(|view| (view.pod.uid.clone(), Some(view.pod.key.clone())));
+        let told: Vec<Known> = snapshot
+            .pods
+            .iter()
+            .filter(is_told)
+            .map(|view| (view.pod.uid.clone(), Some(view.pod.key.clone())))
+            .collect();
         let gone = snapshot.removing.iter().cloned().chain(self.parts.ends.swept());
         let gone = gone.filter(|_| signal.is_of_disk()).map(|uid| (uid, None));
-        // A pod that goes on has other volumes than those that are being removed.
-        let goes_on = |uid: &String| snapshot.pods.iter().any(|view| view.pod.uid == *uid && !is_told(&view));
-        let mut told = told.chain(gone.filter(|(uid, _)| !goes_on(uid))).peekable();
-        if told.peek().is_none() {
+        // A pod that runs has other volumes than those that are being removed.
+        let runs = |uid: &String| {
+            let shown = snapshot.pods.iter().find(|view| view.pod.uid == *uid);
+            shown.is_some_and(|view| disk::runs(&view.status))
+        };
+        let gone: Vec<Known> = gone.filter(|(uid, _)| !runs(uid)).collect();
+        let told = [told, gone].concat();
+        if told.is_empty() {
             return false;
         }
         // Removing files takes long, and must not delay an eviction for another resource.
         let of_disk = signal.is_of_disk();
         let found = if of_disk { places::Found::default() } else { places::all(&self.places.cgroups) };
         let tree = self.places.cgroups.tree();
-        let left = told.filter_map(|(uid, key)| {
+        let left = told.into_iter().filter_map(|(uid, key)| {
             let cgroups: Vec<PathBuf> = found.of_pod(&uid).map(|path| tree.join(path)).into_iter().collect();
             let volumes = if of_disk { self.volumes_of(&uid) } else { Vec::new() };
             let is_there = cgroups.iter().chain(&volumes).any(|path| path.exists());
@@ -230,12 +237,12 @@ impl Rounds {
                 of_disk,
                 has_layers: false,
                 was_killed: false,
-                beside: Table::new(),
+                beside: Vec::new(),
             })
         });
         let left: Vec<Victim> = left.collect();
         // All are watched, so that the wait for one that cannot be removed shows which others can.
-        let beside: Table<_, _> = left.iter().map(|other| (other.uid.clone(), other.key.clone())).collect();
+        let beside: Vec<Known> = left.iter().map(|other| (other.uid.clone(), other.key.clone())).collect();
         let ends = self.parts.ends.clone();
         let awaited = left
             .into_iter()
@@ -253,8 +260,8 @@ impl Rounds {
     fn follow(&mut self, signal: Signal, victim: Victim) {
         self.victims.insert(signal.pressure(), victim);
         let own = self.victims.values().map(|victim| (victim.uid.clone(), victim.key.clone()));
-        let beside = self.victims.values().flat_map(|victim| victim.beside.iter());
-        let watched = beside.map(|(uid, key)| (uid.clone(), key.clone())).chain(own);
+        let beside = self.victims.values().flat_map(|victim| victim.beside.iter().cloned());
+        let watched = beside.chain(own);
         self.parts.ends.watch(watched.collect());
     }
 
@@ -317,16 +324,7 @@ impl Rounds {
         }
         self.follow(
             signal,
-            Victim {
-                key,
-                uid,
-                cgroups,
-                volumes,
-                of_disk,
-                has_layers,
-                was_killed: false,
-                beside: Table::new(),
-            },
+            Victim { key, uid, cgroups, volumes, of_disk, has_layers, was_killed: false, beside: Vec::new() },
         );
         self.tell(told)?;
         self.tell(News::Evict(eviction))

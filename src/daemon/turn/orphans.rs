@@ -97,7 +97,7 @@ impl Turn {
             Sweep::First(_) => return self.sweep_what_is_over(),
             Sweep::Due | Sweep::AtNextList | Sweep::Done => return,
         }
-        let gone = order::set(self.blocked_without_worker());
+        let gone = self.blocked_without_worker();
         let wanted = self.merge.pods().map(|pod| pod.uid.clone()).filter(|uid| !gone.contains(uid));
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
@@ -116,7 +116,8 @@ impl Turn {
         let desired =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.as_str());
         let kept: Set<&str> = order::set(found.chain(desired));
-        let over = order::set(self.blocked_without_worker().filter(|uid| !kept.contains(uid.as_str())));
+        let mut over = self.blocked_without_worker();
+        over.retain(|uid| !kept.contains(uid.as_str()));
         let Sweep::First(told) = &mut self.sweep else { return };
         let new = order::set(over.iter().filter(|uid| !told.contains(*uid)).cloned());
         *told = over;
@@ -127,11 +128,11 @@ impl Turn {
 
     /// UIDs of pods that were evicted or refused and have no worker: an earlier daemon may have been removing their volumes
     /// when it ended.
-    fn blocked_without_worker(&self) -> impl Iterator<Item = String> {
+    fn blocked_without_worker(&self) -> Set<String> {
         let blocked = self.entries.values().filter(|entry| entry.worker.is_none());
         let blocked = blocked.filter_map(|entry| entry.blocked.as_ref());
         let is_gone = |it: &&Blocked| matches!(it, Blocked::Evicted(_) | Blocked::Rejected(_));
-        blocked.filter(is_gone).map(|it| it.pod().uid.clone())
+        order::set(blocked.filter(is_gone).map(|it| it.pod().uid.clone()))
     }
 
     /// Whether a source reports an error about this path.

@@ -79,6 +79,20 @@ fn files_that_a_sweep_removes_are_awaited_while_a_disk_is_short() {
     assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));
     ends.step_swept();
     assert_eq!((ends.steps("gone"), ends.steps("empty")), (1, 0), "it is watched");
+    // A refused pod is shown, and a pod that came back and runs has other volumes.
+    for (running, expected) in [(false, true), (true, false)] {
+        let mut rig =
+            Rig::new(&format!("keeper-swept-{running}"), vec![at_least(Signal::NodeFs, Amount::Units(1))]);
+        let mut node = (*rig.rounds.parts.pods.get()).clone();
+        let uid = node.pods[0].pod.uid.clone();
+        fs::create_dir_all(crate::layout::gone_dir(&rig.root, &uid).unwrap()).unwrap();
+        let state = if running { json!({"running": {}}) } else { json!({"waiting": {}}) };
+        let status = json!({"phase": "Failed", "containerStatuses": [{"name": "app", "image": "", "imageID": "",
+            "ready": false, "restartCount": 0, "state": state}]});
+        node.pods[0].status = Arc::new(serde_json::from_value(status).unwrap());
+        rig.rounds.parts.ends.sweep([uid].into());
+        assert_eq!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now), expected, "{running}");
+    }
 }
 
 /// Regression: a pod ended by itself when the disk was short, and innocent pods were evicted while its files were removed.

@@ -36,7 +36,7 @@ fn the_removal_of_the_volumes_of_a_watched_pod_is_counted() {
         std::fs::write(volume.join(number.to_string()), "").unwrap();
     }
     let ends = rig.volumes.ends().clone();
-    ends.watch([("a".to_owned(), None), ("b".to_owned(), None)].into());
+    ends.watch(vec![("a".to_owned(), None), ("b".to_owned(), None)]);
     rig.tear_down("a").unwrap();
     assert!(ends.steps("a") >= 50 && ends.steps("b") == 0, "{ends:?}");
     rig.end();
