@@ -153,10 +153,13 @@ impl Volumes {
             let is_gone = gone.has(&uid);
             if let Some(known) = left.iter_mut().find(|left| left.uid == uid) {
                 known.is_gone |= is_gone;
-            } else if is_gone || tear_down::has_gone(&root, &uid) {
-                if !self.0.is_used(&uid) {
-                    new.insert(uid.clone());
-                }
+                continue;
+            }
+            let has_gone = tear_down::has_gone(&root, &uid);
+            if has_gone || is_gone && !self.0.is_used(&uid) {
+                new.insert(uid.clone());
+            }
+            if has_gone || is_gone {
                 left.push(Left { uid, is_gone, tries: 0 });
             }
         }

@@ -28,14 +28,17 @@ pub(super) fn pod(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<(
         move |error: io::Error| format!("{}: {error}", path.display())
     };
     sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
-    // An earlier removal was interrupted.
-    volumes(&pod, removes).map_err(failed(layout::GONE))?;
-    // Under this name they are removed in any case: a daemon that ends meanwhile leaves what the next one needs no source
-    // and no container to judge.
-    walk::gone(renameat(&pod, layout::VOLUMES, &pod, layout::GONE))
-        .and_then(|()| volumes(&pod, removes))
-        .map_err(failed(layout::VOLUMES))?;
+    // First, for a volume that is made anew after an interruption is not ready.
     walk::remove_counted(&pod, layout::PLUGINS, removes).map_err(failed(layout::PLUGINS))?;
+    // An earlier removal was interrupted.
+    volumes(&pod, layout::GONE, removes).map_err(failed(layout::GONE))?;
+    // Under this name they are removed in any case: a daemon that ends meanwhile leaves what the next one needs no source
+    // and no container to judge. A full disk may have no room for that.
+    let name = match renameat(&pod, layout::VOLUMES, &pod, layout::GONE) {
+        Ok(()) | Err(Errno::NOENT) => layout::GONE,
+        Err(_) => layout::VOLUMES,
+    };
+    volumes(&pod, name, removes).map_err(failed(layout::VOLUMES))?;
     // Other rooms may have files in the directory.
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
@@ -52,7 +55,7 @@ pub(super) fn gone(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<
         format!("{}: {error}", path.display())
     };
     let Some((pods, pod)) = open(root, uid).map_err(failed)? else { return Ok(()) };
-    volumes(&pod, removes).map_err(failed)?;
+    volumes(&pod, layout::GONE, removes).map_err(failed)?;
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
 }
@@ -143,8 +146,8 @@ fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
 
 /// Removes each kind as it was created: a directory that may hold other data is only removed if it is empty. Another thread
 /// may do the same.
-fn volumes(pod: &OwnedFd, removes: &mut dyn FnMut()) -> io::Result<()> {
-    let Some(all) = walk::open_below(pod.as_fd(), &[layout::GONE])? else { return Ok(()) };
+fn volumes(pod: &OwnedFd, name: &str, removes: &mut dyn FnMut()) -> io::Result<()> {
+    let Some(all) = walk::open_below(pod.as_fd(), &[name])? else { return Ok(()) };
     for plugin in walk::names(&all)? {
         if plugin == layout::IMAGE_VOLUMES {
             // A pod of many edits may have hundreds of thousands of them.
@@ -170,7 +173,7 @@ fn volumes(pod: &OwnedFd, removes: &mut dyn FnMut()) -> io::Result<()> {
         }
         rmdir(&all, &plugin)?;
     }
-    rmdir(pod, layout::GONE)
+    rmdir(pod, name)
 }
 
 fn rmdir(at: &OwnedFd, name: &str) -> io::Result<()> {

@@ -42,6 +42,13 @@ pub(super) struct Victim {
 }
 
 impl Victim {
+    /// Its name for the manager, which may find that it hangs: a pod whose earlier volumes hang may go itself.
+    fn awaited_as(&self) -> String {
+        let is_gone = self.volumes.iter().all(|volumes| volumes.ends_with(layout::GONE));
+        let end = if self.of_disk && is_gone { "/gone" } else { "" };
+        format!("{}{end}", self.uid)
+    }
+
     /// What is left of it.
     pub(super) fn end(&self, snapshot: &Snapshot, ends: &Ends) -> End {
         let runs = self.cgroups.iter().any(|cgroup| cgroup.exists());
@@ -211,13 +218,7 @@ impl Rounds {
             .collect();
         let gone = snapshot.removing.iter().cloned().chain(self.parts.ends.swept());
         let gone = gone.filter(|_| signal.is_of_disk()).map(|uid| (uid, None));
-        // A pod that runs has other volumes than those that are being removed.
-        let runs = |uid: &String| {
-            let shown = snapshot.pods.iter().find(|view| view.pod.uid == *uid);
-            shown.is_some_and(|view| disk::runs(&view.status))
-        };
-        let gone: Vec<Known> = gone.filter(|(uid, _)| !runs(uid)).collect();
-        let told = [told, gone].concat();
+        let told = [told, gone.collect()].concat();
         if told.is_empty() {
             return false;
         }
@@ -227,7 +228,12 @@ impl Rounds {
         let tree = self.places.cgroups.tree();
         let left = told.into_iter().filter_map(|(uid, key)| {
             let cgroups: Vec<PathBuf> = found.of_pod(&uid).map(|path| tree.join(path)).into_iter().collect();
-            let volumes = if of_disk { self.volumes_of(&uid) } else { Vec::new() };
+            let mut volumes = if of_disk { self.volumes_of(&uid) } else { Vec::new() };
+            // A pod that runs, for it came back, has other volumes than those that are being removed.
+            let shown = snapshot.pods.iter().find(|view| view.pod.uid == uid);
+            if key.is_none() && shown.is_some_and(|view| disk::runs(&view.status)) {
+                volumes.retain(|volumes| volumes.ends_with(layout::GONE));
+            }
             let is_there = cgroups.iter().chain(&volumes).any(|path| path.exists());
             is_there.then_some(Victim {
                 key,
@@ -244,9 +250,9 @@ impl Rounds {
         // All are watched, so that the wait for one that cannot be removed shows which others can.
         let beside: Vec<Known> = left.iter().map(|other| (other.uid.clone(), other.key.clone())).collect();
         let ends = self.parts.ends.clone();
-        let awaited = left
-            .into_iter()
-            .find(|other| self.mind.awaits(signal, (&other.uid, ends.gets_on(&other.uid)), pods, now));
+        let awaited = left.into_iter().find(|other| {
+            self.mind.awaits(signal, (&other.awaited_as(), ends.gets_on(&other.uid)), pods, now)
+        });
         let Some(victim) = awaited else { return false };
         self.follow(signal, Victim { beside, ..victim });
         true

@@ -258,7 +258,7 @@ impl Turn {
         // What waits for the node returns one by one, also when its time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
         let age = earlier.age(now);
-        let EvictionView { uid, mut count, message, .. } = earlier;
+        let EvictionView { uid, mut count, message, until: earlier_until, .. } = earlier;
         if runs && !has_returned && cause == Cause::Room {
             // If it has to make room still, it has the rest of its time.
             self.entries.get_or_default(pod.key.clone()).stopped_for = Some((age, now.mono));
@@ -268,7 +268,12 @@ impl Turn {
                 Some(less) => count = less,
             }
         }
-        let (until, until_wall) = (now.mono.after(left), now.wall.checked_add(left).unwrap_or(now.wall));
+        let until = now.mono.after(left);
+        // The next daemon, too, reads when it was ordered.
+        let until_wall = match left.is_zero() {
+            true => earlier_until,
+            false => now.wall.checked_add(left).unwrap_or(now.wall),
+        };
         let evictions = Evictions { uid, count, until, until_wall, message, cause };
         self.entries.get_or_default(pod.key.clone()).evictions = Some(evictions.clone());
         let is_over = match cause {

@@ -79,8 +79,8 @@ fn files_that_a_sweep_removes_are_awaited_while_a_disk_is_short() {
     assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now));
     ends.step_swept();
     assert_eq!((ends.steps("gone"), ends.steps("empty")), (1, 0), "it is watched");
-    // A refused pod is shown, and a pod that came back and runs has other volumes.
-    for (running, expected) in [(false, true), (true, false)] {
+    // A refused pod is shown. One that came back and runs has other volumes, too, and is not spared if these hang.
+    for running in [false, true] {
         let mut rig =
             Rig::new(&format!("keeper-swept-{running}"), vec![at_least(Signal::NodeFs, Amount::Units(1))]);
         let mut node = (*rig.rounds.parts.pods.get()).clone();
@@ -90,8 +90,16 @@ fn files_that_a_sweep_removes_are_awaited_while_a_disk_is_short() {
         let status = json!({"phase": "Failed", "containerStatuses": [{"name": "app", "image": "", "imageID": "",
             "ready": false, "restartCount": 0, "state": state}]});
         node.pods[0].status = Arc::new(serde_json::from_value(status).unwrap());
-        rig.rounds.parts.ends.sweep([uid].into());
-        assert_eq!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now), expected, "{running}");
+        rig.rounds.parts.ends.sweep([uid.clone()].into());
+        assert!(rig.rounds.awaits_evicted(Signal::NodeFs, &node, &[], now), "{running}");
+        let victim = rig.rounds.victims.values().next().unwrap();
+        let names = victim.volumes.iter().map(|path| path.file_name().unwrap().to_str().unwrap());
+        let expected = if running { &[crate::layout::GONE][..] } else { &["volumes", crate::layout::GONE] };
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        assert_eq!(
+            rig.rounds.mind.ending(),
+            Some(format!("{uid}{}", if running { "/gone" } else { "" }).as_str())
+        );
     }
 }
 
