@@ -75,7 +75,7 @@ fn run_main_thread(
     }
     // A missing or unreadable file only costs the waiting time of evicted pods.
     if let Ok(earlier) = file::read(&config.run_dir) {
-        turn.restore_evictions(earlier.file.evictions);
+        turn.restore_unfinished(earlier.file.unfinished);
     }
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {

@@ -72,6 +72,7 @@ impl Machine {
         match input {
             Input::Wish(Wish::Stop(mut order)) => {
                 if let Some(pod) = order.pod.take() {
+                    self.volumes.may_have(&pod.uid);
                     self.adopt(pod);
                 }
                 self.trigger(Trigger::Stop(order));

@@ -1,6 +1,8 @@
-//! Whether a container lives, by the kernel's word. Docker handles the ends of execs, attaches and their container in turn, and
-//! sees the container's only when what it has of the others' output is taken: a client that does not take it would hide a
-//! crash for as long as it likes.
+//! Whether a container lives, by the kernel's word. Docker handles the ends of execs and of their container in turn, and sees
+//! the container's only when what it has of the others' output is taken: a client that does not take it would hide a crash
+//! for as long as it likes.
+//!
+//! Never here: the end of a stream whose container's end Docker has seen. The rest of its output may come slowly.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -10,15 +12,18 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::docker::Docker;
-use super::{Call, Reply};
+use super::{Call, DockerError, Reply};
 use crate::base::{limits, wait};
 
 /// Why streams of a container end [`limits::ATTACH_STALL`] after its process.
-pub const ENDED: &str = "the container has ended, and nothing took the rest of the output for 10 s";
+pub const ENDED: &str =
+    "the container has ended, which Docker does not see before the rest of the output is taken";
 
 /// The life of a container's first process.
 #[derive(Debug)]
 pub struct Life {
+    docker: Docker,
+    id: String,
     /// The process, as long as it lives; `None` also if it is not known.
     process: Option<OwnedFd>,
     /// Until when the rest of its output is waited for.
@@ -28,13 +33,13 @@ pub struct Life {
 impl Life {
     /// The life of this container. It is not known without an engine, with a kernel before 5.3, and where Docker's processes
     /// cannot be seen: then it lasts.
-    #[must_use]
-    pub fn of(docker: &Docker, id: &str) -> Life {
-        let process = match docker.call(&Call::Process { id: id.to_owned() }) {
-            Ok(Reply::Process(pid)) => pid.and_then(|pid| open(pid, id)),
-            _ => None,
-        };
-        Life { process, until: None }
+    ///
+    /// # Errors
+    /// As for a short call: streams must not begin that nothing would end.
+    pub fn of(docker: &Docker, id: &str) -> Result<Life, DockerError> {
+        let (docker, id) = (docker.clone(), id.to_owned());
+        let process = process(&docker, &id)?.and_then(|pid| open(pid, &id));
+        Ok(Life { docker, id, process, until: None })
     }
 
     /// What to wait for: its end.
@@ -49,7 +54,8 @@ impl Life {
         self.until
     }
 
-    /// Looks whether it has ended. Returns true when what is left of its output is not waited for any longer.
+    /// Looks whether it has ended. Returns true when what is left of its output is not waited for any longer: Docker, which
+    /// is asked once, has not seen the end for so long.
     pub fn is_past(&mut self, now: Instant) -> bool {
         let ended = self.end().is_some_and(|end| {
             let ready = wait::until(vec![end], Some(now)).unwrap_or_default();
@@ -59,7 +65,16 @@ impl Life {
             self.process = None;
             self.until = now.checked_add(limits::ATTACH_STALL);
         }
-        self.until.is_some_and(|until| until <= now)
+        self.until.take_if(|until| *until <= now).is_some()
+            && !matches!(process(&self.docker, &self.id), Ok(None))
+    }
+}
+
+/// The container's process, as Docker knows it; `None`: Docker has seen its end.
+fn process(docker: &Docker, id: &str) -> Result<Option<u32>, DockerError> {
+    match docker.call(&Call::Process { id: id.to_owned() })? {
+        Reply::Process(pid) => Ok(pid),
+        _ => Ok(None),
     }
 }
 

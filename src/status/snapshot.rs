@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub info: NodeView,
     /// By pod, images of its wanted version if an older one is shown: no collection removes them.
     pub also_wanted: Table<String, Set<String>>,
-    /// By pod, evictions with which the next one counts in a row; the next daemon reads them from the file.
-    pub evictions: Table<String, EvictionView>,
+    /// What the next daemon goes on with.
+    pub unfinished: Unfinished,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.
@@ -143,6 +143,18 @@ pub struct StandingView {
     pub evict_first: bool,
     /// Upper bound for their claims together.
     pub claims: policy::Most,
+}
+
+/// What the next daemon goes on with: it reads it from the status file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unfinished {
+    /// By pod, evictions with which the next one counts in a row.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub evictions: Table<String, EvictionView>,
+    /// UIDs of pods that are being stopped: the ends of their containers are no ends of the pods.
+    #[serde(skip_serializing_if = "Set::is_empty")]
+    pub stopping: Set<String>,
 }
 
 /// Remembered evictions of a pod.
@@ -343,9 +355,9 @@ pub struct StatusFile {
     /// See [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: Table<String, Set<String>>,
-    /// See [`Snapshot::evictions`].
+    /// See [`Snapshot::unfinished`].
     #[serde(default)]
-    pub evictions: Table<String, EvictionView>,
+    pub unfinished: Unfinished,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.

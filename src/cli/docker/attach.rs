@@ -16,6 +16,7 @@ use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::{Outcome, pods, say};
 use crate::runtime::docker::Docker;
+use crate::runtime::life::Life;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{Call, Reply};
@@ -96,7 +97,7 @@ fn carry(
         engine::pass_stdin(input, streams.ends_input)?;
     }
     let (mut out, mut err) = (awaited(io::stdout().as_fd()), awaited(io::stderr().as_fd()));
-    let end = engine::End::watch(docker, id, &output)?;
+    let end = engine::End::watch(Life::of(docker, id)?, &output)?;
     let copied = end.result(engine::copy(&mut output, &mut out, &mut err));
     // The thread of the input has the connection too, and a message may wait for who does not take the output.
     _ = shutdown(output.as_fd(), Shutdown::Both);

@@ -181,13 +181,14 @@ impl Engine for Docker {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> Result<i64, Broken> {
+        let life = Life::of(self, id)?;
         let exec = self.call(&Call::ExecCreate { id: id.to_owned(), body: body.clone() })?.exec_created()?;
         let Duplex { mut output, input } = self.exec_start(&exec, body.tty)?;
         started(&exec);
         if body.attach_stdin {
             pass_stdin(input, true)?;
         }
-        let end = End::watch(self, id, &output)?;
+        let end = End::watch(life, &output)?;
         let copied = end.result(copy(&mut output, out, err));
         // The thread of the input has the connection, too.
         _ = shutdown(output.as_fd(), Shutdown::Both);
@@ -208,9 +209,9 @@ pub(super) struct End {
 
 impl End {
     /// Watches in a thread that ends with the connection.
-    pub(super) fn watch(docker: &Docker, id: &str, output: &OutputStream) -> Result<End, Broken> {
+    pub(super) fn watch(mut life: Life, output: &OutputStream) -> Result<End, Broken> {
         let was_cut = Arc::new(AtomicBool::new(false));
-        let (mut life, cuts) = (Life::of(docker, id), Arc::clone(&was_cut));
+        let cuts = Arc::clone(&was_cut);
         let connection = output.as_fd().try_clone_to_owned().map_err(Broken::Output)?;
         let watch = move || {
             while !life.is_past(Instant::now()) {

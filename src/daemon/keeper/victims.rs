@@ -69,7 +69,7 @@ impl Rounds {
     /// Begins to count the usage of pods on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
         let snapshot = self.parts.pods.get();
-        let was_evicted = !snapshot.evictions.is_empty();
+        let was_evicted = !snapshot.unfinished.evictions.is_empty();
         if self.waits_for_pods(&snapshot) || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
@@ -203,7 +203,7 @@ impl Rounds {
     ) -> bool {
         let wall = self.parts.clock.now().wall;
         let is_told = |view: &&PodView| {
-            let of = snapshot.evictions.get(&view.pod.key.to_string());
+            let of = snapshot.unfinished.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
             // A pod that has ended by itself leaves its volumes, too.
             let leaves = ended::has_left(view) || ended::has_just_ended(view, wall);

@@ -11,7 +11,7 @@ use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
 use crate::base::table::{Set, Table};
-use crate::machine::Hint;
+use crate::machine::{Hint, StopOrder, Wish};
 use crate::mapping::observe;
 use crate::merge::Running;
 use crate::plan::{Owned, RunState};
@@ -201,6 +201,7 @@ impl Turn {
         // The changes are not needed: every wanted pod is looked at next.
         _ = self.merge.change().running(&running, now.wall);
         self.tell_refused();
+        self.finish_stops();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);
     }
@@ -218,6 +219,22 @@ impl Turn {
         let objects = Arc::clone(self.merge.objects());
         let changes = self.merge.change().ended(runs, now.wall);
         self.put_in_force(changes, &objects, now);
+    }
+
+    /// Goes on with the stops of an earlier daemon of which a container had ended: it must not be taken for the end of a pod
+    /// that runs once. Pods of which everything runs still are judged like others.
+    fn finish_stops(&mut self) {
+        let stopping = std::mem::take(&mut self.node.earlier.stopping);
+        let stops = self.docker.found.iter().filter(|(_, all)| {
+            let own = || all.iter().filter(|c| stopping.contains(&c.uid) && !c.is_sandbox());
+            own().any(|c| c.state.is_dead()) && !own().any(|c| c.state.is_running())
+        });
+        let stops: Vec<PodKey> = stops.map(|(key, _)| key.clone()).collect();
+        for key in stops {
+            let pod = self.merge.get(&key).filter(|pod| stopping.contains(&pod.uid)).cloned();
+            let order = StopOrder::new(None, "podkeeper was stopping it when it ended itself");
+            self.wish(&key, Wish::Stop(StopOrder { pod, ..order }));
+        }
     }
 
     /// The safety net: a worker whose view of Docker differs from the list lists for itself.

@@ -175,7 +175,7 @@ impl Turn {
         if !entry.has(&eviction.uid) {
             return self.hurry(&eviction, now);
         }
-        if entry.is_over() {
+        if entry.has_ended() {
             return;
         }
         let Some(ran) = entry.desired.take() else { return };
@@ -246,14 +246,16 @@ impl Turn {
     /// `is_over`: Docker's list shows that the pod has ended. It is left alone if it had returned before, with new
     /// containers; otherwise it has ended because it was evicted.
     pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, is_over: bool, now: &Now) -> bool {
-        let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
+        let Some(earlier) = self.node.earlier.evictions.remove(&pod.key.to_string()) else { return false };
         if earlier.uid != pod.uid {
             return false;
         }
         let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
         let cause = earlier.cause();
         let has_returned = is_over && self.has_new_containers(pod, earlier.began());
-        let runs = self.runs(&pod.key, &pod.uid) || has_returned;
+        let is_stopped = |entry: &Entry| entry.worker.as_ref().is_some_and(|worker| worker.has_stopped);
+        let stops = self.entries.get(&pod.key).is_some_and(is_stopped);
+        let runs = self.runs(&pod.key, &pod.uid) && !stops || has_returned;
         let least = if cause == Cause::Node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
         // What waits for the node returns one by one, also when its time has passed.
         let left = left.clamp(least, limits::EVICTED_MAX);
@@ -310,7 +312,7 @@ impl Turn {
         let past =
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
         let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
-        let earlier = self.node.evicted_earlier.iter().filter(|(_, it)| !is_old(it));
+        let earlier = self.node.earlier.evictions.iter().filter(|(_, it)| !is_old(it));
         earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known).collect()
     }
 

@@ -19,7 +19,7 @@ use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::recorder::words;
-use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView};
+use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView, Unfinished};
 use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
 
@@ -73,7 +73,7 @@ impl Turn {
             stuck: self.stuck.clone(),
             info: self.node_view(),
             also_wanted: self.also_wanted(),
-            evictions: self.eviction_views(now),
+            unfinished: Unfinished { evictions: self.eviction_views(now), stopping: self.stopping() },
             removing: self.removing(),
             sources: self.source_views(&problems),
             policies: self.policies(),
@@ -105,6 +105,14 @@ impl Turn {
                 "max-grace",
             )
         })
+    }
+
+    /// Also those of an earlier daemon, of which Docker has told nothing yet.
+    fn stopping(&self) -> Set<String> {
+        let stop =
+            self.entries.values().filter_map(|entry| entry.worker.as_ref().filter(|it| it.has_stopped));
+        let uids = stop.flat_map(|worker| worker.uids.keys().cloned());
+        order::set(uids.chain(self.node.earlier.stopping.iter().cloned()))
     }
 
     fn removing(&self) -> Set<String> {

@@ -301,6 +301,8 @@ enum Poured {
 }
 
 fn start(job: &Job) -> Result<Started, DockerError> {
+    // First, for the output must not wait for it, and the process may end at any time.
+    let life = Life::of(&job.docker, &job.container)?;
     let (exec, Duplex { output, input }) = match &job.work {
         Work::Exec(command) => {
             let body = ExecBody {
@@ -320,7 +322,6 @@ fn start(job: &Job) -> Result<Started, DockerError> {
             (None, job.docker.attach_running(&job.container, options, *tty)?)
         }
     };
-    let life = Life::of(&job.docker, &job.container);
     Ok(Started { exec, life, output, input: Some(input).filter(|_| job.wanted.stdin) })
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn snapshot() -> Snapshot {
         stuck: vec![Task::Source(Source::File)],
         info: NodeView::default(),
         also_wanted: Table::new(),
-        evictions: Table::new(),
+        unfinished: Unfinished { stopping: ["left-1".to_owned()].into(), ..Unfinished::default() },
         removing: ["left-1".to_owned()].into(),
         sources: vec![],
         policies: Table::new(),

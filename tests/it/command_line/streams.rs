@@ -176,10 +176,7 @@ fn a_crash_is_seen_while_nothing_takes_the_output_of_exec() {
     let (mut output, mut why) = (Vec::new(), String::new());
     exec.0.stdout.take().unwrap().read_to_end(&mut output).unwrap();
     exec.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-    assert!(
-        why.contains("the container has ended, and nothing took the rest of the output for 10 s"),
-        "{why}"
-    );
+    assert!(why.contains("the container has ended, which Docker does not see"), "{why}");
     assert_eq!(exec.0.wait().unwrap().code(), Some(1));
 }
 

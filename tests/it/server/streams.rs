@@ -213,8 +213,6 @@ fn a_crash_is_seen_while_no_client_reads_the_output_of_an_exec() {
     _ = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     let _socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
     node.wait_until("the container runs anew", || node.restarts("web", "app") > 0);
-    let why = "the container has ended, and nothing took the rest of the output for 10 s";
-    assert_eq!(node.log().matches(why).count(), 2);
 }
 
 /// A pod that echoes on port 7000, and speaks HTTP on port 7001 of its own loopback only.

@@ -8,7 +8,7 @@ use super::evicted::{eviction, later};
 use super::preempted::{critical, node, of_source, plain};
 use super::rig::{Rig, acts, config_with, container, key, pod_of, with_port};
 use crate::daemon::turn::{Event, RuntimeEvent};
-use crate::machine::Hint;
+use crate::machine::{Hint, Report};
 use crate::pod::{DesiredPod, Source};
 use crate::source::http;
 use crate::source::http::url::ManifestUrl;
@@ -283,17 +283,28 @@ fn an_eviction_of_before_does_not_hide_the_end() {
     rig.want(std::slice::from_ref(&job));
     rig.status(&job, "Running", false);
     rig.handle(eviction("job", "job-1", true));
+    rig.gone("job");
     let began = rig.now().wall.as_second();
     for (created, expected) in [(began - 60, "job Failed Evicted"), (began + 60, "job Pending")] {
         let mut next = Rig::new();
         next.now = rig.now.after(Duration::from_secs(100));
-        next.turn.restore_evictions(rig.snapshot().evictions);
+        next.turn.restore_unfinished(rig.snapshot().unfinished);
         next.want(std::slice::from_ref(&job));
         let mut containers = ENDED.map(container);
         containers.iter_mut().for_each(|container| container.created = created);
         next.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
         assert_eq!(next.shown(), expected);
-        assert_eq!(next.snapshot().evictions.len(), 1, "the next one counts in a row with it");
+        assert_eq!(next.snapshot().unfinished.evictions.len(), 1, "the next one counts in a row with it");
+        // Also the daemon after the next, when the time has passed in which it had to stay away.
+        next.now = rig.now.after(Duration::from_secs(1000));
+        let mut third = Rig::new();
+        third.now = next.now;
+        third.turn.restore_unfinished(next.snapshot().unfinished);
+        third.want(std::slice::from_ref(&job));
+        let mut containers = ENDED.map(container);
+        containers.iter_mut().for_each(|container| container.created = created);
+        third.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
+        assert_eq!(third.shown(), expected);
     }
     // One that has ended is not evicted.
     let mut rig = Rig::listed();
@@ -301,4 +312,71 @@ fn an_eviction_of_before_does_not_hide_the_end() {
     rig.status(&job, "Succeeded", false);
     assert_eq!(acts(rig.handle(eviction("job", "job-1", true))), [""; 0]);
     assert_eq!(rig.shown(), "job Succeeded");
+}
+
+/// Regression: a job that was being stopped when the daemon ended, for a drain, an eviction or the room of another pod, was
+/// taken for one that had ended, and never ran again.
+#[test]
+fn the_end_of_what_was_being_stopped_is_no_end() {
+    let job = job("job", "");
+    let begun = |drain: bool| {
+        let mut rig = Rig::listed();
+        rig.want(std::slice::from_ref(&job));
+        rig.status(&job, "Running", false);
+        assert_eq!(rig.snapshot().unfinished.stopping, [].into());
+        rig.handle(if drain { marker(1, None) } else { eviction("job", "job-1", true) });
+        assert_eq!(rig.snapshot().unfinished.stopping, ["job-1".to_owned()].into());
+        rig.report("job", Report::Terminated);
+        assert_eq!(
+            rig.snapshot().unfinished.stopping,
+            ["job-1".to_owned()].into(),
+            "Docker has its containers"
+        );
+        rig
+    };
+    let killed = "job/job-1/app exited";
+    for sandbox in ["job/job-1/POD exited", "job/job-1/POD running"] {
+        // On a drained node.
+        let rig = begun(true);
+        let mut next = Rig::new();
+        next.turn.restore_unfinished(rig.snapshot().unfinished);
+        next.handle(marker(1, None));
+        next.want(std::slice::from_ref(&job));
+        assert_eq!(next.snapshot().unfinished.stopping, ["job-1".to_owned()].into(), "it may end, too");
+        let stops = |verb: &str| {
+            ["spawn job".to_owned(), format!("{verb} job: podkeeper was stopping it when it ended itself")]
+        };
+        assert_eq!(acts(next.list(&[sandbox, killed]))[..2], stops("end"));
+        next.gone("job");
+        assert_eq!(next.snapshot().unfinished.stopping, [].into());
+        assert_eq!(acts(next.handle(Event::Drain(None))), ["spawn job, empty", "run job/job-1"]);
+        // It was evicted.
+        let rig = begun(false);
+        let mut next = Rig::new();
+        next.now = rig.now;
+        next.turn.restore_unfinished(rig.snapshot().unfinished);
+        next.want(std::slice::from_ref(&job));
+        assert_eq!(acts(next.list(&[sandbox, killed])), stops("end"));
+        next.gone("job");
+        assert_eq!(next.shown(), "job Failed Evicted");
+        // Nothing has been told of it yet, and it is wanted.
+        let mut next = Rig::new();
+        next.turn.restore_unfinished(begun(true).snapshot().unfinished);
+        assert_eq!(acts(next.list(&[sandbox, killed])), stops("stop"));
+        assert_eq!(acts(next.want(std::slice::from_ref(&job))), ["run job/job-1"]);
+    }
+    // Everything runs still: it runs on.
+    let mut next = Rig::new();
+    next.turn.restore_unfinished(begun(true).snapshot().unfinished);
+    next.want(std::slice::from_ref(&job));
+    let told = acts(next.list(&["job/job-1/POD running", "job/job-1/app running"]));
+    assert_eq!(told, ["spawn job", "run job/job-1"]);
+    // It had ended by itself.
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.status(&job, "Succeeded", false);
+    let mut next = Rig::new();
+    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.want(std::slice::from_ref(&job));
+    assert_eq!(acts(next.list(&ENDED)), ["spawn job", "run job/job-1"]);
 }
