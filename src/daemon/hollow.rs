@@ -19,7 +19,9 @@ use crate::daemon::drain::Places;
 use crate::daemon::main_loop::run_hollow;
 use crate::daemon::reload::Reader;
 use crate::daemon::signals::{self, Signal};
-use crate::daemon::wiring::{RunError, cannot};
+use crate::daemon::wiring::{
+    RunError, {cannot, no_start_of},
+};
 use crate::node::sys;
 use crate::runtime::docker::Endpoint;
 use crate::server;
@@ -70,7 +72,7 @@ fn start(config: Config, client: Client, ends: Sender<End>) -> Result<Running, R
         _ = ends.send((name, ended));
     };
     let thread = thread::spawn("pk-hollow", limits::WORKER_STACK, body)
-        .map_err(cannot("the main loop of a hollow node could not be started"))?;
+        .map_err(no_start_of("the main loop of a hollow node"))?;
     Ok(Running { signals: signal, thread })
 }
 

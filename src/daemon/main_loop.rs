@@ -23,7 +23,9 @@ use crate::daemon::settled::Settled;
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::daemon::watch;
-use crate::daemon::wiring::{self, Actors, Kind, RunError, cannot};
+use crate::daemon::wiring::{
+    self, Actors, Kind, RunError, {cannot, no_start_of},
+};
 use crate::machine::Slot;
 use crate::node::{kernel, sys};
 use crate::pod::PodKey;
@@ -47,7 +49,7 @@ pub fn run(config: Arc<Config>, restore: Restore, settings: Reader) -> Result<Op
     // waits for a disk: so the first thread only waits.
     let main = move || run_main_thread(config, signals, restore);
     let main = thread::spawn("main", limits::MAIN_STACK, main);
-    let main = main.map_err(cannot("the main thread could not be started"))?;
+    let main = main.map_err(no_start_of("the main thread"))?;
     main.join().unwrap_or(Err(RunError::Panicked))
 }
 
@@ -75,7 +77,7 @@ fn run_main_thread(
     }
     // A missing or unreadable file only costs the waiting time of evicted pods.
     if let Ok(earlier) = file::read(&config.run_dir) {
-        turn.restore_unfinished(earlier.file.unfinished);
+        turn.restore_unfinished(earlier.file.evictions, earlier.file.docker.stopping);
     }
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {

@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-pub(super) use error::{RunError, cannot};
+pub(super) use error::{
+    RunError, {cannot, no_start_of},
+};
 
 use crate::api::holdings::Reading;
 use crate::api::told::ApiBoard;
@@ -258,7 +260,7 @@ impl Parts<'_> {
         match self.config.docker {
             Endpoint::Fake => Ok(None),
             Endpoint::Unix(_) => KernelLog::start(Path::new("/dev/kmsg"), self.events.clone())
-                .map_err(cannot("the thread that reads the kernel's log could not be started")),
+                .map_err(no_start_of("the thread that reads the kernel's log")),
         }
     }
 
@@ -277,7 +279,7 @@ impl Parts<'_> {
         let list = Box::new(move |images: &Set<String>| preloaded.tell(images));
         Preload::start(dir, &config.root_dir, config.sources.file_check_frequency, docker, came, list)
             .map(Some)
-            .map_err(cannot("the preload thread could not be started"))
+            .map_err(no_start_of("the preload thread"))
     }
 
     /// The sources behind others.
@@ -379,7 +381,7 @@ impl Parts<'_> {
         let out = self.events.clone();
         let tell: networks::Tell = Box::new(move |missing| out.send(Event::Network(missing)).is_ok());
         Networks::start(self.config.network.cni.clone(), self.root_dir.clone(), self.docker.clone(), tell)
-            .map_err(cannot("the thread that looks for a network could not be started"))
+            .map_err(no_start_of("the thread that looks for a network"))
     }
 
     fn sandbox(&self) -> String {
@@ -394,7 +396,7 @@ impl Parts<'_> {
             preloaded: config.images.preload_dir.is_none().then(Set::new),
         };
         Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, kept, restore)
-            .map_err(cannot("the status thread could not be started"))
+            .map_err(no_start_of("the status thread"))
     }
 
     fn event_stream(&self, connected: Connected) -> Result<Events, RunError> {
@@ -402,7 +404,7 @@ impl Parts<'_> {
         let pulses = self.pulses.clone();
         let joins = move || pulses.join(Task::Events);
         Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), joins, connected)
-            .map_err(cannot("the event thread could not be started"))
+            .map_err(no_start_of("the event thread"))
     }
 
     fn volumes(&self, engine_root: EngineRoot) -> Result<Volumes, RunError> {
@@ -412,7 +414,7 @@ impl Parts<'_> {
         let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
         let claims = Arc::new(Claims::new(config.root_dir.clone(), config.declared(), tell));
         if self.hollow.is_none() {
-            Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;
+            Claims::start(&claims).map_err(no_start_of("the thread of claims"))?;
         }
         let settings = manager::Settings {
             root: config.root_dir.clone(),

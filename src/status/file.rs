@@ -16,8 +16,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::snapshot::{
-    ConditionView, DockerView, DrainView, KeptImages, NodeView, PodView, Snapshot, SourceView, StatusFile,
-    UNMANAGED, Unfinished,
+    ConditionView, DockerView, DrainView, EvictionView, KeptImages, NodeView, PodView, Snapshot, SourceView,
+    StatusFile, UNMANAGED,
 };
 use super::task::Task;
 use crate::base::clock::{SignedDuration, Timestamp};
@@ -68,7 +68,7 @@ pub fn render(
         info: &snapshot.info,
         kept_images,
         also_wanted: &snapshot.also_wanted,
-        unfinished: &snapshot.unfinished,
+        evictions: &snapshot.evictions,
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
@@ -132,7 +132,8 @@ struct FileOut<'a> {
     kept_images: &'a KeptImages,
     #[serde(skip_serializing_if = "Table::is_empty")]
     also_wanted: &'a Table<String, Set<String>>,
-    unfinished: &'a Unfinished,
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    evictions: &'a Table<String, EvictionView>,
     sources: &'a [SourceView],
     policies: &'a Table<String, policy::PolicyView>,
     problems: &'a [Problem],

@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub info: NodeView,
     /// By pod, images of its wanted version if an older one is shown: no collection removes them.
     pub also_wanted: Table<String, Set<String>>,
-    /// What the next daemon goes on with.
-    pub unfinished: Unfinished,
+    /// By pod, evictions with which the next one counts in a row; the next daemon reads them from the file.
+    pub evictions: Table<String, EvictionView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.
@@ -145,18 +145,6 @@ pub struct StandingView {
     pub claims: policy::Most,
 }
 
-/// What the next daemon goes on with: it reads it from the status file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Unfinished {
-    /// By pod, evictions with which the next one counts in a row.
-    #[serde(skip_serializing_if = "Table::is_empty")]
-    pub evictions: Table<String, EvictionView>,
-    /// UIDs of pods that are being stopped: the ends of their containers are no ends of the pods.
-    #[serde(skip_serializing_if = "Set::is_empty")]
-    pub stopping: Set<String>,
-}
-
 /// Remembered evictions of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -189,6 +177,10 @@ pub struct DockerView {
     /// Why Docker is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// UIDs of pods that it is told to stop: the ends of their containers are no ends of the pods. The next daemon reads them
+    /// from the file.
+    #[serde(default, skip_serializing_if = "Set::is_empty")]
+    pub stopping: Set<String>,
 }
 
 /// The node's resources, and the part for pods.
@@ -355,9 +347,9 @@ pub struct StatusFile {
     /// See [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: Table<String, Set<String>>,
-    /// See [`Snapshot::unfinished`].
+    /// See [`Snapshot::evictions`].
     #[serde(default)]
-    pub unfinished: Unfinished,
+    pub evictions: Table<String, EvictionView>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// The policy of each source's pods, by the source's name.

@@ -69,7 +69,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("/", at.with_file_name("app~2")).unwrap();
         assert!(make(&root, "u", "app~2").is_err());
-        super::super::tear_down::pod(&root, "u", &mut || {}).unwrap();
+        super::super::tear_down::pod(&root, "u", super::super::tear_down::Which::All, &mut || {}).unwrap();
         assert!(!root.join("pods/u").exists());
         std::fs::remove_dir_all(&root).unwrap();
     }

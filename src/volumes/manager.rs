@@ -13,6 +13,7 @@ use super::claim_move::Claims;
 use super::in_memory::InMemory;
 use super::mounts::{Bind, Later};
 use super::sweep::Sweeps;
+use super::tear_down::Which;
 use super::turns::Turns;
 use super::{Failure, Note, Order, Parts, Report, SubPath, image, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
@@ -348,8 +349,9 @@ fn work(
         }
         Job::Order(Order::TearDown { uid }) => {
             begins("removing its volumes".to_owned());
-            let result =
-                node.root().and_then(|root| tear_down::pod(&root, &uid, &mut || node.ends.step(&uid)));
+            let result = node
+                .root()
+                .and_then(|root| tear_down::pod(&root, &uid, Which::All, &mut || node.ends.step(&uid)));
             if result.is_ok() {
                 node.in_memory.forget(&uid);
                 node.release(&uid);

@@ -7,7 +7,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::manager::{Use, Volumes};
-use super::{mounts, tear_down};
+use super::mounts;
+use super::tear_down::{self, Which};
 use crate::base::limits;
 use crate::base::table::Set;
 use crate::layout;
@@ -34,10 +35,14 @@ impl Gone {
         match (self, later) {
             // Later is nearer to the truth.
             (_, later @ Gone::AllBut(_)) => later,
-            (Gone::AllBut(pods), Gone::These(more)) => {
-                Gone::AllBut(pods.into_iter().filter(|uid| !more.contains(uid)).collect())
+            (Gone::AllBut(mut pods), Gone::These(more)) => {
+                pods.retain(|uid| !more.contains(uid));
+                Gone::AllBut(pods)
             }
-            (Gone::These(pods), Gone::These(more)) => Gone::These(pods.into_iter().chain(more).collect()),
+            (Gone::These(mut pods), Gone::These(more)) => {
+                more.iter().for_each(|uid| _ = pods.insert(uid.clone()));
+                Gone::These(pods)
+            }
         }
     }
 }
@@ -115,18 +120,21 @@ impl Volumes {
         let mut left: Vec<Left> = Vec::new();
         let mut wait = limits::VOLUME_RETRY_MIN;
         loop {
-            match self.0.sweeps.next(Some(wait).filter(|_| !left.is_empty())) {
-                Some(gone) => {
-                    wait = limits::VOLUME_RETRY_MIN;
-                    self.take_up(&gone, &mut left);
-                }
-                None if left.is_empty() => return,
-                None => wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX),
+            let next = self.0.sweeps.next(Some(wait).filter(|_| !left.is_empty()));
+            if next.is_none() && left.is_empty() {
+                return;
             }
             let Ok(root) = self.0.root() else {
                 left.clear();
                 continue;
             };
+            match next {
+                Some(gone) => {
+                    wait = limits::VOLUME_RETRY_MIN;
+                    self.take_up(&root, &gone, &mut left);
+                }
+                None => wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX),
+            }
             left.retain_mut(|left| {
                 let again = self.sweep_pod(&root, left);
                 self.0.ends.is_swept(&left.uid);
@@ -141,21 +149,20 @@ impl Volumes {
         matches!(*self.0.sweeps.lock(), State::Run(_))
     }
 
-    fn take_up(&self, gone: &Gone, left: &mut Vec<Left>) {
-        let Ok(root) = self.0.root() else { return };
+    fn take_up(&self, root: &Path, gone: &Gone, left: &mut Vec<Left>) {
         // A killed daemon may have left a mount there.
         {
             let _one = self.0.stage.lock().unwrap_or_else(PoisonError::into_inner);
             _ = mounts::clear_stage(&root.join(layout::STAGE));
         }
         let mut new = Set::new();
-        for uid in tear_down::pods(&root) {
+        for uid in tear_down::pods(root) {
             let is_gone = gone.has(&uid);
             if let Some(known) = left.iter_mut().find(|left| left.uid == uid) {
                 known.is_gone |= is_gone;
                 continue;
             }
-            let has_gone = tear_down::has_gone(&root, &uid);
+            let has_gone = tear_down::has_gone(root, &uid);
             if has_gone || is_gone && !self.0.is_used(&uid) {
                 new.insert(uid.clone());
             }
@@ -171,8 +178,8 @@ impl Volumes {
     fn sweep_pod(&self, root: &Path, Left { uid, is_gone, tries }: &Left) -> bool {
         let removes = &mut || self.0.ends.step_swept();
         let is_taken = *is_gone && self.0.take(uid, &Use::Sweep);
-        let result =
-            if is_taken { tear_down::pod(root, uid, removes) } else { tear_down::gone(root, uid, removes) };
+        let which = if is_taken { Which::All } else { Which::Left };
+        let result = tear_down::pod(root, uid, which, removes);
         if is_taken {
             if result.is_ok() {
                 self.0.in_memory.forget(uid);

@@ -12,50 +12,46 @@ use super::walk::{self, DIRECTORY};
 use super::{helper, mounts};
 use crate::layout;
 
+/// Which of a pod's volumes are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All: the pod is over.
+    All,
+    /// Those whose removal was interrupted. The pod may be wanted again, and run.
+    Left,
+}
+
 /// Unmounts and removes this room's entries below the pod's directory; then the directory itself, if it is
 /// empty. `root` must not go through links. `removes` is called before each file or directory is removed.
 ///
 /// # Errors
 /// A volume is in use, or an error of the system. Everything else stays as it is, and may be tried again.
-pub(super) fn pod(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<(), String> {
+pub(super) fn pod(root: &Path, uid: &str, which: Which, removes: &mut dyn FnMut()) -> Result<(), String> {
     let Some(path) = layout::pod_dir(root, uid) else { return Ok(()) };
     let Some((pods, pod)) = open(root, uid).map_err(|error| format!("{}: {error}", path.display()))? else {
         return Ok(());
     };
-    unmount_all(&path)?;
     let failed = |part: &str| {
         let path = path.join(part);
         move |error: io::Error| format!("{}: {error}", path.display())
     };
-    sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
-    // First, for a volume that is made anew after an interruption is not ready.
-    walk::remove_counted(&pod, layout::PLUGINS, removes).map_err(failed(layout::PLUGINS))?;
-    // An earlier removal was interrupted.
+    if which == Which::All {
+        unmount_all(&path)?;
+        sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
+        // First, for a volume that is made anew after an interruption is not ready.
+        walk::remove_counted(&pod, layout::PLUGINS, removes).map_err(failed(layout::PLUGINS))?;
+    }
     volumes(&pod, layout::GONE, removes).map_err(failed(layout::GONE))?;
-    // Under this name they are removed in any case: a daemon that ends meanwhile leaves what the next one needs no source
-    // and no container to judge. A full disk may have no room for that.
-    let name = match renameat(&pod, layout::VOLUMES, &pod, layout::GONE) {
-        Ok(()) | Err(Errno::NOENT) => layout::GONE,
-        Err(_) => layout::VOLUMES,
-    };
-    volumes(&pod, name, removes).map_err(failed(layout::VOLUMES))?;
+    if which == Which::All {
+        // Under this name they are removed in any case: a daemon that ends meanwhile leaves what the next one needs no source
+        // and no container to judge. A full disk may have no room for that.
+        let name = match renameat(&pod, layout::VOLUMES, &pod, layout::GONE) {
+            Ok(()) | Err(Errno::NOENT) => layout::GONE,
+            Err(_) => layout::VOLUMES,
+        };
+        volumes(&pod, name, removes).map_err(failed(layout::VOLUMES))?;
+    }
     // Other rooms may have files in the directory.
-    _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
-    Ok(())
-}
-
-/// Removes volumes of which an earlier removal has left some, and the directory as [`pod`] does. The pod may be wanted again,
-/// and run.
-///
-/// # Errors
-/// As for [`pod`].
-pub(super) fn gone(root: &Path, uid: &str, removes: &mut dyn FnMut()) -> Result<(), String> {
-    let failed = |error: io::Error| {
-        let path = layout::gone_dir(root, uid).unwrap_or_default();
-        format!("{}: {error}", path.display())
-    };
-    let Some((pods, pod)) = open(root, uid).map_err(failed)? else { return Ok(()) };
-    volumes(&pod, layout::GONE, removes).map_err(failed)?;
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
 }

@@ -246,7 +246,7 @@ fn what_an_earlier_daemon_told_to_go_is_awaited_before_pods_are_measured() {
     let (message, until) = (String::new(), rig.rounds.parts.clock.now().wall);
     let earlier =
         EvictionView { uid: "u".into(), count: 0, until, message, of_the_node: true, preempted: false };
-    node.unfinished.evictions.insert("default/earlier".into(), earlier);
+    node.evictions.insert("default/earlier".into(), earlier);
     rig.rounds.parts.pods.tell(Arc::new(node));
     rig.look();
     let now = rig.rounds.parts.clock.now().mono;
@@ -273,7 +273,7 @@ fn a_pod_that_goes_for_its_own_limits_is_awaited_before_another_one_is_chosen() 
     let (message, until) = (String::new(), rig.rounds.parts.clock.now().wall);
     let eviction =
         EvictionView { uid: "u2".into(), count: 0, until, message, of_the_node: false, preempted: false };
-    node.unfinished.evictions.insert(guilty.pod.key.to_string(), eviction);
+    node.evictions.insert(guilty.pod.key.to_string(), eviction);
     node.pods[0].is_kept = true;
     node.pods.push(guilty);
     rig.rounds.parts.pods.tell(Arc::new(node));

@@ -44,9 +44,8 @@ pub(super) struct Victim {
 impl Victim {
     /// Its name for the manager, which may find that it hangs: a pod whose earlier volumes hang may go itself.
     fn awaited_as(&self) -> String {
-        let is_gone = self.volumes.iter().all(|volumes| volumes.ends_with(layout::GONE));
-        let end = if self.of_disk && is_gone { "/gone" } else { "" };
-        format!("{}{end}", self.uid)
+        let is_gone = self.of_disk && self.volumes.len() == 1;
+        if is_gone { self.uid.clone() + "/gone" } else { self.uid.clone() }
     }
 
     /// What is left of it.
@@ -69,7 +68,7 @@ impl Rounds {
     /// Begins to count the usage of pods on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
         let snapshot = self.parts.pods.get();
-        let was_evicted = !snapshot.unfinished.evictions.is_empty();
+        let was_evicted = !snapshot.evictions.is_empty();
         if self.waits_for_pods(&snapshot) || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
@@ -203,14 +202,14 @@ impl Rounds {
     ) -> bool {
         let wall = self.parts.clock.now().wall;
         let is_told = |view: &&PodView| {
-            let of = snapshot.unfinished.evictions.get(&view.pod.key.to_string());
+            let of = snapshot.evictions.get(&view.pod.key.to_string());
             let is_evicted = of.is_some_and(|eviction| eviction.uid == view.pod.uid);
             // A pod that has ended by itself leaves its volumes, too.
             let leaves = ended::has_left(view) || ended::has_just_ended(view, wall);
             let is_removed = signal.is_of_disk() && leaves;
             is_removed || !view.is_kept && is_evicted
         };
-        let told: Vec<Known> = snapshot
+        let mut told: Vec<Known> = snapshot
             .pods
             .iter()
             .filter(is_told)
@@ -218,7 +217,7 @@ impl Rounds {
             .collect();
         let gone = snapshot.removing.iter().cloned().chain(self.parts.ends.swept());
         let gone = gone.filter(|_| signal.is_of_disk()).map(|uid| (uid, None));
-        let told = [told, gone.collect()].concat();
+        told.extend(gone);
         if told.is_empty() {
             return false;
         }

@@ -64,6 +64,7 @@ impl Engine {
         DockerView {
             endpoint,
             reachable: self.answers(),
+            stopping: Set::new(),
             version: self.version().cloned(),
             problem: self.problem().map(str::to_owned),
         }
@@ -224,7 +225,7 @@ impl Turn {
     /// Goes on with the stops of an earlier daemon of which a container had ended: it must not be taken for the end of a pod
     /// that runs once. Pods of which everything runs still are judged like others.
     fn finish_stops(&mut self) {
-        let stopping = std::mem::take(&mut self.node.earlier.stopping);
+        let stopping = std::mem::take(&mut self.node.stopped_earlier);
         let stops = self.docker.found.iter().filter(|(_, all)| {
             let own = || all.iter().filter(|c| stopping.contains(&c.uid) && !c.is_sandbox());
             own().any(|c| c.state.is_dead()) && !own().any(|c| c.state.is_running())

@@ -246,7 +246,7 @@ impl Turn {
     /// `is_over`: Docker's list shows that the pod has ended. It is left alone if it had returned before, with new
     /// containers; otherwise it has ended because it was evicted.
     pub(super) fn restore_evicted(&mut self, pod: &Arc<DesiredPod>, is_over: bool, now: &Now) -> bool {
-        let Some(earlier) = self.node.earlier.evictions.remove(&pod.key.to_string()) else { return false };
+        let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
         if earlier.uid != pod.uid {
             return false;
         }
@@ -312,7 +312,7 @@ impl Turn {
         let past =
             |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
         let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
-        let earlier = self.node.earlier.evictions.iter().filter(|(_, it)| !is_old(it));
+        let earlier = self.node.evicted_earlier.iter().filter(|(_, it)| !is_old(it));
         earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known).collect()
     }
 

@@ -52,7 +52,7 @@ use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
-use crate::status::snapshot::Unfinished;
+use crate::status::snapshot::EvictionView;
 use crate::status::task::Task;
 
 use aliases::Names;
@@ -315,9 +315,11 @@ impl Turn {
         self.ring.restore(kept);
     }
 
-    /// Takes over what an earlier daemon wrote to the status file about what it had not finished.
-    pub fn restore_unfinished(&mut self, earlier: Unfinished) {
-        self.node.earlier = earlier;
+    /// Takes over what an earlier daemon wrote to the status file about what it had not finished:
+    /// evictions of pods, and the UIDs of those that were being stopped.
+    pub fn restore_unfinished(&mut self, evictions: Table<String, EvictionView>, stopping: Set<String>) {
+        self.node.evicted_earlier = evictions;
+        self.node.stopped_earlier = stopping;
     }
 
     /// All kept events, and how they changed; `None` when they have not changed since the last call.

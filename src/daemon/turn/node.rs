@@ -2,12 +2,13 @@
 
 use super::Turn;
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::table::{Set, Table};
 use crate::base::{order, quantity};
 use crate::eviction::News;
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::allocatable::Allocatable;
 use crate::recorder::{ObjectEvent, Words, words};
-use crate::status::snapshot::{ConditionView, NodeView, Unfinished};
+use crate::status::snapshot::{ConditionView, EvictionView, NodeView};
 
 /// Whether the node can run pods.
 const READY: &str = "Ready";
@@ -26,8 +27,10 @@ pub(super) struct NodeState {
     network: Option<Option<String>>,
     /// No evicted pod starts again before this time.
     pub(super) returns: Mono,
-    /// What an earlier daemon had not finished: an eviction until its pod comes, a stop until Docker's first list.
-    pub(super) earlier: Unfinished,
+    /// Evictions by an earlier daemon, by pod, until the pod comes.
+    pub(super) evicted_earlier: Table<String, EvictionView>,
+    /// UIDs of pods that an earlier daemon was stopping, until Docker's first list.
+    pub(super) stopped_earlier: Set<String>,
 }
 
 impl NodeState {

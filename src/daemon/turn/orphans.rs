@@ -112,18 +112,20 @@ impl Turn {
     /// While a source has told nothing yet, only the volumes of pods that are known to be over: a disk must not stay full, and
     /// others be evicted for it, because a server does not answer. Volumes whose removal had begun need no order.
     fn sweep_what_is_over(&mut self) {
-        let found = self.docker.found.values().flatten().map(|c| c.uid.as_str());
-        let desired =
-            self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.as_str());
-        let kept: Set<&str> = order::set(found.chain(desired));
+        let Sweep::First(told) = &self.sweep else { return };
+        let is_found = |uid: &String| self.docker.found.values().flatten().any(|c| c.uid == *uid);
+        let is_desired = |uid: &String| {
+            self.entries.values().any(|entry| entry.desired.as_ref().is_some_and(|pod| pod.uid == *uid))
+        };
         let mut over = self.blocked_without_worker();
-        over.retain(|uid| !kept.contains(uid.as_str()));
-        let Sweep::First(told) = &mut self.sweep else { return };
-        let new = order::set(over.iter().filter(|uid| !told.contains(*uid)).cloned());
-        *told = over;
-        if !new.is_empty() {
-            self.out.push(Effect::RemoveVolumes(new));
+        over.retain(|uid| !told.contains(uid) && !is_found(uid) && !is_desired(uid));
+        if over.is_empty() {
+            return;
         }
+        if let Sweep::First(told) = &mut self.sweep {
+            over.iter().for_each(|uid| _ = told.insert(uid.clone()));
+        }
+        self.out.push(Effect::RemoveVolumes(over));
     }
 
     /// UIDs of pods that were evicted or refused and have no worker: an earlier daemon may have been removing their volumes

@@ -19,7 +19,7 @@ use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source, priority};
 use crate::policy;
 use crate::recorder::words;
-use crate::status::snapshot::{PodView, Snapshot, SourceView, StandingView, Unfinished};
+use crate::status::snapshot::{DockerView, PodView, Snapshot, SourceView, StandingView};
 use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
 
@@ -67,13 +67,16 @@ impl Turn {
         Snapshot {
             node: self.config.node_name.clone(),
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
-            docker: self.docker.engine.view(self.config.docker.to_string()),
+            docker: DockerView {
+                stopping: self.stopping(),
+                ..self.docker.engine.view(self.config.docker.to_string())
+            },
             drain: self.drain_view(),
             conditions: self.node.conditions().to_vec(),
             stuck: self.stuck.clone(),
             info: self.node_view(),
             also_wanted: self.also_wanted(),
-            unfinished: Unfinished { evictions: self.eviction_views(now), stopping: self.stopping() },
+            evictions: self.eviction_views(now),
             removing: self.removing(),
             sources: self.source_views(&problems),
             policies: self.policies(),
@@ -112,7 +115,7 @@ impl Turn {
         let stop =
             self.entries.values().filter_map(|entry| entry.worker.as_ref().filter(|it| it.has_stopped));
         let uids = stop.flat_map(|worker| worker.uids.keys().cloned());
-        order::set(uids.chain(self.node.earlier.stopping.iter().cloned()))
+        order::set(uids.chain(self.node.stopped_earlier.iter().cloned()))
     }
 
     fn removing(&self) -> Set<String> {

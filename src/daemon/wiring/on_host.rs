@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Parts, RunError, cannot};
+use super::{Parts, RunError, no_start_of};
 use crate::cgroup::Cgroups;
 use crate::daemon::keeper::local::LimitWatch;
 use crate::daemon::keeper::{self, Keeper};
@@ -67,13 +67,12 @@ impl Parts<'_> {
             parents: cgroups.parents.clone(),
             out: self.events.clone(),
         };
-        Keeper::start(parts, self.pulses.clone())
-            .map_err(cannot("the keeper of the node could not be started"))
+        Keeper::start(parts, self.pulses.clone()).map_err(no_start_of("the keeper of the node"))
     }
 
     fn watch(&self) -> Result<Watch, RunError> {
         Watch::start(Notifier::of_environment(), self.pulses.clone(), self.events.clone())
-            .map_err(cannot("the watch over the threads could not be started"))
+            .map_err(no_start_of("the watch over the threads"))
     }
 
     fn limits(&self, docker_root: EngineRoot) -> LimitWatch {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Parts, RunError, cannot};
+use super::{
+    Parts, RunError, {cannot, no_start_of},
+};
 use crate::api;
 use crate::api::holdings::{Holdings, Reading};
 use crate::api::told::ApiBoard;
@@ -94,6 +96,6 @@ impl Parts<'_> {
             Box::new(move || vec![api::port(&settings, parts)]) as Others
         });
         Servers::start(&config.server, node, api, client(config.server.auth.asks()), &self.pulses)
-            .map_err(cannot("the servers could not be started"))
+            .map_err(no_start_of("the servers"))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Parts, RunError, cannot};
+use super::{Parts, RunError, no_start_of};
 use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
 use crate::certificates::Certificates;
@@ -85,13 +85,13 @@ impl Parts<'_> {
     fn file_source(&self, path: PathBuf, store: Saver) -> Result<FileSource, RunError> {
         let every = self.config.sources.file_check_frequency;
         FileSource::start(path, every, self.acceptor(Source::File), store, self.sink(), self.pulses.clone())
-            .map_err(cannot("the file source could not be started"))
+            .map_err(no_start_of("the file source"))
     }
 
     fn http_source(&self, settings: http::Settings, store: Saver) -> Result<HttpSource, RunError> {
         let acceptor = Acceptor { max_bytes: settings.max_bytes, ..self.acceptor(Source::Http) };
         HttpSource::start(settings, acceptor, store, self.sink(), self.pulses.clone())
-            .map_err(cannot("the URL source could not be started"))
+            .map_err(no_start_of("the URL source"))
     }
 
     fn api_source(
@@ -111,7 +111,7 @@ impl Parts<'_> {
             pulses: self.pulses.clone(),
             out: self.sink(),
         };
-        api::ApiSource::start(parts).map_err(cannot("the source of the API server could not be started"))
+        api::ApiSource::start(parts).map_err(no_start_of("the source of the API server"))
     }
 
     fn sink(&self) -> Sink {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Parts, RunError, cannot};
+use super::{Parts, RunError, no_start_of};
 use crate::api_client::Client;
 use crate::api_client::pods::ServerPods;
 use crate::certificates::{self, Certificates};
@@ -24,7 +24,7 @@ impl Parts<'_> {
         // With new credentials, the API server's source tries again at once.
         let came = Box::new(move || _ = out.send(Event::Rescan));
         Certificates::start(certificates::Parts { settings, client, clock, came }, &self.pulses)
-            .map_err(cannot("the thread that asks for certificates could not be started"))
+            .map_err(no_start_of("the thread that asks for certificates"))
     }
 
     /// `server` is the client and the server's pods of this node; `earlier` are the events that an earlier daemon
@@ -49,8 +49,6 @@ impl Parts<'_> {
             // Without a main loop events are dropped.
             happened: Arc::new(move |event| _ = out.send(Event::Happened(event))),
         };
-        Cluster::start(parts, &self.pulses)
-            .map(Some)
-            .map_err(cannot("what the API server is told could not be started"))
+        Cluster::start(parts, &self.pulses).map(Some).map_err(no_start_of("what the API server is told"))
     }
 }

@@ -68,12 +68,12 @@ impl World {
 
     /// The status file of the daemon may be older than what it did last, or lost with a power cut.
     fn restart_with_its_memory(&mut self) {
-        let unfinished = self.daemon.as_ref().unwrap().turn.snapshot(&self.now()).unfinished;
+        let before = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
         let is_lost = self.below(4) == 0;
         self.kill_daemon();
         self.start_daemon();
         if !is_lost {
-            self.daemon.as_mut().unwrap().turn.restore_unfinished(unfinished);
+            self.daemon.as_mut().unwrap().turn.restore_unfinished(before.evictions, before.docker.stopping);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::rig::{Rig, acts, key, pod, pod_of};
 use crate::base::limits;
+use crate::base::table::Set;
 use crate::daemon::turn::Event;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::eviction::{Eviction, News};
@@ -162,17 +163,16 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     rig.status(&pod("a"), "Running", false);
     rig.handle(eviction("a", "a-1", true));
     rig.gone("a");
-    let earlier = rig.snapshot().unfinished;
-    let counts: Vec<(&str, u32)> =
-        earlier.evictions.iter().map(|(key, it)| (key.as_str(), it.count)).collect();
+    let earlier = rig.snapshot().evictions;
+    let counts: Vec<(&str, u32)> = earlier.iter().map(|(key, it)| (key.as_str(), it.count)).collect();
     assert_eq!(counts, [("default/a", 1), ("default/b", 0)]);
 
     // Pod "b" was started by hand meanwhile; "d" is another pod of that name.
     let mut next = Rig::new();
     next.now = rig.now.after(Duration::from_secs(60));
     let mut earlier = earlier;
-    earlier.evictions.insert("default/c".to_owned(), earlier.evictions["default/a"].clone());
-    next.turn.restore_unfinished(earlier);
+    earlier.insert("default/c".to_owned(), earlier["default/a"].clone());
+    next.turn.restore_unfinished(earlier, Set::new());
     next.want(&[pod("a"), pod("b"), pod("c")]);
     let acts_of = acts(next.list(&["b/b-1/POD running", "b/b-1/app running"]));
     assert!(!acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
@@ -183,7 +183,7 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     assert_eq!(later(&mut next, Duration::from_secs(539)), [""; 0]);
     let acts_of = later(&mut next, Duration::from_secs(1));
     assert!(acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
-    assert_eq!(next.snapshot().unfinished.evictions["default/a"].count, 1);
+    assert_eq!(next.snapshot().evictions["default/a"].count, 1);
 }
 
 /// The daemon may be killed again before the pods come, and start on a node that is still short.
@@ -194,13 +194,13 @@ fn what_was_evicted_waits_also_after_two_daemons() {
     rig.gone("a");
     let mut second = Rig::new();
     second.now = rig.now.after(Duration::from_secs(30));
-    second.turn.restore_unfinished(rig.snapshot().unfinished);
-    let kept = second.snapshot().unfinished;
-    assert_eq!(kept, rig.snapshot().unfinished, "no source has spoken yet");
+    second.goes_on_from(&rig.snapshot());
+    let kept = second.snapshot().evictions;
+    assert_eq!(kept, rig.snapshot().evictions, "no source has spoken yet");
 
     let mut third = Rig::new();
     third.now = second.now.after(limits::EVICTED_MIN);
-    third.turn.restore_unfinished(kept.clone());
+    third.turn.restore_unfinished(kept.clone(), Set::new());
     third.handle(short_of(&[Pressure::Memory]));
     third.want(&[pod("a")]);
     third.list(&[]);
@@ -211,8 +211,8 @@ fn what_was_evicted_waits_also_after_two_daemons() {
 
     let mut late = Rig::new();
     late.now = rig.now.after(limits::EVICTED_MIN + limits::EVICTED_MAX);
-    late.turn.restore_unfinished(kept);
-    assert!(late.snapshot().unfinished.evictions.is_empty(), "the next one would not count with it");
+    late.turn.restore_unfinished(kept, Set::new());
+    assert!(late.snapshot().evictions.is_empty(), "the next one would not count with it");
 }
 
 /// The clock may have been set meanwhile.
@@ -220,11 +220,11 @@ fn what_was_evicted_waits_also_after_two_daemons() {
 fn an_eviction_in_the_far_future_ends_all_the_same() {
     let (mut rig, _) = running(&["a"]);
     rig.handle(eviction("a", "a-1", true));
-    let mut earlier = rig.snapshot().unfinished;
-    let view = earlier.evictions.get_mut("default/a").unwrap();
+    let mut earlier = rig.snapshot().evictions;
+    let view = earlier.get_mut("default/a").unwrap();
     view.until = view.until.checked_add(Duration::from_secs(1 << 30)).unwrap();
     let mut next = Rig::new();
-    next.turn.restore_unfinished(earlier);
+    next.turn.restore_unfinished(earlier, Set::new());
     next.want(&[pod("a")]);
     next.list(&[]);
     assert_eq!(next.shown(), "a Failed Evicted");

@@ -101,7 +101,7 @@ fn a_pod_behind_others_has_no_more_time_to_end_after_a_start_of_the_daemon() {
     for (passed, left) in [(10, 20), (5, 15), (40, limits::GRACE_MIN)] {
         let mut next = Rig::with(one_behind());
         next.now = rig.now.after(Duration::from_secs(passed));
-        next.turn.restore_unfinished(rig.snapshot().unfinished);
+        next.goes_on_from(&rig.snapshot());
         of_url(&mut next, &[&b]);
         of_file(&mut next, &[&a]);
         let told = acts(next.list(&["b/b-1/POD running of http", "b/b-1/app running of http"]));
@@ -112,7 +112,7 @@ fn a_pod_behind_others_has_no_more_time_to_end_after_a_start_of_the_daemon() {
     // One that was not needed to go after all has all of its time when it is later.
     let mut next = Rig::with(one_behind());
     next.now = rig.now.after(Duration::from_secs(10));
-    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.goes_on_from(&rig.snapshot());
     of_url(&mut next, &[&b]);
     of_file(&mut next, &[]);
     next.list(&["b/b-1/POD running of http", "b/b-1/app running of http"]);

@@ -288,18 +288,18 @@ fn an_eviction_of_before_does_not_hide_the_end() {
     for (created, expected) in [(began - 60, "job Failed Evicted"), (began + 60, "job Pending")] {
         let mut next = Rig::new();
         next.now = rig.now.after(Duration::from_secs(100));
-        next.turn.restore_unfinished(rig.snapshot().unfinished);
+        next.goes_on_from(&rig.snapshot());
         next.want(std::slice::from_ref(&job));
         let mut containers = ENDED.map(container);
         containers.iter_mut().for_each(|container| container.created = created);
         next.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
         assert_eq!(next.shown(), expected);
-        assert_eq!(next.snapshot().unfinished.evictions.len(), 1, "the next one counts in a row with it");
+        assert_eq!(next.snapshot().evictions.len(), 1, "the next one counts in a row with it");
         // Also the daemon after the next, when the time has passed in which it had to stay away.
         next.now = rig.now.after(Duration::from_secs(1000));
         let mut third = Rig::new();
         third.now = next.now;
-        third.turn.restore_unfinished(next.snapshot().unfinished);
+        third.goes_on_from(&next.snapshot());
         third.want(std::slice::from_ref(&job));
         let mut containers = ENDED.map(container);
         containers.iter_mut().for_each(|container| container.created = created);
@@ -323,15 +323,11 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
         let mut rig = Rig::listed();
         rig.want(std::slice::from_ref(&job));
         rig.status(&job, "Running", false);
-        assert_eq!(rig.snapshot().unfinished.stopping, [].into());
+        assert_eq!(rig.snapshot().docker.stopping, [].into());
         rig.handle(if drain { marker(1, None) } else { eviction("job", "job-1", true) });
-        assert_eq!(rig.snapshot().unfinished.stopping, ["job-1".to_owned()].into());
+        assert_eq!(rig.snapshot().docker.stopping, ["job-1".to_owned()].into());
         rig.report("job", Report::Terminated);
-        assert_eq!(
-            rig.snapshot().unfinished.stopping,
-            ["job-1".to_owned()].into(),
-            "Docker has its containers"
-        );
+        assert_eq!(rig.snapshot().docker.stopping, ["job-1".to_owned()].into(), "Docker has its containers");
         rig
     };
     let killed = "job/job-1/app exited";
@@ -339,35 +335,35 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
         // On a drained node.
         let rig = begun(true);
         let mut next = Rig::new();
-        next.turn.restore_unfinished(rig.snapshot().unfinished);
+        next.goes_on_from(&rig.snapshot());
         next.handle(marker(1, None));
         next.want(std::slice::from_ref(&job));
-        assert_eq!(next.snapshot().unfinished.stopping, ["job-1".to_owned()].into(), "it may end, too");
+        assert_eq!(next.snapshot().docker.stopping, ["job-1".to_owned()].into(), "it may end, too");
         let stops = |verb: &str| {
             ["spawn job".to_owned(), format!("{verb} job: podkeeper was stopping it when it ended itself")]
         };
         assert_eq!(acts(next.list(&[sandbox, killed]))[..2], stops("end"));
         next.gone("job");
-        assert_eq!(next.snapshot().unfinished.stopping, [].into());
+        assert_eq!(next.snapshot().docker.stopping, [].into());
         assert_eq!(acts(next.handle(Event::Drain(None))), ["spawn job, empty", "run job/job-1"]);
         // It was evicted.
         let rig = begun(false);
         let mut next = Rig::new();
         next.now = rig.now;
-        next.turn.restore_unfinished(rig.snapshot().unfinished);
+        next.goes_on_from(&rig.snapshot());
         next.want(std::slice::from_ref(&job));
         assert_eq!(acts(next.list(&[sandbox, killed])), stops("end"));
         next.gone("job");
         assert_eq!(next.shown(), "job Failed Evicted");
         // Nothing has been told of it yet, and it is wanted.
         let mut next = Rig::new();
-        next.turn.restore_unfinished(begun(true).snapshot().unfinished);
+        next.goes_on_from(&begun(true).snapshot());
         assert_eq!(acts(next.list(&[sandbox, killed])), stops("stop"));
         assert_eq!(acts(next.want(std::slice::from_ref(&job))), ["run job/job-1"]);
     }
     // Everything runs still: it runs on.
     let mut next = Rig::new();
-    next.turn.restore_unfinished(begun(true).snapshot().unfinished);
+    next.goes_on_from(&begun(true).snapshot());
     next.want(std::slice::from_ref(&job));
     let told = acts(next.list(&["job/job-1/POD running", "job/job-1/app running"]));
     assert_eq!(told, ["spawn job", "run job/job-1"]);
@@ -376,7 +372,7 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
     rig.want(std::slice::from_ref(&job));
     rig.status(&job, "Succeeded", false);
     let mut next = Rig::new();
-    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.goes_on_from(&rig.snapshot());
     next.want(std::slice::from_ref(&job));
     assert_eq!(acts(next.list(&ENDED)), ["spawn job", "run job/job-1"]);
 }

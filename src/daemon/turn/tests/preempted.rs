@@ -263,7 +263,7 @@ fn a_daemon_that_begins_in_between_goes_on() {
         let mut next = Rig::with(node());
         next.now = rig.now.after(Duration::from_secs(10));
         if remembers {
-            next.turn.restore_unfinished(rig.snapshot().unfinished);
+            next.goes_on_from(&rig.snapshot());
         }
         next.want(&all);
         let told: Vec<String> = acts(next.list(list));
@@ -276,7 +276,7 @@ fn a_daemon_that_begins_in_between_goes_on() {
         // Killed before the pod had ended: it is told once more.
         let (mut second, told) = next(&rig, &alive, remembers);
         assert_eq!(told, ["run a/a-1", "run b/b-1", stop], "{remembers}");
-        assert_eq!(second.snapshot().unfinished.evictions["default/a"].count, 0, "{remembers}");
+        assert_eq!(second.snapshot().evictions["default/a"].count, 0, "{remembers}");
         assert!(acts(second.gone("a")).contains(&"run z/z-1".to_owned()), "{remembers}");
         // Killed after it had ended.
         let (third, told) = next(&rig, &of_b, remembers);
@@ -326,7 +326,7 @@ fn a_pod_of_a_control_plane_has_failed_for_good() {
     assert_eq!(message(&rig, "a"), "Preempted in order to admit critical pod");
     // The next daemon may know it before the server does.
     let mut next = Rig::listed_with(config);
-    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.goes_on_from(&rig.snapshot());
     next.want(&[]);
     of_source(&mut next, Source::Api, &[&a]);
     assert_eq!(next.shown(), "a Failed Preempting");

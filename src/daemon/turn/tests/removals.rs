@@ -59,7 +59,7 @@ fn the_volumes_of_what_an_earlier_daemon_evicted_are_removed() {
     rig.gone("a");
     let mut next = Rig::new();
     next.now = rig.now;
-    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.goes_on_from(&rig.snapshot());
     next.want(&[pod("a"), pod("b")]);
     next.list(&["a/a-1/app exited", "b/b-1/POD running", "b/b-1/app running"]);
     assert_eq!(next.shown(), "a Failed Evicted, b Pending");
@@ -78,7 +78,7 @@ fn their_volumes_are_removed_while_a_source_is_silent() {
     }
     let mut next = Rig::new();
     next.now = rig.now;
-    next.turn.restore_unfinished(rig.snapshot().unfinished);
+    next.goes_on_from(&rig.snapshot());
     let pods = vec![pod("a"), pod("b"), pod("c")];
     next.source(SourceUpdate::Restored(PodSet { pods, ..PodSet::default() }));
     assert_eq!(next.removals, [[""; 0]; 0], "Docker may have containers of them");

@@ -238,6 +238,11 @@ impl Rig {
         self.report(name, Report::Seen(seen))
     }
 
+    /// Takes over what an earlier daemon had written.
+    pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
+        self.turn.restore_unfinished(before.evictions.clone(), before.docker.stopping.clone());
+    }
+
     pub(super) fn snapshot(&self) -> Snapshot {
         self.turn.snapshot(&self.now())
     }
