@@ -261,12 +261,13 @@ impl Turn {
         let left = left.clamp(least, limits::EVICTED_MAX);
         let age = earlier.age(now);
         let EvictionView { uid, mut count, message, until: earlier_until, .. } = earlier;
-        if runs && !has_returned && cause == Cause::Room {
+        if (runs || stops) && !has_returned && cause == Cause::Room {
             // If it has to make room still, it has the rest of its time.
             self.entries.get_or_default(pod.key.clone()).stopped_for = Some((age, now.mono));
             // It did not make room, and does not wait longer for being told once more.
             match count.checked_sub(1) {
-                None => return false,
+                None if !stops || !self.stays_away(pod) => return false,
+                None => {}
                 Some(less) => count = less,
             }
         }

@@ -272,6 +272,12 @@ fn a_daemon_that_begins_in_between_goes_on() {
     let (of_b, stop) =
         (["b/b-1/POD running", "b/b-1/app running"], "stop a: it is preempted by a critical pod");
     let alive = ["a/a-1/POD running", "a/a-1/app running", of_b[0], of_b[1]];
+    // Killed when its container had ended, and its sandbox had not: it goes on with the stop, which counts once.
+    let (mut between, told) = next(&rig, &["a/a-1/POD running", "a/a-1/app exited", of_b[0], of_b[1]], true);
+    assert_eq!(told[0], "end a: podkeeper was stopping it when it ended itself");
+    assert_eq!(between.snapshot().evictions["default/a"].count, 0);
+    assert!(acts(between.gone("a")).contains(&"run z/z-1".to_owned()));
+    assert_eq!(between.shown(), "a Failed Preempting, b Pending, z Pending");
     for remembers in [true, false] {
         // Killed before the pod had ended: it is told once more.
         let (mut second, told) = next(&rig, &alive, remembers);
