@@ -66,11 +66,12 @@ impl Life {
             self.until = now.checked_add(limits::ATTACH_STALL);
         }
         self.until.take_if(|until| *until <= now).is_some()
-            && !matches!(process(&self.docker, &self.id), Ok(None))
+            && !matches!(process(&self.docker, &self.id), Ok(None) | Err(DockerError::Refused(_)))
     }
 }
 
-/// The container's process, as Docker knows it; `None`: Docker has seen its end.
+/// The container's process, as Docker knows it; `None`: Docker has seen its end. A container that is removed has none, and
+/// is refused.
 fn process(docker: &Docker, id: &str) -> Result<Option<u32>, DockerError> {
     match docker.call(&Call::Process { id: id.to_owned() })? {
         Reply::Process(pid) => Ok(pid),
