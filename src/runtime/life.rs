@@ -55,7 +55,7 @@ impl Life {
     }
 
     /// Looks whether it has ended. Returns true when what is left of its output is not waited for any longer: Docker, which
-    /// is asked once, has not seen the end for so long.
+    /// is asked, has not seen the end for so long.
     pub fn is_past(&mut self, now: Instant) -> bool {
         let ended = self.end().is_some_and(|end| {
             let ready = wait::until(vec![end], Some(now)).unwrap_or_default();
@@ -65,8 +65,18 @@ impl Life {
             self.process = None;
             self.until = now.checked_add(limits::ATTACH_STALL);
         }
-        self.until.take_if(|until| *until <= now).is_some()
-            && !matches!(process(&self.docker, &self.id), Ok(None) | Err(DockerError::Refused(_)))
+        if self.until.take_if(|until| *until <= now).is_none() {
+            return false;
+        }
+        match process(&self.docker, &self.id) {
+            Ok(Some(_)) => true,
+            Ok(None) | Err(DockerError::Refused(_)) => false,
+            // It is not known whether it has seen the end.
+            Err(_) => {
+                self.until = now.checked_add(limits::ATTACH_STALL);
+                false
+            }
+        }
     }
 }
 
