@@ -56,6 +56,10 @@ impl Drop for Reference {
     fn drop(&mut self) {
         let script = ControlPlane::get().unwrap().beside("reference");
         _ = Command::new(script).arg("stop").arg(&self.directory).output();
+        // The kubelet leaves the volumes in memory of its pods mounted.
+        let unmount =
+            "awk -v d=\"$0/\" 'index($2, d) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount -l";
+        _ = Command::new("sh").args(["-c", unmount]).arg(&self.directory).output();
         _ = std::fs::remove_dir_all(&self.directory);
     }
 }
