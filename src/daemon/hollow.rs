@@ -19,9 +19,7 @@ use crate::daemon::drain::Places;
 use crate::daemon::main_loop::run_hollow;
 use crate::daemon::reload::Reader;
 use crate::daemon::signals::{self, Signal};
-use crate::daemon::wiring::{
-    RunError, {cannot, no_start_of},
-};
+use crate::daemon::wiring::{RunError, cannot, no_start_of};
 use crate::node::sys;
 use crate::runtime::docker::Endpoint;
 use crate::server;

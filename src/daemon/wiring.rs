@@ -14,9 +14,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-pub(super) use error::{
-    RunError, {cannot, no_start_of},
-};
+pub(super) use error::{RunError, cannot, no_start_of};
 
 use crate::api::holdings::Reading;
 use crate::api::told::ApiBoard;

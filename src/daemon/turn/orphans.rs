@@ -2,15 +2,17 @@
 //! `HandlePodCleanups`). They are stopped once the source that made them has reported and every other source
 //! has reported or was restored. While their source cannot be read they are left alone.
 
+use std::sync::Arc;
+
 use super::docker::Known;
-use super::entry::Blocked;
+use super::entry::{Blocked, Entry};
 use super::{Effect, InUse, Turn};
 use crate::base::order;
 use crate::base::table::Set;
 use crate::machine::{StopOrder, Wish};
 use crate::plan::Owned;
 use crate::pod::problem::Severity;
-use crate::pod::{PodKey, Source};
+use crate::pod::{DesiredPod, PodKey, Source};
 
 /// When the files of pods that vanished while the daemon was down are removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,8 +101,8 @@ impl Turn {
         }
         let gone = self.blocked_without_worker();
         let wanted = self.merge.pods().map(|pod| pod.uid.clone()).filter(|uid| !gone.contains(uid));
-        let known =
-            self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
+        // A refused pod may have the UID of another one.
+        let known = self.entries.values().flat_map(goes_on).map(|pod| pod.uid.clone());
         let mut pods = order::set(wanted.chain(known));
         let sure = pods.len();
         pods.extend(self.docker.found.values().flatten().map(|c| c.uid.clone()));
@@ -114,9 +116,7 @@ impl Turn {
     fn sweep_what_is_over(&mut self) {
         let Sweep::First(told) = &self.sweep else { return };
         let is_found = |uid: &String| self.docker.found.values().flatten().any(|c| c.uid == *uid);
-        let is_desired = |uid: &String| {
-            self.entries.values().any(|entry| entry.desired.as_ref().is_some_and(|pod| pod.uid == *uid))
-        };
+        let is_desired = |uid: &String| self.entries.values().flat_map(goes_on).any(|pod| pod.uid == *uid);
         let mut over = self.blocked_without_worker();
         over.retain(|uid| !told.contains(uid) && !is_found(uid) && !is_desired(uid));
         if over.is_empty() {
@@ -164,4 +164,9 @@ impl Turn {
             _ => Verdict::Stop,
         }
     }
+}
+
+/// The versions of a pod that run or are held.
+fn goes_on(entry: &Entry) -> impl Iterator<Item = &Arc<DesiredPod>> {
+    entry.desired.iter().chain(entry.held().map(|held| &held.pod))
 }
