@@ -35,7 +35,7 @@ impl Networks {
         begins: &dyn Fn(),
     ) -> Result<Vec<String>, NotAttached> {
         let id = &wanted.sandbox;
-        let pid = self.process(id).map_err(|error| NotAttached::Failed(error.to_string()))?.ok_or_else(|| {
+        let pid = self.docker.process(id).map_err(|error| NotAttached::Failed(error.to_string()))?.ok_or_else(|| {
             NotAttached::Failed(format!(
                 "CNI failed to retrieve network namespace path: cannot find network namespace for the terminated \
                  container {id:?}"
@@ -157,7 +157,7 @@ impl Networks {
         let _working = self.work.read().unwrap_or_else(PoisonError::into_inner);
         let _turn = self.enter();
         // Its process id may be reused by now, so Docker is asked again. Without a namespace, everything else is freed.
-        let pid = self.process(&wanted.sandbox).ok().flatten();
+        let pid = self.docker.process(&wanted.sandbox).ok().flatten();
         let sandbox = sandbox(wanted, pid);
         let allowed = Allowed::of(limits::CNI_DEL, is_cancelled);
         let result = record.result.as_ref().filter(|_| record.list.is_at_least("0.4.0"));

@@ -10,7 +10,7 @@ use crate::base::table::Set;
 use crate::base::{limits, thread};
 use crate::network::Cni;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, RefusalKind, Reply};
+use crate::runtime::{DockerError, RefusalKind};
 
 /// The networks of this node.
 #[derive(Debug)]
@@ -142,21 +142,9 @@ impl Networks {
         !self.lock().live.contains(sandbox)
     }
 
-    /// The first process of a container; `None` when it does not run.
-    ///
-    /// # Errors
-    /// Errors of Docker.
-    pub(super) fn process(&self, id: &str) -> Result<Option<u32>, DockerError> {
-        match self.docker.call(&Call::Process { id: id.to_owned() }) {
-            Ok(Reply::Process(pid)) => Ok(pid),
-            Ok(_) => Err(DockerError::BadAnswer("inspect".to_owned())),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Whether Docker reports that there is no such container.
     pub(super) fn is_gone(&self, id: &str) -> Result<bool, DockerError> {
-        match self.process(id) {
+        match self.docker.process(id) {
             Ok(_) => Ok(false),
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => Ok(true),
             Err(error) => Err(error),

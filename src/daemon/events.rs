@@ -16,7 +16,7 @@ use crate::pod::PodKey;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
-use crate::runtime::{Call, ContainerSummary, DockerError, labels};
+use crate::runtime::{ContainerSummary, DockerError, labels};
 
 /// Which list of an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl Body {
     }
 
     fn list(&self, filter: &[String]) -> Result<Vec<ContainerSummary>, DockerError> {
-        self.docker.call(&Call::List { labels: filter.to_vec() })?.containers()
+        self.docker.list(filter.to_vec())
     }
 }
 

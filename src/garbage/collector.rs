@@ -231,7 +231,7 @@ pub fn images(docker: &Docker) -> Result<Vec<ImageSummary>, DockerError> {
 /// # Errors
 /// Errors of Docker.
 pub fn containers(docker: &Docker) -> Result<Vec<ContainerSummary>, DockerError> {
-    run::containers(docker.call(&Call::List { labels: Vec::new() }))
+    docker.list(Vec::new())
 }
 
 /// Removes a dead container. A container that is gone already is no error.

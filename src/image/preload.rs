@@ -27,7 +27,7 @@ use crate::base::{limits, thread};
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
-use crate::runtime::{Call, DockerError, RefusalKind};
+use crate::runtime::{DockerError, RefusalKind};
 
 /// Name of the file in the root directory that lists the loaded archives.
 pub const MEMORY: &str = "preloaded";
@@ -292,7 +292,7 @@ impl Body {
     /// The first of these images that Docker does not have.
     fn lost(&self, images: &[String]) -> Result<Option<String>, DockerError> {
         for image in images {
-            match self.docker.call(&Call::ImageInspect { image: image.clone() }) {
+            match self.docker.inspect_image(image) {
                 Ok(_) => {}
                 Err(error) => match error.refusal() {
                     Some(RefusalKind::NoSuchImage) => return Ok(Some(image.clone())),

@@ -205,9 +205,8 @@ impl PodNetwork {
 
     /// A failed removal is tried again after the next pod.
     fn remove_if_unused(&self, wanted: &DockerNetwork) {
-        match self.docker.call(&Call::List { labels: vec![self.label()] }) {
-            Ok(Reply::Containers(containers)) if containers.is_empty() => {}
-            _ => return,
+        if !self.docker.list(vec![self.label()]).is_ok_and(|containers| containers.is_empty()) {
+            return;
         }
         match self.docker.call(&Call::NetworkInspect { name: wanted.name.clone() }) {
             Ok(Reply::Network(found)) if found.labels.get(labels::ROOT_DIR) == Some(&self.root_dir) => {}

@@ -15,7 +15,6 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::base::handover::{Taker, handover};
 use crate::base::{limits, thread};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, Reply};
 
 /// A thread in a network namespace. It ends when this is dropped.
 #[derive(Debug)]
@@ -30,9 +29,9 @@ impl Netns {
     /// # Errors
     /// Why it cannot be entered, as a text for the client.
     pub fn of_container(docker: &Docker, id: &str) -> Result<Netns, String> {
-        let process = || match docker.call(&Call::Process { id: id.to_owned() }) {
-            Ok(Reply::Process(Some(pid))) => Ok(pid),
-            Ok(_) => Err("the container is not running".to_owned()),
+        let process = || match docker.process(id) {
+            Ok(Some(pid)) => Ok(pid),
+            Ok(None) => Err("the container is not running".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         let pid = process()?;

@@ -15,7 +15,10 @@ use super::fake::Fake;
 use super::pull::Patience;
 use super::request::{AttachOptions, LogOptions, Request};
 use super::stream::{Body, Duplex, OutputStream};
-use super::types::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply};
+use super::types::{
+    Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ImageDetail, Refusal, RefusalKind,
+    Reply,
+};
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::runtime::progress::Message;
@@ -120,6 +123,38 @@ impl Docker {
     /// Every [`DockerError`].
     pub fn call(&self, call: &Call) -> Result<Reply, DockerError> {
         self.begin(call).wait()
+    }
+
+    /// A container, by id or name.
+    ///
+    /// # Errors
+    /// As for a short call; refused when Docker has no such container.
+    pub fn inspect(&self, id: &str) -> Result<Box<ContainerDetail>, DockerError> {
+        self.call(&Call::Inspect { id: id.to_owned() })?.container()
+    }
+
+    /// The first process of a container; `None` when the container does not run.
+    ///
+    /// # Errors
+    /// As for a short call; refused when Docker has no such container.
+    pub fn process(&self, id: &str) -> Result<Option<u32>, DockerError> {
+        self.call(&Call::Process { id: id.to_owned() })?.process()
+    }
+
+    /// A local image, by id or name.
+    ///
+    /// # Errors
+    /// As for a short call; refused when Docker has no such image.
+    pub fn inspect_image(&self, image: &str) -> Result<ImageDetail, DockerError> {
+        self.call(&Call::ImageInspect { image: image.to_owned() })?.image()
+    }
+
+    /// The containers, in whatever state, that have all of these labels (`key` or `key=value`).
+    ///
+    /// # Errors
+    /// As for a short call.
+    pub fn list(&self, labels: Vec<String>) -> Result<Vec<ContainerSummary>, DockerError> {
+        self.call(&Call::List { labels })?.containers()
     }
 
     /// Subscribes to the events of containers that have all of these labels (`key` or `key=value`). Docker
@@ -231,8 +266,7 @@ impl Docker {
     pub fn attach_running(&self, id: &str, options: AttachOptions, tty: bool) -> Result<Duplex, DockerError> {
         let mut streams = self.attach(id, options, tty)?;
         // Docker's inspect waits for what it does at an end: streams that were joined before are closed by then.
-        let runs =
-            self.call(&Call::Inspect { id: id.to_owned() })?.container()?.state == DockerState::Running;
+        let runs = self.inspect(id)?.state == DockerState::Running;
         if runs || streams.output.is_there(&Wait::at_most(limits::ATTACH_LAST))? {
             return Ok(streams);
         }

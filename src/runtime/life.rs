@@ -11,8 +11,8 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::DockerError;
 use super::docker::Docker;
-use super::{Call, DockerError, Reply};
 use crate::base::{limits, wait};
 
 /// Why streams of a container end [`limits::ATTACH_STALL`] after its process.
@@ -38,7 +38,7 @@ impl Life {
     /// As for a short call: streams must not begin that nothing would end.
     pub fn of(docker: &Docker, id: &str) -> Result<Life, DockerError> {
         let (docker, id) = (docker.clone(), id.to_owned());
-        let process = process(&docker, &id)?.and_then(|pid| open(pid, &id));
+        let process = docker.process(&id)?.and_then(|pid| open(pid, &id));
         Ok(Life { docker, id, process, until: None })
     }
 
@@ -68,7 +68,7 @@ impl Life {
         if self.until.take_if(|until| *until <= now).is_none() {
             return false;
         }
-        match process(&self.docker, &self.id) {
+        match self.docker.process(&self.id) {
             Ok(Some(_)) => true,
             Ok(None) | Err(DockerError::Refused(_)) => false,
             // It is not known whether it has seen the end.
@@ -77,15 +77,6 @@ impl Life {
                 false
             }
         }
-    }
-}
-
-/// The container's process, as Docker knows it; `None`: Docker has seen its end. A container that is removed has none, and
-/// is refused.
-fn process(docker: &Docker, id: &str) -> Result<Option<u32>, DockerError> {
-    match docker.call(&Call::Process { id: id.to_owned() })? {
-        Reply::Process(pid) => Ok(pid),
-        _ => Ok(None),
     }
 }
 

@@ -54,11 +54,7 @@ fn sandboxes(docker: &Docker, root_dir: &Path) -> Result<Vec<ContainerSummary>, 
         format!("{}={}", labels::TYPE, labels::TYPE_SANDBOX),
         format!("{}={}", labels::ROOT_DIR, root_dir.display()),
     ];
-    match docker.call(&Call::List { labels: wanted.into() })? {
-        Reply::Containers(mut all) => {
-            all.retain(|it| it.state == DockerState::Running);
-            Ok(all)
-        }
-        _ => Ok(Vec::new()),
-    }
+    let mut all = docker.list(wanted.into())?;
+    all.retain(|it| it.state == DockerState::Running);
+    Ok(all)
 }

@@ -125,7 +125,7 @@ pub fn make(
 /// Why Docker does not make or start the container, for the user: the container that it would join may have ended.
 #[must_use]
 pub fn explain(docker: &Docker, wanted: &Wanted<'_>, error: &DockerError) -> String {
-    let gone = |id: &str| match docker.call(&Call::Inspect { id: id.to_owned() }).and_then(Reply::container) {
+    let gone = |id: &str| match docker.inspect(id) {
         Ok(found) => found.state != DockerState::Running,
         Err(error) => error.refusal() == Some(&RefusalKind::NoSuchContainer),
     };
@@ -187,8 +187,7 @@ pub fn sandbox(docker: &Docker, key: &PodKey, uid: &str, root_dir: &str) -> Resu
     ];
     let labels =
         labels.into_iter().chain(root_dir).map(|(label, value)| format!("{label}={value}")).collect();
-    let list = docker.call(&Call::List { labels }).and_then(Reply::containers);
-    let list = list.map_err(|error| error.to_string())?;
+    let list = docker.list(labels).map_err(|error| error.to_string())?;
     let running = list.into_iter().filter(|c| c.state == DockerState::Running);
     running.max_by_key(attempt).ok_or_else(|| format!("pod {} does not run", key.name))
 }
@@ -208,7 +207,7 @@ fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
 
 /// The pod's cgroup, and other settings from its sandbox.
 fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, DockerError> {
-    let detail = docker.call(&Call::Inspect { id: sandbox.id.clone() }).and_then(Reply::container)?;
+    let detail = docker.inspect(&sandbox.id)?;
     let HostDetail { cgroup_parent, pids_limit, log_driver, .. } = detail.host_config;
     let log_driver = LogDriver::parse(&log_driver).unwrap_or_default();
     Ok(Place { cgroup_parent, pids_limit, log_driver })

@@ -27,7 +27,7 @@ use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::{Message, Progress};
 use crate::runtime::pull::Patience;
-use crate::runtime::{Call, Reply, sandbox_image};
+use crate::runtime::sandbox_image;
 
 mod answer;
 mod bring;
@@ -413,10 +413,7 @@ impl Shared {
             }
             return None;
         };
-        let detail = match self.docker.call(&Call::ImageInspect { image: image.clone() }) {
-            Ok(Reply::Image(detail)) => Some(detail),
-            _ => None,
-        };
+        let detail = self.docker.inspect_image(image).ok();
         self.grants.pulled(image, detail.as_ref().map_or("", |detail| &detail.id), with, begun);
         detail.and_then(|detail| u64::try_from(detail.size).ok())
     }
@@ -428,14 +425,11 @@ impl Shared {
 
     /// The id of a local image that came from no registry, and so without a secret.
     fn id_of_loaded(&self, image: &str) -> Option<String> {
-        match self.docker.call(&Call::ImageInspect { image: image.to_owned() }) {
-            Ok(Reply::Image(detail)) if detail.digests.is_empty() => Some(detail.id),
-            _ => None,
-        }
+        self.docker.inspect_image(image).ok().filter(|it| it.digests.is_empty()).map(|it| it.id)
     }
 
     fn is_present(&self, image: &str) -> bool {
-        self.docker.call(&Call::ImageInspect { image: image.to_owned() }).is_ok()
+        self.docker.inspect_image(image).is_ok()
     }
 }
 

@@ -15,11 +15,11 @@ use crate::base::{limits, wait};
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::{Outcome, pods, say};
+use crate::runtime::Call;
 use crate::runtime::docker::Docker;
 use crate::runtime::life::Life;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
-use crate::runtime::{Call, Reply};
 use crate::server::relay::{Pace, STALLED};
 
 /// Joins the streams until the container ends.
@@ -30,8 +30,7 @@ pub fn run(options: &Options, pod: &str) -> Outcome {
         say(note);
     }
     let docker = engine::docker(&crate::cli::flags::endpoint(&status.file.docker.endpoint)?)?;
-    let detail = docker.call(&Call::Inspect { id: target.id.clone() }).and_then(Reply::container);
-    let has_tty = detail.map_err(|error| error.to_string())?.tty;
+    let has_tty = docker.inspect(&target.id).map_err(|error| error.to_string())?.tty;
     let tty = options.command.tty && has_tty && terminal::is_usable();
     if options.command.tty && !has_tty {
         say(&format!("Unable to use a TTY - {} did not allocate one", target.what));

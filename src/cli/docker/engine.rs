@@ -167,7 +167,7 @@ impl Engine for Docker {
         };
         let tty = match request.tty {
             Some(tty) => tty,
-            None => self.call(&Call::Inspect { id: id.to_owned() })?.container()?.tty,
+            None => self.inspect(id)?.tty,
         };
         let put = |_, bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush());
         each_piece(&mut Docker::logs(self, id, &options, tty)?, put)

@@ -21,7 +21,6 @@ use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::{Moment, Progress};
 use crate::runtime::pull::Patience;
-use crate::runtime::{Call, Reply};
 
 /// Pulls these images.
 pub fn run(options: &Options, images: &[String]) -> Outcome {
@@ -60,12 +59,12 @@ pub fn all(docker: &Docker, root_dir: &Path, deadline: Duration, images: &[Strin
 
 /// ` (sha256:…)`, as far as it is known.
 fn identity(docker: &Docker, image: &str) -> String {
-    match docker.call(&Call::ImageInspect { image: image.to_owned() }) {
-        Ok(Reply::Image(detail)) => {
+    match docker.inspect_image(image) {
+        Ok(detail) => {
             let digest = detail.digests.first().and_then(|d| d.split_once('@')).map(|(_, digest)| digest);
             format!(" ({})", digest.map_or_else(|| short_ids(&detail.id), str::to_owned))
         }
-        _ => String::new(),
+        Err(_) => String::new(),
     }
 }
 

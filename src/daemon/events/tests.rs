@@ -7,8 +7,8 @@ use crossbeam_channel::unbounded;
 
 use super::*;
 use crate::base::clock::System;
-use crate::runtime::CreateBody;
 use crate::runtime::fake::{Fake, Fault, FaultPlan};
+use crate::runtime::{Call, CreateBody};
 
 const ROOT: &str = "/var/lib/podkeeper";
 /// Long enough for any machine; the events come much earlier.
@@ -212,10 +212,7 @@ fn the_thread_ends_with_the_main_loop() {
 #[test]
 fn lists_that_tell_something_else_are_told_apart() {
     let fake = fake();
-    let list = |fake: &Fake| match Docker::Fake(fake.clone()).call(&Call::List { labels: Vec::new() }) {
-        Ok(crate::runtime::Reply::Containers(containers)) => digest(&containers),
-        other => panic!("{other:?}"),
-    };
+    let list = |fake: &Fake| digest(&Docker::Fake(fake.clone()).list(Vec::new()).unwrap());
     let empty = list(&fake);
     plant(&fake, ROOT, "a", true);
     let one = list(&fake);

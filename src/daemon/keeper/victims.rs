@@ -17,7 +17,7 @@ use crate::eviction::threshold::Threshold;
 use crate::layout;
 use crate::pod::PodKey;
 use crate::pod::ends::{Ends, Known};
-use crate::runtime::{Call, labels};
+use crate::runtime::labels;
 use crate::stats::places;
 use crate::status::snapshot::{PodView, Snapshot};
 
@@ -136,7 +136,7 @@ impl Rounds {
         let labels = vec![format!("{}={}", labels::POD_UID, self.mind.ending().unwrap_or_default())];
         let ask = move || {
             let begun = Instant::now();
-            docker.call(&Call::List { labels }).is_ok().then(|| begun.elapsed())
+            docker.list(labels).is_ok().then(|| begun.elapsed())
         };
         match Aside::begin("pk-measure", ask) {
             Ok(run) => self.asking = Some(run),

@@ -4,6 +4,7 @@ use std::fs::FileTimes;
 use std::time::SystemTime;
 
 use super::*;
+use crate::runtime::Call;
 use crate::runtime::fake::Fake;
 use crate::runtime::sandbox_image::tar::{Entry, archive};
 

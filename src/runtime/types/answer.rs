@@ -25,6 +25,17 @@ impl Reply {
         }
     }
 
+    /// Content of the answer to [`super::Call::Process`]; `None` when the container does not run.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn process(self) -> Result<Option<u32>, DockerError> {
+        match self {
+            Reply::Process(pid) => Ok(pid),
+            _ => Err(another("inspect")),
+        }
+    }
+
     /// Content of the answer to [`super::Call::Create`]: id and Docker's warnings.
     ///
     /// # Errors

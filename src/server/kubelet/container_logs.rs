@@ -10,10 +10,10 @@ use std::time::Instant;
 use super::Node;
 use crate::base::clock::{Clock as _, SignedDuration, System, Timestamp};
 use crate::base::limits;
+use crate::runtime::RefusalKind;
 use crate::runtime::connection::Wait;
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Output, OutputStream};
-use crate::runtime::{Call, RefusalKind, Reply as DockerReply};
 use crate::server::connection::Sink;
 use crate::server::http::answer::{Answer, TEXT};
 use crate::server::http::query::Query;
@@ -145,8 +145,7 @@ fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> 
         Some(RefusalKind::NoSuchContainer) => Answer::text(404, &format!("{error}: it was removed since")),
         _ => Answer::text(500, &error.to_string()),
     };
-    let detail = node.docker.call(&Call::Inspect { id: id.to_owned() }).and_then(DockerReply::container);
-    let detail = detail.map_err(|error| failed(&error))?;
+    let detail = node.docker.inspect(id).map_err(|error| failed(&error))?;
     let since = wanted.since.map(|since| {
         let nanos = since.as_nanosecond().max(0);
         format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Node;
 use crate::network::address;
-use crate::runtime::{Call, DockerState, Reply, labels};
+use crate::runtime::{DockerState, labels};
 use crate::server::http::answer::{Answer, JSON};
 use crate::status::file;
 
@@ -20,7 +20,7 @@ pub fn desired(node: &Node) -> Answer {
 /// The running pods in Docker's list (upstream `pkg/kubelet/server/server.go`, `getRunningPods`).
 pub fn running(node: &Node) -> Answer {
     let ours = format!("{}={}", labels::ROOT_DIR, node.root_dir.display());
-    let listed = match node.docker.call(&Call::List { labels: vec![ours] }).and_then(Reply::containers) {
+    let listed = match node.docker.list(vec![ours]) {
         Ok(listed) => listed,
         Err(error) => return Answer::text(500, &error.to_string()),
     };

@@ -157,8 +157,7 @@ fn wanted(query: &Query, words: Words) -> Result<Wanted, Answer> {
 }
 
 fn has_terminal(node: &Node, container: &str) -> Result<bool, Answer> {
-    let detail = node.docker.call(&Call::Inspect { id: container.to_owned() });
-    match detail.and_then(DockerReply::container) {
+    match node.docker.inspect(container) {
         Ok(detail) => Ok(detail.tty),
         Err(error) => Err(Answer::text(500, &error.to_string())),
     }

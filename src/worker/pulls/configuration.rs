@@ -6,7 +6,7 @@ use crate::base::limits;
 use crate::image::configuration;
 use crate::image::fetch::PullError;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, ImageDetail, Refusal, RefusalKind, Reply};
+use crate::runtime::{Call, DockerError, ImageDetail, Refusal, RefusalKind};
 
 /// Removes a pulled image again whose configuration is too large, or that Docker does not show in time although it
 /// answers otherwise: each list of images would take as long, and no image would be collected any more. Without any answer
@@ -16,12 +16,12 @@ use crate::runtime::{Call, DockerError, ImageDetail, Refusal, RefusalKind, Reply
 /// # Errors
 /// It is removed.
 pub(super) fn check(docker: &Docker, image: &str, here: bool) -> Result<(), PullError> {
-    let mut answer = inspect(docker, image);
+    let mut answer = docker.inspect_image(image);
     for _ in 1..limits::JUDGED_TIMES {
         if !is_late(&answer) {
             break;
         }
-        answer = inspect(docker, image);
+        answer = docker.inspect_image(image);
     }
     let late = || {
         let answers = !here && is_late(&answer) && docker.call(&Call::Info).is_ok();
@@ -34,10 +34,6 @@ pub(super) fn check(docker: &Docker, image: &str, here: bool) -> Result<(), Pull
     Err(PullError::Answered(why))
 }
 
-fn inspect(docker: &Docker, image: &str) -> Result<ImageDetail, DockerError> {
-    docker.call(&Call::ImageInspect { image: image.to_owned() }).and_then(Reply::image)
-}
-
 fn is_late(answer: &Result<ImageDetail, DockerError>) -> bool {
     matches!(answer, Err(DockerError::Timeout(_)))
 }
@@ -46,7 +42,7 @@ impl Shared {
     /// Whether Docker has no such image, by its own words: one that it does not show in time may be there.
     pub(super) fn is_new(&self, image: &str) -> bool {
         let is_missing = |error: DockerError| error.refusal() == Some(&RefusalKind::NoSuchImage);
-        inspect(&self.docker, image).is_err_and(is_missing)
+        self.docker.inspect_image(image).is_err_and(is_missing)
     }
 }
 
@@ -72,10 +68,7 @@ mod tests {
 
     fn left(fake: &Fake) -> usize {
         fake.with(|state| state.faults = FaultPlan::none());
-        match Docker::Fake(fake.clone()).call(&Call::ImageList) {
-            Ok(Reply::Images(images)) => images.len(),
-            other => panic!("{other:?}"),
-        }
+        Docker::Fake(fake.clone()).call(&Call::ImageList).unwrap().images().unwrap().len()
     }
 
     fn pulled() -> Fake {

@@ -10,7 +10,7 @@ use super::*;
 use crate::base::clock::Now;
 use crate::image::failure::is_answer;
 use crate::runtime::fake::{Fake, Pull};
-use crate::runtime::{DockerError, Refusal, RefusalKind};
+use crate::runtime::{Call, DockerError, Refusal, RefusalKind};
 
 /// A clock that counts how often the engine reads it: once for each call and pull that begins.
 struct Counting(System, AtomicU32);

@@ -257,6 +257,8 @@ impl Side<'_> {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (reason, uid) = (text(&event["reason"]), text(&of["uid"]));
             let is_told_otherwise = match reason.as_str() {
+                // Of the control plane's own: a node that was slow to become Ready was tainted meanwhile.
+                "TaintManagerEviction" => true,
                 // A call that takes too long, on a busy machine.
                 "FailedSync" | "Unhealthy" => true,
                 // The kubelet tells of the image before it looks at the ConfigMap and the user.

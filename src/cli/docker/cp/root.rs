@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use crate::base::walk::HANDLE;
 use crate::base::{limits, regular};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, Reply};
 
 /// A container, seen from within.
 #[derive(Debug)]
@@ -31,9 +30,9 @@ impl Inside {
     /// # Errors
     /// The container does not run, or its processes are not visible here; for the user.
     pub fn of(docker: &Docker, id: &str) -> Result<Inside, String> {
-        let pid = match docker.call(&Call::Process { id: id.to_owned() }) {
-            Ok(Reply::Process(Some(pid))) => pid,
-            Ok(_) => return Err("it is not running".to_owned()),
+        let pid = match docker.process(id) {
+            Ok(Some(pid)) => pid,
+            Ok(None) => return Err("it is not running".to_owned()),
             Err(error) => return Err(error.to_string()),
         };
         Inside::of_process(pid, id).map_err(|why| match why.kind() {
