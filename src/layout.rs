@@ -20,6 +20,8 @@ pub const LOCAL_STORAGE: &str = "local-storage";
 pub const VOLUMES: &str = "volumes";
 /// Below a pod's directory: its volumes while they are removed. Nothing uses them any more, whatever becomes of the pod.
 pub const GONE: &str = "volumes.gone";
+/// Below a pod's directory: a link that says whose its volumes are.
+pub const OWNER: &str = "owner";
 /// Below the root directory: where the binds of sources behind others are made.
 pub const STAGE: &str = "stage";
 /// Below a pod's directory: the targets of `subPath`, by volume, container and index of the mount.

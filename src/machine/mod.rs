@@ -38,7 +38,7 @@ use crate::base::limits;
 use crate::mapping::needs::Create;
 use crate::plan::Owned;
 use crate::pod::object::Objects;
-use crate::pod::{PodKey, Source};
+use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::words;
 use crate::runtime::Call;
 
@@ -126,10 +126,10 @@ impl Machine {
         &self.state
     }
 
-    /// The source of the pod that is wanted.
+    /// The pod that is wanted.
     #[must_use]
-    pub fn source(&self) -> Option<Source> {
-        self.state.pod().map(|pod| pod.source)
+    pub fn pod(&self) -> Option<&Arc<DesiredPod>> {
+        self.state.pod()
     }
 
     /// Decides what to do now. Call it after every input and at the last step's `wake`.

@@ -8,6 +8,7 @@ pub mod downward;
 pub mod ends;
 pub mod fields;
 pub mod object;
+pub mod owner;
 pub mod placement;
 pub mod priority;
 pub mod problem;

@@ -15,13 +15,15 @@ use super::mounts::{Bind, Later};
 use super::sweep::Sweeps;
 use super::tear_down::Which;
 use super::turns::Turns;
-use super::{Failure, Note, Order, Parts, Report, SubPath, image, mounts, set_up, sub_path, tear_down};
+use super::{
+    Failure, Note, Order, Parts, Report, SubPath, image, mounts, owner, set_up, sub_path, tear_down,
+};
 use crate::base::clock::System;
 use crate::base::table::Table;
 use crate::layout;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::ends::Ends;
-use crate::pod::{PodKey, Source};
+use crate::pod::{DesiredPod, PodKey};
 use crate::policy::Policies;
 use crate::runtime::engine_root::EngineRoot;
 
@@ -229,8 +231,8 @@ struct Queue {
     jobs: VecDeque<Job>,
     /// It has a thread, or waits for its turn.
     runs: bool,
-    /// Source of the last pod for which something was made.
-    source: Option<Source>,
+    /// The last pod for which something was made.
+    pod: Option<Arc<DesiredPod>>,
     /// The current job.
     doing: Option<String>,
 }
@@ -268,7 +270,7 @@ impl PodVolumes {
                     let why = "what another pod of its UID has or left is not removed yet".to_owned();
                     return (self.tell)(all_failed(order, &why));
                 }
-                self.lock().source = Some(order.pod.source);
+                self.lock().pod = Some(Arc::clone(&order.pod));
             }
         }
         self.push(Job::Order(order));
@@ -277,9 +279,9 @@ impl PodVolumes {
     /// Makes the parts of volumes for one container, by its pod's UID and its name, and reports whether all are there.
     /// Earlier requests for it that have not begun are dropped without a report. It takes a turn of the pod's source: a pod
     /// may have volumes of its images alone, which no order has set up.
-    pub fn prepare(&self, source: Option<Source>, of: (String, String), parts: Parts, bound: Bound) {
+    pub fn prepare(&self, pod: Option<&Arc<DesiredPod>>, of: (String, String), parts: Parts, bound: Bound) {
         let mut queue = self.lock();
-        queue.source = source.or(queue.source);
+        queue.pod = pod.or(queue.pod.as_ref()).cloned();
         queue.jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if *earlier == of));
         drop(queue);
         self.push(Job::Parts(of, parts, bound));
@@ -303,14 +305,14 @@ impl PodVolumes {
         }
         queue.runs = true;
         queue.doing = Some("the work on volumes of other pods, for which this one waits,".to_owned());
-        let source = queue.source;
+        let pod = queue.pod.clone();
         drop(queue);
         let (node, tell, shared) = (Arc::clone(&self.node), Arc::clone(&self.tell), Arc::clone(&self.queue));
-        let key = self.key.clone();
+        let (key, source) = (self.key.clone(), pod.as_ref().map(|pod| pod.source));
         let work = move |turn: Result<(), String>| {
             while let Some(job) = next(&shared) {
                 match &turn {
-                    Ok(()) => work(&node, (&key, source), job, &tell, &|doing| {
+                    Ok(()) => work(&node, (&key, pod.as_deref()), job, &tell, &|doing| {
                         shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
                     }),
                     Err(why) => refuse(job, why, &tell),
@@ -332,7 +334,7 @@ fn next(queue: &Mutex<Queue>) -> Option<Job> {
 
 fn work(
     node: &Arc<Node>,
-    (key, source): (&PodKey, Option<Source>),
+    (key, pod): (&PodKey, Option<&DesiredPod>),
     job: Job,
     tell: &Tell,
     begins: &dyn Fn(String),
@@ -359,8 +361,8 @@ fn work(
             tell(Report::TornDown { uid, result });
         }
         Job::Parts((uid, _), Parts { sub_paths: list, image_volumes }, bound) => {
-            let is_behind = source.is_some_and(|source| node.policies.evict_first(source));
-            if let Err(why) = image_directories(node, key, &uid, &image_volumes) {
+            let is_behind = pod.is_some_and(|pod| node.policies.evict_first(pod.source));
+            if let Err(why) = image_directories(node, (key, pod), &uid, &image_volumes) {
                 return bound(Err(why));
             }
             let places = || list.iter().map(SubPath::place).collect();
@@ -380,12 +382,20 @@ fn work(
 
 /// Makes the directories of volumes that an image declares. The pod's directory may be of a pod whose files are still being
 /// removed.
-fn image_directories(node: &Node, key: &PodKey, uid: &str, names: &[String]) -> Result<(), String> {
+fn image_directories(
+    node: &Node,
+    (key, pod): (&PodKey, Option<&DesiredPod>),
+    uid: &str,
+    names: &[String],
+) -> Result<(), String> {
     if names.is_empty() {
         return Ok(());
     }
     if !node.take(uid, &Use::Worker(key.clone())) {
         return Err(format!("the files of pod {uid} are still being removed"));
+    }
+    if let Some(pod) = pod.filter(|pod| pod.uid == uid) {
+        owner::take(node, pod)?;
     }
     let root = node.root()?;
     let made = names.iter().try_for_each(|name| image::make(&root, uid, name));

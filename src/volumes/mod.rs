@@ -38,6 +38,7 @@ mod in_memory;
 mod interest;
 pub mod manager;
 pub mod mounts;
+mod owner;
 pub mod payload;
 mod set_up;
 mod sub_path;

@@ -21,7 +21,7 @@ use self::pass::Pass;
 use super::in_memory::{Granted, Refused};
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
-use super::{Failure, Note, SetUp, atomic, helper, mounts, payload};
+use super::{Failure, Note, SetUp, atomic, helper, mounts, owner, payload};
 use crate::base::clock::Clock as _;
 use crate::base::order;
 use crate::base::quantity;
@@ -37,7 +37,15 @@ const ON_MISMATCH: &str = "OnRootMismatch";
 /// none is made. `note` gets notes, with the volume's name.
 pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) -> Vec<Failure> {
     let pass = Pass::new(node, &order.pod, &order.objects);
+    let taken = match layout::volumes(&order.pod).next() {
+        Some(_) if !order.wanted.is_over() => owner::take(node, &order.pod),
+        _ => Ok(()),
+    };
     let failure = |volume: &str, Trouble { why, usable }| Failure { volume: volume.to_owned(), why, usable };
+    if let Err(why) = taken {
+        let all = layout::volumes(&order.pod);
+        return all.map(|volume| failure(&volume.name, why.clone().into())).collect();
+    }
     let granted = if order.wanted.is_over() { Ok(Granted::default()) } else { pass.take_memory() };
     let granted = match granted {
         Ok(granted) => granted,

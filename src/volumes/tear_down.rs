@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, renameat, 
 use rustix::io::Errno;
 
 use super::walk::{self, DIRECTORY};
-use super::{helper, mounts};
+use super::{helper, mounts, owner};
 use crate::layout;
 
 /// Which of a pod's volumes are removed.
@@ -50,6 +50,7 @@ pub(super) fn pod(root: &Path, uid: &str, which: Which, removes: &mut dyn FnMut(
             Err(_) => layout::VOLUMES,
         };
         volumes(&pod, name, removes).map_err(failed(layout::VOLUMES))?;
+        owner::remove(&pod).map_err(failed(layout::OWNER))?;
     }
     // Other rooms may have files in the directory.
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
@@ -61,7 +62,7 @@ pub(super) fn has_gone(root: &Path, uid: &str) -> bool {
     matches!(open(root, uid), Ok(Some((_, pod))) if has(&pod, layout::GONE))
 }
 
-fn has(pod: &OwnedFd, part: &str) -> bool {
+pub(super) fn has(pod: &OwnedFd, part: &str) -> bool {
     !matches!(statat(pod, part, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
 }
 
@@ -70,7 +71,7 @@ pub(super) fn is_clean(root: &Path, uid: &str) -> bool {
     match open(root, uid) {
         Ok(None) => true,
         Ok(Some((_, pod))) => {
-            let parts = [layout::SUB_PATHS, layout::VOLUMES, layout::GONE, layout::PLUGINS];
+            let parts = [layout::SUB_PATHS, layout::VOLUMES, layout::GONE, layout::PLUGINS, layout::OWNER];
             !parts.iter().any(|part| has(&pod, part))
         }
         Err(_) => false,

@@ -295,7 +295,7 @@ impl Body {
     fn prepare(&self, Create { body, needs, .. }: &mut Create) -> Result<Vec<Words>, DockerError> {
         if let Some(recorded) = record::noted(&body.labels) {
             // Containers are made only for a pod that is wanted.
-            let source = self.machine.source().unwrap_or(Source::File);
+            let source = self.machine.pod().map_or(Source::File, |pod| pod.source);
             self.tools.node.container_records.admit(source, recorded, self.tools.clock.now().mono)?;
         }
         let root = Path::new(&self.tools.settings.map.root_dir);
@@ -350,7 +350,7 @@ impl Body {
         self.unbound.insert(token.0, (create, until));
         let mailbox = Arc::clone(&self.mailbox);
         let told = move |result| mailbox.bound(token.0, result);
-        self.volumes.prepare(self.machine.source(), of, parts, Box::new(told));
+        self.volumes.prepare(self.machine.pod(), of, parts, Box::new(told));
     }
 
     /// Sends a create without fields that this Docker does not know, unless leaving one out would change

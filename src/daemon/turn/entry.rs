@@ -12,11 +12,11 @@ use super::evicted::{Evicted, Evictions};
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
 use super::sizes::Postponed;
-use super::uids::OwnerOfUid;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::object::Objects;
+use crate::pod::owner::Owner;
 use crate::pod::{DesiredPod, Source, is_final};
 use crate::runtime::DockerState;
 
@@ -209,7 +209,7 @@ pub(super) struct WorkerInfo {
     /// Number of wishes sent since the worker was spawned.
     pub(super) wishes: u64,
     /// UIDs that the worker was told to run, as long as containers of them may exist.
-    pub(super) uids: Table<String, OwnerOfUid>,
+    pub(super) uids: Table<String, Owner>,
     /// The worker reported, after the last wish, that no container of the pod runs.
     pub(super) terminated: bool,
     /// UID of a pod that has ended for good by Docker's list, until the worker tells a status of it.

@@ -8,7 +8,6 @@ use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::Sweep;
-use super::uids::OwnerOfUid;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::{limits, order};
@@ -17,6 +16,7 @@ use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
 use crate::plan;
+use crate::pod::owner::Owner;
 use crate::pod::{DesiredPod, PodKey, Source, is_final, priority};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
@@ -186,7 +186,7 @@ impl Turn {
             Wish::Run(_) => None,
         };
         if let Wish::Run(pod) | Wish::Stop(StopOrder { pod: Some(pod), .. }) = &wish {
-            worker.uids.insert(pod.uid.clone(), OwnerOfUid::of(pod));
+            worker.uids.insert(pod.uid.clone(), Owner::of(pod));
         }
         // Before the wish, so that a pod never waits for objects that came together with it.
         if let Some(objects) = objects {

@@ -15,27 +15,8 @@ use super::admission::{Reason, Rejection};
 use super::entry::Entry;
 use crate::base::clock::Now;
 use crate::plan::Owned;
-use crate::pod::object::refs::references;
-use crate::pod::{DesiredPod, Source, same_uid};
-
-/// The source under which a worker was told to run a UID, and the manifest as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OwnerOfUid {
-    source: Source,
-    written: Option<String>,
-}
-
-impl OwnerOfUid {
-    pub(super) fn of(pod: &DesiredPod) -> OwnerOfUid {
-        OwnerOfUid { source: pod.source, written: pod.written.clone() }
-    }
-
-    /// Whether this is the same pod, perhaps after a move to another source.
-    pub(super) fn is(&self, pod: &DesiredPod) -> bool {
-        let same = self.written.is_some() && self.written == pod.written;
-        self.source == pod.source || (same && references(pod).is_empty())
-    }
-}
+use crate::pod::owner::Owner;
+use crate::pod::{DesiredPod, same_uid};
 
 impl Entry {
     /// Whether a pod of this identity, wanted or not gone yet, has that UID.
@@ -115,10 +96,8 @@ impl Turn {
         }
         let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
         // After a move the containers of one pod may carry both sources.
-        let told: Vec<OwnerOfUid> = found
-            .filter_map(|c| {
-                Some(OwnerOfUid { source: c.manifest.source?, written: c.manifest.written.clone() })
-            })
+        let told: Vec<Owner> = found
+            .filter_map(|c| Some(Owner { source: c.manifest.source?, written: c.manifest.written.clone() }))
             .collect();
         !told.is_empty() && !told.iter().any(|told| told.is(pod))
     }

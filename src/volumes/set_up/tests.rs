@@ -3,6 +3,7 @@
 mod bound;
 mod memory;
 mod odd_names;
+mod owners;
 mod sweep;
 
 use std::fs;

@@ -65,7 +65,7 @@ impl Body {
     /// Makes a call when there is a place for it.
     pub(super) fn in_turn(&mut self, token: Token, wanted: InTurn) {
         // Containers are started only for a pod that is wanted.
-        let source = self.machine.source().unwrap_or(Source::File);
+        let source = self.machine.pod().map_or(Source::File, |pod| pod.source);
         match self.tools.gates.of(wanted.turn()).enter(&self.mailbox, source, self.tools.clock.now().mono) {
             Some(permit) => self.takes_turn(token, wanted, permit),
             None => self.queued.push_back((token, wanted)),
