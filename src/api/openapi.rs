@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::kinds::{Kind, groups, within};
 use super::value::place;
-use crate::base::hex;
 use crate::base::packed::Packed;
+use crate::base::{hex, sha256};
 use crate::manifest::fields::{self, Field};
 
 /// `/openapi/v3`.
@@ -24,7 +24,7 @@ pub fn index() -> Value {
             group => format!("apis/{group}/{version}"),
         };
         let text = document(group, version).unwrap_or_default().to_string();
-        let hash = hex::hex(&hmac_sha256::Hash::hash(text.as_bytes())).to_uppercase();
+        let hash = hex::hex(&sha256::hash(text.as_bytes())).to_uppercase();
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }

@@ -13,7 +13,7 @@ use super::kubeconfig::{self, Kubeconfig, Pem, Secret};
 use super::plugin::{self, Given};
 use super::tls::{self, Named};
 use crate::base::concealed::Concealed;
-use crate::base::{limits, regular};
+use crate::base::{limits, regular, sha256};
 use crate::manifest::base64;
 
 /// Settings of connections and requests.
@@ -213,9 +213,9 @@ impl Credentials {
         };
         let mut identity = vec![bytes];
         let all = authorities.iter().chain(certificate.iter().flat_map(|(pem, key)| [pem, key]));
-        identity.extend(all.map(|named| hmac_sha256::Hash::hash(&named.bytes).to_vec()));
+        identity.extend(all.map(|named| sha256::hash(&named.bytes).to_vec()));
         if let Some(first) = identity.first_mut() {
-            *first = hmac_sha256::Hash::hash(first).to_vec();
+            *first = sha256::hash(first).to_vec();
         }
         let tls = match config.server.https {
             false => None,

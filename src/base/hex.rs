@@ -15,7 +15,7 @@ pub fn hex(bytes: &[u8]) -> String {
 /// SHA-256 of these bytes.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(&hmac_sha256::Hash::hash(bytes))
+    hex(&super::sha256::hash(bytes))
 }
 
 /// Number of digits of a container's or image's id that are shown to people, as in Docker's own tables.

@@ -20,11 +20,11 @@ pub mod logging;
 pub mod order;
 pub mod pace;
 pub mod packed;
-pub mod pem;
 pub mod program;
 pub mod pulse;
 pub mod quantity;
 pub mod regular;
+pub mod sha256;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -13,7 +13,7 @@ use crate::api_client::kubeconfig::{Address, Kubeconfig, Pem, Secret, parse_publ
 use crate::api_client::{ApiError, Client, Request};
 use crate::base::concealed::Concealed;
 use crate::base::tls::x509;
-use crate::base::{hex, limits};
+use crate::base::{hex, limits, sha256};
 use crate::manifest::base64;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -165,7 +165,7 @@ fn is_signed(content: &str, signature: &str, token: &Token) -> bool {
     };
     let says = |key: &str, value: &str| header.get(key).and_then(Value::as_str) == Some(value);
     let message = format!("{head}.{}", to_url(content.as_bytes()));
-    let made = hmac_sha256::HMAC::mac(message.as_bytes(), token.secret.as_bytes());
+    let made = sha256::mac(message.as_bytes(), token.secret.as_bytes());
     says("alg", "HS256") && says("kid", &token.id) && from_url(given).is_some_and(|given| given == made)
 }
 
@@ -207,7 +207,7 @@ mod tests {
         let token = Token::parse(token).unwrap();
         let head = to_url(json!({"alg": "HS256", "kid": token.id}).to_string().as_bytes());
         let message = format!("{head}.{}", to_url(content.as_bytes()));
-        let mac = hmac_sha256::HMAC::mac(message.as_bytes(), token.secret.as_bytes());
+        let mac = sha256::mac(message.as_bytes(), token.secret.as_bytes());
         let jws = format!("{head}..{}", to_url(&mac));
         json!({"data": {"kubeconfig": content, format!("jws-kubeconfig-{}", token.id): jws}})
     }

@@ -7,8 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use hmac_sha256::Hash;
-
+use crate::base::sha256;
 use crate::layout;
 use crate::runtime::{CreateBody, Mount};
 
@@ -41,7 +40,7 @@ pub fn begin_empty(
 #[must_use]
 pub fn of_pod(root: &Path, uid: &str, container: &str, target: String) -> (Mount, String) {
     let mut name = format!("{container}~");
-    for byte in Hash::hash(target.as_bytes()).iter().take(DIGEST) {
+    for byte in sha256::hash(target.as_bytes()).iter().take(DIGEST) {
         // Writing to a text cannot fail.
         _ = write!(name, "{byte:02x}");
     }

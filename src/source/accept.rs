@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::limits;
+use crate::base::{limits, sha256};
 use crate::manifest::edition::{Claim, Edition, Known, name_of_url, names_of};
 use crate::manifest::{self, Context, Decoded};
 use crate::pod::problem::Refused;
@@ -92,7 +92,7 @@ impl Acceptor {
             // Objects that the content lacks are removed.
             names.insert(name_of_url(path));
         }
-        Claim { edition, digest: hmac_sha256::Hash::hash(bytes), names }
+        Claim { edition, digest: sha256::hash(bytes), names }
     }
 
     /// Separates the pods that the policy refuses: they stop neither other pods nor running ones.

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use super::User;
 use crate::api_client::{ApiError, Client, Method, Request};
-use crate::base::limits;
 use crate::base::table::Table;
+use crate::base::{limits, sha256};
 use crate::server::pool::Count;
 
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -85,7 +85,7 @@ impl Webhook {
         if !self.settings.reviews_tokens {
             return Ok(None);
         }
-        let key = hmac_sha256::Hash::hash(token.as_bytes());
+        let key = sha256::hash(token.as_bytes());
         if let Some(user) = self.state().tokens.get(&key, Instant::now()) {
             return Ok(user);
         }
@@ -123,7 +123,7 @@ impl Webhook {
     /// The server has not decided.
     pub fn may(&self, user: &User, field: &str, attributes: Value) -> Result<bool, String> {
         let review = access_review(user, field, attributes);
-        let key = hmac_sha256::Hash::hash(review.to_string().as_bytes());
+        let key = sha256::hash(review.to_string().as_bytes());
         if let Some(allowed) = self.state().access.get(&key, Instant::now()) {
             return Ok(allowed);
         }
@@ -261,7 +261,7 @@ mod tests {
     fn answers_are_kept_for_their_time_and_in_a_bounded_number() {
         let mut kept = Kept::default();
         let now = Instant::now();
-        let key = |n: usize| hmac_sha256::Hash::hash(&n.to_be_bytes());
+        let key = |n: usize| sha256::hash(&n.to_be_bytes());
         kept.put(key(0), true, now);
         assert_eq!(kept.get(&key(0), now), None);
         for n in 0..limits::WEBHOOK_KEPT * 2 {

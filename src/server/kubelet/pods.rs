@@ -1,8 +1,7 @@
 //! `/pods`: the wanted pods with their statuses; `/runningpods/`: the pods that run, according to Docker.
 
-use std::collections::BTreeMap;
-
 use crate::base::json::json;
+use crate::base::table::Table;
 use serde_json::Value;
 
 use super::Node;
@@ -24,16 +23,15 @@ pub fn running(node: &Node) -> Answer {
         Ok(listed) => listed,
         Err(error) => return Answer::text(500, &error.to_string()),
     };
-    let mut pods: BTreeMap<String, Value> = BTreeMap::new();
+    let mut pods: Table<String, Value> = Table::new();
     for found in listed.iter().filter(|found| found.state == DockerState::Running) {
         let label = |name: &str| found.labels.get(name).cloned().unwrap_or_default();
         let is_container = label(labels::TYPE) == labels::TYPE_CONTAINER;
         let metadata = json!({
             "name": label(labels::POD_NAME), "namespace": label(labels::POD_NAMESPACE), "uid": label(labels::POD_UID),
         });
-        let pod = pods
-            .entry(label(labels::POD_UID))
-            .or_insert_with(|| json!({"metadata": metadata, "spec": {"containers": []}, "status": {}}));
+        let fresh = || json!({"metadata": metadata, "spec": {"containers": []}, "status": {}});
+        let pod = pods.get_or_insert_with(label(labels::POD_UID), fresh);
         if let Some(Value::Array(containers)) = pod.pointer_mut("/spec/containers").filter(|_| is_container) {
             let name = label(labels::CONTAINER_NAME);
             containers.push(json!({"name": name, "image": found.image_id, "resources": {}}));

@@ -19,7 +19,8 @@ use rustls::{RootCertStore, ServerConfig};
 
 use super::pool::Pool;
 use crate::base::clock::{Clock as _, System};
-use crate::base::{limits, pem};
+use crate::base::limits;
+use crate::base::tls::pem;
 
 /// Sources of certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use super::fetch::Validators;
 use crate::base::concealed::Concealed;
+use crate::base::sha256;
 use crate::base::table::Set;
 use crate::manifest::Decoded;
 use crate::manifest::edition::Claim;
@@ -37,13 +38,11 @@ impl Content {
 }
 
 fn digest(bytes: &[u8], signature: Option<&[u8]>) -> Digest {
-    let mut hash = hmac_sha256::Hash::new();
-    hash.update(hmac_sha256::Hash::hash(bytes));
-    if let Some(signature) = signature {
-        hash.update(b"signed");
-        hash.update(signature);
+    let content = sha256::hash(bytes);
+    match signature {
+        Some(signature) => sha256::hash_all(&[&content, b"signed", signature]),
+        None => sha256::hash(&content),
     }
-    hash.finalize()
 }
 
 /// The result of a poll.

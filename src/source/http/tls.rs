@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::base::pem;
+use crate::base::tls::pem;
 use crate::base::tls::{self, Hints};
 
 /// The flags of this source, for hints in errors.

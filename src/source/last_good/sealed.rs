@@ -10,7 +10,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 
 use super::{proof, seen};
 use crate::base::concealed::Concealed;
-use crate::base::hex;
+use crate::base::{hex, sha256};
 use crate::manifest::edition::Record;
 use crate::pod::Source;
 use crate::source::in_force::Version;
@@ -85,7 +85,7 @@ impl Key {
     /// Makes the key from 32 random bytes.
     #[must_use]
     pub fn new(bytes: &[u8; KEY_BYTES]) -> Option<Key> {
-        let part = |of: &[u8]| hmac_sha256::HMAC::mac(of, bytes);
+        let part = |of: &[u8]| sha256::mac(of, bytes);
         let seal = UnboundKey::new(&CHACHA20_POLY1305, &part(b"content")).ok()?;
         Some(Key { seal: LessSafeKey::new(seal), names: part(b"names") })
     }
@@ -93,7 +93,7 @@ impl Key {
     /// The common prefix of the names of all files of one path.
     #[must_use]
     pub fn stem(&self, path: &str) -> String {
-        let mac = hmac_sha256::HMAC::mac(path.as_bytes(), self.names);
+        let mac = sha256::mac(path.as_bytes(), &self.names);
         format!("{:.32}", hex::hex(&mac))
     }
 

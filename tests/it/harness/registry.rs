@@ -52,7 +52,7 @@ fn file_in(tar: &[u8], end: &str) -> Option<Vec<u8>> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    hmac_sha256::Hash::hash(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// `sha256:…`.

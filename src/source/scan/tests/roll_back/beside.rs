@@ -183,7 +183,7 @@ fn a_url_that_is_asked_again_is_not_refused_for_what_another_one_said() {
 fn of_url(version: u64, text: &str, names: &[&str]) -> Claim {
     Claim {
         edition: Edition::Version(version),
-        digest: hmac_sha256::Hash::hash(text.as_bytes()),
+        digest: crate::base::sha256::hash(text.as_bytes()),
         names: order::set(names.iter().copied().chain(["URL u"]).map(str::to_owned)),
     }
 }

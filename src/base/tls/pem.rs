@@ -7,7 +7,7 @@ use std::path::Path;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{limits, regular};
+use crate::base::{limits, regular};
 
 /// All certificates of a file.
 ///
