@@ -177,8 +177,7 @@ pub struct DockerView {
     /// Why Docker is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// UIDs of pods that it is told to stop: the ends of their containers are no ends of the pods. The next daemon reads them
-    /// from the file.
+    /// Ids of containers that it is told to stop: their ends are no ends of the pods. The next daemon reads them from the file.
     #[serde(default, skip_serializing_if = "Set::is_empty")]
     pub stopping: Set<String>,
 }

@@ -222,20 +222,36 @@ impl Turn {
         self.put_in_force(changes, &objects, now);
     }
 
-    /// Goes on with the stops of an earlier daemon of which a container had ended: it must not be taken for the end of a pod
-    /// that runs once. Pods of which everything runs still are judged like others.
+    /// Goes on with the stops of an earlier daemon, whatever has become of their reason: a container may have got its signal,
+    /// and its end must not be taken for the end of a pod that runs once.
     fn finish_stops(&mut self) {
-        let stopping = std::mem::take(&mut self.node.stopped_earlier);
-        let stops = self.docker.found.iter().filter(|(_, all)| {
-            let own = || all.iter().filter(|c| stopping.contains(&c.uid) && !c.is_sandbox());
-            own().any(|c| c.state.is_dead()) && !own().any(|c| c.state.is_running())
+        let earlier = std::mem::take(&mut self.node.stopped_earlier);
+        let stops = self.docker.found.iter().filter_map(|(key, all)| {
+            let own = || all.iter().filter(|c| !c.is_sandbox());
+            let uid = &own().find(|c| earlier.contains(&c.id))?.uid;
+            // What runs under another UID is a later pod, and its worker removes what is left of this one.
+            let is_later = |c: &Owned| c.uid != *uid && c.state.is_running();
+            (!own().any(is_later)).then(|| (key.clone(), uid.clone()))
         });
-        let stops: Vec<PodKey> = stops.map(|(key, _)| key.clone()).collect();
-        for key in stops {
-            let pod = self.merge.get(&key).filter(|pod| stopping.contains(&pod.uid)).cloned();
+        let stops: Vec<(PodKey, String)> = stops.collect();
+        for (key, uid) in stops {
+            let pod = self.merge.get(&key).filter(|pod| pod.uid == uid).cloned();
             let order = StopOrder::new(None, "podkeeper was stopping it when it ended itself");
             self.wish(&key, Wish::Stop(StopOrder { pod, ..order }));
         }
+    }
+
+    /// The containers of this identity in Docker's last list.
+    pub(super) fn listed_ids(&self, key: &PodKey) -> Vec<String> {
+        self.docker.found.get(key).into_iter().flatten().map(|c| c.id.clone()).collect()
+    }
+
+    /// The containers whose ends are ends of no pod: the next daemon must know them. Also those of an earlier daemon, while
+    /// Docker has told nothing.
+    pub(super) fn stopped_containers(&self) -> Set<String> {
+        let named = self.entries.values().filter_map(|entry| entry.worker.as_ref());
+        let named = named.flat_map(|worker| worker.stopped.iter().cloned());
+        order::set(named.chain(self.node.stopped_earlier.iter().cloned()))
     }
 
     /// The safety net: a worker whose view of Docker differs from the list lists for itself.

@@ -14,7 +14,7 @@ use super::networks::Elsewhere;
 use super::sizes::Postponed;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::pod::object::Objects;
 use crate::pod::owner::Owner;
 use crate::pod::{DesiredPod, Source, is_final};
@@ -216,6 +216,8 @@ pub(super) struct WorkerInfo {
     pub(super) listed_as_over: Option<String>,
     /// It was ordered to stop a pod: what it told before may be about containers that are being removed.
     pub(super) has_stopped: bool,
+    /// Containers that it was ordered to stop, as long as Docker may have them: their ends are ends of no pod.
+    pub(super) stopped: Set<String>,
     /// UID of the pod that has ended so: its files are being removed.
     pub(super) removes: Option<String>,
     pub(super) seen: Table<String, DockerState>,
@@ -231,6 +233,29 @@ pub(super) struct WorkerInfo {
 }
 
 impl WorkerInfo {
+    /// Names what it sees as stopped, and these, which Docker listed. What had ended before counts, too: the pod had not.
+    pub(super) fn name_stopped(&mut self, listed: Vec<String>) {
+        let all: Vec<String> = self.seen.keys().cloned().chain(listed).collect();
+        self.stopped.extend(all);
+    }
+
+    /// Takes what it sees into account: a start may have been under way when it was ordered to stop. Returns true when other
+    /// containers are named.
+    pub(super) fn note_stopped(&mut self, is_listed: impl Fn(&String) -> bool) -> bool {
+        let before = self.stopped.clone();
+        if self.stopping.is_some() && !self.terminated {
+            self.name_stopped(Vec::new());
+        }
+        let seen = &self.seen;
+        self.stopped.retain(|id| seen.contains_key(id) || is_listed(id));
+        self.stopped != before
+    }
+
+    /// Whether it sees a container of the life after the stop.
+    pub(super) fn lives_anew(&self) -> bool {
+        self.stopping.is_none() && self.seen.keys().any(|id| !self.stopped.contains(id))
+    }
+
     /// Whether a container of the pod runs; a sandbox counts.
     pub(super) fn runs(&self) -> bool {
         self.seen.values().any(|state| *state == DockerState::Running)

@@ -316,7 +316,7 @@ impl Turn {
     }
 
     /// Takes over what an earlier daemon wrote to the status file about what it had not finished:
-    /// evictions of pods, and the UIDs of those that were being stopped.
+    /// evictions of pods, and the containers that were being stopped.
     pub fn restore_unfinished(&mut self, evictions: Table<String, EvictionView>, stopping: Set<String>) {
         self.node.evicted_earlier = evictions;
         self.node.stopped_earlier = stopping;

@@ -29,7 +29,7 @@ pub(super) struct NodeState {
     pub(super) returns: Mono,
     /// Evictions by an earlier daemon, by pod, until the pod comes.
     pub(super) evicted_earlier: Table<String, EvictionView>,
-    /// UIDs of pods that an earlier daemon was stopping, until Docker's first list.
+    /// Containers that an earlier daemon was stopping, until Docker's first list.
     pub(super) stopped_earlier: Set<String>,
 }
 

@@ -165,6 +165,7 @@ impl Turn {
         if self.entries.get(key).is_none_or(|entry| entry.worker.is_none()) {
             self.out.push(Effect::Spawn { key: key.clone(), found: self.found_of(key) });
         }
+        let listed = if matches!(wish, Wish::Stop(_)) { self.listed_ids(key) } else { Vec::new() };
         let entry = self.entries.get_or_default(key.clone());
         let worker = entry.worker.get_or_insert_with(WorkerInfo::default);
         worker.wishes += 1;
@@ -173,7 +174,10 @@ impl Turn {
             Wish::Stop(_) => worker.stopping.or(Some(self.now.wall)),
             Wish::Run(_) => None,
         };
-        worker.has_stopped |= matches!(wish, Wish::Stop(_));
+        if matches!(wish, Wish::Stop(_)) {
+            worker.has_stopped = true;
+            worker.name_stopped(listed);
+        }
         let goes_on = |pod: &DesiredPod| worker.uids.get(&pod.uid).is_some_and(|owner| owner.is(pod));
         let stays_over = match &wish {
             // An edit, or another place of the same manifest.
@@ -324,6 +328,9 @@ impl Turn {
             Report::Seen(seen) => {
                 let ran = worker.runs();
                 worker.seen = seen;
+                let found = self.docker.found.get(key);
+                let is_there = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
+                self.changed |= worker.note_stopped(is_there);
                 if ran && !worker.runs() && entry.is_over() {
                     self.readmit(&[], now);
                 }
@@ -371,9 +378,8 @@ impl Turn {
         self.changed = true;
         let (ended, uid) = (new.has_ended(), new.pod.uid.clone());
         let same = worker.status.as_ref().is_some_and(|old| old.is_like(&new));
-        // Containers of the present life run, so that its end is told after this.
         let had_stopped = worker.has_stopped;
-        worker.has_stopped &= new.has_ended() || new.leaving.is_some();
+        worker.has_stopped &= new.leaving.is_some() || !worker.lives_anew();
         let old = worker.status.replace(new);
         let replaced = old.as_ref().is_some_and(|old| old.pod.uid != uid);
         // After a stop it was judged like others when it was given again.

@@ -68,7 +68,7 @@ impl Turn {
             node: self.config.node_name.clone(),
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
             docker: DockerView {
-                stopping: self.stopping(),
+                stopping: self.stopped_containers(),
                 ..self.docker.engine.view(self.config.docker.to_string())
             },
             drain: self.drain_view(),
@@ -108,14 +108,6 @@ impl Turn {
                 "max-grace",
             )
         })
-    }
-
-    /// Also those of an earlier daemon, of which Docker has told nothing yet.
-    fn stopping(&self) -> Set<String> {
-        let stop =
-            self.entries.values().filter_map(|entry| entry.worker.as_ref().filter(|it| it.has_stopped));
-        let uids = stop.flat_map(|worker| worker.uids.keys().cloned());
-        order::set(uids.chain(self.node.stopped_earlier.iter().cloned()))
     }
 
     fn removing(&self) -> Set<String> {
