@@ -145,6 +145,7 @@ impl Machine {
         self.publish(now);
         self.tell_logs();
         self.tell_dead();
+        self.tell_freed();
         self.watch(now);
         self.members.tidy();
         self.out.take()

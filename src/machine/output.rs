@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use crate::base::clock::{Boot, Mono};
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::cgroup::{Naming, PodCgroup};
 use crate::cni;
 use crate::image::credentials::DockerConfig;
@@ -97,6 +97,8 @@ pub enum Report {
     Seen(Table<String, DockerState>),
     /// Number of dead instances of each container; sent only if the node bounds them all together.
     Dead(Vec<u32>),
+    /// UIDs that the pod had before: nothing of them is left.
+    Freed(Set<String>),
     /// No container runs any more, and no pod is wanted.
     Terminated,
     /// No container, call, volume or cgroup is left. Holds the number of wishes read: without a newer wish the worker

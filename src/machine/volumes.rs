@@ -100,6 +100,10 @@ impl Life {
 
 impl Volumes {
     /// Notes that there may be files on disk.
+    pub(super) fn uids(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
     pub(super) fn may_have(&mut self, uid: &str) {
         self.0.get_or_default(uid.to_owned());
     }

@@ -150,7 +150,7 @@ impl Turn {
             self.docker.found.change().get_or_default(owned.key.clone()).push(owned);
         }
         self.note_networks(containers);
-        self.forget_uids();
+        let is_free = self.forget_uids();
         self.names.due = true;
         if self.docker.listed {
             self.compare_with_workers(back);
@@ -159,6 +159,10 @@ impl Turn {
         } else {
             self.docker.listed = true;
             self.first_list(now);
+        }
+        if is_free {
+            // A pod may have waited for the UID.
+            self.readmit(&[], now);
         }
         self.housekeeping();
     }

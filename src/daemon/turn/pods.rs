@@ -339,6 +339,7 @@ impl Turn {
                 worker.dead = dead;
                 self.bound_dead();
             }
+            Report::Freed(uids) => self.freed(key, &uids, now),
             Report::Terminated => {
                 self.changed = true;
                 let last = worker.status.take();

@@ -14,15 +14,19 @@ use super::Turn;
 use super::admission::{Reason, Rejection};
 use super::entry::Entry;
 use crate::base::clock::Now;
+use crate::base::table::Set;
 use crate::plan::Owned;
 use crate::pod::owner::Owner;
-use crate::pod::{DesiredPod, same_uid};
+use crate::pod::{DesiredPod, PodKey, same_uid};
 
 impl Entry {
     /// Whether a pod of this identity, wanted or not gone yet, has that UID.
     fn has_uid(&self, uid: &str) -> bool {
         let told = self.worker.iter().flat_map(|worker| worker.uids.keys().map(String::as_str));
-        self.active().map(|pod| pod.uid.as_str()).chain(told).any(|other| same_uid(other, uid))
+        // What waits for anything has its directories, from before a boot.
+        let held = self.held().map(|held| &held.pod);
+        let pods = self.active().chain(held).map(|pod| pod.uid.as_str());
+        pods.chain(told).any(|other| same_uid(other, uid))
     }
 }
 
@@ -102,18 +106,36 @@ impl Turn {
         !told.is_empty() && !told.iter().any(|told| told.is(pod))
     }
 
-    /// Forgets UIDs without a container in Docker's list.
-    pub(super) fn forget_uids(&mut self) {
+    /// Forgets UIDs without a container in Docker's list. Returns true if there were such.
+    pub(super) fn forget_uids(&mut self) -> bool {
+        let mut is_free = false;
         for (key, entry) in &mut self.entries {
             let desired = entry.desired.as_ref().map(|pod| pod.uid.clone());
             let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
             let Some(worker) = &mut entry.worker else { continue };
             let shown = worker.status.as_ref().map(|status| status.pod.uid.clone());
+            let before = worker.uids.len();
             worker.uids.retain(|uid, _| {
                 desired.as_ref() == Some(uid)
                     || shown.as_ref() == Some(uid)
                     || found.iter().any(|c| c.uid == *uid)
             });
+            is_free |= worker.uids.len() < before;
         }
+        is_free
+    }
+
+    /// A pod has nothing left of these UIDs, which it had before an edit. Lists are minutes apart, and another pod may wait.
+    pub(super) fn freed(&mut self, key: &PodKey, uids: &Set<String>, now: &Now) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let desired = entry.desired.as_ref().map(|pod| &pod.uid);
+        let Some(worker) = &mut entry.worker else { return };
+        let shown = worker.status.as_ref().map(|status| &status.pod.uid);
+        let is_free = |uid: &String| uids.contains(uid) && Some(uid) != desired && Some(uid) != shown;
+        worker.uids.retain(|uid, _| !is_free(uid));
+        if let Some(found) = self.docker.found.change().get_mut(key) {
+            found.retain(|container| !is_free(&container.uid));
+        }
+        self.readmit(&[], now);
     }
 }

@@ -1,6 +1,7 @@
 //! The last reports of a machine: equal ones are not sent again.
 
 pub(super) mod dead;
+pub(super) mod freed;
 pub(super) mod logs;
 pub(super) mod out;
 pub(super) mod publish;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::pod::{DesiredPod, is_final};
 use crate::pod_logs::ContainerLogs;
 use crate::runtime::DockerState;
@@ -26,6 +27,8 @@ pub(super) struct LastReported {
     pub seen: Table<String, DockerState>,
     /// The last set of logs.
     pub logs: ContainerLogs,
+    /// UIDs of which something is left, or was when it was looked last.
+    pub uids: Set<String>,
     /// The report that nothing runs any more was sent.
     pub terminated: bool,
     /// Dead instances of each container.

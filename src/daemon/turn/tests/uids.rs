@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::hold::after;
 use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::daemon::turn::Event;
+use crate::machine::Report;
 use crate::pod::{DesiredPod, Source};
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
@@ -51,11 +53,34 @@ fn an_edited_pod_keeps_its_old_uid_until_docker_has_nothing_of_it() {
     assert_eq!(acts(http(&mut rig, &[pod("evil/old")])), [""; 0]);
     rig.list(&["a/old/app running"]);
     assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
-    rig.list(&["a/new/app running"]);
-    assert_eq!(
-        acts(http(&mut rig, &[pod("evil/old"), pod("b")])),
-        ["spawn b, empty", "run b/b-1", "spawn evil, empty", "run evil/old"]
-    );
+    // Nobody has to speak of it again: a source may be silent for days.
+    let told = acts(rig.list(&["a/new/app running"]));
+    assert_eq!(told, ["hint a All", "spawn evil, empty", "run evil/old"]);
+}
+
+/// Lists are minutes apart: a pod of the node's own files waited for a UID that had been free for long.
+#[test]
+fn a_worker_tells_when_nothing_of_an_old_uid_is_left() {
+    let mut rig = two(&["a/old/app running"]);
+    http(&mut rig, &[pod("a/old")]);
+    rig.want(&[]);
+    http(&mut rig, &[pod("a/new")]);
+    assert_eq!(acts(rig.want(&[pod("mine/old")])), [""; 0]);
+    assert_eq!(rig.shown(), "a Pending, mine Failed DuplicateUID");
+    let freed = |uid: &str| Report::Freed([uid.to_owned()].into());
+    assert_eq!(acts(rig.report("a", freed("new"))), [""; 0], "it is wanted");
+    assert_eq!(acts(rig.report("a", freed("old"))), ["spawn mine, empty", "run mine/old"]);
+    assert_eq!(acts(http(&mut rig, &[pod("a/new"), pod("evil/new")])), [""; 0]);
+}
+
+/// It was held in a circle after a boot, and its ended containers were pruned: another pod ran in its volumes.
+#[test]
+fn a_pod_that_waits_for_anything_has_its_uid() {
+    let mut rig = two(&[]);
+    http(&mut rig, &[]);
+    rig.want(&[after("a", "b"), after("b", "a")]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/b-1")])), [""; 0]);
+    assert_eq!(rig.shown(), "a Pending WaitingForPods, b Failed DependencyCycle, evil Failed DuplicateUID");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Hurt, Rig, ms, ms_of, pod, pod_with, s, stop};
+use crate::machine::output::Report;
 use crate::machine::{Hint, Input, Token};
 use crate::pod::DesiredPod;
 use crate::pod::object::testing::{config_map, snapshot};
@@ -186,8 +187,11 @@ fn another_uid_s_volumes_go_while_the_new_ones_come() {
     let told = orders(&mut rig);
     assert_eq!(told.iter().filter(|words| *words == "set up new").count(), 1, "{told:?}");
     assert!(told.iter().filter(|words| *words == "tear down").count() > 3, "{told:?}");
+    let freed = |rig: &Rig| rig.reports.iter().any(|report| matches!(report, Report::Freed(_)));
+    assert!(!freed(&rig), "its volumes are there");
     rig.volumes.busy = Ok(());
     rig.pass(s(130));
+    assert!(freed(&rig));
     orders(&mut rig);
     rig.pass(s(300));
     assert_eq!(orders(&mut rig), [""; 0], "once it worked, that was all");
