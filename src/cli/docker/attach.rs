@@ -135,8 +135,12 @@ impl Write for Awaited {
             let waits = !has_room(Some(Instant::now()))?;
             self.waited = if waits { Some(Instant::now()) } else { self.waited };
             let is_behind = self.waited.is_some_and(|at| at.elapsed() < limits::ATTACH_STALL / 10);
-            if self.pace.note(0, is_behind, Instant::now()) || waits && !has_room(self.pace.until())? {
+            if self.pace.note(0, is_behind, Instant::now()) {
                 return Err(too_slow());
+            }
+            // A reader that is slower than the container has a full pipe at each look: what it took decides.
+            if waits && !has_room(self.pace.until())? {
+                continue;
             }
             // Without the standard library's buffer, which would write more than there is room for.
             match rustix::io::write(fd, bytes.get(..limits::ATTACH_PIECE).unwrap_or(bytes)) {

@@ -95,11 +95,13 @@ impl Client {
 
     fn linger(&mut self) {
         self.upgraded.transport.close_write();
-        let end = later(limits::STREAM_LINGER);
-        // Its remaining bytes are read and dropped: closing a socket with unread bytes discards what was sent.
+        let most = later(limits::STREAM_LINGER_MOST);
+        let mut end = later(limits::STREAM_LINGER);
+        // Its remaining bytes are read and dropped: closing a socket with unread bytes discards what was sent, and so do
+        // bytes that come after that.
         loop {
             match self.read() {
-                Ok(Some(_)) if Instant::now() < end => {}
+                Ok(Some(_)) if Instant::now() < end => end = later(limits::STREAM_LINGER).min(most),
                 Ok(None) if Instant::now() < end => {
                     if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {
                         return;

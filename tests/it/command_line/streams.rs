@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -132,6 +132,25 @@ fn attach_ends_when_too_little_of_its_output_is_taken() {
     let mut why = String::new();
     attached.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
     assert!(why.contains("nothing took the output for 10 s, or too little"), "{why}");
+}
+
+/// Regression: a reader slower than the container was cut after ten seconds, however much it had taken.
+#[test]
+fn attach_goes_on_while_enough_of_its_output_is_taken() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").script("trap 'exit 0' TERM; yes a line of output").text());
+    node.wait_phase("web", "Running");
+    let mut attached = Goes::start(&node, &["attach", "web"]);
+    let mut output = attached.0.stdout.take().unwrap();
+    let (begun, mut taken, mut piece) = (Instant::now(), 0, [0; 4096]);
+    // Half a megabyte a second, for two windows of ten seconds.
+    while begun.elapsed() < Duration::from_secs(25) {
+        let count = output.read(&mut piece).unwrap();
+        assert_ne!(count, 0, "it ended after {:?} and {taken} bytes", begun.elapsed());
+        taken += count;
+        std::thread::sleep(Duration::from_millis(8));
+    }
+    assert!(attached.0.try_wait().unwrap().is_none() && taken > 4_000_000, "{taken}");
 }
 
 /// Regression: the container waited in its writes for as long as `attach` had an output that nobody read.

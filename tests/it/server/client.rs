@@ -49,6 +49,11 @@ impl Link {
         Link { socket, tls, received: Vec::new(), sending: Vec::new(), is_over: false }
     }
 
+    /// Makes the kernel keep no more than so many bytes that were not read.
+    pub fn take_at_most(&self, bytes: usize) {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.socket, bytes).unwrap();
+    }
+
     /// The underlying connection of the system.
     pub fn into_socket(self) -> TcpStream {
         self.socket
@@ -298,6 +303,11 @@ impl WebSocket {
         let payload = std::iter::once(&channel).chain(bytes);
         frame.extend(payload.zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
         self.link.send(&frame);
+    }
+
+    /// Sends a ping, as kubectl does each five seconds.
+    pub fn ping(&mut self) {
+        self.link.send(&[0x89, 0x80, 7, 11, 13, 17]);
     }
 
     /// Reads the complete frames.

@@ -1,7 +1,7 @@
 //! Exec, attach, port-forward and run on a real Docker, by clients that speak kubectl's protocols.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use serde_json::{Value, json};
@@ -202,6 +202,30 @@ fn an_attach_that_is_not_read_ends_and_the_container_goes_on() {
     // Clients that read again are told.
     assert!(spdy.whole(error).text().contains(why));
     socket.until("it is told", |socket| socket.heard.get(&3).is_some_and(|heard| heard.text().contains(why)));
+}
+
+/// Regression: the connection was closed five seconds after the end, and the next ping of a slow kubectl met a closed socket:
+/// what it had not read by then was lost.
+#[test]
+fn a_slow_client_that_pings_gets_all_of_an_output() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let length = 2_000_000;
+    let script = format!("yes a line of output | head -c {length}; touch /end");
+    let mut socket =
+        WebSocket::open(port, &exec(&node, "output=1", &["sh", "-c", &script]), "v5.channel.k8s.io");
+    socket.link.take_at_most(64 * 1024);
+    node.wait_until("all is written", || {
+        node.inside("web", "app", "test -e /end && echo ended").contains("ended")
+    });
+    let ended = Instant::now();
+    // Longer than the connection lingers for a client that says nothing.
+    while ended.elapsed() < Duration::from_secs(18) {
+        socket.ping();
+        neglect(&mut socket.link, Duration::from_secs(1));
+    }
+    socket.until("the end is told", |socket| socket.heard.contains_key(&3));
+    assert!(socket.heard[&3].text().contains("Success"), "{}", socket.heard[&3].text());
+    assert_eq!(socket.heard[&1].bytes.len(), length);
 }
 
 /// Regression: a client that did not read hid the container's crash for four hours.
