@@ -6,7 +6,7 @@
 //! live on when the first thread of its process has ended. If a process hides files in messages that were not received
 //! (`unix(7)`, `SCM_RIGHTS`) or in a ring of `io_uring(7)`, there is more than is counted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub fn held(
 }
 
 /// Processes of a cgroup and of those below it; `false` when there are too many of these.
-fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
+fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u64>, bool) {
     let (mut open, mut found) = (vec![top.to_owned()], BTreeSet::new());
     for _ in 0..limits::DELETED_CGROUPS {
         let Some(at) = open.pop() else { return (found, true) };
@@ -59,7 +59,7 @@ fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u32>, bool) {
         }
         // A cgroup that has gone meanwhile has no processes.
         let text = text_up_to(&at.join("cgroup.procs"), limits::DELETED_PROCESSES).unwrap_or_default();
-        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).map(u64::from));
         // The last number may be incomplete when the text is cut.
         if u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
             return (found, false);
@@ -112,7 +112,7 @@ struct Look<'a> {
     /// Number of removed files that may still be looked at.
     left: usize,
     /// Device and inode of the files that were counted.
-    seen: BTreeSet<(u32, u32, u64)>,
+    seen: BTreeSet<(u64, u64)>,
     /// Sockets that were looked at.
     sockets: BTreeSet<u64>,
     /// A process has hidden files.
@@ -171,11 +171,11 @@ impl<'a> Look<'a> {
 
     /// Looks at the other threads of a process. They share its memory, so the memory is read through them if the first
     /// thread has ended.
-    fn threads(&mut self, pid: u32, mut wants_memory: bool) -> Option<()> {
+    fn threads(&mut self, pid: u64, mut wants_memory: bool) -> Option<()> {
         let tasks = self.proc.join(pid.to_string()).join("task");
         for entry in fs::read_dir(tasks).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let Some(thread) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(thread) = name.to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
             if thread == pid {
                 continue;
             }
@@ -219,7 +219,7 @@ impl<'a> Look<'a> {
             let Some(mount) = super::field(&info, "mnt_id") else { continue };
             let mounts = mounts.get_or_insert_with(|| Mounts::of(thread, self.counted));
             // Files in memory are on a mount of the kernel's own, or on a tmpfs.
-            if mounts.by_number.get(&mount).copied().unwrap_or_default() {
+            if mounts.numbers.contains(&mount) {
                 self.file(&link, |_| true);
             }
         }
@@ -280,9 +280,9 @@ impl<'a> Look<'a> {
         let wanted = StatxFlags::BASIC_STATS;
         // `STATX_DONT_SYNC` uses what the kernel knows: the container could be the server of the file system.
         let Ok(found) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, wanted) else { return };
-        let id = (found.stx_dev_major, found.stx_dev_minor, found.stx_ino);
-        let counts = counts(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor));
-        if counts && found.stx_nlink == 0 && self.seen.insert(id) {
+        let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+        let id = (device, found.stx_ino);
+        if counts(device) && found.stx_nlink == 0 && self.seen.insert(id) {
             let bytes = found.stx_blocks.saturating_mul(512);
             self.sum = self.sum.and(DiskUse { bytes, inodes: 1 });
         }
@@ -292,8 +292,8 @@ impl<'a> Look<'a> {
 /// The mounts of a process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Mounts {
-    /// By mount id: whether files on it count.
-    by_number: BTreeMap<u64, bool>,
+    /// The ids of the mounts that count.
+    numbers: BTreeSet<u64>,
     /// Devices of the mounts that count.
     devices: BTreeSet<u64>,
 }
@@ -313,8 +313,8 @@ impl Mounts {
         };
         let mut mounts = Mounts::default();
         for (number, device, counts) in table.lines().filter_map(line) {
-            mounts.by_number.insert(number, counts);
             if counts {
+                mounts.numbers.insert(number);
                 mounts.devices.insert(device);
             }
         }

@@ -166,12 +166,13 @@ fn merged(kind: &str, live: &Value, body: &Value, path: &mut Vec<String>) -> Val
             }
             let mut items = live.clone();
             // The first one of two with the same name counts.
-            let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
+            let name = |item: &Value| element(item, list).map_or_else(String::new, |name| format!("={name}"));
+            let mut places: BTreeMap<String, usize> = BTreeMap::new();
             for (place, item) in items.iter().enumerate() {
-                places.entry(element(item, list)).or_insert(place);
+                places.entry(name(item)).or_insert(place);
             }
             for item in body {
-                let place = *places.entry(element(item, list)).or_insert(items.len());
+                let place = *places.entry(name(item)).or_insert(items.len());
                 match items.get_mut(place) {
                     Some(found) => *found = merged(kind, found, item, path),
                     None => items.push(item.clone()),

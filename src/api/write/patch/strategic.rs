@@ -259,11 +259,12 @@ fn elements(
     if patch.iter().any(|one| directive(one).as_deref() == Some("replace")) {
         return Ok(patch.iter().filter(|one| one.get(PATCH).is_none()).cloned().collect());
     }
-    // Indices of the elements by their keys; the place of a deleted element stays empty.
-    let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (place, one) in live.iter().enumerate() {
+    // The first element of each key, and of each element the next one of its key. The place of a deleted element stays empty.
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut next: Vec<Option<usize>> = vec![None; live.len()];
+    for ((place, one), next) in live.iter().enumerate().zip(&mut next).rev() {
         if let Some(found) = one.get(key) {
-            places.entry(word(found)).or_default().push(place);
+            *next = places.insert(word(found), place);
         }
     }
     let mut all: Vec<Option<Value>> = live.into_iter().map(Some).collect();
@@ -273,19 +274,21 @@ fn elements(
             return bad(format!("map: {one} does not contain declared merge key: {key}"));
         };
         if directive(one).as_deref() == Some("delete") {
-            for place in places.remove(&wanted).unwrap_or_default() {
+            let mut found = places.remove(&wanted);
+            while let Some(place) = found {
                 all.get_mut(place).map(Option::take);
+                // Later than this one.
+                found = next.get(place).copied().flatten();
             }
             continue;
         }
-        let first = places.get(&wanted).and_then(|found| found.first().copied());
-        match first.and_then(|place| all.get_mut(place)) {
+        match places.get(&wanted).and_then(|place| all.get_mut(*place)) {
             Some(Some(Value::Object(found))) => {
                 let merged = map(std::mem::take(found), fields, at, retains)?;
                 *found = merged;
             }
             _ => {
-                places.entry(wanted).or_default().push(all.len());
+                places.insert(wanted, all.len());
                 all.push(Some(Value::Object(map(Map::new(), fields, at, retains)?)));
             }
         }
@@ -304,16 +307,17 @@ fn ordered(
         places.entry(name).or_insert(place);
     }
     // By the places of the named ones: the others that come before each.
-    let mut named: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+    let mut named: Vec<Vec<Value>> = Vec::new();
+    named.resize_with(places.values().max().map_or(0, |last| last + 1), Vec::new);
     let mut waiting = Vec::new();
     for value in all {
         let place = places.get(&identity(&value));
         waiting.push(value);
-        if let Some(place) = place {
-            named.entry(*place).or_default().append(&mut waiting);
+        if let Some(named) = place.and_then(|place| named.get_mut(*place)) {
+            named.append(&mut waiting);
         }
     }
-    named.into_values().flatten().chain(waiting).collect()
+    named.into_iter().flatten().chain(waiting).collect()
 }
 
 #[cfg(test)]
