@@ -99,7 +99,7 @@ impl Turn {
             Sweep::First(_) => return self.sweep_what_is_over(),
             Sweep::Due | Sweep::AtNextList | Sweep::Done => return,
         }
-        let gone = self.blocked_without_worker();
+        let gone = self.blocked_without_worker(|_| true);
         let wanted = self.merge.pods().map(|pod| pod.uid.clone()).filter(|uid| !gone.contains(uid));
         // A refused pod may have the UID of another one.
         let known = self.entries.values().flat_map(goes_on).map(|pod| pod.uid.clone());
@@ -117,7 +117,12 @@ impl Turn {
         let Sweep::First(told) = &self.sweep else { return };
         let is_found = |uid: &String| self.docker.found.values().flatten().any(|c| c.uid == *uid);
         let is_desired = |uid: &String| self.entries.values().flat_map(goes_on).any(|pod| pod.uid == *uid);
-        let mut over = self.blocked_without_worker();
+        // A source that precedes another one may have a pod of the UID of a pod that is refused here.
+        let is_sure = |it: &Blocked| {
+            let is_silent = |source: &Source| *source < it.pod().source && !self.merge.ready(*source);
+            !matches!(it, Blocked::Rejected(_)) || !self.sources.keys().any(is_silent)
+        };
+        let mut over = self.blocked_without_worker(is_sure);
         over.retain(|uid| !told.contains(uid) && !is_found(uid) && !is_desired(uid));
         if over.is_empty() {
             return;
@@ -130,9 +135,9 @@ impl Turn {
 
     /// UIDs of pods that were evicted or refused and have no worker: an earlier daemon may have been removing their volumes
     /// when it ended.
-    fn blocked_without_worker(&self) -> Set<String> {
+    fn blocked_without_worker(&self, counts: impl Fn(&Blocked) -> bool) -> Set<String> {
         let blocked = self.entries.values().filter(|entry| entry.worker.is_none());
-        let blocked = blocked.filter_map(|entry| entry.blocked.as_ref());
+        let blocked = blocked.filter_map(|entry| entry.blocked.as_ref()).filter(|it| counts(it));
         let is_gone = |it: &&Blocked| matches!(it, Blocked::Evicted(_) | Blocked::Rejected(_));
         order::set(blocked.filter(is_gone).map(|it| it.pod().uid.clone()))
     }

@@ -1,8 +1,14 @@
 //! Removal of the files of pods that have no worker: an earlier daemon has left them.
 
-use super::evicted::{eviction, running};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::evicted::{eviction, later, running};
 use super::rig::{Rig, pod, with_port};
-use crate::source::{PodSet, SourceUpdate};
+use super::uids::two;
+use crate::daemon::turn::Event;
+use crate::pod::Source;
+use crate::source::{FromSource, PodSet, SourceUpdate};
 
 const WEB: &str = "web/web-1/app running";
 
@@ -90,6 +96,23 @@ fn their_volumes_are_removed_while_a_source_is_silent() {
     assert_eq!((next.removals.len(), next.sweeps.len()), (2, 0));
     next.want(&[pod("a")]);
     assert_eq!((next.removals.len(), next.sweeps.len()), (2, 1));
+    // The URL's pod is refused, and the node's own files, which are silent, may have a pod of its UID.
+    for (is_silent, expected) in [(true, ""), (false, "e-1")] {
+        let mut rig = two(&[]);
+        if !is_silent {
+            rig.want(&[]);
+        }
+        let pods = ["d", "e"].map(|name| {
+            let mut pod = Arc::unwrap_or_clone(with_port(name, 80));
+            pod.source = Source::Http;
+            Arc::new(pod)
+        });
+        let update = SourceUpdate::Restored(PodSet { pods: pods.into(), ..PodSet::default() });
+        rig.handle(Event::Source(FromSource { source: Source::Http, update }));
+        later(&mut rig, Duration::from_secs(400));
+        assert_eq!(rig.shown(), "d Pending, e Failed NodePorts");
+        assert_eq!(rig.removals.concat().join(" "), expected);
+    }
     // Refused, and never started by this daemon.
     let mut refused = Rig::new();
     let pods = vec![with_port("d", 80), with_port("e", 80)];

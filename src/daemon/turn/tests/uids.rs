@@ -12,7 +12,7 @@ use crate::source::http::url::ManifestUrl;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 /// A node with two sources, Docker listed.
-fn two(containers: &[&str]) -> Rig {
+pub(super) fn two(containers: &[&str]) -> Rig {
     let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
     let mut rig = Rig::with(config_with(|it| it.manifest_url = Some(url)));
     rig.list(containers);
