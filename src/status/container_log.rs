@@ -31,9 +31,10 @@ pub fn of(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Res
         let why = || format!("container {container:?} in pod {pod:?} is terminated");
         return id(ended.container_id.as_ref()).or(last).ok_or_else(why);
     }
-    // It waits to run again: the log of its last instance shows why. A container that Docker has created already has a
-    // log, too.
-    last.or_else(|| id(status.container_id.as_ref())).ok_or_else(|| waits(status, pod, container))
+    // It waits to run again: the log of its last instance shows why. Docker would end at once the followed log of a container
+    // that it has created and not started.
+    let untold = || id(status.container_id.as_ref()).filter(|_| state.waiting.is_none());
+    last.or_else(untold).ok_or_else(|| waits(status, pod, container))
 }
 
 fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
@@ -128,6 +129,12 @@ mod tests {
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(find(state, has_last, previous), expected, "{state} {has_last} {previous}");
         }
+        let mut created = status("ContainerCreating", false);
+        for one in created.container_statuses.iter_mut().flatten() {
+            one.container_id = Some("docker://current".to_owned());
+        }
+        let why = "container \"c\" in pod \"p\" is waiting to start: ContainerCreating";
+        assert_eq!(of(&created, "p", "c", false), Err(why.to_owned()), "Docker has created it");
         let none = of(&PodStatus::default(), "p", "c", false);
         assert_eq!(none, Err("container \"c\" in pod \"p\" is not available".to_owned()));
     }

@@ -37,10 +37,12 @@ const ON_MISMATCH: &str = "OnRootMismatch";
 /// none is made. `note` gets notes, with the volume's name.
 pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) -> Vec<Failure> {
     let pass = Pass::new(node, &order.pod, &order.objects);
-    let taken = match layout::volumes(&order.pod).next() {
-        Some(_) if !order.wanted.is_over() => owner::take(node, &order.pod),
-        _ => Ok(()),
+    // Others have nothing in its directory, which need not be there: on a full disk it could not be made.
+    let has_directory = |volume: &Volume| {
+        Kind::of(volume).plugin().is_some() || layout::is_guarded(&order.pod, &volume.name, &node.policies)
     };
+    let is_kept = layout::volumes(&order.pod).any(has_directory) && !order.wanted.is_over();
+    let taken = if is_kept { owner::take(node, &order.pod) } else { Ok(()) };
     let failure = |volume: &str, Trouble { why, usable }| Failure { volume: volume.to_owned(), why, usable };
     if let Err(why) = taken {
         let all = layout::volumes(&order.pod);

@@ -17,11 +17,11 @@ pub const ATTACH_LAST: Duration = Duration::from_secs(2);
 pub const ATTACH_PIECE: usize = 4096;
 /// Pause of `podkeeper attach` while a terminal has too little room.
 pub const ATTACH_PAUSE: Duration = Duration::from_millis(10);
-/// How long a client may be silent before it closes a connection after it was told the end. kubectl pings each five seconds
-/// while it has not read so far.
-pub const STREAM_LINGER: Duration = Duration::from_secs(15);
-/// How long it may take in all: megabytes wait in the kernel for a slow reader.
-pub const STREAM_LINGER_MOST: Duration = Duration::from_secs(5 * 60);
+/// How long a client may take to close a connection after it was told the end: megabytes wait in the kernel for a slow reader,
+/// and kubectl is silent until it has read the answer to its ping behind them.
+pub const STREAM_LINGER: Duration = Duration::from_secs(5 * 60);
+/// The same when it was told that it has lost its streams.
+pub const STREAM_LINGER_SHORT: Duration = Duration::from_secs(5);
 /// Bytes that wait for one side of a stream; beyond that, the other side is not read.
 pub const STREAM_BACKLOG: usize = 256 * 1024;
 /// Messages from a client that are handled before the other side is served.

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -82,26 +82,25 @@ impl Client {
     /// Closes the connection with a last message, if the client takes it at once.
     pub fn give_up(&mut self, outgoing: &mut Outgoing) {
         if self.send(outgoing).is_ok() {
-            self.linger();
+            self.linger(limits::STREAM_LINGER_SHORT);
         }
     }
 
     /// Sends the rest, within the limits for slow clients, and closes the connection so that it arrives.
     pub fn close(&mut self, outgoing: &mut Outgoing) {
         if self.flush(outgoing).is_ok() {
-            self.linger();
+            self.linger(limits::STREAM_LINGER);
         }
     }
 
-    fn linger(&mut self) {
+    fn linger(&mut self, time: Duration) {
         self.upgraded.transport.close_write();
-        let most = later(limits::STREAM_LINGER_MOST);
-        let mut end = later(limits::STREAM_LINGER);
+        let end = later(time);
         // Its remaining bytes are read and dropped: closing a socket with unread bytes discards what was sent, and so do
         // bytes that come after that.
         loop {
             match self.read() {
-                Ok(Some(_)) if Instant::now() < end => end = later(limits::STREAM_LINGER).min(most),
+                Ok(Some(_)) if Instant::now() < end => {}
                 Ok(None) if Instant::now() < end => {
                     if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {
                         return;

@@ -7,21 +7,20 @@ use super::drain::marker;
 use super::evicted::{eviction, later};
 use super::preempted::{critical, node, of_source, plain};
 use super::rig::{Rig, acts, config_with, container, key, pod_of, with_port};
-use crate::base::table::Set;
 use crate::daemon::turn::{Event, RuntimeEvent};
-use crate::machine::{Hint, Report};
+use crate::machine::Hint;
 use crate::pod::{DesiredPod, Source};
 use crate::source::http;
 use crate::source::http::url::ManifestUrl;
 
 /// A pod that runs once, with a host port.
-fn job(words: &str, more: &str) -> Arc<DesiredPod> {
+pub(super) fn job(words: &str, more: &str) -> Arc<DesiredPod> {
     let ports = "ports: [{containerPort: 80, hostPort: 80}]";
     pod_of(words, &format!("{{restartPolicy: Never, {more}containers: [{{name: app, {ports}}}]}}"))
 }
 
 const RUNS: [&str; 2] = ["web/web-1/POD running", "web/web-1/app running"];
-const ENDED: [&str; 2] = ["job/job-1/POD exited", "job/job-1/app exited"];
+pub(super) const ENDED: [&str; 2] = ["job/job-1/POD exited", "job/job-1/app exited"];
 
 /// A job had ended, and another pod got its port. The next daemon refused the job for it and removed its containers; it ran
 /// a second time when the other pod left.
@@ -313,137 +312,4 @@ fn an_eviction_of_before_does_not_hide_the_end() {
     rig.status(&job, "Succeeded", false);
     assert_eq!(acts(rig.handle(eviction("job", "job-1", true))), [""; 0]);
     assert_eq!(rig.shown(), "job Succeeded");
-}
-
-const ALIVE: [&str; 2] = ["job/job-1/POD running", "job/job-1/app running"];
-
-/// A daemon that stops a job, for a drain or because the job was evicted.
-fn stopping(job: &Arc<DesiredPod>, drain: bool) -> Rig {
-    let mut rig = Rig::listed();
-    rig.want(std::slice::from_ref(job));
-    rig.seen("job", &ALIVE);
-    rig.status(job, "Running", false);
-    assert_eq!(rig.snapshot().docker.stopping, [].into());
-    rig.handle(if drain { marker(1, None) } else { eviction("job", "job-1", true) });
-    assert_eq!(rig.snapshot().docker.stopping, ids());
-    rig
-}
-
-/// The containers of [`ALIVE`].
-fn ids() -> Set<String> {
-    ALIVE.map(|words| container(words).id).into()
-}
-
-/// Regression: a job that was being stopped when the daemon ended, for a drain, an eviction or the room of another pod, was
-/// taken for one that had ended, and never ran again.
-#[test]
-fn the_end_of_what_was_being_stopped_is_no_end() {
-    let job = job("job", "");
-    let begun = |drain: bool| {
-        let mut rig = stopping(&job, drain);
-        rig.seen("job", &ENDED);
-        rig.report("job", Report::Terminated);
-        assert_eq!(rig.snapshot().docker.stopping, ids(), "Docker has its containers");
-        rig
-    };
-    let killed = "job/job-1/app exited";
-    for sandbox in ["job/job-1/POD exited", "job/job-1/POD running"] {
-        // On a drained node.
-        let rig = begun(true);
-        let mut next = Rig::new();
-        next.goes_on_from(&rig.snapshot());
-        next.handle(marker(1, None));
-        next.want(std::slice::from_ref(&job));
-        assert_eq!(next.snapshot().docker.stopping, ids(), "it may end, too");
-        assert_eq!(acts(next.list(&[sandbox, killed]))[..2], stops("end"));
-        assert!(next.snapshot().docker.stopping.contains("job-job-1-app-0"));
-        next.gone("job");
-        assert_eq!(next.snapshot().docker.stopping, [].into());
-        assert_eq!(acts(next.handle(Event::Drain(None))), ["spawn job, empty", "run job/job-1"]);
-        // It was evicted.
-        let rig = begun(false);
-        let mut next = Rig::new();
-        next.now = rig.now;
-        next.goes_on_from(&rig.snapshot());
-        next.want(std::slice::from_ref(&job));
-        assert_eq!(acts(next.list(&[sandbox, killed])), stops("end"));
-        next.gone("job");
-        assert_eq!(next.shown(), "job Failed Evicted");
-        // Nothing has been told of it yet, and it is wanted.
-        let mut next = Rig::new();
-        next.goes_on_from(&begun(true).snapshot());
-        assert_eq!(acts(next.list(&[sandbox, killed])), stops("stop"));
-        assert_eq!(acts(next.want(std::slice::from_ref(&job))), ["run job/job-1"]);
-    }
-    // It had ended by itself.
-    let mut rig = Rig::listed();
-    rig.want(std::slice::from_ref(&job));
-    rig.status(&job, "Succeeded", false);
-    let mut next = Rig::new();
-    next.goes_on_from(&rig.snapshot());
-    next.want(std::slice::from_ref(&job));
-    assert_eq!(acts(next.list(&ENDED)), ["spawn job", "run job/job-1"]);
-}
-
-fn stops(verb: &str) -> [String; 2] {
-    ["spawn job".to_owned(), format!("{verb} job: podkeeper was stopping it when it ended itself")]
-}
-
-/// A job had got its signal when podkeeper ended, and the drain was over when it came back: the job was taken for one that
-/// runs on, and then for one that had ended by itself.
-#[test]
-fn a_stop_goes_on_whose_reason_is_gone() {
-    let job = job("job", "");
-    let sidecar = "job/job-1/side running";
-    for list in [&ALIVE[..], &[ALIVE[0], "job/job-1/app exited", sidecar]] {
-        let mut next = Rig::new();
-        next.goes_on_from(&stopping(&job, true).snapshot());
-        next.want(std::slice::from_ref(&job));
-        let told = acts(next.list(list));
-        assert_eq!(told[..2], stops("end"), "{list:?}");
-        assert_eq!(told[2..], ["run job/job-1"], "{list:?}");
-    }
-    // It had been resumed, and the dead containers were being removed.
-    let mut rig = stopping(&job, true);
-    rig.seen("job", &ENDED);
-    rig.report("job", Report::Terminated);
-    assert_eq!(acts(rig.handle(Event::Drain(None))), ["run job/job-1"]);
-    rig.status(&job, "Pending", false);
-    assert_eq!(rig.snapshot().docker.stopping, ids());
-    rig.seen("job", &["job/job-1/POD#1 running", ENDED[1]]);
-    assert_eq!(rig.snapshot().docker.stopping, ["job-job-1-app-0".to_owned()].into());
-    let begun = ["job/job-1/POD#1 running", "job/job-1/app#1 running"];
-    rig.seen("job", &begun);
-    assert_eq!(rig.snapshot().docker.stopping, [].into(), "its next life is its own");
-    // The file is of before, for the disk was full: only the containers count that it names.
-    let mut next = Rig::new();
-    next.goes_on_from(&stopping(&job, true).snapshot());
-    next.want(std::slice::from_ref(&job));
-    let told = acts(next.list(&["job/job-1/POD#1 exited", "job/job-1/app#1 exited"]));
-    assert_eq!(told, ["spawn job", "run job/job-1"]);
-}
-
-/// A start was under way when it was ordered to stop.
-#[test]
-fn containers_that_come_during_a_stop_are_stopped_too() {
-    let job = job("job", "");
-    let mut rig = Rig::listed();
-    rig.want(std::slice::from_ref(&job));
-    rig.handle(marker(1, None));
-    assert_eq!(rig.snapshot().docker.stopping, [].into());
-    rig.seen("job", &ALIVE);
-    assert_eq!(rig.snapshot().docker.stopping, ids());
-    assert!(rig.turn.take_changed());
-}
-
-/// A later pod of the name runs: its worker removes what is left of the earlier one.
-#[test]
-fn what_another_pod_has_left_stops_nothing_that_runs() {
-    let job = job("job", "");
-    let mut next = Rig::new();
-    next.goes_on_from(&stopping(&job, true).snapshot());
-    let later = pod_of("job/job-2", "{containers: [{name: app}]}");
-    next.want(std::slice::from_ref(&later));
-    let told = acts(next.list(&[ENDED[1], "job/job-2/POD#1 running", "job/job-2/app#1 running"]));
-    assert_eq!(told, ["spawn job", "run job/job-2"]);
 }

@@ -99,6 +99,16 @@ fn a_pod_waits_for_what_cannot_be_removed() {
     rig.end();
 }
 
+/// On a full disk the directory of a pod that has only paths of the host could not be made, and its container stayed down.
+#[test]
+fn paths_of_the_host_need_no_owner() {
+    let base = crate::base::testing::scratch("owners-host");
+    let rig = rig_of(&base, "p");
+    assert_eq!(rig.set_up("a", "[{name: v, hostPath: {path: /}}]", ""), "");
+    assert!(!base.join("pods").exists());
+    rig.end();
+}
+
 /// No order sets up a pod that has the volumes of its images alone.
 #[test]
 fn volumes_of_images_are_of_one_owner_too() {
