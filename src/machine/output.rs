@@ -97,8 +97,8 @@ pub enum Report {
     Seen(Table<String, DockerState>),
     /// Number of dead instances of each container; sent only if the node bounds them all together.
     Dead(Vec<u32>),
-    /// UIDs that the pod had before: nothing of them is left.
-    Freed(Set<String>),
+    /// UIDs that the pod had before: nothing of them is left. Holds the number of wishes read.
+    Freed(Set<String>, u64),
     /// No container runs any more, and no pod is wanted.
     Terminated,
     /// No container, call, volume or cgroup is left. Holds the number of wishes read: without a newer wish the worker

@@ -194,8 +194,12 @@ impl Node {
         matches!(uses.get(uid), Some(Use::Worker(other)) if other != key)
     }
 
-    pub(super) fn release(&self, uid: &str) {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    /// Frees the directory, if it is this user's.
+    pub(super) fn release(&self, uid: &str, who: &Use) {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        if uses.get(uid) == Some(who) {
+            uses.remove(uid);
+        }
     }
 }
 
@@ -261,12 +265,17 @@ impl PodVolumes {
                 let idle = !self.lock().runs;
                 if idle && self.node.root().is_ok_and(|root| tear_down::is_clean(&root, uid)) {
                     self.node.in_memory.forget(uid);
-                    self.node.release(uid);
+                    self.node.release(uid, &self.user());
                     return (self.tell)(Report::TornDown { uid: uid.clone(), result: Ok(()) });
+                }
+                // Until its turn comes, no other pod of the UID may set up what it would remove.
+                if !self.node.take(uid, &self.user()) {
+                    let why = "what an earlier daemon has left is being removed".to_owned();
+                    return (self.tell)(Report::TornDown { uid: uid.clone(), result: Err(why) });
                 }
             }
             Order::SetUp(order) => {
-                if !self.node.take(&order.pod.uid, &Use::Worker(self.key.clone())) {
+                if !self.node.take(&order.pod.uid, &self.user()) {
                     let why = "what another pod of its UID has or left is not removed yet".to_owned();
                     return (self.tell)(all_failed(order, &why));
                 }
@@ -285,6 +294,10 @@ impl PodVolumes {
         queue.jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if *earlier == of));
         drop(queue);
         self.push(Job::Parts(of, parts, bound));
+    }
+
+    fn user(&self) -> Use {
+        Use::Worker(self.key.clone())
     }
 
     /// The current job, as text.
@@ -356,7 +369,7 @@ fn work(
                 .and_then(|root| tear_down::pod(&root, &uid, Which::All, &mut || node.ends.step(&uid)));
             if result.is_ok() {
                 node.in_memory.forget(&uid);
-                node.release(&uid);
+                node.release(&uid, &Use::Worker(key.clone()));
             }
             tell(Report::TornDown { uid, result });
         }

@@ -184,7 +184,7 @@ impl Volumes {
             if result.is_ok() {
                 self.0.in_memory.forget(uid);
             }
-            self.0.release(uid);
+            self.0.release(uid, &Use::Sweep);
         }
         if let Err(why) = &result
             && (*tries == 0 || tries.saturating_add(1) == limits::SWEEP_TRIES)

@@ -233,11 +233,9 @@ impl Turn {
         let stops = self.docker.found.iter().filter_map(|(key, all)| {
             let own = || all.iter().filter(|c| !c.is_sandbox());
             let uid = &own().find(|c| earlier.contains(&c.id))?.uid;
-            // What runs under another UID is a later pod, and its worker removes what is left of this one. The same for a
-            // container of its next life: Docker may be unable to remove one of the earlier life.
+            // Others are of its next life, or of a later pod: Docker may be unable to remove what is left of this one.
             let is_next = |c: &Owned| !earlier.contains(&c.id) && c.state != RunState::Created;
-            let is_later = |c: &Owned| if c.uid == *uid { is_next(c) } else { c.state.is_running() };
-            (!own().any(is_later)).then(|| (key.clone(), uid.clone()))
+            (!own().any(is_next)).then(|| (key.clone(), uid.clone()))
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
         for (key, uid) in stops {

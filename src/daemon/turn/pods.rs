@@ -339,7 +339,9 @@ impl Turn {
                 worker.dead = dead;
                 self.bound_dead();
             }
-            Report::Freed(uids) => self.freed(key, &uids, now),
+            // A newer wish may want one of them again.
+            Report::Freed(uids, wishes) if worker.wishes == wishes => self.freed(key, &uids, now),
+            Report::Freed(..) => {}
             Report::Terminated => {
                 self.changed = true;
                 let last = worker.status.take();

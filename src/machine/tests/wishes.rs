@@ -93,8 +93,12 @@ fn k112814_k97722_another_uid_is_replaced() {
     let made = rig.times("create POD#0");
     assert!(killed[0] >= 60_000 && made[0] > killed[0], "killed {killed:?}, made {made:?}");
     assert_eq!(rig.engine.containers().count(), 2, "what is left of the old one is removed");
-    let freed = rig.reports.iter().filter(|report| matches!(report, Report::Freed(_)));
-    assert_eq!(freed.collect::<Vec<_>>(), [&Report::Freed(["uid-0".to_owned()].into())]);
+    let freed = |report: &Report| match report {
+        Report::Freed(uids, _) => Some(uids.clone()),
+        _ => None,
+    };
+    let freed: Vec<_> = rig.reports.iter().filter_map(freed).collect();
+    assert_eq!(freed, [["uid-0".to_owned()].into()]);
 }
 
 /// Both at once: the other UID is found beside the wanted containers, which run.

@@ -18,6 +18,6 @@ impl Machine {
             return;
         }
         self.told.uids = held;
-        self.out.push(Output::Report(Report::Freed(freed)));
+        self.out.push(Output::Report(Report::Freed(freed, self.wishes)));
     }
 }

@@ -264,6 +264,12 @@ fn what_another_pod_has_left_stops_nothing_that_runs() {
     next.goes_on_from(&stopping(&job, true).snapshot());
     let later = pod_of("job/job-2", "{containers: [{name: app}]}");
     next.want(std::slice::from_ref(&later));
-    let told = acts(next.list(&[ENDED[1], "job/job-2/POD#1 running", "job/job-2/app#1 running"]));
-    assert_eq!(told, ["spawn job", "run job/job-2"]);
+    let list = [ENDED[1], "job/job-2/POD#1 running", "job/job-2/app#1 running"];
+    assert_eq!(acts(next.list(&list)), ["spawn job", "run job/job-2"]);
+    // The same for one that has ended.
+    let mut next = Rig::new();
+    next.goes_on_from(&stopping(&job, true).snapshot());
+    next.want(std::slice::from_ref(&later));
+    let list = [ENDED[1], "job/job-2/POD#1 exited", "job/job-2/app#1 exited"];
+    assert_eq!(acts(next.list(&list)), ["spawn job", "run job/job-2"]);
 }

@@ -67,9 +67,10 @@ fn a_worker_tells_when_nothing_of_an_old_uid_is_left() {
     http(&mut rig, &[pod("a/new")]);
     assert_eq!(acts(rig.want(&[pod("mine/old")])), [""; 0]);
     assert_eq!(rig.shown(), "a Pending, mine Failed DuplicateUID");
-    let freed = |uid: &str| Report::Freed([uid.to_owned()].into());
-    assert_eq!(acts(rig.report("a", freed("new"))), [""; 0], "it is wanted");
-    assert_eq!(acts(rig.report("a", freed("old"))), ["spawn mine, empty", "run mine/old"]);
+    let freed = |uid: &str, wishes| Report::Freed([uid.to_owned()].into(), wishes);
+    assert_eq!(acts(rig.report("a", freed("new", 2))), [""; 0], "it is wanted");
+    assert_eq!(acts(rig.report("a", freed("old", 1))), [""; 0], "it has not read the last wish");
+    assert_eq!(acts(rig.report("a", freed("old", 2))), ["spawn mine, empty", "run mine/old"]);
     assert_eq!(acts(http(&mut rig, &[pod("a/new"), pod("evil/new")])), [""; 0]);
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::base::table::Set;
-use crate::volumes::Gone;
+use crate::volumes::manager::Use;
+use crate::volumes::{Gone, Parts};
 
 /// The sweep removes directories without a user, and keeps those of workers.
 #[test]
@@ -147,5 +148,37 @@ fn there_is_one_sweep_at_a_time() {
         sweep.join().unwrap();
         assert!(!busy.exists());
     });
+    rig.end();
+}
+
+/// Regression: after a restart the removal of an untrusted pod's files waited for its turn, a pod of the node's own files got the
+/// UID meanwhile, and lost its volumes three seconds into its run.
+#[test]
+fn a_removal_that_waits_for_its_turn_has_the_directory() {
+    let rig = rig("set-up-queued");
+    let dir = rig.base.join("pods/a/volumes/kubernetes.io~empty-dir/v");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("left"), "").unwrap();
+    // The thread of its jobs is busy.
+    let (goes_on, waits) = unbounded::<()>();
+    let parts = Parts { sub_paths: Vec::new(), image_volumes: Vec::new() };
+    let bound = Box::new(move |_| waits.recv().unwrap());
+    rig.hand.prepare(None, ("a".to_owned(), "c".to_owned()), parts, bound);
+    rig.hand.order(Order::TearDown { uid: "a".to_owned() });
+    let other = rig.beside("other");
+    let volumes = "[{name: v, emptyDir: {}}]";
+    let why = "what another pod of its UID has or left is not removed yet";
+    assert_eq!(other.set_up("a", volumes, ""), why);
+    goes_on.send(()).unwrap();
+    assert_eq!(rig.told.recv().unwrap(), Report::TornDown { uid: "a".to_owned(), result: Ok(()) });
+    assert_eq!(other.set_up("a", volumes, ""), "");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    // What the sweep removes is not freed by a worker.
+    fs::create_dir_all(rig.base.join("pods/b/volumes")).unwrap();
+    assert!(rig.volumes.0.take("b", &Use::Sweep));
+    assert_eq!(rig.tear_down("b"), Err("what an earlier daemon has left is being removed".to_owned()));
+    assert!(!rig.volumes.0.take("b", &Use::Worker(PodKey { namespace: "default".into(), name: "p".into() })));
+    rig.volumes.0.release("b", &Use::Sweep);
+    other.tear_down("a").unwrap();
     rig.end();
 }
