@@ -77,9 +77,9 @@ pub fn show(pod: &mut Value, asked: &[Added]) {
                 _ if *was_there => json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown",
                     "message": "The container could not be located when the pod was terminated"}}),
                 None => json!({"waiting": {"reason": Reason::ContainerCreating.as_str()}}),
-                Some(why) => {
-                    json!({"waiting": {"reason": Reason::CreateContainerError.as_str(), "message": why}})
-                }
+                // It is not tried again. The exit code is Docker's for a command that it cannot start, and the kubelet's.
+                Some(why) => json!({"terminated": {"exitCode": 128,
+                    "reason": Reason::CreateContainerError.as_str(), "message": why}}),
             };
             all.push(json!({"name": name(container), "image": container.get("image"), "imageID": "",
                             "ready": false, "restartCount": 0, "state": state}));
@@ -425,7 +425,7 @@ mod tests {
         };
         assert_eq!(names("/spec/ephemeralContainers"), ["a", "b", "d", "c"]);
         assert_eq!(names("/status/ephemeralContainerStatuses"), ["b", "c", "a", "d"]);
-        let why = part(&value, "/status/ephemeralContainerStatuses/2/state/waiting/message");
+        let why = part(&value, "/status/ephemeralContainerStatuses/2/state/terminated/message");
         assert_eq!(why, "no such image");
         let gone = part(&value, "/status/ephemeralContainerStatuses/3/state/terminated");
         assert_eq!(part(gone, "/reason"), "ContainerStatusUnknown", "removed by hand");

@@ -17,6 +17,7 @@ use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, print, say};
 use crate::pod::Source;
 use crate::source::last_good::{directory, forget};
+use crate::source::store;
 use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.
@@ -44,10 +45,14 @@ fn unconfigured(file: &StatusFile) -> Vec<SourceView> {
     let root_dir = Path::new(&file.root_dir);
     // The file of an earlier version does not say where the root directory is.
     let known = !file.root_dir.is_empty();
+    let stored = |source: Source| match source {
+        Source::Api => store::directory(root_dir),
+        _ => directory(root_dir, source),
+    };
     let absent = |source: &Source| known && !file.sources.iter().any(|view| view.name == source.as_str());
     let view = |source: Source| {
-        let left = forget::left(root_dir, source).unwrap_or_else(|error| {
-            let place = directory(root_dir, source);
+        let place = stored(source);
+        let left = forget::left(&place).unwrap_or_else(|error| {
             say(&format!("warning: {}: {error}: what is remembered there is not shown", place.display()));
             None
         })?;
@@ -55,13 +60,19 @@ fn unconfigured(file: &StatusFile) -> Vec<SourceView> {
             0 => "versions that were seen".to_owned(),
             n => many(n, "content"),
         };
-        let words = format!(
-            "podkeeper was started without this source and still has {what} of it, without effect; podkeeper forget \
-             --source {source} takes that away"
-        );
+        let words = match source {
+            Source::Api => format!(
+                "podkeeper was started without --api-address and still has {what} of this source, without effect: with that \
+                 flag the pods come back"
+            ),
+            _ => format!(
+                "podkeeper was started without this source and still has {what} of it, without effect; podkeeper forget \
+                 --source {source} takes that away"
+            ),
+        };
         Some(SourceView {
             name: source.to_string(),
-            location: directory(root_dir, source).to_string_lossy().into_owned(),
+            location: place.to_string_lossy().into_owned(),
             ready: false,
             restored: false,
             last_success: None,
@@ -245,6 +256,20 @@ mod tests {
             line,
             "http NotConfigured never 0s 0 0 podkeeper was started without this source and still has 1 content of \
              it, without effect; podkeeper forget --source http takes that away"
+        );
+        // The objects of the API are no remembered content, and are not forgotten.
+        let api = store::directory(&root);
+        std::fs::create_dir_all(&api).unwrap();
+        std::fs::write(api.join(&name), "").unwrap();
+        let left = unconfigured(&status);
+        assert_eq!(
+            (left.len(), left[1].name.as_str(), left[1].location.as_str()),
+            (2, "api", api.to_str().unwrap())
+        );
+        assert_eq!(
+            left[1].degraded.as_deref().unwrap(),
+            "podkeeper was started without --api-address and still has 1 content of this source, without effect: with \
+             that flag the pods come back"
         );
         std::fs::remove_dir_all(&root).unwrap();
     }

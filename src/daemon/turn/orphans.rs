@@ -37,6 +37,9 @@ pub(super) enum Verdict {
     Keep(String),
 }
 
+/// Why a pod is stopped whose source no manifest can come from.
+const WITHOUT: &str = "podkeeper was started without the source that named it";
+
 impl Turn {
     /// Sweeps, and stops the orphans whose time has come.
     pub(super) fn housekeeping(&mut self) {
@@ -87,8 +90,16 @@ impl Turn {
         let deleted = deleted.filter(|pod| found.into_iter().flatten().any(|c| c.uid == pod.uid));
         match deleted {
             Some(pod) => self.deletion(&pod),
+            None if self.is_of_no_source(key) => StopOrder::new(None, WITHOUT),
             None => StopOrder::new(None, "no manifest names it"),
         }
+    }
+
+    /// Whether the source that made it is not configured.
+    fn is_of_no_source(&self, key: &PodKey) -> bool {
+        let owner = self.docker.found.get(key).into_iter().flatten().max_by_key(|c| c.attempt);
+        let source = owner.and_then(|owner| owner.manifest.source);
+        source.is_some_and(|source| !self.sources.contains_key(&source))
     }
 
     /// A found pod that no source wants may vanish without its worker's knowledge, so the sweep runs once

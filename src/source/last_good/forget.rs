@@ -41,12 +41,12 @@ pub struct Left {
     pub stored: Option<Timestamp>,
 }
 
-/// Looks at the store of a source; `None` when it is empty.
+/// Looks at the store of a source, in this directory; `None` when it is empty.
 ///
 /// # Errors
 /// The store cannot be read.
-pub fn left(root_dir: &Path, source: Source) -> io::Result<Option<Left>> {
-    let entries = match fs::read_dir(directory(root_dir, source)) {
+pub fn left(dir: &Path) -> io::Result<Option<Left>> {
+    let entries = match fs::read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };

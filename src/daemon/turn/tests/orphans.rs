@@ -78,10 +78,16 @@ fn kept_while_their_manifest_is_broken() {
 fn of_a_source_that_is_not_configured_they_go_when_all_others_have_spoken() {
     let mut rig = Rig::new();
     assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0]);
-    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    assert_eq!(
+        acts(rig.want(&[])),
+        ["spawn web", "stop web: podkeeper was started without the source that named it"]
+    );
     // Without any source there is none to wait for.
     let mut rig = Rig::with(config_with(|it| it.manifest_path = None));
-    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+    assert_eq!(
+        acts(rig.list(&[WEB])),
+        ["spawn web", "stop web: podkeeper was started without the source that named it"]
+    );
 }
 
 /// The report of an undeclared source is ignored.
@@ -99,7 +105,10 @@ fn k59275_an_undeclared_source_has_no_say() {
     }
     assert_eq!(rig.snapshot().sources.len(), 1);
     assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0], "the file source has not spoken");
-    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    assert_eq!(
+        acts(rig.want(&[])),
+        ["spawn web", "stop web: podkeeper was started without the source that named it"]
+    );
 }
 
 #[test]
