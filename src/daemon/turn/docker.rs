@@ -239,9 +239,15 @@ impl Turn {
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
         for (key, uid) in stops {
-            let pod = self.merge.get(&key).filter(|pod| pod.uid == uid).cloned();
-            let order = StopOrder::new(None, "podkeeper was stopping it when it ended itself");
-            self.wish(&key, Wish::Stop(StopOrder { pod, ..order }));
+            // A deletion has its own grace period.
+            let order = if self.docker.deleted.contains_key(&key) {
+                self.order_for(&key)
+            } else {
+                let pod = self.merge.get(&key).filter(|pod| pod.uid == uid).cloned();
+                let why = "podkeeper was stopping it when it ended itself";
+                StopOrder { pod, ..StopOrder::new(None, why) }
+            };
+            self.wish(&key, Wish::Stop(order));
         }
     }
 

@@ -84,7 +84,7 @@ impl Turn {
     }
 
     /// The order to stop an orphan: that of its source, if its deletion is known.
-    fn order_for(&mut self, key: &PodKey) -> StopOrder {
+    pub(super) fn order_for(&mut self, key: &PodKey) -> StopOrder {
         let found = self.docker.found.get(key);
         let deleted = self.docker.deleted.remove(key);
         let deleted = deleted.filter(|pod| found.into_iter().flatten().any(|c| c.uid == pod.uid));

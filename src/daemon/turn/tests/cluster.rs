@@ -6,8 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::rig::{Rig, acts, config_with, pod, pod_of};
+use super::rig::{Rig, acts, config_with, container, pod, pod_of};
 use crate::base::clock::Timestamp;
+use crate::base::table::{Set, Table};
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::machine::Report;
@@ -76,13 +77,19 @@ fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
         pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         pod.metadata.deletion_grace_period_seconds = Some(3);
     });
-    let told = |list: &str| {
+    let told_after = |list: &str, stopping: Set<String>| {
         let mut rig = rig();
+        rig.turn.restore_unfinished(Table::new(), stopping);
         for pods in [&[Arc::clone(&deleted)][..], &[]] {
             assert_eq!(set(&mut rig, pods, None), [""; 0]);
         }
         acts(rig.list(&[list]))
     };
+    let told = |list: &str| told_after(list, Set::new());
+    // The daemon before was carrying it out.
+    let stopping = [container("web/web-1/app running").id].into();
+    let told_then = told_after("web/web-1/app running of api", stopping);
+    assert_eq!(told_then, ["spawn web", "end web within 3 s: its manifest is gone"]);
     assert_eq!(
         told("web/web-1/app running of api"),
         ["spawn web", "end web within 3 s: its manifest is gone"]
