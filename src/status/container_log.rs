@@ -31,10 +31,19 @@ pub fn of(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Res
         let why = || format!("container {container:?} in pod {pod:?} is terminated");
         return id(ended.container_id.as_ref()).or(last).ok_or_else(why);
     }
-    // It waits to run again: the log of its last instance shows why. Docker would end at once the followed log of a container
-    // that it has created and not started.
-    let untold = || id(status.container_id.as_ref()).filter(|_| state.waiting.is_none());
-    last.or_else(untold).ok_or_else(|| waits(status, pod, container))
+    // It waits to run again: the log of its last instance shows why. One that Docker has created may run by now: see
+    // `unstarted`.
+    last.or_else(|| id(status.container_id.as_ref())).ok_or_else(|| waits(status, pod, container))
+}
+
+/// What to tell if Docker has created the instance and not started it: it would end its log at once, also a followed one.
+#[must_use]
+pub fn unstarted(status: &PodStatus, pod: &str, container: &str) -> Option<String> {
+    let all =
+        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let status = all.into_iter().flatten().flatten().find(|status| status.name == container)?;
+    let state = status.state.as_ref()?;
+    state.waiting.is_some().then(|| waits(status, pod, container))
 }
 
 fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
@@ -134,7 +143,10 @@ mod tests {
             one.container_id = Some("docker://current".to_owned());
         }
         let why = "container \"c\" in pod \"p\" is waiting to start: ContainerCreating";
-        assert_eq!(of(&created, "p", "c", false), Err(why.to_owned()), "Docker has created it");
+        assert_eq!(of(&created, "p", "c", false), Ok("current".to_owned()), "it may run by now");
+        assert_eq!(unstarted(&created, "p", "c").as_deref(), Some(why));
+        assert_eq!(unstarted(&status("running", false), "p", "c"), None);
+        assert_eq!(unstarted(&status("ended", false), "p", "c"), None, "its start may have failed");
         let none = of(&PodStatus::default(), "p", "c", false);
         assert_eq!(none, Err("container \"c\" in pod \"p\" is not available".to_owned()));
     }

@@ -49,7 +49,7 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
     })?;
     begin(&docker, &id, options.command.stdin, tty).map_err(|broken| match broken {
         Broken::Docker(error) => added::explain(&docker, &wanted, &error),
-        broken @ Broken::Output(_) => broken.to_string(),
+        broken => broken.to_string(),
     })?;
     Ok(Exit::Ok)
 }

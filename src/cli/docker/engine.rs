@@ -22,7 +22,7 @@ use crate::runtime::frames::StreamKind;
 use crate::runtime::life::{ENDED, Life};
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
-use crate::runtime::{Call, DockerError, ExecBody};
+use crate::runtime::{Call, DockerError, DockerState, ExecBody};
 
 /// The part of a container's log that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct LogsRequest {
     pub timestamps: bool,
     /// True when the container has a terminal and its log is not framed; `None` when only Docker knows.
     pub tty: Option<bool>,
+    /// What to tell if Docker has created the container and not started it.
+    pub unstarted: Option<String>,
 }
 
 /// The time from which on a log is wanted.
@@ -86,6 +88,8 @@ pub enum Broken {
     Docker(DockerError),
     /// Our own output failed.
     Output(io::Error),
+    /// The container has not started.
+    Waits(String),
 }
 
 impl fmt::Display for Broken {
@@ -93,6 +97,7 @@ impl fmt::Display for Broken {
         match self {
             Broken::Docker(error) => error.fmt(f),
             Broken::Output(error) => write!(f, "cannot write: {error}"),
+            Broken::Waits(why) => f.write_str(why),
         }
     }
 }
@@ -165,9 +170,17 @@ impl Engine for Docker {
             since: since(request.since, System::start().now().wall),
             timestamps: request.timestamps,
         };
-        let tty = match request.tty {
-            Some(tty) => tty,
-            None => self.inspect(id)?.tty,
+        let tty = match (request.tty, &request.unstarted) {
+            (Some(tty), None) => tty,
+            (_, unstarted) => {
+                let detail = self.inspect(id)?;
+                match unstarted {
+                    Some(why) if detail.state == DockerState::Created => {
+                        return Err(Broken::Waits(why.clone()));
+                    }
+                    _ => detail.tty,
+                }
+            }
         };
         let put = |_, bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush());
         each_piece(&mut Docker::logs(self, id, &options, tty)?, put)
@@ -310,6 +323,8 @@ pub(crate) mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::runtime::CreateBody;
+    use crate::runtime::fake::Fake;
 
     #[test]
     fn a_docker_that_takes_a_connection_and_says_nothing_is_silent() {
@@ -332,6 +347,30 @@ pub(crate) mod tests {
         assert_eq!(two, [Duration::from_millis(1), Duration::from_millis(2)]);
         drop(waiting);
         assert!(told.iter().count() < 64, "it ends");
+    }
+
+    /// Docker ends at once the log of a container that it has created and not started.
+    #[test]
+    fn a_container_that_has_not_started_has_no_log() {
+        let fake = Fake::new(std::sync::Arc::new(System::start()), 1);
+        fake.with(|state| drop(state.add_image("busybox:1", true)));
+        let body = CreateBody { image: "busybox:1".into(), ..CreateBody::default() };
+        let docker = Docker::Fake(fake);
+        let made = docker.call(&Call::Create { name: "web".into(), body: Box::new(body) });
+        let (id, _) = made.unwrap().created().unwrap();
+        let request = |unstarted: Option<&str>| LogsRequest {
+            follow: false,
+            tail: None,
+            since: Since::Ever,
+            timestamps: false,
+            tty: Some(false),
+            unstarted: unstarted.map(str::to_owned),
+        };
+        let told = |unstarted| Engine::logs(&docker, &id, &request(unstarted), &mut Vec::new());
+        assert_eq!(told(Some("it waits")).unwrap_err().to_string(), "it waits");
+        assert!(told(None).is_ok(), "its start has failed");
+        docker.call(&Call::Start { id: id.clone() }).unwrap();
+        assert!(told(Some("it waits")).is_ok(), "it runs by now");
     }
 
     /// An engine that writes a line to each stream and then gives a fixed answer.

@@ -106,7 +106,14 @@ fn request(options: &Options, target: &Target, selected: bool) -> LogsRequest {
         None => selected.then_some(TAIL_OF_MANY),
         Some(lines) => u64::try_from(lines).ok(),
     };
-    LogsRequest { follow: flags.follow, tail, since, timestamps: flags.timestamps, tty: target.tty }
+    LogsRequest {
+        follow: flags.follow,
+        tail,
+        since,
+        timestamps: flags.timestamps,
+        tty: target.tty,
+        unstarted: target.unstarted.clone(),
+    }
 }
 
 /// Standard output, shared by several logs.
@@ -324,6 +331,7 @@ mod tests {
             since: Since::Ago(Duration::from_secs(60)),
             timestamps: true,
             tty: Some(false),
+            unstarted: None,
         };
         assert_eq!(asked, expected);
         assert_eq!(check("logs web", Ok(()), Ok(End::Whole)).tail, None);

@@ -19,6 +19,8 @@ pub struct Target {
     pub id: String,
     /// True when the container has a terminal and its log is not framed; `None` when only Docker knows.
     pub tty: Option<bool>,
+    /// For `logs`: what to tell if Docker has created the container and not started it.
+    pub unstarted: Option<String>,
     /// `container "app" in pod "web-n1"`.
     pub what: String,
     /// `pod/web-n1/app`.
@@ -97,7 +99,8 @@ fn log_of(pod: &Pod, container: &Chosen<'_>, options: &Options) -> Result<Target
     let none = PodStatus::default();
     let status = pod.status.as_ref().unwrap_or(&none);
     let id = container_log::of(status, full, container_name, options.logs.previous)?;
-    Ok(target(id, pod, container))
+    let unstarted = container_log::unstarted(status, full, container_name);
+    Ok(Target { unstarted: unstarted.filter(|_| !options.logs.previous), ..target(id, pod, container) })
 }
 
 fn target(id: String, pod: &Pod, container: &Chosen<'_>) -> Target {
@@ -105,6 +108,7 @@ fn target(id: String, pod: &Pod, container: &Chosen<'_>) -> Target {
     Target {
         id,
         tty: container.tty,
+        unstarted: None,
         what: described(container.name, full),
         path: format!("pod/{full}/{}", container.name),
         stdin_once: false,

@@ -10,10 +10,10 @@ use std::time::Instant;
 use super::Node;
 use crate::base::clock::{Clock as _, SignedDuration, System, Timestamp};
 use crate::base::limits;
-use crate::runtime::RefusalKind;
 use crate::runtime::connection::Wait;
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Output, OutputStream};
+use crate::runtime::{DockerState, RefusalKind};
 use crate::server::connection::Sink;
 use crate::server::http::answer::{Answer, TEXT};
 use crate::server::http::query::Query;
@@ -67,7 +67,7 @@ fn find(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Result<
     }
     let id = container_log::of(&view.status, &pod, &container, wanted.previous)
         .map_err(|why| refused(400, &why))?;
-    let stream = open(node, &id, &wanted)?;
+    let stream = open(node, &id, &wanted, container_log::unstarted(&view.status, &pod, &container))?;
     let answer = Answer::new(200, TEXT, "").with("X-Content-Type-Options", "nosniff");
     Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted, end))))
 }
@@ -134,8 +134,8 @@ fn names(view: &PodView) -> impl Iterator<Item = &str> {
     view.pod.containers().map(|(_, container)| container.name.as_str()).chain(ephemeral)
 }
 
-/// The log as a stream from Docker.
-fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> {
+/// The log as a stream from Docker. `unstarted`: what to tell if Docker has not started the container.
+fn open(node: &Node, id: &str, wanted: &Wanted, unstarted: Option<String>) -> Result<OutputStream, Answer> {
     let failed = |error: &crate::runtime::DockerError| match error.refusal() {
         Some(RefusalKind::LogNotKept) => Answer::text(
             400,
@@ -146,6 +146,9 @@ fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> 
         _ => Answer::text(500, &error.to_string()),
     };
     let detail = node.docker.inspect(id).map_err(|error| failed(&error))?;
+    if let Some(why) = unstarted.filter(|_| detail.state == DockerState::Created) {
+        return Err(refused(400, &why));
+    }
     let since = wanted.since.map(|since| {
         let nanos = since.as_nanosecond().max(0);
         format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
