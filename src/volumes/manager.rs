@@ -11,13 +11,11 @@ use std::{fmt, fs, io};
 
 use super::claim_move::Claims;
 use super::in_memory::InMemory;
-use super::mounts::{Bind, Later};
+use super::jobs::{Job, all_failed, refuse, work};
+use super::mounts::Bind;
 use super::sweep::Sweeps;
-use super::tear_down::Which;
 use super::turns::Turns;
-use super::{
-    Failure, Note, Order, Parts, Report, SubPath, image, mounts, owner, set_up, sub_path, tear_down,
-};
+use super::{Order, Parts, Report, mounts, tear_down};
 use crate::base::clock::System;
 use crate::base::table::Table;
 use crate::layout;
@@ -239,12 +237,8 @@ struct Queue {
     pod: Option<Arc<DesiredPod>>,
     /// The current job.
     doing: Option<String>,
-}
-
-enum Job {
-    Order(Order),
-    /// Of a container, by its pod's UID and its name.
-    Parts((String, String), Parts, Bound),
+    /// The container for which parts are being made, and whether it was withdrawn meanwhile.
+    preparing: Option<((String, String), bool)>,
 }
 
 impl PodVolumes {
@@ -296,6 +290,16 @@ impl PodVolumes {
         self.push(Job::Parts(of, parts, bound));
     }
 
+    /// The container is not made: nothing is prepared for it any more. Otherwise its pod would have the directory for good,
+    /// for its volumes may have been taken down.
+    pub fn withdraw(&self, of: &(String, String)) {
+        let mut queue = self.lock();
+        queue.jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if earlier == of));
+        if let Some((current, is_withdrawn)) = &mut queue.preparing {
+            *is_withdrawn |= current == of;
+        }
+    }
+
     fn user(&self) -> Use {
         Use::Worker(self.key.clone())
     }
@@ -324,11 +328,19 @@ impl PodVolumes {
         let (key, source) = (self.key.clone(), pod.as_ref().map(|pod| pod.source));
         let work = move |turn: Result<(), String>| {
             while let Some(job) = next(&shared) {
+                let parts = match &job {
+                    Job::Parts((uid, _), ..) => Some((uid.clone(), node.is_used(uid))),
+                    Job::Order(_) => None,
+                };
                 match &turn {
                     Ok(()) => work(&node, (&key, pod.as_deref()), job, &tell, &|doing| {
                         shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
                     }),
                     Err(why) => refuse(job, why, &tell),
+                }
+                let preparing = shared.lock().unwrap_or_else(PoisonError::into_inner).preparing.take();
+                if let (Some((_, true)), Some((uid, false))) = (preparing, parts) {
+                    node.release(&uid, &Use::Worker(key.clone()));
                 }
             }
         };
@@ -342,89 +354,9 @@ fn next(queue: &Mutex<Queue>) -> Option<Job> {
     let job = queue.jobs.pop_front();
     queue.runs = job.is_some();
     queue.doing = None;
+    queue.preparing = match &job {
+        Some(Job::Parts(of, ..)) => Some((of.clone(), false)),
+        _ => None,
+    };
     job
-}
-
-fn work(
-    node: &Arc<Node>,
-    (key, pod): (&PodKey, Option<&DesiredPod>),
-    job: Job,
-    tell: &Tell,
-    begins: &dyn Fn(String),
-) {
-    match job {
-        Job::Order(Order::SetUp(order)) => {
-            begins("setting up its volumes".to_owned());
-            let uid = order.pod.uid.clone();
-            let mut note = |volume: &str, note: Note| {
-                tell(Report::Note { uid: uid.clone(), volume: volume.to_owned(), note });
-            };
-            let failed = set_up::all(node, &order, &mut note);
-            tell(Report::SetUp { uid: order.pod.uid.clone(), failed });
-        }
-        Job::Order(Order::TearDown { uid }) => {
-            begins("removing its volumes".to_owned());
-            let result = node
-                .root()
-                .and_then(|root| tear_down::pod(&root, &uid, Which::All, &mut || node.ends.step(&uid)));
-            if result.is_ok() {
-                node.in_memory.forget(&uid);
-                node.release(&uid, &Use::Worker(key.clone()));
-            }
-            tell(Report::TornDown { uid, result });
-        }
-        Job::Parts((uid, _), Parts { sub_paths: list, image_volumes }, bound) => {
-            let is_behind = pod.is_some_and(|pod| node.policies.evict_first(pod.source));
-            if let Err(why) = image_directories(node, (key, pod), &uid, &image_volumes) {
-                return bound(Err(why));
-            }
-            let places = || list.iter().map(SubPath::place).collect();
-            let counted = if is_behind { node.count_mounts(&uid, places()) } else { Ok(()) };
-            bound(counted.and_then(|()| {
-                list.iter().try_for_each(|wanted| {
-                    let SubPath { volume, container, path, .. } = wanted;
-                    begins(format!(
-                        "preparing subPath {path:?} of volume {volume:?} for container {container:?}"
-                    ));
-                    sub_path::prepare(node, wanted, Later::of(is_behind))
-                })
-            }));
-        }
-    }
-}
-
-/// Makes the directories of volumes that an image declares. The pod's directory may be of a pod whose files are still being
-/// removed.
-fn image_directories(
-    node: &Node,
-    (key, pod): (&PodKey, Option<&DesiredPod>),
-    uid: &str,
-    names: &[String],
-) -> Result<(), String> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    if !node.take(uid, &Use::Worker(key.clone())) {
-        return Err(format!("the files of pod {uid} are still being removed"));
-    }
-    if let Some(pod) = pod.filter(|pod| pod.uid == uid) {
-        owner::take(node, pod)?;
-    }
-    let root = node.root()?;
-    let made = names.iter().try_for_each(|name| image::make(&root, uid, name));
-    made.map_err(|error| format!("a volume of its image cannot be made: {error}"))
-}
-
-fn refuse(job: Job, why: &str, tell: &Tell) {
-    match job {
-        Job::Order(Order::SetUp(order)) => tell(all_failed(&order, why)),
-        Job::Order(Order::TearDown { uid }) => tell(Report::TornDown { uid, result: Err(why.to_owned()) }),
-        Job::Parts(_, _, bound) => bound(Err(why.to_owned())),
-    }
-}
-
-fn all_failed(order: &super::SetUp, why: &str) -> Report {
-    let failure = |volume: &str| Failure { volume: volume.to_owned(), why: why.to_owned(), usable: false };
-    let failed = layout::volumes(&order.pod).map(|volume| failure(&volume.name)).collect();
-    Report::SetUp { uid: order.pod.uid.clone(), failed }
 }

@@ -36,6 +36,7 @@ mod host_path;
 mod image;
 mod in_memory;
 mod interest;
+mod jobs;
 pub mod manager;
 pub mod mounts;
 mod owner;

@@ -344,8 +344,7 @@ impl Body {
         if parts.is_empty() {
             return self.create(token, create);
         }
-        let label = |name: &str| create.body.labels.get(name).cloned().unwrap_or_default();
-        let of = (label(labels::POD_UID), label(labels::CONTAINER_NAME));
+        let of = calls::whose(&create);
         let until = self.tools.clock.now().mono.after(limits::SUB_PATHS);
         self.unbound.insert(token.0, (create, until));
         let mailbox = Arc::clone(&self.mailbox);

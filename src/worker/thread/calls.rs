@@ -5,9 +5,10 @@
 use super::Body;
 use crate::base::clock::Clock as _;
 use crate::machine::{Input, Token};
+use crate::mapping::needs::Create;
 use crate::pod::Source;
 use crate::runtime::client::Pending;
-use crate::runtime::{Call, DockerError, Reply};
+use crate::runtime::{Call, DockerError, Reply, labels};
 use crate::worker::gate::{Permit, Turn};
 
 /// A call that was sent.
@@ -51,13 +52,27 @@ fn ends(call: &Call) -> bool {
     matches!(call, Call::Kill { .. } | Call::Remove { .. })
 }
 
+/// The pod's UID and the name of the container.
+pub(super) fn whose(create: &Create) -> (String, String) {
+    let label = |name: &str| create.body.labels.get(name).cloned().unwrap_or_default();
+    (label(labels::POD_UID), label(labels::CONTAINER_NAME))
+}
+
 impl Body {
     /// Cancels a call that was not sent yet.
     pub(super) fn withdraw(&mut self, token: Token) {
         let before = self.queued.len();
         // Its turn at the gate is passed on when it comes.
         self.queued.retain(|(queued, _)| *queued != token);
-        if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
+        let unbound = self.unbound.remove(&token.0);
+        if let Some((create, _)) = &unbound {
+            let of = whose(create);
+            // A later one of the container needs its parts.
+            if !self.unbound.values().any(|(other, _)| whose(other) == of) {
+                self.volumes.withdraw(&of);
+            }
+        }
+        if unbound.is_some() || self.queued.len() < before {
             self.told.push(Input::Withdrawn(token));
         }
     }

@@ -182,3 +182,49 @@ fn a_removal_that_waits_for_its_turn_has_the_directory() {
     other.tear_down("a").unwrap();
     rig.end();
 }
+
+/// Regression: a container's part was prepared behind the removal of its pod's volumes, when the container was withdrawn: the pod
+/// had the directory for good, and another one of the UID never started.
+#[test]
+fn what_is_withdrawn_keeps_no_directory() {
+    let rig = rig("set-up-withdrawn");
+    let of = || ("a".to_owned(), "c".to_owned());
+    let parts = || Parts { sub_paths: Vec::new(), image_volumes: vec!["c~1".to_owned()] };
+    // It waits behind another job, and is dropped.
+    let (goes_on, waits) = unbounded::<()>();
+    let none = Parts { sub_paths: Vec::new(), image_volumes: Vec::new() };
+    rig.hand.prepare(None, ("a".to_owned(), "d".to_owned()), none, Box::new(move |_| waits.recv().unwrap()));
+    let (tell, told) = unbounded();
+    rig.hand.prepare(None, of(), parts(), Box::new(move |result| tell.send(result).unwrap()));
+    rig.hand.withdraw(&of());
+    goes_on.send(()).unwrap();
+    assert!(told.recv().is_err(), "it is not told");
+    assert!(!rig.base.join("pods/a").exists());
+    // It is being made: the directory is free after that.
+    let (goes_on, waits) = unbounded::<()>();
+    let (begun, begins) = unbounded::<()>();
+    let bound = Box::new(move |_| {
+        begun.send(()).unwrap();
+        waits.recv().unwrap();
+    });
+    rig.hand.prepare(None, of(), parts(), bound);
+    begins.recv().unwrap();
+    assert!(rig.volumes.0.is_used("a"));
+    rig.hand.withdraw(&of());
+    goes_on.send(()).unwrap();
+    let other = rig.beside("other");
+    let volumes = "[{name: v, emptyDir: {}}]";
+    while !other.set_up("a", volumes, "").is_empty() {}
+    // One that is wanted keeps it.
+    let (tell, told) = unbounded();
+    rig.hand.prepare(
+        None,
+        ("b".to_owned(), "c".to_owned()),
+        parts(),
+        Box::new(move |it| tell.send(it).unwrap()),
+    );
+    told.recv().unwrap().unwrap();
+    assert_eq!(other.set_up("b", volumes, ""), "what another pod of its UID has or left is not removed yet");
+    other.tear_down("a").unwrap();
+    rig.end();
+}
