@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
 
+use crate::pod::waiting::Reason;
 use crate::runtime::names::docker_id;
 
 /// Docker's id of the instance: the last one that has ended if `previous`, otherwise the one that runs or ran last.
@@ -52,6 +53,8 @@ fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
     let what = match reason {
         "ErrImagePull" => "trying and failing to pull image",
         "ImagePullBackOff" => "image can't be pulled",
+        // Docker has created it, and not started it.
+        "" if waiting.is_some() => Reason::ContainerCreating.as_str(),
         "" => return format!("container {container:?} in pod {pod:?} is not available"),
         reason => reason,
     };

@@ -331,6 +331,9 @@ impl Body {
         let doing = self.volumes.doing().unwrap_or_else(|| "the work on its volumes".to_owned());
         let waited = limits::SUB_PATHS.as_secs();
         for token in late {
+            if let Some((create, _)) = self.unbound.get(&token) {
+                self.volumes.withdraw(&calls::whose(create));
+            }
             let why = format!(
                 "{doing} has not ended within {waited} s: its file system may hang; podkeeper tries again"
             );

@@ -235,7 +235,13 @@ impl Turn {
             let uid = &own().find(|c| earlier.contains(&c.id))?.uid;
             // Others are of its next life, or of a later pod: Docker may be unable to remove what is left of this one.
             let is_next = |c: &Owned| !earlier.contains(&c.id) && c.state != RunState::Created;
-            (!own().any(is_next)).then(|| (key.clone(), uid.clone()))
+            let is_later_pod = own().any(|c| c.uid != *uid && is_next(c));
+            let goes_on = |c: &Owned| {
+                own().any(|n| n.uid == *uid && n.container_name() == c.container_name() && is_next(n))
+            };
+            // Otherwise the end of one that has not begun anew would be taken for its own.
+            let is_begun = own().filter(|c| c.uid == *uid && earlier.contains(&c.id)).all(goes_on);
+            (!is_later_pod && !is_begun).then(|| (key.clone(), uid.clone()))
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
         for (key, uid) in stops {

@@ -67,7 +67,8 @@ fn find(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Result<
     }
     let id = container_log::of(&view.status, &pod, &container, wanted.previous)
         .map_err(|why| refused(400, &why))?;
-    let stream = open(node, &id, &wanted, container_log::unstarted(&view.status, &pod, &container))?;
+    let unstarted = container_log::unstarted(&view.status, &pod, &container).filter(|_| !wanted.previous);
+    let stream = open(node, &id, &wanted, unstarted)?;
     let answer = Answer::new(200, TEXT, "").with("X-Content-Type-Options", "nosniff");
     Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted, end))))
 }

@@ -235,6 +235,12 @@ fn a_stop_goes_on_whose_reason_is_gone() {
         next.want(std::slice::from_ref(&job));
         assert_eq!(acts(next.list(&list)), ["spawn job", "run job/job-1"]);
     }
+    // A part of it has begun.
+    let mut next = Rig::new();
+    next.goes_on_from(&stopping(&job, true).snapshot());
+    next.want(std::slice::from_ref(&job));
+    let list = [ENDED[1], begun[0], "job/job-1/side#1 running"];
+    assert_eq!(acts(next.list(&list))[..2], stops("end"));
     // The file is of before, for the disk was full: only the containers count that it names.
     let mut next = Rig::new();
     next.goes_on_from(&stopping(&job, true).snapshot());
