@@ -11,12 +11,14 @@ use super::{Failure, Note, Order, Parts, Report, SubPath, image, owner, set_up, 
 use crate::layout;
 use crate::pod::{DesiredPod, PodKey};
 
+/// A job of one pod.
 pub(super) enum Job {
     Order(Order),
     /// Of a container, by its pod's UID and its name.
     Parts((String, String), Parts, Bound),
 }
 
+/// Does a job, and tells its result. `begins` gets what is done now, in words.
 pub(super) fn work(
     node: &Arc<Node>,
     (key, pod): (&PodKey, Option<&DesiredPod>),
@@ -87,6 +89,7 @@ fn image_directories(
     made.map_err(|error| format!("a volume of its image cannot be made: {error}"))
 }
 
+/// Tells that a job is not done, for this reason.
 pub(super) fn refuse(job: Job, why: &str, tell: &Tell) {
     match job {
         Job::Order(Order::SetUp(order)) => tell(all_failed(&order, why)),
@@ -95,6 +98,7 @@ pub(super) fn refuse(job: Job, why: &str, tell: &Tell) {
     }
 }
 
+/// The report of a set-up of which no volume was made.
 pub(super) fn all_failed(order: &super::SetUp, why: &str) -> Report {
     let failure = |volume: &str| Failure { volume: volume.to_owned(), why: why.to_owned(), usable: false };
     let failed = layout::volumes(&order.pod).map(|volume| failure(&volume.name)).collect();
