@@ -1,6 +1,6 @@
 //! The client's side of an upgraded connection.
 //!
-//! Only [`Client::close`] waits, for a bounded time.
+//! Only [`Client::flush`] and [`Client::linger`] wait, for a bounded time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -82,24 +82,19 @@ impl Client {
     /// Closes the connection with a last message, if the client takes it at once.
     pub fn give_up(&mut self, outgoing: &mut Outgoing) {
         if self.send(outgoing).is_ok() {
-            self.linger(limits::STREAM_LINGER_SHORT);
+            self.linger(limits::STREAM_LINGER_SHORT, &mut |_| false);
         }
     }
 
-    /// Sends the rest, within the limits for slow clients, and closes the connection so that it arrives.
-    pub fn close(&mut self, outgoing: &mut Outgoing) {
-        if self.flush(outgoing).is_ok() {
-            self.linger(limits::STREAM_LINGER);
-        }
-    }
-
-    fn linger(&mut self, time: Duration) {
+    /// Waits until the client closes the connection, or `is_closed_by` what it sends, so that what was sent arrives.
+    pub fn linger(&mut self, time: Duration, is_closed_by: &mut dyn FnMut(&[u8]) -> bool) {
         self.upgraded.transport.close_write();
         let end = later(time);
-        // Its remaining bytes are read and dropped: closing a socket with unread bytes discards what was sent, and so do
-        // bytes that come after that.
+        // Its remaining bytes are read: closing a socket with unread bytes discards what was sent, and so do bytes that come
+        // after that.
         loop {
             match self.read() {
+                Ok(Some(bytes)) if is_closed_by(&bytes) => return,
                 Ok(Some(_)) if Instant::now() < end => {}
                 Ok(None) if Instant::now() < end => {
                     if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {
@@ -111,7 +106,11 @@ impl Client {
         }
     }
 
-    fn flush(&mut self, outgoing: &mut Outgoing) -> Result<(), Broken> {
+    /// Sends the rest.
+    ///
+    /// # Errors
+    /// The client takes nothing for too long, or the connection is broken.
+    pub fn flush(&mut self, outgoing: &mut Outgoing) -> Result<(), Broken> {
         let mut until = later(limits::STREAM_IDLE);
         loop {
             if self.send(outgoing)? {

@@ -117,7 +117,9 @@ impl Relay {
             Outcome::Failed { doing: job.work.doing(), why: error.to_string() }
         });
         self.streams.end(&outcome);
-        self.client.close(self.streams.output());
+        if self.client.flush(self.streams.output()).is_ok() {
+            self.client.linger(limits::STREAM_LINGER, &mut |bytes| self.streams.is_closed_by(bytes));
+        }
         Ok(())
     }
 

@@ -111,7 +111,9 @@ impl Relay {
             more |= was_full && self.may_read();
             if self.pairs.is_over() && self.pairs.output().is_empty() {
                 self.pairs.end();
-                self.client.close(self.pairs.output());
+                if self.client.flush(self.pairs.output()).is_ok() {
+                    self.client.linger(limits::STREAM_LINGER, &mut |bytes| self.pairs.is_closed_by(bytes));
+                }
                 return Ok(());
             }
             let now = Instant::now();

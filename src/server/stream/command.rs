@@ -298,6 +298,14 @@ impl Streams {
         }
     }
 
+    /// Takes bytes of the client after the end. Returns true when it has answered that: it needs nothing more.
+    pub fn is_closed_by(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.carrier {
+            Carrier::Spdy { wire, .. } => wire.is_closed_by(bytes),
+            Carrier::WebSocket(channels) => channels.is_closed_by(bytes),
+        }
+    }
+
     /// Bytes for the client.
     pub fn output(&mut self) -> &mut Outgoing {
         match &mut self.carrier {

@@ -193,6 +193,14 @@ impl Pairs {
         }
     }
 
+    /// Takes bytes of the client after the end. Returns true when it has answered that: it needs nothing more.
+    pub fn is_closed_by(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.carrier {
+            Carrier::Spdy(spdy) => spdy.wire.is_closed_by(bytes),
+            Carrier::WebSocket { channels, .. } => channels.is_closed_by(bytes),
+        }
+    }
+
     /// Bytes for the client.
     pub fn output(&mut self) -> &mut Outgoing {
         match &mut self.carrier {

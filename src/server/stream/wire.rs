@@ -57,6 +57,11 @@ impl Wire {
         }
     }
 
+    /// See [`Socket::is_closed_by`]. SPDY itself has no answer to its end.
+    pub fn is_closed_by(&mut self, bytes: &[u8]) -> bool {
+        self.tunnel.as_mut().is_some_and(|socket| socket.is_closed_by(bytes))
+    }
+
     /// Ends the session and its tunnel.
     pub fn close(&mut self) {
         self.session.go_away();

@@ -310,6 +310,11 @@ impl WebSocket {
         self.link.send(&[0x89, 0x80, 7, 11, 13, 17]);
     }
 
+    /// Answers the server's close frame.
+    pub fn answer_close(&mut self) {
+        self.link.send(&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]);
+    }
+
     /// Reads the complete frames.
     pub fn hear(&mut self) {
         let bytes = std::mem::take(&mut self.link.received);

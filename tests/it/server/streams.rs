@@ -228,6 +228,19 @@ fn a_slow_client_that_pings_gets_all_of_an_output() {
     assert_eq!(socket.heard[&1].bytes.len(), length);
 }
 
+/// Regression: a client that had answered the end and kept its socket had one of the places of streams for five minutes.
+#[test]
+fn a_stream_whose_end_the_client_has_answered_is_closed_at_once() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let target = exec(&node, "output=1", &["echo", "here"]);
+    let mut socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
+    socket.until("the end is told", |socket| socket.is_closed);
+    assert_eq!(socket.heard[&1].text(), "here\n");
+    assert!(!socket.link.is_over, "it is kept for clients that are slow");
+    socket.answer_close();
+    socket.link.until("the server closes the connection", |link| link.is_over);
+}
+
 /// Regression: a client that did not read hid the container's crash for four hours.
 #[test]
 fn a_crash_is_seen_while_no_client_reads_the_output_of_an_exec() {

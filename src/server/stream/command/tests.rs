@@ -57,6 +57,25 @@ fn a_command_over_spdy() {
 }
 
 #[test]
+fn only_a_websocket_has_an_answer_to_its_end() {
+    let mut streams = Streams::new(Command::WebSocket(5, Form::Raw), ALL);
+    streams.end(&Outcome::Success);
+    let answer = frame(0x88, &[0x03, 0xe8]);
+    let (first, rest) = answer.split_at(3);
+    let more = [binary(&[0, 1]), frame(0x89, b"ping"), first.to_vec()].concat();
+    assert!(!streams.is_closed_by(&more), "what comes before it is dropped");
+    assert!(streams.is_closed_by(rest));
+
+    let mut streams = Streams::new(Command::WebSocket(5, Form::Raw), ALL);
+    streams.end(&Outcome::Success);
+    assert!(streams.is_closed_by(&[0xff; 16]), "no frame");
+
+    let mut streams = Streams::new(Command::Spdy(4), ALL);
+    streams.end(&Outcome::Success);
+    assert!(!streams.is_closed_by(&[0; 64]));
+}
+
+#[test]
 fn what_the_error_stream_says_in_each_version() {
     let check = |version: u8, outcome: &Outcome, expected: &str| {
         let (mut streams, mut client) = (Streams::new(Command::Spdy(version), ALL), Client::new());

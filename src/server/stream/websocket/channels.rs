@@ -70,6 +70,11 @@ impl Channels {
         }
     }
 
+    /// See [`Socket::is_closed_by`].
+    pub fn is_closed_by(&mut self, bytes: &[u8]) -> bool {
+        self.socket.is_closed_by(bytes)
+    }
+
     fn read(&self, message: &[u8]) -> Option<News> {
         let (first, rest) = message.split_first()?;
         if self.closes && *first == CLOSE {

@@ -120,6 +120,19 @@ impl Socket {
         Ok(None)
     }
 
+    /// Takes bytes of the client after [`Socket::close`]. Returns true when it has ended the connection, too, or breaks the
+    /// protocol; its messages are dropped.
+    pub fn is_closed_by(&mut self, bytes: &[u8]) -> bool {
+        self.receive(bytes);
+        loop {
+            match self.news() {
+                Ok(Some(Message::Bytes(_))) => {}
+                Ok(None) => return self.is_over,
+                Ok(Some(Message::Closed)) | Err(_) => return true,
+            }
+        }
+    }
+
     /// Sends a message of bytes.
     pub fn send(&mut self, bytes: Vec<u8>) {
         self.write(tungstenite::Message::Binary(bytes.into()));
