@@ -82,7 +82,7 @@ fn image_directories(
         return Err(format!("the files of pod {uid} are still being removed"));
     }
     if let Some(pod) = pod.filter(|pod| pod.uid == uid) {
-        owner::take(node, pod)?;
+        _ = owner::take(node, pod)?;
     }
     let root = node.root()?;
     let made = names.iter().try_for_each(|name| image::make(&root, uid, name));

@@ -22,29 +22,32 @@ use crate::pod::{DesiredPod, Source};
 const NEW: &str = "owner~";
 
 /// Makes the pod the owner of its directory, before anything is made in it. What another pod has left there is removed.
+/// Returns why the link could not be written for a pod that has what is there: it is tried again.
 ///
 /// # Errors
 /// What was left cannot be removed, or an error of the system: the pod must not use what is there.
-pub(super) fn take(node: &Node, pod: &DesiredPod) -> Result<(), String> {
+pub(super) fn take(node: &Node, pod: &DesiredPod) -> Result<Option<String>, String> {
     let root = node.root()?;
     let at = format!("{}/pods/{}", root.display(), pod.uid);
     let failed = |error: io::Error| format!("whose the volumes in {at} are cannot be kept: {error}");
     let wanted = text(pod);
     let directory = open(&root, &pod.uid).map_err(failed)?;
     match found(&directory).map_err(failed)? {
-        Some(found) if found == wanted => return Ok(()),
+        Some(found) if found == wanted => return Ok(None),
         Some(found) if !is(&found, pod) => {
             tear_down::pod(&root, &pod.uid, Which::All, &mut || node.ends.step(&pod.uid))
                 .map_err(|why| format!("what another pod of its UID has left is not removed yet: {why}"))?;
             node.in_memory.forget(&pod.uid);
         }
         // An earlier version of the pod has it, or an older podkeeper has made it: on a full disk it has to do as it is.
-        Some(_) => return Ok(_ = write(&directory, &wanted)),
-        None if tear_down::has(&directory, layout::VOLUMES) => return Ok(_ = write(&directory, &wanted)),
+        Some(_) => return Ok(write(&directory, &wanted).err().map(failed)),
+        None if tear_down::has(&directory, layout::VOLUMES) => {
+            return Ok(write(&directory, &wanted).err().map(failed));
+        }
         None => {}
     }
     // The directory may have gone with what was left.
-    open(&root, &pod.uid).and_then(|directory| write(&directory, &wanted)).map_err(failed)
+    open(&root, &pod.uid).and_then(|directory| write(&directory, &wanted)).map_err(failed).map(|()| None)
 }
 
 fn open(root: &std::path::Path, uid: &str) -> io::Result<OwnedFd> {

@@ -42,18 +42,23 @@ pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) 
         Kind::of(volume).plugin().is_some() || layout::is_guarded(&order.pod, &volume.name, &node.policies)
     };
     let is_kept = layout::volumes(&order.pod).any(has_directory) && !order.wanted.is_over();
-    let taken = if is_kept { owner::take(node, &order.pod) } else { Ok(()) };
+    let taken = if is_kept { owner::take(node, &order.pod) } else { Ok(None) };
     let failure = |volume: &str, Trouble { why, usable }| Failure { volume: volume.to_owned(), why, usable };
-    if let Err(why) = taken {
-        let all = layout::volumes(&order.pod);
-        return all.map(|volume| failure(&volume.name, why.clone().into())).collect();
-    }
+    let unwritten = match taken {
+        Ok(unwritten) => unwritten.map(|why| Trouble { why, usable: true }),
+        Err(why) => {
+            let all = layout::volumes(&order.pod);
+            return all.map(|volume| failure(&volume.name, why.clone().into())).collect();
+        }
+    };
     let granted = if order.wanted.is_over() { Ok(Granted::default()) } else { pass.take_memory() };
     let granted = match granted {
         Ok(granted) => granted,
         Err(Refused { volume, why }) => return vec![failure(&volume, why.into())],
     };
-    let mut failed = Vec::new();
+    let first = layout::volumes(&order.pod).find(|volume| has_directory(volume));
+    let mut failed: Vec<Failure> =
+        first.zip(unwritten).map(|(volume, why)| failure(&volume.name, why)).into_iter().collect();
     for volume in layout::volumes(&order.pod) {
         let name = volume.name.as_str();
         let done = if order.wanted.is_over() {

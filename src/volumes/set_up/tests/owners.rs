@@ -19,12 +19,18 @@ fn given(name: &str, source: Source, written: Option<&str>, volumes: &str) -> De
 /// What the pod finds of what was written before it. A new daemon each time: no worker knows of an earlier pod.
 fn finds(base: &Path, pod: DesiredPod) -> Vec<String> {
     let rig = rig_of(base, &pod.key.name.clone());
-    let interest = Interest::default();
-    let wanted = interest.of_an_order();
-    rig.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects: Arc::default(), wanted }));
-    let Report::SetUp { failed, .. } = rig.told.recv().unwrap() else { panic!() };
-    assert_eq!(failed, []);
+    assert_eq!(rig.failures_of(pod), []);
     files(base)
+}
+
+impl Rig {
+    fn failures_of(&self, pod: DesiredPod) -> Vec<Failure> {
+        let interest = Interest::default();
+        let wanted = interest.of_an_order();
+        self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects: Arc::default(), wanted }));
+        let Report::SetUp { failed, .. } = self.told.recv().unwrap() else { panic!() };
+        failed
+    }
 }
 
 fn files(base: &Path) -> Vec<String> {
@@ -81,6 +87,24 @@ fn files_without_an_owner_are_the_first_pods() {
     assert_eq!(finds(&base, given("p", Source::File, None, EMPTY_DIR)), ["kept"]);
     assert_eq!(owner(&base), "file default/p -");
     rig_of(&base, "p").end();
+}
+
+/// After an update on a full disk another pod of the UID took a pod's files for its own: the link was written at the next
+/// start only.
+#[test]
+fn a_link_that_cannot_be_written_is_tried_again_and_the_pod_runs_on() {
+    let base = crate::base::testing::scratch("owners-full");
+    assert_eq!(finds(&base, given("p", Source::File, None, EMPTY_DIR)).len(), 0);
+    fs::remove_file(base.join("pods/a/owner")).unwrap();
+    fs::create_dir_all(base.join("pods/a/owner~/in-the-way")).unwrap();
+    let rig = rig_of(&base, "p");
+    let failed = rig.failures_of(given("p", Source::File, None, EMPTY_DIR));
+    let [failure] = failed.as_slice() else { panic!("{failed:?}") };
+    assert!(failure.usable && failure.why.starts_with("whose the volumes in "), "{failure:?}");
+    fs::remove_dir_all(base.join("pods/a/owner~")).unwrap();
+    assert_eq!(rig.failures_of(given("p", Source::File, None, EMPTY_DIR)), []);
+    assert_eq!(owner(&base), "file default/p -");
+    rig.end();
 }
 
 #[test]
