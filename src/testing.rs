@@ -19,9 +19,12 @@ pub mod api {
 }
 
 pub mod api_client {
-    pub use crate::api_client::{Client, Request};
+    pub use crate::api_client::{ApiError, Client, Kind, Request, WatchEvent};
     pub mod kubeconfig {
         pub use crate::api_client::kubeconfig::parse;
+    }
+    pub mod pods {
+        pub use crate::api_client::pods::PodsOfNode;
     }
     pub mod watch {
         pub use crate::api_client::watch::events;
@@ -69,6 +72,13 @@ pub mod cgroup {
     }
 }
 
+pub mod cluster {
+    pub use crate::cluster::answer::Answer;
+    pub mod desk {
+        pub use crate::cluster::pods::desk::{Ask, Desk, Next, World};
+    }
+}
+
 pub mod cni {
     pub use crate::cni::networks::Ready;
     pub use crate::cni::{Order, Report};
@@ -88,7 +98,7 @@ pub mod cni {
 
 pub mod daemon {
     pub mod config {
-        pub use crate::daemon::config::{Config, Sources, testing};
+        pub use crate::daemon::config::{ApiSource, Config, Sources, testing};
     }
     pub mod drain {
         pub use crate::daemon::drain::Drain;
@@ -185,6 +195,9 @@ pub mod pod {
     pub use crate::pod::{DesiredPod, PodKey, Source};
     pub mod allocatable {
         pub use crate::pod::allocatable::Allocatable;
+    }
+    pub mod object {
+        pub use crate::pod::object::{LocalObject, ObjectKind};
     }
     pub mod priority {
         pub use crate::pod::priority::of;
@@ -286,6 +299,11 @@ pub mod server {
 
 pub mod source {
     pub use crate::source::{FromSource, PodSet, SourceUpdate};
+    pub mod api {
+        pub use crate::source::api::Settings;
+        pub use crate::source::api::decode::{Meaning, Read, forced, object, read, read_remembered};
+        pub use crate::source::api::reflector::{Ask, Reflector};
+    }
     pub mod accept {
         pub use crate::source::accept::Acceptor;
     }

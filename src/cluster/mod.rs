@@ -7,7 +7,7 @@
 //!
 //! Never here: a decision about a pod on this node, or a request for which `system:node` has no right.
 
-mod answer;
+pub mod answer;
 mod around;
 mod chance;
 mod event_sender;

@@ -93,19 +93,20 @@ impl PodStatuses {
 pub(super) fn request(key: &PodKey, ask: &Ask) -> Request {
     let pods = format!("/api/v1/namespaces/{}/pods", encoded(&key.namespace));
     let name = encoded(&key.name);
-    let removal = |uid: &str| -> Value {
+    let removal = |uid: &str, version: Option<&str>| -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "gracePeriodSeconds": 0,
-            "preconditions": { "uid": uid },
+            "preconditions": { "uid": uid, "resourceVersion": version },
         })
     };
     match ask {
         Ask::Status(patch) => Request::with(Method::StrategicPatch, format!("{pods}/{name}/status"), patch),
-        Ask::Finish(uid) | Ask::DropMirror(uid) => {
-            Request::with(Method::Delete, format!("{pods}/{name}"), &removal(uid))
+        Ask::Finish { uid, version } => {
+            Request::with(Method::Delete, format!("{pods}/{name}"), &removal(uid, version.as_deref()))
         }
+        Ask::DropMirror(uid) => Request::with(Method::Delete, format!("{pods}/{name}"), &removal(uid, None)),
         Ask::MakeMirror(pod) => Request::with(Method::Post, pods, pod),
     }
 }

@@ -333,9 +333,10 @@ fn of_pod() -> Vec<Request> {
     sides.view.is_over = true;
     let told = sides.ask(|_| Answer::Done(frame(438).clone()));
     assert!(matches!(told, Some(Ask::Status(_))), "{told:?}");
-    let uid = frame(350)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let part = |at: u64, of: &str| frame(at)["metadata"][of].as_str().unwrap().to_owned();
+    let (uid, version) = (part(350, "uid"), Some(part(438, "resourceVersion")));
     let finished = sides.ask(|_| answered("DELETE /api/v1/namespaces/*/pods/*", 200));
-    assert_eq!(finished, Some(Ask::Finish(uid)));
+    assert_eq!(finished, Some(Ask::Finish { uid, version }));
     assert_eq!(sides.ask(|_| panic!("twice")), None);
     sides.watch(None);
     assert_eq!(sides.ask(|_| panic!("of one that is gone")), None);

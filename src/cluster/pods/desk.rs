@@ -25,8 +25,9 @@ use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 pub enum Ask {
     /// Patch its status.
     Status(Value),
-    /// Remove the object of this UID: its containers are dead, and the server has the last status.
-    Finish(String),
+    /// Remove the object: its containers are dead, and the server has the last status. Only of this version: a server whose
+    /// data went back to an older state does not delete it any more.
+    Finish { uid: String, version: Option<String> },
     /// Create its mirror pod.
     MakeMirror(Value),
     /// Remove the mirror pod of this UID, which belongs to another version or to no pod.
@@ -69,16 +70,24 @@ pub enum Next {
 /// Remembered state of one pod.
 #[derive(Debug, Default)]
 struct Known {
-    /// The answer to the last write, its time, and the watch's copy at that time.
-    own: Option<(Arc<Pod>, Mono, Option<Arc<Pod>>)>,
+    own: Option<Own>,
     /// These needed no request; while they are unchanged, none is needed.
     settled: Option<Settled>,
     /// A request that the server rejected, and the time before which it is not repeated.
     refused: Option<(Ask, Mono)>,
     /// The last status that the server accepted.
     taken: Option<Taken>,
-    /// The object of this UID is gone, even if the watch still shows it.
-    gone: Option<String>,
+    /// The object of this UID is gone, even if the watch still shows it, and since when.
+    gone: Option<(String, Mono)>,
+}
+
+/// The answer to the last write.
+#[derive(Debug)]
+struct Own {
+    pod: Arc<Pod>,
+    since: Mono,
+    /// The watch showed no pod then.
+    is_new: bool,
 }
 
 /// An accepted status. A server that drops an unknown field, or another client that changes it back, would make
@@ -131,13 +140,17 @@ impl Desk {
         let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
         let keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
         for key in keys {
-            let Some(ask) = self.about(key, views.get(key).copied(), world, now) else { continue };
+            let ask = self.about(key, views.get(key).copied(), world, now);
             let known = self.known.get_or_default(key.clone());
+            let Some(ask) = ask else {
+                again = again.into_iter().chain(known.doubts(now.mono)).min();
+                continue;
+            };
             let refused = known.refused.iter().map(|(ask, until)| (ask, *until));
             let held = refused.chain(known.taken.iter().map(|taken| (&taken.ask, taken.until)));
             let until = held.filter(|(before, _)| is_same(before, &ask)).map(|(_, until)| until).max();
             match until.filter(|until| now.mono < *until) {
-                Some(until) => again = Some(again.map_or(until, |at| at.min(until))),
+                Some(until) => again = again.into_iter().chain([until]).min(),
                 None => return Next::Ask(key.clone(), ask),
             }
         }
@@ -203,7 +216,8 @@ impl Desk {
         let known = self.known.get_or_default(key.clone());
         let line = match (answer, ask) {
             (Answer::Done(object), ask @ (Ask::Status(_) | Ask::MakeMirror(_))) => {
-                known.own = pod_of(object).map(|pod| (pod, now, server.pods.get(key).cloned()));
+                let is_new = !server.pods.contains_key(key);
+                known.own = pod_of(object).map(|pod| Own { pod, since: now, is_new });
                 known.refused = None;
                 known.take(ask, now).then(|| {
                     let line =
@@ -212,15 +226,18 @@ impl Desk {
                 })
             }
             // The answer to a removal is the object as it was.
-            (Answer::Done(_), Ask::Finish(uid) | Ask::DropMirror(uid)) => {
-                (known.gone, known.own) = (Some(uid), None);
+            (Answer::Done(_), Ask::Finish { uid, .. } | Ask::DropMirror(uid)) => {
+                known.own = None;
+                known.gone = Some((uid, now));
                 None
             }
             (Answer::Missing, ask) => {
                 known.own = None;
-                known.gone = server.pods.get(key).map(|pod| uid(pod));
-                // For a mirror pod: its namespace is gone.
-                known.refused = Some((ask, now.after(limits::POD_RETRY_MAX)));
+                known.gone = server.pods.get(key).map(|pod| (uid(pod), now));
+                // For a mirror pod: its namespace is gone. A watch that hangs may show the object for long.
+                let again = known.refused.as_ref().is_some_and(|(before, _)| is_same(before, &ask));
+                let wait = if again { limits::POD_REFUSED } else { limits::POD_RETRY_MAX };
+                known.refused = Some((ask, now.after(wait)));
                 None
             }
             (Answer::Conflict | Answer::Exists, ask) => {
@@ -230,7 +247,7 @@ impl Desk {
             (answer, ask) => {
                 let what = match &ask {
                     Ask::Status(_) => "its status",
-                    Ask::Finish(_) => "the end of its deletion",
+                    Ask::Finish { .. } => "the end of its deletion",
                     Ask::MakeMirror(_) => "its mirror pod",
                     Ask::DropMirror(_) => "the removal of its mirror pod",
                 };
@@ -264,25 +281,29 @@ impl Known {
         before.is_some()
     }
 
+    /// When the watch is believed again, whatever this node has written.
+    fn doubts(&self, now: Mono) -> Option<Mono> {
+        let own = self.own.as_ref().map(|own| own.since);
+        let since = own.into_iter().chain(self.gone.as_ref().map(|(_, since)| *since));
+        since.map(|since| since.after(limits::OWN_WRITE)).filter(|at| *at > now).min()
+    }
+
     /// The server's copy of the pod, as far as it is known.
     fn copy(&mut self, watched: Option<&Arc<Pod>>, now: Mono) -> Option<Arc<Pod>> {
-        if let Some(gone) = &self.gone {
-            if watched.is_some_and(|pod| uid(pod) == *gone) {
+        let is_young = |since: &Mono| now.since(*since) < limits::OWN_WRITE;
+        if let Some((gone, since)) = &self.gone {
+            if is_young(since) && watched.is_some_and(|pod| uid(pod) == *gone) {
                 return None;
             }
             self.gone = None;
         }
-        let Some((own, since, seen)) = &self.own else { return watched.cloned() };
-        let is_young = now.since(*since) < limits::OWN_WRITE;
-        let counts = match watched {
-            // The watch shows a pod that was created here only later.
-            None => is_young && seen.is_none(),
-            Some(watched) if uid(watched) != uid(own) => false,
-            Some(watched) => {
-                let unchanged = seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, watched));
-                version(own) > version(watched) && (is_young || unchanged)
-            }
-        };
+        let Some(Own { pod: own, since, is_new }) = &self.own else { return watched.cloned() };
+        let counts = is_young(since)
+            && match watched {
+                // The watch shows a pod that was created here only later.
+                None => *is_new,
+                Some(watched) => uid(watched) == uid(own) && version(own) > version(watched),
+            };
         if counts {
             return Some(Arc::clone(own));
         }
@@ -334,7 +355,10 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
             }
         }
     }
-    if !view.is_told {
+    let none = PodStatus::default();
+    let theirs = copy.status.as_ref().unwrap_or(&none);
+    // A server whose data went back to an older state does not know any more that the pod has ended.
+    if !view.is_told && (wanted::is_terminal(theirs) || !wanted::is_terminal(&view.status)) {
         return None;
     }
     let told = addressed(&view.status, pod.host_network(), world.addresses);
@@ -345,8 +369,6 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         is_over: view.is_over,
         now: now.wall,
     };
-    let none = PodStatus::default();
-    let theirs = copy.status.as_ref().unwrap_or(&none);
     match wanted::patch(theirs, &here, &uid) {
         Ok(Some(body)) => return Some(Ask::Status(body)),
         Ok(None) => {}
@@ -357,7 +379,8 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     }
     let is_deleted = copy.metadata.deletion_timestamp.is_some();
     let finished = pod.source == Source::Api && is_deleted && view.is_over && wanted::is_terminal(theirs);
-    finished.then_some(Ask::Finish(uid))
+    let version = copy.metadata.resource_version.clone();
+    finished.then_some(Ask::Finish { uid, version })
 }
 
 fn uid(pod: &Pod) -> String {

@@ -130,6 +130,13 @@ impl Entry {
         }
     }
 
+    /// Whether a pod of this UID runs here, waits, or is being stopped.
+    pub(super) fn is_of(&self, uid: &str) -> bool {
+        let versions = self.desired.iter().chain(self.blocked.as_ref().map(Blocked::pod));
+        let had = self.worker.as_ref().is_some_and(|worker| worker.uids.contains_key(uid));
+        had || versions.chain(self.status().map(|status| &status.pod)).any(|pod| pod.uid == uid)
+    }
+
     /// The version that starts when other pods are as far as it waits for.
     fn waits(&self) -> Option<&Arc<DesiredPod>> {
         self.held().filter(|held| matches!(held.why, Why::After(_) | Why::Room)).map(|held| &held.pod)

@@ -53,7 +53,7 @@ impl Turn {
             .docker
             .found
             .keys()
-            .filter(|key| self.merge.get(key).is_none())
+            .filter(|key| self.merge.get(key).is_none_or(|pod| self.is_past(pod) && self.runs_other(pod)))
             .filter(|key| self.entries.get(key).is_none_or(|e| e.worker.is_none()))
             .cloned()
             .collect();
@@ -81,6 +81,12 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Whether a container of another pod runs under its name: this one has ended, so no start stops that.
+    fn runs_other(&self, pod: &DesiredPod) -> bool {
+        let found = self.docker.found.get(&pod.key);
+        found.is_some_and(|all| all.iter().any(|c| c.uid != pod.uid && c.state.is_running()))
     }
 
     /// The order to stop an orphan: that of its source, if its deletion is known.

@@ -54,7 +54,8 @@ impl Turn {
     /// time.
     pub(super) fn is_past(&self, pod: &DesiredPod) -> bool {
         let is_terminal = is_final(pod.status.phase.as_deref());
-        let is_here = self.runs(&pod.key, &pod.uid) || self.entries.contains_key(&pod.key);
+        let is_of = |entry: &Entry| entry.is_of(&pod.uid);
+        let is_here = self.runs(&pod.key, &pod.uid) || self.entries.get(&pod.key).is_some_and(is_of);
         pod.source == Source::Api && is_terminal && !is_here
     }
 
@@ -83,6 +84,12 @@ impl Turn {
             self.remove(&pod);
         } else if self.is_past(&pod) {
             self.changed = true;
+            let version =
+                |entry: &Entry| entry.desired.as_ref().or(entry.blocked.as_ref().map(Blocked::pod)).cloned();
+            // It takes the name from another pod, and no start of its own stops that.
+            if let Some(other) = self.entries.get(&pod.key).and_then(version) {
+                self.end(&other);
+            }
         } else {
             self.consider(pod, now);
         }
@@ -116,6 +123,11 @@ impl Turn {
             // Another version takes the name in this merge, and replaces this one.
             return;
         }
+        self.end(pod);
+    }
+
+    /// Stops a pod that is not wanted any more.
+    fn end(&mut self, pod: &Arc<DesiredPod>) {
         self.block(&pod.key, None);
         let order = self.deletion(pod);
         let is_found = self.docker.found.contains_key(&pod.key);

@@ -146,6 +146,20 @@ fn unread(
     Read { pod, text, weight, unread: None, meaning: Meaning::Unusable(told) }
 }
 
+/// The last version of a pod that was removed without a grace period: it gets a moment. `gone` is what the server removed.
+/// `None` when it was being deleted, or does not run here.
+#[must_use]
+pub fn forced(last: &Read, gone: &Read) -> Option<Read> {
+    let Meaning::Wanted(pod, tokens) = &last.meaning else { return None };
+    if last.pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut pod = DesiredPod::clone(pod);
+    pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
+    pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
+    Some(Read { meaning: Meaning::Wanted(Arc::new(pod), tokens.clone()), ..last.clone() })
+}
+
 /// Reads a stored pod.
 #[must_use]
 pub fn read_remembered(own: &Value, acceptor: &Acceptor, server: &str) -> Option<Arc<DesiredPod>> {

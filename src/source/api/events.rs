@@ -2,17 +2,15 @@
 //!
 //! Never here: requests, or looking up objects. When there is no room for a pod, the known pods stay known.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
-use super::decode::{self, Meaning, Read};
+use super::decode::{self, Read};
 use super::{Actor, Fault, Stopped, checks};
 use crate::api_client::{ApiError, Kind, WatchEvent};
 use crate::base::limits;
 use crate::base::table::{Set, Table};
+use crate::pod::PodKey;
 use crate::pod::problem::{Problem, Severity};
-use crate::pod::{DesiredPod, PodKey};
 
 /// A set that is not complete yet.
 #[derive(Debug, Default)]
@@ -109,14 +107,7 @@ impl Actor {
         let Some(last) = set.get(&key).filter(|last| last.pod.metadata.uid == gone.pod.metadata.uid) else {
             return Ok(());
         };
-        let was_forced = last.pod.metadata.deletion_timestamp.is_none();
-        if let (Meaning::Wanted(pod, tokens), true, true) = (&last.meaning, was_forced, first.is_none()) {
-            // The server has removed the pod already: it gets a moment instead of its grace period.
-            let mut pod = DesiredPod::clone(pod);
-            pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
-            pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
-            let meaning = Meaning::Wanted(Arc::new(pod), tokens.clone());
-            let forced = Read { meaning, ..last.clone() };
+        if let Some(forced) = decode::forced(last, &gone).filter(|_| first.is_none()) {
             self.known.insert(key.clone(), forced);
             self.sync()?;
         }

@@ -2,6 +2,7 @@
 //! in-memory Docker, with faults and a clock of its own. A seed that fails once always fails: `SIM_SEED=17
 //! cargo test sim`. A long run: `SIM_SEEDS=20000 cargo test --profile sim --test it sim::`.
 
+mod cluster;
 mod node;
 mod order;
 mod probes;

@@ -85,7 +85,7 @@ impl World {
             let wanted = if i == 2 { DockerState::Created } else { DockerState::Running };
             // A foreign container that ran may only have ended together with the engine.
             let fine = state == Some(wanted)
-                || (i < 2 && state == Some(DockerState::Exited) && self.engine_restarted);
+                || (i < 2 && state == Some(DockerState::Exited) && self.record.engine_restarted);
             assert!(fine, "foreign container {i} is {state:?}");
         }
     }
@@ -137,7 +137,7 @@ impl World {
             }
             60..65 => {
                 self.note(|| "mischief: engine restarts".into());
-                self.engine_restarted = true;
+                self.record.engine_restarted = true;
                 let how = if self.below(2) == 0 { Restart::Orderly } else { Restart::PowerCut };
                 self.engine.restart_engine(how, now);
             }

@@ -257,11 +257,6 @@ impl World {
         });
         self.event(Event::Source(FromSource { source, update }));
     }
-
-    fn pass_time(&mut self, time: Duration) {
-        let until = self.now.after(time);
-        self.run_until(until);
-    }
 }
 
 /// Whatever two sources contain, omit or corrupt, and whichever of daemon and machine dies meanwhile
@@ -277,10 +272,10 @@ fn trouble(w: &mut World) {
     w.start_daemon();
     for _ in 0..steps {
         let pause = Duration::from_millis(100 + w.below(1 << (6 + w.seed % 9)));
-        w.pass_time(pause);
+        w.pass(pause);
         w.turmoil();
     }
-    w.pass_time(seconds(400));
+    w.pass(seconds(400));
     w.check_accepted();
     w.check_wanted_runs();
     // Everything is right again.
@@ -288,7 +283,7 @@ fn trouble(w: &mut World) {
     w.hub().disk.0.lock().unwrap().unreadable = false;
     w.write_file("/m/pod0.yaml", &with_volume("pod0", 7, 0));
     w.serve(Says::Body(with_volume("pod5", 7, 5)));
-    w.pass_time(seconds(200));
+    w.pass(seconds(200));
     w.check_accepted();
     w.check_wanted_runs();
     assert!(w.lives().iter().any(|(_, name, ..)| name == "pod5-node1"));
@@ -318,25 +313,25 @@ fn k4441_an_hour_of_404_stops_nothing() {
         let pods: Vec<String> = (0..4).map(|n| with_volume(&format!("pod{n}"), 0, 0)).collect();
         w.serve(Says::Body(pods.join("---\n")));
         w.start_daemon();
-        w.pass_time(seconds(60));
+        w.pass(seconds(60));
         let before = w.running();
         assert_eq!(before.len(), 8);
         w.serve(Says::Status("404 Not Found"));
         for round in 0..6 {
-            w.pass_time(seconds(600));
+            w.pass(seconds(600));
             if round % 2 == w.seed % 2 {
                 w.kill_daemon();
                 w.start_daemon();
             }
         }
-        w.pass_time(seconds(60));
+        w.pass(seconds(60));
         assert_eq!(w.running(), before);
         assert_eq!(w.record.kills, []);
         w.kill_daemon();
         let now = w.now();
         w.engine.restart_engine(Restart::PowerCut, now);
         w.start_daemon();
-        w.pass_time(seconds(30));
+        w.pass(seconds(30));
         w.check_wanted_runs();
         assert_eq!(w.running().len(), 8);
     });
@@ -351,22 +346,22 @@ fn a_pod_moves_between_the_sources_without_a_restart() {
         w.write_file("/m/pod0.yaml", &with_volume("pod0", 1, 0));
         w.serve(Says::Body(with_volume("pod9", 1, 0)));
         w.start_daemon();
-        w.pass_time(seconds(60));
+        w.pass(seconds(60));
         let before = w.running();
         let both = format!("{}---\n{}", with_volume("pod9", 1, 0), with_volume("pod0", 1, 0));
         for _ in 0..3 {
             w.serve(Says::Body(both.clone()));
-            w.pass_time(seconds(60));
+            w.pass(seconds(60));
             w.hub().disk.0.lock().unwrap().files.clear();
-            w.pass_time(seconds(90));
+            w.pass(seconds(90));
             if w.seed % 2 == 0 {
                 w.kill_daemon();
                 w.start_daemon();
             }
             w.write_file("/m/pod0.yaml", &with_volume("pod0", 1, 0));
-            w.pass_time(seconds(60));
+            w.pass(seconds(60));
             w.serve(Says::Body(with_volume("pod9", 1, 0)));
-            w.pass_time(seconds(60));
+            w.pass(seconds(60));
         }
         assert_eq!(w.running(), before);
         assert_eq!((w.record.kills.len(), before.len()), (0, 4));

@@ -45,6 +45,7 @@ use self::agenda::{Agenda, Job};
 pub use self::daemon::Daemon;
 pub use self::plugins::Plugins;
 use self::words::{decoded, is_volume, result_words, short, words};
+use super::cluster::{self, Cluster};
 use super::node::{self, Node};
 use super::probes::Answers;
 use super::sources::{self, Hub};
@@ -80,14 +81,14 @@ pub struct World {
     pub record: Record,
     pub cgroups: Cgroups,
     pub disk: Disk,
-    /// Whether the engine was restarted, with everything that ran in it.
-    pub engine_restarted: bool,
     /// `State::total_starts` when all running containers were last checked.
     checked: u64,
     /// Both sources and their surroundings, in place of `files`.
     pub hub: Option<Hub>,
     /// The node's resources, and its keeper.
     pub node: Option<Box<Node>>,
+    /// The API server, whose node this is.
+    pub cluster: Option<Box<Cluster>>,
 }
 
 /// An operator's orders for the node.
@@ -105,6 +106,8 @@ pub struct Record {
     pub counts: Counts,
     /// Calls that stopped a running container: time, name, id.
     pub kills: Vec<(Mono, String, String)>,
+    /// Whether the engine was restarted, with everything that ran in it.
+    pub engine_restarted: bool,
     /// Starts of containers that Docker carried out for the daemon, by UID and name.
     pub starts: BTreeMap<(String, String), u64>,
     /// Events of the daemon about them: by UID, name and reason.
@@ -177,10 +180,10 @@ impl World {
                 fails: Mono::default(),
                 plugins: Plugins::new(seed),
             },
-            engine_restarted: false,
             checked: 0,
             hub: None,
             node: None,
+            cluster: None,
         }
     }
 

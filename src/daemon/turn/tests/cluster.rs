@@ -57,6 +57,32 @@ fn a_pod_that_had_ended_before_keeps_its_containers() {
     assert!(view.is_over && view.is_told);
 }
 
+/// Regression: a pod that had ended elsewhere, or before etcd was restored, ran where another pod of its name ran; or that one
+/// ran on for ever.
+#[test]
+fn a_pod_that_has_ended_takes_its_name_from_another() {
+    let ended = || {
+        of_server(pod("web"), |pod| {
+            pod.uid = "web-2".into();
+            pod.status.phase = Some("Failed".into());
+        })
+    };
+    let mut rig = rig();
+    assert_eq!(acts(rig.list(&["web/web-1/app running of api"])), [""; 0]);
+    let told = set(&mut rig, &[ended()], None);
+    assert_eq!(told, ["spawn web", "stop web: no manifest names it"]);
+    assert_eq!(
+        set(&mut rig, &[ended(), of_server(pod("other"), |_| {})], None),
+        ["spawn other, empty", "run other/other-1"]
+    );
+
+    let mut rig = self::rig();
+    rig.list(&[]);
+    assert_eq!(set(&mut rig, &[of_server(pod("web"), |_| {})], None), ["spawn web, empty", "run web/web-1"]);
+    assert_eq!(set(&mut rig, &[ended()], None), ["stop web: its manifest is gone"]);
+    assert_eq!(set(&mut rig, &[ended()], None), [""; 0]);
+}
+
 #[test]
 fn a_deletion_that_began_before_the_daemon_goes_on() {
     let mut rig = rig();

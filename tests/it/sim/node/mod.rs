@@ -175,7 +175,7 @@ impl World {
             }
             54..57 => {
                 self.note(|| "mischief: engine restarts".into());
-                self.engine_restarted = true;
+                self.record.engine_restarted = true;
                 self.engine.restart_engine(Restart::PowerCut, now);
             }
             57..72 => {

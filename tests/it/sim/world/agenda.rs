@@ -98,6 +98,11 @@ pub(super) enum Job {
         generation: u64,
         deed: node::Deed,
     },
+    /// A task of the threads that speak with the API server, or of the wire.
+    Cluster {
+        generation: u64,
+        deed: cluster::Deed,
+    },
     /// A task of the two sources of [`Hub`].
     Hub {
         generation: u64,
@@ -106,9 +111,13 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// Whether it is on its way to the engine.
+    /// Whether it is on its way to the engine, or to the server.
     pub(super) fn is_a_call(&self) -> bool {
-        matches!(self, Job::Arrive { .. } | Job::Keep { deed: node::Deed::Ask(_), .. })
+        match self {
+            Job::Arrive { .. } | Job::Keep { deed: node::Deed::Ask(_), .. } => true,
+            Job::Cluster { deed, .. } => deed.is_a_call(),
+            _ => false,
+        }
     }
 }
 

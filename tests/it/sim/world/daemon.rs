@@ -68,6 +68,7 @@ impl World {
             let allocatable = Allocatable { milli_cpu, ..config.node.allocatable };
             config.node = Arc::new(Node { allocatable, ..Node::clone(&config.node) });
         }
+        config.sources.api = self.cluster.as_ref().map(|_| cluster::source());
         config.sources.manifest_url = self.hub.as_ref().map(|_| sources::settings());
         self.daemon = Some(Daemon {
             turn: Turn::new(Arc::new(config)),
@@ -89,6 +90,7 @@ impl World {
         self.event(Event::Drain(self.given.drain.clone()));
         self.later(Duration::ZERO, Job::Stream { generation });
         self.look_at_sources();
+        self.begin_cluster();
         self.keeper_begins();
     }
 
@@ -124,6 +126,12 @@ impl World {
     pub fn keep(&mut self, after: Duration, deed: node::Deed) {
         let generation = self.generation;
         self.later(after, Job::Keep { generation, deed });
+    }
+
+    /// Schedules a task for the present daemon's threads that speak with the API server.
+    pub fn cluster_does(&mut self, after: Duration, deed: cluster::Deed) {
+        let generation = self.generation;
+        self.later(after, Job::Cluster { generation, deed });
     }
 
     /// Sets the marker of a drained node, and notifies the daemon, if there is one.
@@ -179,6 +187,7 @@ impl World {
             let generation = self.generation;
             self.later(at.since(self.now), Job::Tick { generation });
         }
+        self.tell_cluster();
     }
 
     fn effect(&mut self, effect: Effect) {

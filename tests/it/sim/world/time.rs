@@ -38,6 +38,7 @@ impl World {
                 let now = self.now();
                 self.judge(&call);
                 self.judge_stop(&call);
+                self.judge_cluster_stop(&call);
                 let before = self.starts_of(&call);
                 let full =
                     self.no_space().filter(|_| matches!(call, Call::Create { .. } | Call::Start { .. }));
@@ -105,6 +106,7 @@ impl World {
                 Deed::Answered => self.answered(),
                 Deed::HeadStart => self.head_start_ends(),
             },
+            Job::Cluster { generation, deed } => self.cluster_deed(deed, generation == self.generation),
             Job::Keep { generation, deed } => self.keeper_does(deed, generation == self.generation),
             Job::ProbeDue { generation } if generation == self.generation => self.ask_probes(),
             Job::Probed { generation, probe, outcome } if generation == self.generation => {
