@@ -256,7 +256,14 @@ impl Machine {
                     );
                 }
             }
-            Report::TornDown { uid, result: Ok(()) } => _ = self.volumes.0.remove(&uid),
+            Report::TornDown { uid, result: Ok(()) } => {
+                self.volumes.0.remove(&uid);
+                // A create that was asked for meanwhile may make volumes of its image, whatever becomes of it.
+                let is_of = |sandbox: &str| self.containers.all().any(|c| c.id == *sandbox && c.uid == uid);
+                if self.calls.is_making_in(is_of) {
+                    self.volumes.may_have(&uid);
+                }
+            }
             Report::TornDown { uid, result: Err(why) } => {
                 let Some(life) = self.volumes.0.get_mut(&uid) else { return };
                 // It is wanted again, and set up anew.

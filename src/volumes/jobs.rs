@@ -14,18 +14,22 @@ use crate::pod::{DesiredPod, PodKey};
 /// A job of one pod.
 pub(super) enum Job {
     Order(Order),
-    /// Of a container, by its pod's UID and its name.
-    Parts((String, String), Parts, Bound),
+    /// Of a container, by its pod's UID and its name; with the pod, if it is wanted.
+    Parts((String, String), Option<Arc<DesiredPod>>, Parts, Bound),
+}
+
+impl Job {
+    /// The pod's UID.
+    pub(super) fn uid(&self) -> &str {
+        match self {
+            Job::Order(Order::SetUp(order)) => &order.pod.uid,
+            Job::Order(Order::TearDown { uid }) | Job::Parts((uid, _), ..) => uid,
+        }
+    }
 }
 
 /// Does a job, and tells its result. `begins` gets what is done now, in words.
-pub(super) fn work(
-    node: &Arc<Node>,
-    (key, pod): (&PodKey, Option<&DesiredPod>),
-    job: Job,
-    tell: &Tell,
-    begins: &dyn Fn(String),
-) {
+pub(super) fn work(node: &Arc<Node>, key: &PodKey, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
     match job {
         Job::Order(Order::SetUp(order)) => {
             begins("setting up its volumes".to_owned());
@@ -47,9 +51,9 @@ pub(super) fn work(
             }
             tell(Report::TornDown { uid, result });
         }
-        Job::Parts((uid, _), Parts { sub_paths: list, image_volumes }, bound) => {
-            let is_behind = pod.is_some_and(|pod| node.policies.evict_first(pod.source));
-            if let Err(why) = image_directories(node, (key, pod), &uid, &image_volumes) {
+        Job::Parts((uid, _), pod, Parts { sub_paths: list, image_volumes }, bound) => {
+            let is_behind = pod.as_ref().is_some_and(|pod| node.policies.evict_first(pod.source));
+            if let Err(why) = image_directories(node, (key, pod.as_deref()), &uid, &image_volumes) {
                 return bound(Err(why));
             }
             let places = || list.iter().map(SubPath::place).collect();
@@ -78,12 +82,12 @@ fn image_directories(
     if names.is_empty() {
         return Ok(());
     }
+    // Whose the files are that are there is not known otherwise.
+    let Some(pod) = pod else { return Err(format!("pod {uid} is not wanted any more")) };
     if !node.take(uid, &Use::Worker(key.clone())) {
         return Err(format!("the files of pod {uid} are still being removed"));
     }
-    if let Some(pod) = pod.filter(|pod| pod.uid == uid) {
-        _ = owner::take(node, pod)?;
-    }
+    _ = owner::take(node, pod)?;
     let root = node.root()?;
     let made = names.iter().try_for_each(|name| image::make(&root, uid, name));
     made.map_err(|error| format!("a volume of its image cannot be made: {error}"))
@@ -94,7 +98,7 @@ pub(super) fn refuse(job: Job, why: &str, tell: &Tell) {
     match job {
         Job::Order(Order::SetUp(order)) => tell(all_failed(&order, why)),
         Job::Order(Order::TearDown { uid }) => tell(Report::TornDown { uid, result: Err(why.to_owned()) }),
-        Job::Parts(_, _, bound) => bound(Err(why.to_owned())),
+        Job::Parts(_, _, _, bound) => bound(Err(why.to_owned())),
     }
 }
 

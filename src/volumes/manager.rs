@@ -287,7 +287,9 @@ impl PodVolumes {
         queue.pod = pod.or(queue.pod.as_ref()).cloned();
         queue.jobs.retain(|job| !matches!(job, Job::Parts(earlier, ..) if *earlier == of));
         drop(queue);
-        self.push(Job::Parts(of, parts, bound));
+        // The work may begin when the pod has another UID.
+        let pod = pod.filter(|pod| pod.uid == of.0).cloned();
+        self.push(Job::Parts(of, pod, parts, bound));
     }
 
     /// The container is not made: nothing is prepared for it any more. Otherwise its pod would have the directory for good,
@@ -325,7 +327,7 @@ impl PodVolumes {
         let pod = queue.pod.clone();
         drop(queue);
         let (node, tell, shared) = (Arc::clone(&self.node), Arc::clone(&self.tell), Arc::clone(&self.queue));
-        let (key, source) = (self.key.clone(), pod.as_ref().map(|pod| pod.source));
+        let (key, source) = (self.key.clone(), pod.map(|pod| pod.source));
         let work = move |turn: Result<(), String>| {
             while let Some(job) = next(&shared) {
                 let parts = match &job {
@@ -333,13 +335,17 @@ impl PodVolumes {
                     Job::Order(_) => None,
                 };
                 match &turn {
-                    Ok(()) => work(&node, (&key, pod.as_deref()), job, &tell, &|doing| {
+                    Ok(()) => work(&node, &key, job, &tell, &|doing| {
                         shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
                     }),
                     Err(why) => refuse(job, why, &tell),
                 }
-                let preparing = shared.lock().unwrap_or_else(PoisonError::into_inner).preparing.take();
-                if let (Some((_, true)), Some((uid, false))) = (preparing, parts) {
+                let mut queue = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let preparing = queue.preparing.take();
+                if let (Some((_, true)), Some((uid, false))) = (preparing, parts)
+                    // What comes next of the pod needs the directory, and frees it.
+                    && !queue.jobs.iter().any(|job| job.uid() == uid)
+                {
                     node.release(&uid, &Use::Worker(key.clone()));
                 }
             }

@@ -23,9 +23,9 @@ impl Entry {
     /// Whether a pod of this identity, wanted or not gone yet, has that UID.
     fn has_uid(&self, uid: &str) -> bool {
         let told = self.worker.iter().flat_map(|worker| worker.uids.keys().map(String::as_str));
-        // What waits for anything has its directories, from before a boot.
-        let held = self.held().map(|held| &held.pod);
-        let pods = self.active().chain(held).map(|pod| pod.uid.as_str());
+        // What waits for anything has its directories, from before a boot; an evicted pod returns.
+        let waits = self.held().map(|held| &held.pod).or(self.evicted().map(|evicted| &evicted.pod));
+        let pods = self.active().chain(waits).map(|pod| pod.uid.as_str());
         pods.chain(told).any(|other| same_uid(other, uid))
     }
 }
@@ -55,7 +55,8 @@ impl Turn {
     /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
     pub(super) fn reject_later_duplicates(&mut self, pod: &DesiredPod, now: &Now) {
         fn wanted(entry: &Entry) -> Option<&Arc<DesiredPod>> {
-            entry.desired.as_ref().or(entry.held().map(|held| &held.pod))
+            let waits = entry.held().map(|held| &held.pod).or(entry.evicted().map(|evicted| &evicted.pod));
+            entry.desired.as_ref().or(waits)
         }
         let others = self.entries.values().filter_map(wanted);
         let after = others.filter(|other| pod.source < other.source && same_uid(&other.uid, &pod.uid));

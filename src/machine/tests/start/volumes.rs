@@ -337,3 +337,23 @@ fn what_cannot_be_prepared_is_not_created() {
     assert!(told.contains("a/<secret>") && told.contains("it leads out of the volume"), "{told}");
     assert!(!told.contains("hunter2pass"), "{told}");
 }
+
+/// Regression: a removal of a pod's files ended while a container of the same pod, given again, was being made. Docker refused
+/// that one, the pod was dropped, and nobody freed the directory: another pod of the UID never started.
+#[test]
+fn what_is_made_when_a_removal_ends_is_removed_too() {
+    let mut rig = Rig::fresh();
+    rig.hurt("create app#0", 1, super::rig::Hurt::Slow(s(5)));
+    rig.run(&super::rig::app());
+    rig.pass(s(1));
+    let uid = super::rig::app().uid.clone();
+    let torn_down = crate::volumes::Report::TornDown { uid: uid.clone(), result: Ok(()) };
+    let now = rig.now();
+    rig.machine.handle(Input::Volumes(torn_down), &now);
+    assert!(rig.machine.volumes.uids().any(|known| *known == uid));
+    rig.pass(s(10));
+    rig.wish(stop(Some(0)));
+    rig.pass(s(20));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+    assert!(rig.machine.state() == &crate::machine::State::Terminated);
+}

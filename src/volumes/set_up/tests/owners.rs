@@ -153,3 +153,38 @@ fn volumes_of_images_are_of_one_owner_too() {
     assert_eq!([made(Source::File), made(Source::File), made(Source::Http)], [0, 1, 0]);
     rig_of(&base, "p").end();
 }
+
+/// Regression: a pod that was edited from one UID to another, while its files of the first were being removed, read what a pod of
+/// the second one had left in the volume of its image.
+#[test]
+fn a_part_is_of_the_version_that_asked_for_it() {
+    let base = crate::base::testing::scratch("owners-version");
+    let at = base.join("pods/a/volumes/podkeeper.dev~image/c~1");
+    fs::create_dir_all(&at).unwrap();
+    fs::write(at.join("secret"), "s").unwrap();
+    symlink("http default/other -", base.join("pods/a/owner")).unwrap();
+    let rig = rig_of(&base, "p");
+    // The thread of its jobs is busy with the version before.
+    let mut before = given("p", Source::File, None, "[]");
+    before.uid = "b".to_owned();
+    let (goes_on, waits) = unbounded::<()>();
+    let none = Parts { sub_paths: Vec::new(), image_volumes: Vec::new() };
+    let of = ("b".to_owned(), "c".to_owned());
+    rig.hand.prepare(Some(&Arc::new(before)), of, none, Box::new(move |_| waits.recv().unwrap()));
+    let pod = Arc::new(given("p", Source::File, None, "[]"));
+    let parts = || Parts { sub_paths: Vec::new(), image_volumes: vec!["c~1".to_owned()] };
+    let (tell, told) = unbounded();
+    let tell_too = tell.clone();
+    let bound = Box::new(move |result| tell.send(result).unwrap());
+    rig.hand.prepare(Some(&pod), ("a".to_owned(), "c".to_owned()), parts(), bound);
+    goes_on.send(()).unwrap();
+    told.recv().unwrap().unwrap();
+    assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
+    assert_eq!(owner(&base), "file default/p -");
+    // Of a version that is not wanted any more nothing is made.
+    let of = ("b".to_owned(), "c".to_owned());
+    rig.hand.prepare(Some(&pod), of, parts(), Box::new(move |result| tell_too.send(result).unwrap()));
+    assert_eq!(told.recv().unwrap(), Err("pod b is not wanted any more".to_owned()));
+    rig.tear_down("a").unwrap();
+    rig.end();
+}

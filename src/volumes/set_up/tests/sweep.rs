@@ -189,13 +189,18 @@ fn a_removal_that_waits_for_its_turn_has_the_directory() {
 fn what_is_withdrawn_keeps_no_directory() {
     let rig = rig("set-up-withdrawn");
     let of = || ("a".to_owned(), "c".to_owned());
+    let pod = |uid: &str| {
+        let mut pod = testing::pod("{containers: [{name: c}]}");
+        pod.uid = uid.to_owned();
+        Arc::new(pod)
+    };
     let parts = || Parts { sub_paths: Vec::new(), image_volumes: vec!["c~1".to_owned()] };
     // It waits behind another job, and is dropped.
     let (goes_on, waits) = unbounded::<()>();
     let none = Parts { sub_paths: Vec::new(), image_volumes: Vec::new() };
     rig.hand.prepare(None, ("a".to_owned(), "d".to_owned()), none, Box::new(move |_| waits.recv().unwrap()));
     let (tell, told) = unbounded();
-    rig.hand.prepare(None, of(), parts(), Box::new(move |result| tell.send(result).unwrap()));
+    rig.hand.prepare(Some(&pod("a")), of(), parts(), Box::new(move |result| tell.send(result).unwrap()));
     rig.hand.withdraw(&of());
     goes_on.send(()).unwrap();
     assert!(told.recv().is_err(), "it is not told");
@@ -207,7 +212,7 @@ fn what_is_withdrawn_keeps_no_directory() {
         begun.send(()).unwrap();
         waits.recv().unwrap();
     });
-    rig.hand.prepare(None, of(), parts(), bound);
+    rig.hand.prepare(Some(&pod("a")), of(), parts(), bound);
     begins.recv().unwrap();
     assert!(rig.volumes.0.is_used("a"));
     rig.hand.withdraw(&of());
@@ -215,10 +220,31 @@ fn what_is_withdrawn_keeps_no_directory() {
     let other = rig.beside("other");
     let volumes = "[{name: v, emptyDir: {}}]";
     while !other.set_up("a", volumes, "").is_empty() {}
+    other.tear_down("a").unwrap();
+    // What follows of the pod frees it: nobody comes in between.
+    let (goes_on, waits) = unbounded::<()>();
+    let (begun, begins) = unbounded::<()>();
+    let bound = Box::new(move |_| {
+        begun.send(()).unwrap();
+        waits.recv().unwrap();
+    });
+    rig.hand.prepare(Some(&pod("a")), of(), parts(), bound);
+    begins.recv().unwrap();
+    let (ended, end) = unbounded::<()>();
+    let none = Parts { sub_paths: Vec::new(), image_volumes: Vec::new() };
+    let of_next = ("a".to_owned(), "d".to_owned());
+    rig.hand.prepare(None, of_next, none, Box::new(move |_| ended.send(()).unwrap()));
+    rig.hand.withdraw(&of());
+    goes_on.send(()).unwrap();
+    end.recv().unwrap();
+    assert!(rig.volumes.0.is_used("a"));
+    rig.tear_down("a").unwrap();
+    assert!(!rig.volumes.0.is_used("a"));
+    assert_eq!(other.set_up("a", volumes, ""), "");
     // One that is wanted keeps it.
     let (tell, told) = unbounded();
     rig.hand.prepare(
-        None,
+        Some(&pod("b")),
         ("b".to_owned(), "c".to_owned()),
         parts(),
         Box::new(move |it| tell.send(it).unwrap()),
