@@ -86,15 +86,16 @@ impl Client {
         }
     }
 
-    /// Waits until the client closes the connection, or `is_closed_by` what it sends, so that what was sent arrives.
+    /// Waits until the client closes the connection, so that what was sent arrives; only a moment after it `is_closed_by` what
+    /// the client sends: that need not be an answer, and the client may not have read all.
     pub fn linger(&mut self, time: Duration, is_closed_by: &mut dyn FnMut(&[u8]) -> bool) {
         self.upgraded.transport.close_write();
-        let end = later(time);
+        let mut end = later(time);
         // Its remaining bytes are read: closing a socket with unread bytes discards what was sent, and so do bytes that come
         // after that.
         loop {
             match self.read() {
-                Ok(Some(bytes)) if is_closed_by(&bytes) => return,
+                Ok(Some(bytes)) if is_closed_by(&bytes) => end = end.min(later(limits::STREAM_LINGER_SHORT)),
                 Ok(Some(_)) if Instant::now() < end => {}
                 Ok(None) if Instant::now() < end => {
                     if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {

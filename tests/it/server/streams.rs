@@ -230,7 +230,7 @@ fn a_slow_client_that_pings_gets_all_of_an_output() {
 
 /// Regression: a client that had answered the end and kept its socket had one of the places of streams for five minutes.
 #[test]
-fn a_stream_whose_end_the_client_has_answered_is_closed_at_once() {
+fn a_stream_whose_end_the_client_has_answered_is_closed_soon() {
     let (node, port) = node_with(&Pod::new("web"));
     let target = exec(&node, "output=1", &["echo", "here"]);
     let mut socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
