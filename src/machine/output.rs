@@ -95,6 +95,8 @@ pub enum Report {
     },
     /// The known containers changed: id and state of everything under this identity.
     Seen(Table<String, DockerState>),
+    /// The containers whose ends are ends of no pod: it is being stopped, or they run again.
+    Killed(Set<String>),
     /// Number of dead instances of each container; sent only if the node bounds them all together.
     Dead(Vec<u32>),
     /// UIDs that the pod had before: nothing of them is left. Holds the number of wishes read.

@@ -219,6 +219,7 @@ impl<'a> ParsedLabels<'a> {
             attempt: self.attempt,
             state,
             start_sent: false,
+            killed: false,
             never_ran: text(labels::NEVER_RAN)
                 .and_then(|text| text.split_once('/'))
                 .filter(|(_, sandbox)| text(labels::SANDBOX_ID) == Some(*sandbox))

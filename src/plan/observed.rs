@@ -30,6 +30,8 @@ pub struct Owned {
     /// It is created and not started, but a start may be in flight: a start without an answer, or one
     /// from a daemon that died. It is never started again, but removed and created again.
     pub start_sent: bool,
+    /// podkeeper has signalled it, to run it again or to stop its pod: its end is not its own.
+    pub killed: bool,
     /// Reference it was made from.
     pub image: String,
     /// `sha256:…`; empty until known.

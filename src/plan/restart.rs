@@ -82,6 +82,8 @@ pub fn should_start(pod: &DesiredPod, container: &Container, newest: Option<&Own
     match newest.map(|instance| &instance.state) {
         None | Some(RunState::Created) => true,
         Some(RunState::Running { .. }) => false,
+        // It has not ended by itself: the kubelet starts it in the pass in which it kills it.
+        Some(_) if newest.is_some_and(|instance| instance.killed) => true,
         Some(dead) => restarts(pod, container, exit_code(dead).unwrap_or(UNKNOWN_EXIT)),
     }
 }

@@ -157,6 +157,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         attempt,
         state,
         start_sent: false,
+        killed: false,
         never_ran: 0,
         image: "busybox".into(),
         image_id: "sha256:feed".into(),

@@ -76,6 +76,12 @@ fn status(
         None => without_instance(input, container, old),
     };
     let newest = instances.first().copied();
+    let ends = input.terminal || input.pod.metadata.deletion_timestamp.is_some();
+    if !ends && kind == ContainerKind::Regular && newest.is_some_and(|c| c.killed && c.state.is_dead()) {
+        // podkeeper has killed it to run it again: that is not its end.
+        let again = waiting(Some(Reason::of_start(false).as_str().to_owned()), None);
+        status.last_state = status.state.replace(again);
+    }
     // A container that was just created was not inspected yet, and a container whose image was resolved
     // before was created from the image's id: both show the manifest's image name.
     if status.image.is_empty() || status.image.starts_with("sha256:") {

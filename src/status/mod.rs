@@ -151,12 +151,13 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
 
 /// True when the newest instance of a regular container is made and was never started, beside an earlier one. The end
 /// of that one says nothing then, whatever the restart policy: it started late, when it was replaced already, and was
-/// killed.
+/// killed. Or when podkeeper has killed the newest one, to run it again.
 fn about_to_start(input: &Input<'_>) -> bool {
     let pod = input.pod;
     let again = |name: &str| match input.observed.instances(&pod.uid, name).as_slice() {
-        [newest, _, ..] => newest.state == RunState::Created,
-        _ => false,
+        [newest, _, ..] if newest.state == RunState::Created => true,
+        [newest, ..] => newest.killed && newest.state.is_dead(),
+        [] => false,
     };
     let ends = input.terminal || pod.metadata.deletion_timestamp.is_some();
     !ends && pod.containers().any(|(kind, c)| kind == ContainerKind::Regular && again(&c.name))

@@ -146,7 +146,9 @@ impl Turn {
         }
         self.docker.found.change().clear();
         self.docker.changed.clear();
-        for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
+        self.node.stopped_earlier.retain(|id| containers.iter().any(|c| c.id == *id));
+        for mut owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
+            owned.killed = self.node.stopped_earlier.contains(&owned.id);
             self.docker.found.change().get_or_default(owned.key.clone()).push(owned);
         }
         self.note_networks(containers);
@@ -227,21 +229,24 @@ impl Turn {
     }
 
     /// Goes on with the stops of an earlier daemon, whatever has become of their reason: a container may have got its signal,
-    /// and its end must not be taken for the end of a pod that runs once.
+    /// and its end must not be taken for the end of a pod that runs once. Where the next life has begun, or the pod itself was
+    /// not stopped, its worker runs again what was killed.
     fn finish_stops(&mut self) {
-        let earlier = std::mem::take(&mut self.node.stopped_earlier);
-        let stops = self.docker.found.iter().filter_map(|(key, all)| {
-            let own = || all.iter().filter(|c| !c.is_sandbox());
-            let uid = &own().find(|c| earlier.contains(&c.id))?.uid;
-            // Others are of its next life, or of a later pod: Docker may be unable to remove what is left of this one.
-            let is_next = |c: &Owned| !earlier.contains(&c.id) && c.state != RunState::Created;
-            let is_later_pod = own().any(|c| c.uid != *uid && is_next(c));
-            let goes_on = |c: &Owned| {
-                own().any(|n| n.uid == *uid && n.container_name() == c.container_name() && is_next(n))
+        let stops = self.docker.found.iter().flat_map(|(key, all)| {
+            let has_begun = |c: &&Owned| c.killed || c.state != RunState::Created;
+            let newest = |uid: &str| {
+                let sandboxes = all.iter().filter(|c| c.is_sandbox() && c.uid == *uid).filter(has_begun);
+                sandboxes.max_by_key(|c| c.attempt)
             };
-            // Otherwise the end of one that has not begun anew would be taken for its own.
-            let is_begun = own().filter(|c| c.uid == *uid && earlier.contains(&c.id)).all(goes_on);
-            (!is_later_pod && !is_begun).then(|| (key.clone(), uid.clone()))
+            let killed = all.iter().filter(|c| c.killed && !c.is_sandbox()).map(|c| &c.uid);
+            // One that another pod follows is stopped by that one's worker.
+            let is_followed = |uid: &&String| {
+                all.iter()
+                    .any(|c| c.uid != **uid && !c.is_sandbox() && !c.killed && c.state != RunState::Created)
+            };
+            let is_stopped = |uid: &&String| newest(uid).is_none_or(|sandbox| sandbox.killed);
+            let uid = killed.filter(is_stopped).find(|uid| !is_followed(uid));
+            uid.map(|uid| (key.clone(), uid.clone()))
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
         for (key, uid) in stops {

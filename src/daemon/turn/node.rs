@@ -29,7 +29,7 @@ pub(super) struct NodeState {
     pub(super) returns: Mono,
     /// Evictions by an earlier daemon, by pod, until the pod comes.
     pub(super) evicted_earlier: Table<String, EvictionView>,
-    /// Containers that an earlier daemon was stopping, until Docker's first list.
+    /// Containers that an earlier daemon has killed, as long as Docker may have them.
     pub(super) stopped_earlier: Set<String>,
 }
 

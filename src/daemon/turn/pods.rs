@@ -347,6 +347,10 @@ impl Turn {
                     self.readmit(&[], now);
                 }
             }
+            Report::Killed(killed) => {
+                self.changed = true;
+                worker.stopped.extend(killed);
+            }
             Report::Dead(dead) => {
                 worker.dead = dead;
                 self.bound_dead();

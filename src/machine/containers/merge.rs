@@ -217,6 +217,7 @@ impl Machine {
     fn fill_run(&self, new: &mut Owned, again: bool, origin: Origin, now: &Now) {
         let known = self.containers.get(&new.id);
         let record = self.containers.record(&new.id);
+        new.killed |= known.is_some_and(|known| known.killed && !again);
         if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
             new.log_path.clone_from(&known.log_path);
         }

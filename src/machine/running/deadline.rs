@@ -64,7 +64,8 @@ impl Machine {
             }
         };
         if !passed {
-            let told = self.containers.current().sandboxes(&pod.uid).into_iter().any(is_marked);
+            // An older one may be of an earlier life, which Docker cannot remove.
+            let told = self.containers.current().sandboxes(&pod.uid).first().is_some_and(|it| is_marked(it));
             if !told && !self.await_deadline(pod, up.saturating_sub(since), now) {
                 return Verdict::Active;
             }
@@ -166,15 +167,11 @@ impl Machine {
         (!boot.is_empty()).then(|| format!("{boot}/{}", judged.since.as_millis()))
     }
 
-    /// Start of the pod's activity, from its sandboxes of this boot.
+    /// Start of the pod's activity, from its newest sandbox, if it is of this boot.
     fn told_since(&self, uid: &str) -> Option<Duration> {
-        let told = self
-            .containers
-            .current()
-            .sandboxes(uid)
-            .into_iter()
-            .filter_map(|c| c.kept()?.deadline.as_ref()?.since.as_ref());
-        told.filter(|(boot, _)| *boot == self.settings.boot.id).map(|(_, since)| *since).min()
+        let sandboxes = self.containers.current().sandboxes(uid);
+        let (boot, since) = sandboxes.first()?.kept()?.deadline.as_ref()?.since.as_ref()?;
+        (*boot == self.settings.boot.id).then_some(*since)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Container;
 
 use crate::base::clock::Now;
+use crate::base::limits;
 use crate::image::credentials::{DockerConfig, lookup};
 use crate::image::grants;
 use crate::image::pull_secrets::{self, PullSecrets};
@@ -299,6 +300,11 @@ impl Machine {
     /// Takes new objects. If they change the credentials, a failed pull is retried at once.
     pub(in crate::machine) fn take_objects(&mut self, objects: Arc<Objects>) {
         let before = std::mem::replace(&mut self.objects, objects);
+        if !before.is_empty() {
+            self.told.objects.push(Arc::clone(&before));
+        }
+        let most = self.told.objects.len().saturating_sub(limits::OBJECTS_BEFORE);
+        self.told.objects.drain(..most);
         let State::Syncing(pod) = &self.state else { return };
         self.volumes.objects_changed(pod);
         if pull_secrets::of_pod(pod, &before).configs != pull_secrets::of_pod(pod, &self.objects).configs {

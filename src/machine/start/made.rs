@@ -147,6 +147,7 @@ impl Machine {
             never_ran: 0,
             state,
             start_sent: false,
+            killed: false,
             image: String::new(),
             image_id: String::new(),
             grace: grace.and_then(crate::base::duration::grace),

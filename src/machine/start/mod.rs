@@ -24,11 +24,11 @@ use crate::machine::state::State;
 use crate::machine::stop::Stopping;
 use crate::network::hosts::HostsFile;
 use crate::plan::actions::PodActions;
-use crate::plan::{self, Owned, RunState, SandboxAction};
+use crate::plan::{self, Owned, RunState, SandboxAction, StartRef};
 use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::probe::HookKind;
-use crate::recorder::{self, words};
+use crate::recorder::words;
 use crate::runtime::{Call, names};
 use crate::status;
 
@@ -96,6 +96,7 @@ impl Machine {
             Course::Replace { attempt } => {
                 let ready = self.prepare(pod, now);
                 self.tell_sandbox_change(pod);
+                self.note_killed(pod, &actions.start, |_| true);
                 if self.stop_everything(None, Some(&pod.spec), now) && ready {
                     self.create_sandbox(pod, attempt, now);
                 }
@@ -139,6 +140,7 @@ impl Machine {
         }
         // Containers are made meanwhile, and start when plugins have attached the sandbox.
         let sandbox = Sandbox { runs: sandbox.runs && self.attach(pod, sandbox.id, now), ..sandbox };
+        self.note_killed(pod, &actions.start, |id| actions.kill.iter().any(|kill| kill.id == id));
         for kill in &actions.kill {
             let grace = crate::machine::running::probes::grace_of(pod, kill);
             self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
@@ -163,6 +165,25 @@ impl Machine {
             if ends {
                 break;
             }
+        }
+    }
+
+    /// Notes that running containers of these that start are killed before.
+    fn note_killed(&mut self, pod: &DesiredPod, starts: &[StartRef], is_killed: impl Fn(&str) -> bool) {
+        let regular = starts.iter().filter(|at| at.kind == ContainerKind::Regular);
+        for container in regular.filter_map(|at| pod.spec.containers.get(at.index)) {
+            let killed = self.containers.ids(|c, _| {
+                let is_it = c.uid == pod.uid && c.container_name() == Some(&container.name);
+                is_it && c.state.is_running() && is_killed(&c.id)
+            });
+            killed.iter().for_each(|id| self.is_killed(id));
+        }
+    }
+
+    /// Notes that the container is killed, and runs again.
+    pub(in crate::machine) fn is_killed(&mut self, id: &str) {
+        if let Some((container, _)) = self.containers.get_mut(id) {
+            container.killed = true;
         }
     }
 
@@ -200,7 +221,7 @@ impl Machine {
         let Some(Job::Create { container, .. }) = self.calls.end(token) else { return };
         self.retry_later(&Part::container(&container), now);
         // It names the subPath, into which variables of Secrets may be expanded, and the status shows the text, too.
-        let why = recorder::mask(why.to_owned(), &self.objects);
+        let why = self.masked(why.to_owned());
         self.failed(&container, Reason::CreateContainerConfigError, &why, [words::error(&why)]);
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::table::{Set, Table};
+use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, is_final};
 use crate::pod_logs::ContainerLogs;
 use crate::runtime::DockerState;
@@ -25,6 +26,10 @@ pub(super) struct LastReported {
     pub reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
     /// The last reported containers.
     pub seen: Table<String, DockerState>,
+    /// The containers that were last reported as killed.
+    pub killed: Set<String>,
+    /// Earlier objects: containers that were made of them show their Secrets' values still.
+    pub objects: Vec<Arc<Objects>>,
     /// The last set of logs.
     pub logs: ContainerLogs,
     /// UIDs of which something is left, or was when it was looked last.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::clock::Now;
+use crate::base::order;
 use crate::base::table::Table;
 use crate::machine::Machine;
 use crate::machine::output::{Output, Report};
 use crate::machine::state::State;
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
-use crate::recorder;
 use crate::runtime::DockerState;
 use crate::status;
 
@@ -25,6 +25,13 @@ impl Machine {
             self.told.seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));
         }
+        let terminating = matches!(self.state, State::Terminating { .. });
+        let killed = self.containers.all().filter(|c| terminating || c.killed).map(|c| c.id.clone());
+        let killed = order::set(killed);
+        if killed != self.told.killed {
+            self.told.killed.clone_from(&killed);
+            self.out.push(Output::Report(Report::Killed(killed)));
+        }
         let Some(pod) = self.state.pod().cloned() else { return };
         if self.is_recalling() || !self.looking.watching {
             return;
@@ -32,7 +39,6 @@ impl Machine {
         if (self.is_looking() || self.awaits_message()) && !self.in_trouble(now) {
             return;
         }
-        let terminating = matches!(self.state, State::Terminating { .. });
         let past_deadline = self.ended_by_deadline(&pod);
         let status = self.computed(&pod, past_deadline, now);
         let same = self.told.reported.as_ref().is_some_and(|(old, was, of)| {
@@ -86,7 +92,7 @@ impl Machine {
             for state in [&mut container.state, &mut container.last_state].into_iter().flatten() {
                 let message = state.terminated.as_mut().and_then(|ended| ended.message.as_mut());
                 if let Some(message) = message {
-                    *message = recorder::mask(std::mem::take(message), &self.objects);
+                    *message = self.masked(std::mem::take(message));
                 }
             }
         }

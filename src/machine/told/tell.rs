@@ -10,6 +10,12 @@ use crate::recorder::{self, List, ObjectEvent, Subject, Words};
 use crate::status::WaitingReason;
 
 impl Machine {
+    /// The message without values of Secrets, the present ones and those of before.
+    pub(in crate::machine) fn masked(&self, message: String) -> String {
+        let all = std::iter::once(&self.objects).chain(&self.told.objects);
+        all.fold(message, |message, objects| recorder::mask(message, objects))
+    }
+
     /// Emits an event of the pod, or of this container of it.
     pub(in crate::machine) fn tell(&mut self, container: Option<&str>, words: Words) {
         let uid = match self.state.pod() {
@@ -49,7 +55,7 @@ impl Machine {
     }
 
     fn put_event(&mut self, uid: String, subject: Option<Subject>, mut words: Words) {
-        words.message = recorder::mask(words.message, &self.objects);
+        words.message = self.masked(words.message);
         self.out.push(Output::Event(ObjectEvent::new(self.key.clone(), uid, subject, words)));
     }
 
@@ -81,7 +87,7 @@ impl Machine {
     /// Sets the reason why a container waits. Returns true if it is new. Docker's errors repeat the command, into which
     /// variables of Secrets may be expanded, so these are masked: everyone who may view pods sees the status.
     pub(in crate::machine) fn set_waiting(&mut self, container: &str, reason: Reason, message: &str) -> bool {
-        let message = recorder::mask(message.to_owned(), &self.objects);
+        let message = self.masked(message.to_owned());
         let is_as = |old: WaitingReason| old.reason == reason && gist(&old.message).eq(gist(&message));
         let member = self.members.get_mut(container);
         let is_known = member.waiting.take().is_some_and(is_as);

@@ -88,6 +88,7 @@ fn what_is_mapped_is_read_back() {
         role,
         attempt: 4,
         state: RunState::Running { started: Timestamp::from_second(2).ok() },
+        killed: false,
         start_sent: false,
         never_ran: 0,
         image: "busybox:static".into(),

@@ -58,17 +58,17 @@ impl Turn {
         // Events that Docker has told since make the list uncertain, its old ones too, and so does the loss of Docker. The
         // worker tells whether it is right; until then only room is not asked for.
         let Some(all) = self.docker.found.get(&pod.key).cloned() else { return false };
-        let own = || all.iter().filter(|container| container.uid == pod.uid);
-        let mut containers = own().filter(|container| !container.is_sandbox()).peekable();
+        let own = all.iter().filter(|container| container.uid == pod.uid && !container.is_sandbox());
+        let mut containers = own.peekable();
         let is_dead = |container: &Owned| container.state.is_dead();
         if containers.peek().is_none() || !containers.all(is_dead) {
             return false;
         }
-        let is_past = own().any(|sandbox| {
+        let observed = Observed { all };
+        let is_past = observed.sandboxes(&pod.uid).first().is_some_and(|sandbox| {
             let deadline = sandbox.kept().and_then(|kept| kept.deadline.as_ref());
             deadline.is_some_and(|deadline| deadline.passed)
         });
-        let observed = Observed { all };
         is_past || actions::compute(pod, &observed, &Probes::default()).sandbox == SandboxAction::Finish
     }
 

@@ -169,6 +169,7 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
         assert_eq!(acts(next.list(&[sandbox, killed]))[..2], stops("end"));
         assert!(next.snapshot().docker.stopping.contains("job-job-1-app-0"));
         next.gone("job");
+        next.list(&[]);
         assert_eq!(next.snapshot().docker.stopping, [].into());
         assert_eq!(acts(next.handle(Event::Drain(None))), ["spawn job, empty", "run job/job-1"]);
         // It was evicted.
@@ -235,12 +236,24 @@ fn a_stop_goes_on_whose_reason_is_gone() {
         next.want(std::slice::from_ref(&job));
         assert_eq!(acts(next.list(&list)), ["spawn job", "run job/job-1"]);
     }
-    // A part of it has begun.
+    // A part of it has begun: the rest begins, too, and nothing is stopped for it.
     let mut next = Rig::new();
     next.goes_on_from(&stopping(&job, true).snapshot());
     next.want(std::slice::from_ref(&job));
     let list = [ENDED[1], begun[0], "job/job-1/side#1 running"];
-    assert_eq!(acts(next.list(&list))[..2], stops("end"));
+    let again = ["spawn job", "run job/job-1"];
+    assert_eq!(acts(next.list(&list)), again);
+    assert_eq!(next.killed, ["job-job-1-app-0"]);
+    // A container of a pod that goes on was killed, to run again.
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&job));
+    rig.seen("job", &ALIVE);
+    rig.report("job", Report::Killed(["job-job-1-app-0".to_owned()].into()));
+    let mut next = Rig::new();
+    next.goes_on_from(&rig.snapshot());
+    next.want(std::slice::from_ref(&job));
+    assert_eq!(acts(next.list(&[ALIVE[0], ENDED[1]])), again);
+    assert_eq!(next.killed, ["job-job-1-app-0"]);
     // The file is of before, for the disk was full: only the containers count that it names.
     let mut next = Rig::new();
     next.goes_on_from(&stopping(&job, true).snapshot());

@@ -23,6 +23,8 @@ pub(super) struct Rig {
     pub(super) turn: Turn,
     pub(super) now: Mono,
     wishes: BTreeMap<PodKey, u64>,
+    /// Of the last worker that was spawned: what an earlier daemon has killed.
+    pub(super) killed: Vec<String>,
     /// Files that sweeps of the root directory kept.
     pub(super) sweeps: Vec<InUse>,
     /// UIDs of pods whose volumes were ordered to be removed.
@@ -125,6 +127,7 @@ impl Rig {
             turn: Turn::new(Arc::new(config)),
             now: Mono::default(),
             wishes: BTreeMap::new(),
+            killed: Vec::new(),
             sweeps: Vec::new(),
             removals: Vec::new(),
         }
@@ -154,7 +157,11 @@ impl Rig {
                 Effect::Wish(key, _) => *self.wishes.entry(key.clone()).or_default() += 1,
                 Effect::Sweep(keep) => self.sweeps.push(keep.clone()),
                 Effect::RemoveVolumes(pods) => self.removals.push(pods.iter().cloned().collect()),
-                Effect::Spawn { key, .. } => _ = self.wishes.insert(key.clone(), 0),
+                Effect::Spawn { key, found } => {
+                    self.wishes.insert(key.clone(), 0);
+                    let killed = found.iter().flatten().filter(|c| c.killed && !c.is_sandbox());
+                    self.killed = killed.map(|c| c.id.clone()).collect();
+                }
                 _ => {}
             }
         }

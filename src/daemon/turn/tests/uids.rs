@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::evicted::eviction;
 use super::hold::after;
 use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::daemon::turn::Event;
@@ -175,4 +176,24 @@ fn a_pod_that_moves_has_the_rights_of_its_new_source() {
     http(&mut rig, &[pod]);
     assert_eq!(acts(rig.want(&[])), ["stop a: it was rejected"]);
     assert_eq!(rig.shown(), "a Failed Forbidden");
+}
+
+/// Regression: another pod got the UID of one that was evicted, which then waited for that one's files.
+#[test]
+fn an_evicted_pod_has_its_uid() {
+    let mut rig = two(&[]);
+    http(&mut rig, &[]);
+    rig.want(&[pod("a/u-1")]);
+    rig.handle(eviction("a", "u-1", true));
+    rig.gone("a");
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u-1")])), [""; 0]);
+    assert_eq!(rig.shown(), "a Failed Evicted, evil Failed DuplicateUID");
+    // A source that precedes gets it from one that was evicted.
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    http(&mut rig, &[pod("evil/u-1")]);
+    rig.handle(eviction("evil", "u-1", true));
+    rig.gone("evil");
+    assert_eq!(acts(rig.want(&[pod("a/u-1")])), ["spawn a, empty", "run a/u-1"]);
+    assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
 }

@@ -2,7 +2,8 @@
 
 use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
 use crate::machine::{Hint, Report};
-use crate::plan::DeadPolicy;
+use crate::plan::{DeadPolicy, ProbeVerdict};
+use crate::probe::Kind;
 use crate::runtime::fake::Behaviour;
 use crate::runtime::{Call, DockerState};
 
@@ -298,4 +299,39 @@ fn dead_ones_go_when_the_node_has_too_many_in_all() {
     assert_eq!(dead(&rig), 2);
     rig.pass(s(60));
     assert_eq!(dead(&rig), 3, "the next one is kept until the node says so again");
+}
+
+/// Regression: a container that podkeeper killed to run it again, and that ended with 0 on its signal, was taken for one that has
+/// succeeded: a job was lost.
+#[test]
+fn what_is_killed_to_run_again_runs_again() {
+    let probe = "livenessProbe: {exec: {command: [a]}}";
+    let on_failure = |rest: &str| {
+        pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, image: b, {rest}}}]}}"))
+    };
+    let check = |what: &str, mut rig: Rig, happens: &dyn Fn(&mut Rig)| {
+        rig.engine.behave("app", Behaviour::script("term=0").unwrap());
+        happens(&mut rig);
+        rig.pass(s(60));
+        assert_eq!(rig.status(), "Running, app: running", "{what}");
+        assert!(rig.running().contains("app#1"), "{what}: {:?}", rig.running());
+    };
+    check("a probe fails", Rig::up(&on_failure(probe)), &|rig| {
+        rig.probed("app#0", Kind::Liveness, ProbeVerdict::Failure);
+    });
+    let never =
+        |image: &str| pod(&format!("{{restartPolicy: Never, containers: [{{name: app, image: {image}}}]}}"));
+    check("another image", Rig::up(&never("busybox")), &|rig| rig.run(&never("b")));
+    check("its sandbox dies", Rig::up(&on_failure("")), &|rig| {
+        let (id, now) = (rig.id("POD#0"), rig.now());
+        rig.engine.crash(&id, 137, now);
+    });
+    // An earlier daemon has killed it.
+    let job = never("busybox");
+    let mut rig = Rig::up(&job);
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 0, now);
+    rig.machine.is_killed(&id);
+    rig.pass(s(60));
+    assert!(rig.running().contains("app#1"), "{:?}", rig.running());
 }

@@ -179,3 +179,24 @@ fn a_pod_of_the_same_uid_that_comes_again_begins_anew() {
     rig.pass(s(10));
     assert_eq!(rig.status(), "Running, app: running");
 }
+
+/// Regression: the dead sandbox of a pod's first life, which Docker could not remove, ended the second life at the next start of
+/// podkeeper.
+#[test]
+fn an_earlier_life_says_nothing_about_the_next() {
+    let pod = limited("Always", 30);
+    let mut rig = Rig::up(&pod);
+    rig.pass(s(60));
+    assert_eq!(reason(&rig), EXCEEDED);
+    rig.hurt("remove POD#0", u32::MAX, super::rig::Hurt::Says(super::rig::timeout()));
+    rig.wish(super::rig::stop(None));
+    rig.pass(ms(500));
+    rig.run(&pod);
+    rig.pass(s(10));
+    let mut rig = rig.reborn();
+    rig.run(&pod);
+    rig.pass(s(5));
+    assert_eq!(rig.status(), "Running, app: running");
+    rig.pass(s(30));
+    assert_eq!(reason(&rig), EXCEEDED, "its own time counts");
+}

@@ -20,7 +20,7 @@ impl Rig {
     }
 
     /// Delivers a probe's result.
-    fn probed(&mut self, words: &str, kind: Kind, verdict: crate::plan::ProbeVerdict) {
+    pub(super) fn probed(&mut self, words: &str, kind: Kind, verdict: crate::plan::ProbeVerdict) {
         let news = self.news(words, kind, verdict);
         self.slot.news(news);
         self.step();
