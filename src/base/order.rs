@@ -3,7 +3,7 @@
 //! types. Not for collections of a million elements.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::Set;
 
@@ -45,6 +45,45 @@ pub fn map<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, 
 /// Collects the items, each once.
 pub fn set<T: Ord>(items: impl IntoIterator<Item = T>) -> Set<T> {
     items.into_iter().collect()
+}
+
+/// A set of many numbers. It is one of pairs, as others are: each kind of set is five KiB of code.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Numbers(BTreeSet<(u64, u64)>);
+
+impl Numbers {
+    /// Returns true if the number is new.
+    pub fn insert(&mut self, number: u64) -> bool {
+        self.0.insert((0, number))
+    }
+
+    /// Returns true if the number was there.
+    pub fn remove(&mut self, number: u64) -> bool {
+        self.0.remove(&(0, number))
+    }
+
+    /// Whether the number is there.
+    #[must_use]
+    pub fn contains(&self, number: u64) -> bool {
+        self.0.contains(&(0, number))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|(_, number)| *number)
+    }
 }
 
 /// The positions in sorted order.

@@ -5,7 +5,6 @@
 //! only one descriptor is open at a time, at any depth, plus as many as the caller allows ([`Visit::ahead`]). The
 //! caller decides what to do with each entry.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -14,6 +13,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat
 use rustix::io::Errno;
 
 use crate::base::limits;
+use crate::base::order::Numbers;
 
 /// Flags for every directory: a link in its place is an error.
 pub const DIRECTORY: OFlags =
@@ -138,7 +138,7 @@ struct Pending {
     found: Vec<Found>,
     more: More,
     /// Inode numbers of files that had other names when they were visited.
-    lost: BTreeSet<u64>,
+    lost: Numbers,
     search: Option<Search>,
     /// Whether the inode numbers in directory lists are those of the files: on some file systems they differ.
     has_numbers: bool,
@@ -296,7 +296,7 @@ impl Reader<'_> {
             }
             if pending.search.is_some() {
                 self.visit.read()?;
-                if !pending.lost.contains(&number) {
+                if !pending.lost.contains(number) {
                     continue;
                 }
             }
@@ -374,7 +374,7 @@ impl Reader<'_> {
         match &mut pending.search {
             Some(search) if is_there => {
                 search.has_found = true;
-                self.lost -= usize::from(pending.lost.remove(&number));
+                self.lost -= usize::from(pending.lost.remove(number));
             }
             Some(search) => search.has_met = true,
             None if is_there => {}
@@ -400,7 +400,7 @@ impl Reader<'_> {
         }
         self.lost -= pending.lost.len();
         pending.lost.iter().for_each(|_| self.visit.gone());
-        pending.lost.clear();
+        pending.lost = Numbers::default();
     }
 }
 

@@ -16,6 +16,7 @@ use super::cgroup::Hierarchies;
 use super::disk_use::{DiskUse, Round};
 use super::{text, text_up_to};
 use crate::base::limits;
+use crate::base::order::Numbers;
 
 /// File system types of containers' roots; removed files on them were in a writable layer.
 const LAYERS: [&str; 4] = ["overlay", "aufs", "btrfs", "zfs"];
@@ -50,8 +51,8 @@ pub fn held(
 }
 
 /// Processes of a cgroup and of those below it; `false` when there are too many of these.
-fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u64>, bool) {
-    let (mut open, mut found) = (vec![top.to_owned()], BTreeSet::new());
+fn pids(top: &Path, round: &mut Round) -> (Numbers, bool) {
+    let (mut open, mut found) = (vec![top.to_owned()], Numbers::default());
     for _ in 0..limits::DELETED_CGROUPS {
         let Some(at) = open.pop() else { return (found, true) };
         if !round.goes_on() {
@@ -59,7 +60,8 @@ fn pids(top: &Path, round: &mut Round) -> (BTreeSet<u64>, bool) {
         }
         // A cgroup that has gone meanwhile has no processes.
         let text = text_up_to(&at.join("cgroup.procs"), limits::DELETED_PROCESSES).unwrap_or_default();
-        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).map(u64::from));
+        let numbers = text.lines().filter_map(|line| line.parse::<u32>().ok()).map(u64::from);
+        numbers.for_each(|number| _ = found.insert(number));
         // The last number may be incomplete when the text is cut.
         if u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
             return (found, false);
@@ -114,7 +116,7 @@ struct Look<'a> {
     /// Device and inode of the files that were counted.
     seen: BTreeSet<(u64, u64)>,
     /// Sockets that were looked at.
-    sockets: BTreeSet<u64>,
+    sockets: Numbers,
     /// A process has hidden files.
     is_hidden: bool,
     sum: DiskUse,
@@ -139,7 +141,7 @@ impl<'a> Look<'a> {
             of_threads: limits::DELETED_OF_THREADS,
             left: limits::DELETED_FILES,
             seen: BTreeSet::new(),
-            sockets: BTreeSet::new(),
+            sockets: Numbers::default(),
             is_hidden: false,
             sum: DiskUse::default(),
             round,
@@ -148,23 +150,23 @@ impl<'a> Look<'a> {
 
     /// Looks at all processes; `None` if there are too many.
     fn cgroups(&mut self, tops: &[PathBuf]) -> Option<()> {
-        let (mut is_whole, mut all) = (true, BTreeSet::new());
+        let (mut is_whole, mut all) = (true, Numbers::default());
         for top in tops {
             let (pids, are_all) = pids(top, self.round);
             is_whole &= are_all;
-            all.extend(pids);
+            pids.iter().for_each(|pid| _ = all.insert(pid));
         }
-        let mut without_memory = BTreeSet::new();
-        for pid in &all {
+        let mut without_memory = Numbers::default();
+        for pid in all.iter() {
             let leader = self.proc.join(pid.to_string());
             self.table(&leader, Whose::Leader)?;
             if !self.memory(&leader)? {
-                without_memory.insert(*pid);
+                without_memory.insert(pid);
             }
         }
         // The tables of first threads hold almost all descriptors, so they come first.
-        for pid in &all {
-            self.threads(*pid, without_memory.contains(pid))?;
+        for pid in all.iter() {
+            self.threads(pid, without_memory.contains(pid))?;
         }
         is_whole.then_some(())
     }
@@ -219,7 +221,7 @@ impl<'a> Look<'a> {
             let Some(mount) = super::field(&info, "mnt_id") else { continue };
             let mounts = mounts.get_or_insert_with(|| Mounts::of(thread, self.counted));
             // Files in memory are on a mount of the kernel's own, or on a tmpfs.
-            if mounts.numbers.contains(&mount) {
+            if mounts.numbers.contains(mount) {
                 self.file(&link, |_| true);
             }
         }
@@ -231,7 +233,7 @@ impl<'a> Look<'a> {
         self.round.goes_on().then_some(())?;
         if fs::read_link(link).is_ok_and(|target| is_deleted(target.as_os_str().as_encoded_bytes())) {
             let mounts = mounts.get_or_insert_with(|| Mounts::of(thread, self.counted));
-            let counts = |device| mounts.devices.contains(&device) || self.counted.devices.contains(&device);
+            let counts = |device| mounts.devices.contains(device) || self.counted.devices.contains(&device);
             self.file(link, counts);
         }
         Some(())
@@ -242,7 +244,7 @@ impl<'a> Look<'a> {
     fn socket(&mut self, number: &[u8], info: impl Fn() -> PathBuf) {
         let number =
             std::str::from_utf8(number).ok().and_then(|text| text.trim_end_matches(']').parse().ok());
-        let is_new = number.is_none_or(|number| !self.sockets.contains(&number));
+        let is_new = number.is_none_or(|number| !self.sockets.contains(number));
         if !is_new || self.is_hidden {
             return;
         }
@@ -268,7 +270,7 @@ impl<'a> Look<'a> {
             self.left = self.left.checked_sub(1)?;
             let mounts = mounts.get_or_insert_with(|| Mounts::of(process, self.counted));
             // For a file of a layer the kernel may report the device below it.
-            let counts = |device| mounts.devices.contains(&device) || self.counted.devices.contains(&device);
+            let counts = |device| mounts.devices.contains(device) || self.counted.devices.contains(&device);
             self.file(&process.join("map_files").join(range), counts);
         }
         let is_cut = u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_MAPS);
@@ -293,9 +295,9 @@ impl<'a> Look<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Mounts {
     /// The ids of the mounts that count.
-    numbers: BTreeSet<u64>,
+    numbers: Numbers,
     /// Devices of the mounts that count.
-    devices: BTreeSet<u64>,
+    devices: Numbers,
 }
 
 impl Mounts {

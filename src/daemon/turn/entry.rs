@@ -246,13 +246,10 @@ impl WorkerInfo {
         self.stopped.extend(all);
     }
 
-    /// Takes what it sees into account: a start may have been under way when it was ordered to stop. Returns true when other
-    /// containers are named.
-    pub(super) fn note_stopped(&mut self, is_listed: impl Fn(&String) -> bool) -> bool {
+    /// Names these as stopped, too, and forgets what Docker has no more. Returns true when others are named than before.
+    pub(super) fn note_stopped(&mut self, killed: Set<String>, is_listed: impl Fn(&String) -> bool) -> bool {
         let before = self.stopped.clone();
-        if self.stopping.is_some() && !self.terminated {
-            self.name_stopped(Vec::new());
-        }
+        self.stopped.extend(killed);
         let seen = &self.seen;
         self.stopped.retain(|id| seen.contains_key(id) || is_listed(id));
         self.stopped != before

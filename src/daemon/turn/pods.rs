@@ -337,19 +337,15 @@ impl Turn {
                 self.note_name(&pod);
                 self.status_reported(key, WorkerStatus { pod, status, leaving }, now);
             }
-            Report::Seen(seen) => {
+            Report::Seen(seen, killed) => {
                 let ran = worker.runs();
                 worker.seen = seen;
                 let found = self.docker.found.get(key);
                 let is_there = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
-                self.changed |= worker.note_stopped(is_there);
+                self.changed |= worker.note_stopped(killed, is_there);
                 if ran && !worker.runs() && entry.is_over() {
                     self.readmit(&[], now);
                 }
-            }
-            Report::Killed(killed) => {
-                self.changed = true;
-                worker.stopped.extend(killed);
             }
             Report::Dead(dead) => {
                 worker.dead = dead;

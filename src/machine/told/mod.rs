@@ -25,9 +25,7 @@ pub(super) struct LastReported {
     /// The last reported status, whether the pod was being stopped, and the pod.
     pub reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
     /// The last reported containers.
-    pub seen: Table<String, DockerState>,
-    /// The containers that were last reported as killed.
-    pub killed: Set<String>,
+    pub seen: (Table<String, DockerState>, Set<String>),
     /// Earlier objects: containers that were made of them show their Secrets' values still.
     pub objects: Vec<Arc<Objects>>,
     /// The last set of logs.
@@ -56,7 +54,7 @@ impl LastReported {
     /// Number of remembered items.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.seen.len() + self.logs.len()
+        self.seen.0.len() + self.logs.len()
     }
 }
 

@@ -21,16 +21,12 @@ impl Machine {
     /// is reported: a running pod would seem to have no containers.
     pub(in crate::machine) fn publish(&mut self, now: &Now) {
         let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
-        if seen != self.told.seen {
-            self.told.seen.clone_from(&seen);
-            self.out.push(Output::Report(Report::Seen(seen)));
-        }
         let terminating = matches!(self.state, State::Terminating { .. });
         let killed = self.containers.all().filter(|c| terminating || c.killed).map(|c| c.id.clone());
-        let killed = order::set(killed);
-        if killed != self.told.killed {
-            self.told.killed.clone_from(&killed);
-            self.out.push(Output::Report(Report::Killed(killed)));
+        let now_told = (seen, order::set(killed));
+        if now_told != self.told.seen {
+            self.told.seen.clone_from(&now_told);
+            self.out.push(Output::Report(Report::Seen(now_told.0, now_told.1)));
         }
         let Some(pod) = self.state.pod().cloned() else { return };
         if self.is_recalling() || !self.looking.watching {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::table::{Set, Table};
 use crate::daemon::config::{Config, Sources};
 use crate::daemon::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
 use crate::machine::{Report, StopOrder, Wish};
@@ -241,8 +242,13 @@ impl Rig {
 
     /// The worker sees these containers (as [`container`]).
     pub(super) fn seen(&mut self, name: &str, containers: &[&str]) -> Vec<String> {
-        let seen = containers.iter().map(|words| container(words)).map(|c| (c.id, c.state)).collect();
-        self.report(name, Report::Seen(seen))
+        let seen: Table<String, _> =
+            containers.iter().map(|words| container(words)).map(|c| (c.id, c.state)).collect();
+        // A worker that stops its pod kills what comes.
+        let worker = self.turn.entries.get(&key(name)).and_then(|entry| entry.worker.as_ref());
+        let stops = worker.is_some_and(|worker| worker.stopping.is_some() && !worker.terminated);
+        let killed = if stops { seen.keys().cloned().collect() } else { Set::new() };
+        self.report(name, Report::Seen(seen, killed))
     }
 
     /// Takes over what an earlier daemon had written.
