@@ -312,6 +312,14 @@ impl Machine {
     }
 
     fn killed(&mut self, id: &str, answer: Result<(), DockerError>, now: &Now) {
+        if let Some((container, record)) = self.containers.get_mut(id) {
+            let refusal = answer.as_ref().err().and_then(DockerError::refusal);
+            if !matches!(refusal, Some(RefusalKind::NoSuchContainer | RefusalKind::NotRunning)) {
+                record.run.is_signalled = true;
+            } else if record.run.again && !record.run.is_signalled {
+                (record.run.again, container.killed) = (false, false);
+            }
+        }
         let Err(error) = answer else {
             if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
                 stop.again = Retry::default();

@@ -184,7 +184,7 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     };
     // The phase is Failed (upstream `getPhase`): a new sandbox would only run it once more.
     let init_failed = pod.init_containers().iter().any(|c| {
-        let newest = judged_by(pod, observed, ContainerKind::Init, c);
+        let newest = judged_by(pod, observed, ContainerKind::Init, c).filter(|c| !c.killed);
         let failure = newest.and_then(|instance| init_failure(&instance.state));
         init_kind(c) == ContainerKind::Init && failure.is_some_and(|code| !restarts(pod, c, code))
     });
@@ -335,7 +335,7 @@ fn regular_action(
 
 /// Whether a container runs again after podkeeper has killed it. Restart rules do not apply: it has not
 /// exited by itself.
-fn runs_again(pod: &DesiredPod, container: &Container) -> bool {
+pub fn runs_again(pod: &DesiredPod, container: &Container) -> bool {
     effective_policy(pod, container) != RestartPolicy::Never
 }
 

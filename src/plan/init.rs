@@ -75,7 +75,7 @@ fn trace<'a>(
 ) -> Option<&'a Owned> {
     let found = observed.instances(&pod.uid, &container.name);
     let once = wanted == ContainerKind::Init && pod.restart_policy() == RestartPolicy::Never;
-    let done = |c: &Owned| once && c.state.is_dead() && init_failure(&c.state).is_none();
+    let done = |c: &Owned| once && !c.killed && c.state.is_dead() && init_failure(&c.state).is_none();
     let here = found.iter().find(|c| c.sandbox_id() == Some(sandbox));
     let newest = here.or_else(|| found.iter().find(|c| done(c)))?;
     newest.is_kind(wanted).then_some(newest)

@@ -18,7 +18,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use actions::{Kill, KillReason, ProbeVerdict, Probes, SandboxAction, StartRef};
+pub use actions::{Kill, KillReason, ProbeVerdict, Probes, SandboxAction, StartRef, runs_again};
 pub use message::Way;
 pub use observed::{Deadline, Exit, Kept, Link, Manifest, Observed, Owned, PreStop, Role, RunState};
 pub use past::is_past;

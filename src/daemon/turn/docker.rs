@@ -241,8 +241,7 @@ impl Turn {
             let killed = all.iter().filter(|c| c.killed && !c.is_sandbox()).map(|c| &c.uid);
             // One that another pod follows is stopped by that one's worker.
             let is_followed = |uid: &&String| {
-                all.iter()
-                    .any(|c| c.uid != **uid && !c.is_sandbox() && !c.killed && c.state != RunState::Created)
+                all.iter().any(|c| c.uid != **uid && !c.killed && c.state != RunState::Created)
             };
             let is_stopped = |uid: &&String| newest(uid).is_none_or(|sandbox| sandbox.killed);
             let uid = killed.filter(is_stopped).find(|uid| !is_followed(uid));

@@ -26,6 +26,10 @@ pub(in crate::machine) struct Run {
     pub probed_since: Option<Mono>,
     /// Progress of its stop.
     pub stop: Option<Box<Stop>>,
+    /// It is stopped to run again.
+    pub again: bool,
+    /// Docker has taken a signal for it.
+    pub is_signalled: bool,
     /// Progress of its hooks.
     pub hooks: Table<HookKind, Hook>,
     /// Progress of its termination message.

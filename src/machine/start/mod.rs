@@ -13,6 +13,8 @@ pub(super) mod sandbox;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Container;
+
 use crate::base::clock::Now;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
@@ -24,7 +26,7 @@ use crate::machine::state::State;
 use crate::machine::stop::Stopping;
 use crate::network::hosts::HostsFile;
 use crate::plan::actions::PodActions;
-use crate::plan::{self, Owned, RunState, SandboxAction, StartRef};
+use crate::plan::{self, Owned, RunState, SandboxAction};
 use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::probe::HookKind;
@@ -96,7 +98,8 @@ impl Machine {
             Course::Replace { attempt } => {
                 let ready = self.prepare(pod, now);
                 self.tell_sandbox_change(pod);
-                self.note_killed(pod, &actions.start, |_| true);
+                let again = pod.spec.containers.iter().filter(|c| plan::runs_again(pod, c));
+                self.note_killed(pod, again, |_| true);
                 if self.stop_everything(None, Some(&pod.spec), now) && ready {
                     self.create_sandbox(pod, attempt, now);
                 }
@@ -140,7 +143,9 @@ impl Machine {
         }
         // Containers are made meanwhile, and start when plugins have attached the sandbox.
         let sandbox = Sandbox { runs: sandbox.runs && self.attach(pod, sandbox.id, now), ..sandbox };
-        self.note_killed(pod, &actions.start, |id| actions.kill.iter().any(|kill| kill.id == id));
+        let again = actions.start.iter().filter(|at| at.kind == ContainerKind::Regular);
+        let again = again.filter_map(|at| pod.spec.containers.get(at.index));
+        self.note_killed(pod, again, |id| actions.kill.iter().any(|kill| kill.id == id));
         for kill in &actions.kill {
             let grace = crate::machine::running::probes::grace_of(pod, kill);
             self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
@@ -168,22 +173,26 @@ impl Machine {
         }
     }
 
-    /// Notes that running containers of these that start are killed before.
-    fn note_killed(&mut self, pod: &DesiredPod, starts: &[StartRef], is_killed: impl Fn(&str) -> bool) {
-        let regular = starts.iter().filter(|at| at.kind == ContainerKind::Regular);
-        for container in regular.filter_map(|at| pod.spec.containers.get(at.index)) {
+    /// Notes that running ones of these regular containers are killed, and run again.
+    fn note_killed<'c>(
+        &mut self,
+        pod: &DesiredPod,
+        again: impl Iterator<Item = &'c Container>,
+        is_killed: impl Fn(&str) -> bool,
+    ) {
+        for container in again {
             let killed = self.containers.ids(|c, _| {
                 let is_it = c.uid == pod.uid && c.container_name() == Some(&container.name);
                 is_it && c.state.is_running() && is_killed(&c.id)
             });
-            killed.iter().for_each(|id| self.is_killed(id));
+            killed.iter().for_each(|id| self.runs_again(id));
         }
     }
 
-    /// Notes that the container is killed, and runs again.
-    pub(in crate::machine) fn is_killed(&mut self, id: &str) {
-        if let Some((container, _)) = self.containers.get_mut(id) {
-            container.killed = true;
+    /// Notes that the container is killed, and runs again. One of which an earlier daemon has said so stays what it is.
+    pub(in crate::machine) fn runs_again(&mut self, id: &str) {
+        if let Some((_, record)) = self.containers.get_mut(id).filter(|(container, _)| !container.killed) {
+            record.run.again = true;
         }
     }
 

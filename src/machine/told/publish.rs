@@ -10,6 +10,7 @@ use crate::base::table::Table;
 use crate::machine::Machine;
 use crate::machine::output::{Output, Report};
 use crate::machine::state::State;
+use crate::machine::stop::Signalled;
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::runtime::DockerState;
@@ -22,8 +23,11 @@ impl Machine {
     pub(in crate::machine) fn publish(&mut self, now: &Now) {
         let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
         let terminating = matches!(self.state, State::Terminating { .. });
-        let killed = self.containers.all().filter(|c| terminating || c.killed).map(|c| c.id.clone());
-        let now_told = (seen, order::set(killed));
+        let killed = self.containers.records().filter(|(c, record)| {
+            let stop = record.run.stop.as_ref().filter(|_| record.run.again);
+            terminating || c.killed || stop.is_some_and(|stop| stop.signalled != Signalled::Not)
+        });
+        let now_told = (seen, order::set(killed.map(|(c, _)| c.id.clone())));
         if now_told != self.told.seen {
             self.told.seen.clone_from(&now_told);
             self.out.push(Output::Report(Report::Seen(now_told.0, now_told.1)));

@@ -113,6 +113,8 @@ impl Exec {
         let output = || outcome::exec_output(&done.stdout, &done.stderr);
         match done.code {
             0 => Outcome::Passed,
+            // Docker shows the container's end a moment later. The words are runc's.
+            126 if output().contains("cannot exec in a stopped") => Outcome::unknown(output()),
             code if self.hook => Outcome::Failed(hook_exited(&self.command, code, &output())),
             _ => Outcome::Failed(output()),
         }

@@ -326,12 +326,25 @@ fn what_is_killed_to_run_again_runs_again() {
         let (id, now) = (rig.id("POD#0"), rig.now());
         rig.engine.crash(&id, 137, now);
     });
-    // An earlier daemon has killed it.
-    let job = never("busybox");
-    let mut rig = Rig::up(&job);
+    let with_init = "{restartPolicy: OnFailure, initContainers: [{name: i, image: b}], containers: [{name: app, image: b}]}";
+    let mut rig = Rig::fresh();
+    rig.engine.behave("i", Behaviour::exits(0, ms(200)));
+    rig.run(&pod(with_init));
+    rig.pass(s(10));
+    check("its sandbox dies, and it has to be prepared again", rig, &|rig| {
+        let (id, now) = (rig.id("POD#0"), rig.now());
+        rig.engine.crash(&id, 137, now);
+    });
+}
+
+/// Regression: a job that had ended by itself just before it was to be killed ran again.
+#[test]
+fn what_ends_before_it_is_signalled_has_ended_by_itself() {
+    let mut rig = Rig::up(&pod("{restartPolicy: OnFailure, containers: [{name: app}]}"));
     let (id, now) = (rig.id("app#0"), rig.now());
+    rig.hurt("kill app#0", 1, Hurt::Slow(s(1)));
     rig.engine.crash(&id, 0, now);
-    rig.machine.is_killed(&id);
+    rig.machine.runs_again(&id);
     rig.pass(s(60));
-    assert!(rig.running().contains("app#1"), "{:?}", rig.running());
+    assert_eq!(rig.status(), "Succeeded, app: ended 0");
 }
