@@ -199,11 +199,6 @@ impl Calls {
         })
     }
 
-    /// Whether a create is under way in a sandbox of which this holds.
-    pub fn is_making_in(&self, holds: impl Fn(&str) -> bool) -> bool {
-        self.any(|job| matches!(job, Job::Create { sandbox, .. } if holds(sandbox)))
-    }
-
     /// The calls that make or start something, which may not have been sent yet.
     pub fn starting(&self) -> Vec<Token> {
         let starts =

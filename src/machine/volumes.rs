@@ -32,6 +32,8 @@ struct Life {
     /// All of them are ready.
     ready: bool,
     work: Work,
+    /// Something may have been made since their removal was ordered.
+    is_late: bool,
     /// They are wanted.
     interest: Interest,
     /// Containers that had ended when bound paths of the host were set up last.
@@ -105,7 +107,8 @@ impl Volumes {
     }
 
     pub(super) fn may_have(&mut self, uid: &str) {
-        self.0.get_or_default(uid.to_owned());
+        let life = self.0.get_or_default(uid.to_owned());
+        life.is_late |= matches!(life.work, Work::UnderWay { task: Task::TakeDown, .. });
     }
 
     /// Notes that an earlier daemon may have set up the first pod that is wanted. Later pods were either set up by this
@@ -257,10 +260,8 @@ impl Machine {
                 }
             }
             Report::TornDown { uid, result: Ok(()) } => {
-                self.volumes.0.remove(&uid);
-                // A create that was asked for meanwhile may make volumes of its image, whatever becomes of it.
-                let is_of = |sandbox: &str| self.containers.all().any(|c| c.id == *sandbox && c.uid == uid);
-                if self.calls.is_making_in(is_of) {
+                // A create that was asked for meanwhile makes volumes of its image, whatever has become of it.
+                if self.volumes.0.remove(&uid).is_some_and(|life| life.is_late) {
                     self.volumes.may_have(&uid);
                 }
             }

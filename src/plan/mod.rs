@@ -21,6 +21,6 @@ pub(crate) mod tests;
 pub use actions::{Kill, KillReason, ProbeVerdict, Probes, SandboxAction, StartRef, runs_again};
 pub use message::Way;
 pub use observed::{Deadline, Exit, Kept, Link, Manifest, Observed, Owned, PreStop, Role, RunState};
-pub use past::is_past;
+pub use past::{is_of_earlier_life, is_past};
 pub use stop::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, stop_now};
 pub use surplus::{DeadPolicy, allowance, next_due, surplus};

@@ -50,3 +50,13 @@ fn later_has_begun(pod: &DesiredPod, observed: &Observed, made: &Owned, name: &s
         observed.instances(&pod.uid, it).iter().any(|other| other.sandbox_id() == made.sandbox_id())
     })
 }
+
+/// Whether an earlier daemon has killed the container with its sandbox, and the pod's next life has begun in another one. What
+/// Docker cannot remove of the first life says nothing about the next.
+#[must_use]
+pub fn is_of_earlier_life(c: &Owned, all: &[Owned]) -> bool {
+    let own = |s: &&Owned| s.is_sandbox() && s.uid == c.uid;
+    let has_next = all.iter().filter(own).any(|s| !s.killed && s.state != RunState::Created);
+    let sandbox = c.sandbox_id().and_then(|id| all.iter().find(|s| s.id == *id));
+    c.killed && has_next && sandbox.is_none_or(|s| s.killed)
+}

@@ -72,7 +72,7 @@ pub(crate) fn at(n: i64) -> Timestamp {
 /// NAME is `sandbox` or a container's; SANDBOX the attempt of the sandbox it joined (0). STATE is `created`,
 /// `running`, `exited CODE`, `oom CODE`, `cannot-run CODE` or `removing`. Flags: `uid=…`, `hash=other`,
 /// `hash=none`, `kind=init|sidecar|regular|ephemeral`, `index=N`, `no-ip`, `lost`, `unfinished`, `hostnet`, `uninspected`,
-/// `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
+/// `error=text`, `seen=SECONDS`, `killed`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
 pub(crate) fn observed(pod: &DesiredPod, text: &str) -> Observed {
     let items = text.split([';', '\n']).map(str::trim).filter(|item| !item.is_empty());
     Observed { all: items.map(|item| owned(pod, item)).collect() }
@@ -157,7 +157,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         attempt,
         state,
         start_sent: false,
-        killed: false,
+        killed: has("killed"),
         never_ran: 0,
         image: "busybox".into(),
         image_id: "sha256:feed".into(),

@@ -2,12 +2,14 @@
 //! workers' reports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::admission::{self, Chosen, Reason, Rejection, Room};
 use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::Sweep;
+use super::preempted::bounded_grace;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::{limits, order};
@@ -231,7 +233,10 @@ impl Turn {
         let words = words::rejected(&reason, message);
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         if running || self.docker.found.contains_key(&pod.key) {
-            self.wish(&pod.key, Wish::Stop(REJECTED));
+            // A pod of a source that precedes waits for the UID.
+            let is_awaited = rejection.reason == Reason::DuplicateUid && self.is_behind(&pod);
+            let grace = if is_awaited { bounded_grace(&pod, Duration::ZERO) } else { None };
+            self.wish(&pod.key, Wish::Stop(StopOrder { grace, ..REJECTED }));
         }
     }
 

@@ -33,7 +33,7 @@ const HURRIED: &str = "a pod of a source that precedes its own waits for its roo
 
 /// The seconds that a pod of a source behind others has to end for the room of one of theirs, after so much of its time;
 /// `None` where its own grace period is not longer.
-fn bounded_grace(pod: &DesiredPod, passed: Duration) -> Option<u32> {
+pub(super) fn bounded_grace(pod: &DesiredPod, passed: Duration) -> Option<u32> {
     let own = pod.spec.termination_grace_period_seconds.and_then(duration::grace);
     let passed = u32::try_from(passed.as_secs()).unwrap_or(u32::MAX);
     let left = limits::ROOM_GRACE.saturating_sub(passed).max(limits::GRACE_MIN);
@@ -140,7 +140,7 @@ impl Turn {
         }
     }
 
-    fn is_behind(&self, pod: &DesiredPod) -> bool {
+    pub(super) fn is_behind(&self, pod: &DesiredPod) -> bool {
         self.config.policy.evict_first(pod.source)
     }
 

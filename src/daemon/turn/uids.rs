@@ -20,12 +20,15 @@ use crate::pod::owner::Owner;
 use crate::pod::{DesiredPod, PodKey, same_uid};
 
 impl Entry {
+    /// What waits for anything has its directories, from before a boot; an evicted pod returns.
+    fn waits_with_uid(&self) -> Option<&Arc<DesiredPod>> {
+        self.held().map(|held| &held.pod).or(self.evicted().map(|evicted| &evicted.pod))
+    }
+
     /// Whether a pod of this identity, wanted or not gone yet, has that UID.
     fn has_uid(&self, uid: &str) -> bool {
         let told = self.worker.iter().flat_map(|worker| worker.uids.keys().map(String::as_str));
-        // What waits for anything has its directories, from before a boot; an evicted pod returns.
-        let waits = self.held().map(|held| &held.pod).or(self.evicted().map(|evicted| &evicted.pod));
-        let pods = self.active().chain(waits).map(|pod| pod.uid.as_str());
+        let pods = self.active().chain(self.waits_with_uid()).map(|pod| pod.uid.as_str());
         pods.chain(told).any(|other| same_uid(other, uid))
     }
 }
@@ -54,11 +57,11 @@ fn moved(pod: &DesiredPod) -> Rejection {
 impl Turn {
     /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
     pub(super) fn reject_later_duplicates(&mut self, pod: &DesiredPod, now: &Now) {
-        fn wanted(entry: &Entry) -> Option<&Arc<DesiredPod>> {
-            let waits = entry.held().map(|held| &held.pod).or(entry.evicted().map(|evicted| &evicted.pod));
-            entry.desired.as_ref().or(waits)
+        // A version that waits may have another UID than the one that runs.
+        fn versions(entry: &Entry) -> impl Iterator<Item = &Arc<DesiredPod>> {
+            entry.desired.iter().chain(entry.waits_with_uid())
         }
-        let others = self.entries.values().filter_map(wanted);
+        let others = self.entries.values().flat_map(versions);
         let after = others.filter(|other| pod.source < other.source && same_uid(&other.uid, &pod.uid));
         let after: Vec<Arc<DesiredPod>> = after.filter(|other| other.key != pod.key).cloned().collect();
         for other in after {

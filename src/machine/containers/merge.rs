@@ -40,7 +40,12 @@ impl Machine {
     /// Takes the containers of the daemon's own list at the machine's start, in place of a list.
     pub(in crate::machine) fn begin_with(&mut self, found: Vec<Owned>, now: &Now) {
         self.looking.list_needed = false;
+        let earlier: Vec<String> =
+            found.iter().filter(|c| plan::is_of_earlier_life(c, &found)).map(|c| c.id.clone()).collect();
         self.found(found, now);
+        for owned in earlier.iter().filter_map(|id| self.containers.get(id).cloned()).collect::<Vec<_>>() {
+            self.containers.put_earlier(owned);
+        }
     }
 
     /// Takes the containers of a list that belong to this identity. The list may be older than the known state: each

@@ -1,6 +1,6 @@
 //! Containers: names, images, policies; calls the checks of their parts.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
@@ -15,7 +15,7 @@ const EXIT_CODES: usize = 255;
 
 pub(super) fn check_all(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     let volumes = volumes::known(path, report);
-    let mut names = BTreeSet::new();
+    let mut names = HashSet::new();
     let init = path.field("initContainers");
     for (i, container) in spec.init_containers.iter().flatten().enumerate() {
         let path = init.index(i);
@@ -42,8 +42,8 @@ pub(super) fn check_all(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
     ports::check_host_ports("containers", &spec.containers, path, report);
 }
 
-fn unique<'n>(name: &'n str, names: &mut BTreeSet<&'n str>, path: &Path<'_>, report: &mut Report<'_>) {
-    if !name.is_empty() && !names.insert(name) {
+fn unique(name: &str, names: &mut HashSet<String>, path: &Path<'_>, report: &mut Report<'_>) {
+    if !name.is_empty() && !names.insert(name.to_owned()) {
         report.error(&path.field("name"), duplicate(name));
     }
 }

@@ -1,6 +1,6 @@
 //! Sources of volumes: items, modes, projections (upstream `validateVolumeSource` and its callees).
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, PodSpec, ProjectedVolumeSource, Volume};
 
@@ -154,7 +154,7 @@ fn fields(items: Option<&[DownwardAPIVolumeFile]>, path: &Path<'_>, report: &mut
 }
 
 fn projected(volume: &ProjectedVolumeSource, path: &Path<'_>, report: &mut Report<'_>) {
-    let mut paths: BTreeSet<&str> = BTreeSet::new();
+    let mut paths: HashSet<String> = HashSet::new();
     for (i, source) in volume.sources.iter().flatten().enumerate() {
         let path = path.index(i);
         let mut kinds = 0_usize;
@@ -197,7 +197,7 @@ fn projected(volume: &ProjectedVolumeSource, path: &Path<'_>, report: &mut Repor
             _ => report.error(&path, forbidden("may not specify more than 1 volume type")),
         }
         for file in wanted {
-            if !file.is_empty() && !paths.insert(file) {
+            if !file.is_empty() && !paths.insert(file.to_owned()) {
                 report.error(&path, invalid(file, "conflicting duplicate paths"));
             }
         }

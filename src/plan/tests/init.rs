@@ -1,6 +1,7 @@
 //! Init containers and sidecars.
 
 use super::*;
+use crate::plan::is_of_earlier_life;
 
 const INIT: &str = "initContainers: [{name: i}, {name: j}], containers: [{name: app}]";
 
@@ -130,4 +131,25 @@ fn sidecar_table() {
         "",
         "keep sandbox-0 | start s, app",
     );
+}
+
+/// Regression: the first life's init container, which Docker could not remove, was the second life's; a pod began without it, or
+/// had failed for good.
+#[test]
+fn what_a_stop_has_left_of_one_life_is_not_of_the_next() {
+    let pod = pod("{restartPolicy: Never, initContainers: [{name: i}], containers: [{name: app}]}");
+    let earlier = |text: &str| -> Vec<String> {
+        let Observed { all } = observed(&pod, text);
+        all.iter().filter(|c| is_of_earlier_life(c, &all)).map(|c| c.id.clone()).collect()
+    };
+    let first = "sandbox exited 0 killed; i exited 137 killed";
+    assert_eq!(earlier(first), [""; 0], "its stop goes on");
+    assert_eq!(earlier(&format!("{first}; sandbox#1 created")), [""; 0]);
+    assert_eq!(earlier(&format!("{first}; sandbox#1 running")), ["sandbox-0", "i-0"]);
+    assert_eq!(earlier("i exited 137 killed; sandbox#1 running"), ["i-0"]);
+    // One container was killed, to run again.
+    let again = "sandbox running; i exited 0; app exited 0 killed";
+    assert_eq!(earlier(again), [""; 0]);
+    let actions = compute(&pod, &observed(&pod, again), &Probes::default());
+    assert_eq!(actions.start, [StartRef { kind: ContainerKind::Regular, index: 0 }]);
 }

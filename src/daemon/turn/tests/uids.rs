@@ -197,3 +197,16 @@ fn an_evicted_pod_has_its_uid() {
     assert_eq!(acts(rig.want(&[pod("a/u-1")])), ["spawn a, empty", "run a/u-1"]);
     assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
 }
+
+/// Regression: a version that waited, of a pod of which another version ran, kept the UID of a pod of a source that precedes:
+/// that one was stopped at its next edit, for good.
+#[test]
+fn a_version_that_waits_gives_its_uid_to_a_source_that_precedes() {
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    http(&mut rig, &[pod("evil/x-1")]);
+    assert_eq!(acts(http(&mut rig, &[after("evil/u-1", "other=ready")])), [""; 0]);
+    let told = acts(rig.want(&[pod("a/u-1")]));
+    assert!(told.contains(&"run a/u-1".to_owned()), "{told:?}");
+    assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
+}

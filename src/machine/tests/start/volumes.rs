@@ -338,21 +338,24 @@ fn what_cannot_be_prepared_is_not_created() {
     assert!(!told.contains("hunter2pass"), "{told}");
 }
 
-/// Regression: a removal of a pod's files ended while a container of the same pod, given again, was being made. Docker refused
+/// Regression: a removal of a pod's files ended after a container of the same pod, given again, had been asked for. Docker refused
 /// that one, the pod was dropped, and nobody freed the directory: another pod of the UID never started.
 #[test]
-fn what_is_made_when_a_removal_ends_is_removed_too() {
-    let mut rig = Rig::fresh();
-    rig.hurt("create app#0", 1, super::rig::Hurt::Slow(s(5)));
-    rig.run(&super::rig::app());
-    rig.pass(s(1));
-    let uid = super::rig::app().uid.clone();
-    let torn_down = crate::volumes::Report::TornDown { uid: uid.clone(), result: Ok(()) };
+fn what_is_asked_for_during_a_removal_is_removed_too() {
+    let mut rig = Rig::up(&with_volume());
+    let uid = with_volume().uid.clone();
+    rig.volumes.hang = true;
+    rig.wish(stop(Some(0)));
+    rig.pass(s(20));
+    assert_eq!(orders(&mut rig), ["set up", "tear down"]);
+    // As the create of a container does whose image declares a volume.
+    rig.machine.volumes.may_have(&uid);
+    rig.volumes.hang = false;
     let now = rig.now();
+    let torn_down = crate::volumes::Report::TornDown { uid: uid.clone(), result: Ok(()) };
     rig.machine.handle(Input::Volumes(torn_down), &now);
     assert!(rig.machine.volumes.uids().any(|known| *known == uid));
-    rig.pass(s(10));
-    rig.wish(stop(Some(0)));
+    rig.step();
     rig.pass(s(20));
     assert_eq!(orders(&mut rig), ["tear down"]);
     assert!(rig.machine.state() == &crate::machine::State::Terminated);
