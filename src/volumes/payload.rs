@@ -4,12 +4,13 @@
 //! Contents may be secret: this file prints none of them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
 
+use crate::base::order;
+use crate::base::table::Table;
 use crate::layout::{self, Kind};
 use crate::pod::downward::{self, Facts};
 use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
@@ -34,7 +35,7 @@ impl fmt::Debug for PayloadFile<'_> {
 }
 
 /// Files by path: relative, clean, no `..`; no file's path goes through another file.
-pub type Payload<'a> = BTreeMap<String, PayloadFile<'a>>;
+pub type Payload<'a> = Table<String, PayloadFile<'a>>;
 
 /// The files of a volume. Returns `None` for a kind without files from podkeeper.
 ///
@@ -45,11 +46,14 @@ pub fn render<'a>(
     facts: &Facts<'_>,
     objects: &'a Objects,
 ) -> Result<Option<Payload<'a>>, String> {
-    let mut files = Payload::new();
+    let mut files = Vec::new();
     let has_files = each(kind, facts, objects, &mut |path, file| {
-        files.insert(layout::inside(path)?.join("/"), file);
+        files.push((layout::inside(path)?.join("/"), file));
         Ok(())
     })?;
+    // Each is put behind those before it: there may be many.
+    order::sort_by(&mut files, |a, b| a.0.cmp(&b.0));
+    let files: Payload<'_> = files.into_iter().collect();
     no_file_is_a_directory(&files)?;
     Ok(has_files.then_some(files))
 }
