@@ -78,7 +78,7 @@ impl Machine {
         for Change { id, name, wanted, restart } in changes {
             if restart {
                 let why = format!("Container {name} resize requires restart");
-                self.runs_again(&id);
+                self.note_killed(pod, &|c| c.id == id);
                 self.stop_one(&id, None, Some(&pod.spec), Some(&why), now);
                 continue;
             }

@@ -26,7 +26,7 @@ use crate::machine::state::State;
 use crate::machine::stop::Stopping;
 use crate::network::hosts::HostsFile;
 use crate::plan::actions::PodActions;
-use crate::plan::{self, Owned, RunState, SandboxAction};
+use crate::plan::{self, Owned, RunState, SandboxAction, StartRef};
 use crate::pod::waiting::Reason;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::probe::HookKind;
@@ -68,6 +68,10 @@ fn course(has_ended: bool, planned: &SandboxAction) -> Course<'_> {
     }
 }
 
+fn is_of(owned: &Owned, container: &Container) -> bool {
+    owned.container_name() == Some(&container.name)
+}
+
 impl Machine {
     /// Takes one decision for a wanted pod.
     pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
@@ -98,8 +102,10 @@ impl Machine {
             Course::Replace { attempt } => {
                 let ready = self.prepare(pod, now);
                 self.tell_sandbox_change(pod);
-                let again = pod.spec.containers.iter().filter(|c| plan::runs_again(pod, c));
-                self.note_killed(pod, again, |_| true);
+                let regular = &pod.spec.containers;
+                self.note_killed(pod, &|c| {
+                    regular.iter().any(|it| is_of(c, it) && plan::runs_again(pod, it))
+                });
                 if self.stop_everything(None, Some(&pod.spec), now) && ready {
                     self.create_sandbox(pod, attempt, now);
                 }
@@ -143,9 +149,13 @@ impl Machine {
         }
         // Containers are made meanwhile, and start when plugins have attached the sandbox.
         let sandbox = Sandbox { runs: sandbox.runs && self.attach(pod, sandbox.id, now), ..sandbox };
-        let again = actions.start.iter().filter(|at| at.kind == ContainerKind::Regular);
-        let again = again.filter_map(|at| pod.spec.containers.get(at.index));
-        self.note_killed(pod, again, |id| actions.kill.iter().any(|kill| kill.id == id));
+        self.note_killed(pod, &|c| {
+            let starts = |at: &StartRef| {
+                let container = pod.spec.containers.get(at.index).filter(|it| is_of(c, it));
+                at.kind == ContainerKind::Regular && container.is_some()
+            };
+            actions.kill.iter().any(|kill| kill.id == c.id) && actions.start.iter().any(starts)
+        });
         for kill in &actions.kill {
             let grace = crate::machine::running::probes::grace_of(pod, kill);
             self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
@@ -173,26 +183,12 @@ impl Machine {
         }
     }
 
-    /// Notes that running ones of these regular containers are killed, and run again.
-    fn note_killed<'c>(
-        &mut self,
-        pod: &DesiredPod,
-        again: impl Iterator<Item = &'c Container>,
-        is_killed: impl Fn(&str) -> bool,
-    ) {
-        for container in again {
-            let killed = self.containers.ids(|c, _| {
-                let is_it = c.uid == pod.uid && c.container_name() == Some(&container.name);
-                is_it && c.state.is_running() && is_killed(&c.id)
-            });
-            killed.iter().for_each(|id| self.runs_again(id));
-        }
-    }
-
-    /// Notes that the container is killed, and runs again. One of which an earlier daemon has said so stays what it is.
-    pub(in crate::machine) fn runs_again(&mut self, id: &str) {
-        if let Some((_, record)) = self.containers.get_mut(id).filter(|(container, _)| !container.killed) {
-            record.run.again = true;
+    /// Notes that running containers of the pod are killed, and run again. One of which an earlier daemon has said so stays what
+    /// it is.
+    pub(in crate::machine) fn note_killed(&mut self, pod: &DesiredPod, is_killed: &dyn Fn(&Owned) -> bool) {
+        for (container, record) in self.containers.records_mut() {
+            let runs = container.uid == pod.uid && container.state.is_running();
+            record.run.again |= runs && !container.killed && is_killed(container);
         }
     }
 

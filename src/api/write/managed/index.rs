@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::element;
+use super::set::Set;
 use crate::api::write::patch::strategic::{List, list_of};
 
 /// A value, and the values in it, by names in the form of `fieldsV1`.
@@ -56,53 +57,51 @@ impl<'v> Tree<'v> {
     }
 }
 
-/// Paths whose values are to be removed.
+/// Paths whose values are to be removed: a field that is in the set itself goes as a whole.
 #[derive(Debug, Default)]
-pub struct Cuts {
-    whole: bool,
-    below: BTreeMap<String, Cuts>,
-}
+pub struct Cuts(Set);
 
 impl Cuts {
     /// Adds a path.
     pub fn add(&mut self, path: &[String]) {
-        match path.split_first() {
-            None => self.whole = true,
-            Some((first, rest)) => self.below.entry(first.clone()).or_default().add(rest),
+        let mut at = &mut self.0;
+        for part in path {
+            at = at.below.entry(part.clone()).or_default();
         }
+        at.itself = true;
     }
 
     /// Removes the values from an object of this kind.
     pub fn take_from(&self, kind: &str, value: &mut Value) {
-        self.cut(kind, value, &mut Vec::new());
+        cut(&self.0, kind, value, &mut Vec::new());
     }
+}
 
-    fn cut<'c>(&'c self, kind: &str, value: &mut Value, path: &mut Vec<&'c str>) {
-        match value {
-            Value::Object(map) => {
-                for (part, inner) in &self.below {
-                    let Some(name) = part.strip_prefix("f:") else { continue };
-                    if inner.whole {
-                        map.remove(name);
-                    } else if let Some(found) = map.get_mut(name) {
-                        path.push(name);
-                        inner.cut(kind, found, path);
-                        path.pop();
-                    }
+fn cut<'c>(cuts: &'c Set, kind: &str, value: &mut Value, path: &mut Vec<&'c str>) {
+    match value {
+        Value::Object(map) => {
+            for (part, inner) in &cuts.below {
+                let Some(name) = part.strip_prefix("f:") else { continue };
+                if inner.itself {
+                    map.remove(name);
+                } else if let Some(found) = map.get_mut(name) {
+                    path.push(name);
+                    cut(inner, kind, found, path);
+                    path.pop();
                 }
             }
-            Value::Array(items) if !self.below.is_empty() => {
-                let list = list_of(kind, path);
-                items.retain_mut(|item| match element(item, list).and_then(|one| self.below.get(&one)) {
-                    None => true,
-                    Some(inner) if inner.whole => false,
-                    Some(inner) => {
-                        inner.cut(kind, item, path);
-                        true
-                    }
-                });
-            }
-            _ => {}
         }
+        Value::Array(items) if !cuts.below.is_empty() => {
+            let list = list_of(kind, path);
+            items.retain_mut(|item| match element(item, list).and_then(|one| cuts.below.get(&one)) {
+                None => true,
+                Some(inner) if inner.itself => false,
+                Some(inner) => {
+                    cut(inner, kind, item, path);
+                    true
+                }
+            });
+        }
+        _ => {}
     }
 }

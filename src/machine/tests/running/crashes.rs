@@ -340,11 +340,12 @@ fn what_is_killed_to_run_again_runs_again() {
 /// Regression: a job that had ended by itself just before it was to be killed ran again.
 #[test]
 fn what_ends_before_it_is_signalled_has_ended_by_itself() {
-    let mut rig = Rig::up(&pod("{restartPolicy: OnFailure, containers: [{name: app}]}"));
+    let job = pod("{restartPolicy: OnFailure, containers: [{name: app}]}");
+    let mut rig = Rig::up(&job);
     let (id, now) = (rig.id("app#0"), rig.now());
     rig.hurt("kill app#0", 1, Hurt::Slow(s(1)));
+    rig.machine.note_killed(&job, &|c| c.id == id);
     rig.engine.crash(&id, 0, now);
-    rig.machine.runs_again(&id);
     rig.pass(s(60));
     assert_eq!(rig.status(), "Succeeded, app: ended 0");
 }
