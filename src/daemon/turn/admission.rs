@@ -279,7 +279,14 @@ fn host_port_list(pod: &DesiredPod) -> impl Iterator<Item = (String, &ContainerP
     all.filter(|(_, port)| port.host_port.is_some_and(|h| h > 0))
 }
 
-fn host_ports<'a>(pod: &DesiredPod, others: impl Iterator<Item = &'a DesiredPod>) -> Result<(), Rejection> {
+/// Checks that no host port of the pod is another one's.
+///
+/// # Errors
+/// The refusal.
+pub fn host_ports<'a>(
+    pod: &DesiredPod,
+    others: impl Iterator<Item = &'a DesiredPod>,
+) -> Result<(), Rejection> {
     let wanted: Vec<(String, &ContainerPort)> = host_port_list(pod).collect();
     if wanted.is_empty() {
         return Ok(());

@@ -314,7 +314,14 @@ impl Turn {
             }
             _ => Chosen::Here,
         };
-        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures, chosen, room)
+        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures, chosen, room)?;
+        if room == Room::NotNeeded || !self.is_behind(pod) {
+            return Ok(());
+        }
+        // An evicted pod of a source that precedes has its ports again when it returns.
+        let evicted = self.entries.values().filter_map(Entry::evicted).map(|evicted| &*evicted.pod);
+        let returns = |other: &&DesiredPod| other.source != Source::Api && !self.is_behind(other);
+        admission::host_ports(pod, evicted.filter(returns))
     }
 
     /// Whether a container of this UID ran at Docker's last list.

@@ -3,8 +3,16 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, pod, with_port};
+use super::evicted::{eviction, later};
+use super::rig::{Rig, acts, config_with, pod, with_port};
+use super::uids::http;
+use crate::base::limits;
+use crate::daemon::config::Config;
 use crate::machine::Report;
+use crate::pod::Source;
+use crate::policy::{Policies, SourcePolicy};
+use crate::source::http::Settings;
+use crate::source::http::url::ManifestUrl;
 
 #[test]
 fn the_second_one_waits_until_the_first_is_dead() {
@@ -114,4 +122,25 @@ fn an_edit_that_keeps_the_port_is_not_refused() {
     rig.want(&[Arc::clone(&a)]);
     rig.status(&a, "Running", false);
     assert_eq!(acts(rig.want(&[with_port("a/a-2", 80)])), ["run a/a-2"]);
+}
+
+/// Regression: a pod of a source behind took the port of an evicted one, which then stayed down.
+#[test]
+fn a_source_behind_does_not_get_the_ports_of_an_evicted_pod() {
+    let first = SourcePolicy { evict_first: Some(true), ..SourcePolicy::default() };
+    let policy = Arc::new(Policies::all(SourcePolicy::default()).with(Source::Http, first));
+    let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
+    let config = config_with(|it| it.manifest_url = Some(url));
+    let mut rig = Rig::listed_with(Config { policy, ..config });
+    rig.want(&[with_port("a", 80)]);
+    http(&mut rig, &[with_port("evil", 80)]);
+    assert_eq!(rig.shown(), "a Pending, evil Failed NodePorts");
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    assert_eq!(rig.shown(), "a Failed Evicted, evil Failed NodePorts");
+    later(&mut rig, limits::EVICTED_MIN);
+    assert_eq!(rig.shown(), "a Pending, evil Failed NodePorts");
+    rig.want(&[]);
+    rig.gone("a");
+    assert_eq!(rig.shown(), "evil Pending");
 }

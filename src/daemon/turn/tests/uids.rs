@@ -20,7 +20,7 @@ pub(super) fn two(containers: &[&str]) -> Rig {
     rig
 }
 
-fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
+pub(super) fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
     let moved = |pod: &Arc<DesiredPod>| {
         let mut pod = (**pod).clone();
         pod.source = Source::Http;
