@@ -316,7 +316,7 @@ impl Machine {
             let refusal = answer.as_ref().err().and_then(DockerError::refusal);
             if !matches!(refusal, Some(RefusalKind::NoSuchContainer | RefusalKind::NotRunning)) {
                 record.run.is_signalled = true;
-            } else if record.run.again && !record.run.is_signalled {
+            } else if record.run.again && !record.run.is_told_to_end() {
                 (record.run.again, container.killed) = (false, false);
             }
         }

@@ -225,7 +225,7 @@ impl Machine {
         new.killed |= known.is_some_and(|known| known.killed && !again);
         // One that ended before it was signalled has ended by itself: the answer to the signal says so.
         let run = record.map(|record| &record.run).filter(|run| run.again && !again);
-        let is_signalled = run.is_some_and(|run| run.is_signalled || self.calls.is_changing(&new.id));
+        let is_signalled = run.is_some_and(|run| run.is_told_to_end() || self.calls.is_changing(&new.id));
         new.killed |= new.state.is_dead() && is_signalled;
         if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
             new.log_path.clone_from(&known.log_path);

@@ -37,6 +37,11 @@ pub(in crate::machine) struct Run {
 }
 
 impl Run {
+    /// Whether it may have been told to end: by a signal, or by its preStop hook.
+    pub fn is_told_to_end(&self) -> bool {
+        self.is_signalled || self.hooks.get(&HookKind::PreStop).is_some()
+    }
+
     /// Whether Docker's present state is of another run.
     pub fn is_another(&self, state: &RunState) -> bool {
         self.began.zip(began(state)).is_some_and(|(ours, now)| ours != now)

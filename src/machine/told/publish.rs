@@ -10,7 +10,7 @@ use crate::base::table::Table;
 use crate::machine::Machine;
 use crate::machine::output::{Output, Report};
 use crate::machine::state::State;
-use crate::machine::stop::Signalled;
+use crate::machine::stop::{Signalled, Stop};
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::runtime::DockerState;
@@ -25,7 +25,8 @@ impl Machine {
         let terminating = matches!(self.state, State::Terminating { .. });
         let killed = self.containers.records().filter(|(c, record)| {
             let stop = record.run.stop.as_ref().filter(|_| record.run.again);
-            terminating || c.killed || stop.is_some_and(|stop| stop.signalled != Signalled::Not)
+            let is_told = |stop: &Stop| stop.signalled != Signalled::Not || record.run.is_told_to_end();
+            terminating || c.killed || stop.is_some_and(|stop| is_told(stop))
         });
         let now_told = (seen, order::set(killed.map(|(c, _)| c.id.clone())));
         if now_told != self.told.seen {

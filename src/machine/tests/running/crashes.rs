@@ -337,6 +337,23 @@ fn what_is_killed_to_run_again_runs_again() {
     });
 }
 
+/// Regression: a container that its preStop hook had made end counted as one that had ended by itself.
+#[test]
+fn what_its_hook_ends_runs_again() {
+    let hook = "lifecycle: {preStop: {exec: {command: [quit]}}}";
+    let mut rig =
+        Rig::up(&pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, {hook}}}]}}")));
+    let (sandbox, id, now) = (rig.id("POD#0"), rig.id("app#0"), rig.now());
+    rig.engine.crash(&sandbox, 137, now);
+    while rig.machine.containers.record(&id).is_none_or(|record| record.run.hooks.is_empty()) {
+        rig.pass(ms(1));
+    }
+    let now = rig.now();
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Running, app: running");
+}
+
 /// Regression: a job that had ended by itself just before it was to be killed ran again.
 #[test]
 fn what_ends_before_it_is_signalled_has_ended_by_itself() {
