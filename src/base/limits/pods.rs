@@ -129,8 +129,9 @@ pub const AFTER_TIMEOUT: Duration = Duration::from_secs(300);
 pub const AFTER_PODS: usize = 64;
 /// Stack of a pod worker, bytes.
 pub const WORKER_STACK: usize = 256 * 1024;
-/// Most earlier versions of a pod's objects whose Secrets' values are removed from messages.
-pub const OBJECTS_BEFORE: usize = 8;
+/// Most earlier versions of a pod's objects whose Secrets' values are removed from messages. They are held in memory: a source
+/// that edits its Secrets all the time must not have more than twice its room.
+pub const OBJECTS_BEFORE: usize = 1;
 /// Most container ids that a mailbox remembers as hints; beyond that, the worker looks at all containers.
 pub const MAILBOX_HINTS: usize = 64;
 /// Most results of probes and ends of hooks that wait for a worker.

@@ -162,10 +162,8 @@ fn a_secret_in_the_name_of_a_program_is_in_no_status() {
     assert!(reports.contains("/nosuch/<secret>"), "{reports}");
     assert!(!reports.contains("hunter2pass"), "{reports}");
     // Regression: what had been made of it showed a value when the Secret had another one.
-    for number in 0..3 {
-        rig.slot.objects(snapshot(&secret("s", &format!("{{k: another{number}}}"))));
-        rig.pass(s(400));
-    }
+    rig.slot.objects(snapshot(&secret("s", "{k: another1}")));
+    rig.pass(s(400));
     let reports = format!("{:?} {}", rig.reports, rig.logged(Level::Warn).join("\n"));
     assert!(!reports.contains("hunter2pass"), "{reports}");
 }

@@ -91,18 +91,25 @@ impl Client {
     pub fn linger(&mut self, time: Duration, is_closed_by: &mut dyn FnMut(&[u8]) -> bool) {
         self.upgraded.transport.close_write();
         let mut end = later(time);
+        let mut is_closed = false;
         // Its remaining bytes are read: closing a socket with unread bytes discards what was sent, and so do bytes that come
         // after that.
-        loop {
-            match self.read() {
-                Ok(Some(bytes)) if is_closed_by(&bytes) => end = end.min(later(limits::STREAM_LINGER_SHORT)),
-                Ok(Some(_)) if Instant::now() < end => {}
-                Ok(None) if Instant::now() < end => {
+        while let Ok(bytes) = self.read() {
+            if Instant::now() >= end {
+                return;
+            }
+            match bytes {
+                // What comes after that is dropped, however much it is.
+                Some(bytes) if !is_closed && is_closed_by(&bytes) => {
+                    is_closed = true;
+                    end = end.min(later(limits::STREAM_LINGER_SHORT));
+                }
+                Some(_) => {}
+                None => {
                     if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {
                         return;
                     }
                 }
-                _ => return,
             }
         }
     }

@@ -239,8 +239,8 @@ fn a_stream_whose_end_the_client_has_answered_is_closed_soon() {
     socket.answer_close();
     // The server has said that it sends no more; what it is sent is refused when it has closed its side.
     socket.link.is_over = false;
-    node.wait_until("the server closes the connection", || {
-        socket.ping();
+    node.wait_until("the server closes the connection, whatever it is sent", || {
+        (0..4096).for_each(|_| socket.ping());
         socket.link.turn(false);
         socket.link.is_over
     });
