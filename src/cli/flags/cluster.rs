@@ -69,7 +69,6 @@ pub static SECTION: Section = Section {
         Flag {
             name: "bootstrap-kubeconfig",
             takes: Path("FILE", |o, path| o.cluster.bootstrap = Some(path)),
-            help: "Credentials for requesting the node's own, while the --kubeconfig file has no valid ones",
             verbs: &[Verb::Run, Verb::Join],
             ..RUN
         },
@@ -77,13 +76,11 @@ pub static SECTION: Section = Section {
             name: "rotate-certificates",
             takes: Switch(|o, on| o.cluster.renews_client = on),
             default: "true",
-            help: "Renew the client certificate that the API server has signed before it expires",
             ..RUN
         },
         Flag {
             name: "rotate-server-certificates",
             takes: Switch(|o, on| o.cluster.asks_serving = on),
-            help: "Let the API server sign the certificate of the kubelet's server, and renew it in time",
             field: "serverTLSBootstrap",
             ..RUN
         },
@@ -91,20 +88,17 @@ pub static SECTION: Section = Section {
             name: "register-node",
             takes: Switch(|o, on| o.cluster.register_node = on),
             default: "true",
-            help: "Make the node object at the API server when there is none",
             ..RUN
         },
         Flag {
             name: "register-with-taints",
             takes: Taints(|o, taints| o.cluster.taints = taints),
-            help: "Taints of a new node object; an existing one keeps its own",
             ..RUN_HOLLOW
         },
         Flag {
             name: "node-status-update-frequency",
             takes: Duration(|o, time| o.cluster.update = time),
             default: "10s",
-            help: "How often a changed status of the node is sent",
             rule: |o| value::too_short(o.cluster.update),
             ..RUN_HOLLOW
         },
@@ -112,7 +106,6 @@ pub static SECTION: Section = Section {
             name: "node-status-report-frequency",
             takes: Duration(|o, time| o.cluster.report = time),
             default: "5m",
-            help: "How often an unchanged status of the node is sent",
             rule: |o| value::too_short(o.cluster.report),
             ..RUN
         },
@@ -120,7 +113,6 @@ pub static SECTION: Section = Section {
             name: "node-lease-duration-seconds",
             takes: Seconds(|o, seconds| o.cluster.lease = seconds),
             default: "40",
-            help: "Duration of the node's lease; it is renewed four times in that time",
             rule: |o| (o.cluster.lease < 4).then(|| format!("{} must be at least 4", o.cluster.lease)),
             ..RUN_HOLLOW
         },
@@ -128,7 +120,6 @@ pub static SECTION: Section = Section {
             name: "node-status-max-images",
             takes: Number("N", |o, most| put(&mut o.cluster.images, Ok(most))),
             default: "50",
-            help: "Most images in the node's status; -1 for all",
             ..RUN
         },
     ],

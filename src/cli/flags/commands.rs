@@ -144,7 +144,6 @@ pub static SECTION: Section = Section {
         Flag {
             name: "token",
             takes: Secret("TOKEN", |o, text| put(&mut o.command.join.token, Token::parse(text).map(Some))),
-            help: "Bootstrap token of the cluster",
             ..JOIN
         },
         Flag {
@@ -153,20 +152,17 @@ pub static SECTION: Section = Section {
                 Pin::parse(text).map(|pin| o.command.join.ca_cert_hashes.push(pin))
             }),
             repeats: Adds,
-            help: "Digest of the key of one of the cluster's authorities",
             ..JOIN
         },
         Flag {
             name: "unsafe-skip-ca-verification",
             takes: Switch(|o, on| o.command.join.skip_ca_check = on),
-            help: "Trust everything that is signed with the token, which other nodes know, too",
             ..JOIN
         },
         Flag {
             name: "user",
             takes: Text("NAME", |o, text| put(&mut o.command.kubeconfig.user, user(text))),
             default: "admin",
-            help: "Name of the user at the API",
             ..KUBECONFIG
         },
         Flag {
@@ -179,13 +175,11 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "admin",
-            help: "Rights of the user: view (read everything but Secrets) or admin (everything)",
             ..KUBECONFIG
         },
         Flag {
             name: "server",
             takes: Name("URL", |o, url| o.command.server = url),
-            help: "URL of the API for clients, if it differs from the address where it listens",
             ..of_verbs(&[Verb::Kubeconfig, Verb::Page])
         },
         Flag {
@@ -199,7 +193,6 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             default: "default",
-            help: "Namespace of the pod; a node has no current one",
             ..of_verbs(&[
                 Verb::Get,
                 Verb::Describe,
@@ -217,14 +210,12 @@ pub static SECTION: Section = Section {
             name: "all-namespaces",
             short: Some('A'),
             takes: Switch(|o, on| o.command.all_namespaces = on),
-            help: "Pods of all namespaces",
             ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top, Verb::Logs])
         },
         Flag {
             name: "selector",
             short: Some('l'),
             takes: Text("LABELS", |o, text| put(&mut o.command.selector, LabelSelector::parse(text))),
-            help: "Only pods with these labels: app=web,tier!=db,!canary,zone in (a,b)",
             ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top, Verb::Logs])
         },
         Flag {
@@ -239,37 +230,27 @@ pub static SECTION: Section = Section {
                 o.command.field_selector = selector;
                 Ok(())
             }),
-            help: "Only pods with these fields: status.phase!=Running,metadata.name=web-node1",
             ..GET
         },
         Flag {
             name: "output",
             short: Some('o'),
             takes: Format(&[Output::Wide, Output::Json, Output::Yaml, Output::Name], Templates::Taken),
-            help: "wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=NAME:PATH; otherwise a table",
             ..of_verbs(&[Verb::Get, Verb::Images])
         },
         Flag {
             name: "output",
             short: Some('o'),
             takes: Format(&[Output::Json], Templates::Refused),
-            help: "json; a line for each problem when not given",
             ..of_verbs(&[Verb::Check])
         },
         Flag {
             name: "output",
             short: Some('o'),
             takes: Format(&[Output::Json, Output::Yaml], Templates::Refused),
-            help: "json or yaml; json when not given",
             ..of_verbs(&[Verb::Stats])
         },
-        Flag {
-            name: "watch",
-            short: Some('w'),
-            takes: Switch(|o, on| o.command.watch = on),
-            help: "After listing, wait and print each row that changes",
-            ..GET
-        },
+        Flag { name: "watch", short: Some('w'), takes: Switch(|o, on| o.command.watch = on), ..GET },
         Flag {
             name: "for",
             takes: Text("pod/NAME", |o, text| {
@@ -277,33 +258,16 @@ pub static SECTION: Section = Section {
                 o.command.for_pod = Some(name.ok_or("not pod/NAME")?.to_owned());
                 Ok(())
             }),
-            help: "Only the events of this pod",
             ..GET
         },
         Flag {
             name: "no-headers",
             takes: Switch(|o, on| o.command.no_headers = on),
-            help: "Leave the table's heading out",
             ..of_verbs(&[Verb::Get, Verb::Top, Verb::Images])
         },
-        Flag {
-            name: "dry-run",
-            takes: Switch(|o, on| o.command.prune.dry_run = on),
-            help: "Remove nothing, and print what would be removed",
-            ..PRUNE
-        },
-        Flag {
-            name: "prune-build-cache",
-            takes: Switch(|o, on| o.command.prune.build_cache = on),
-            help: "Remove Docker's build cache, too",
-            ..PRUNE
-        },
-        Flag {
-            name: "containers",
-            takes: Switch(|o, on| o.command.top.containers = on),
-            help: "A line for each container",
-            ..TOP
-        },
+        Flag { name: "dry-run", takes: Switch(|o, on| o.command.prune.dry_run = on), ..PRUNE },
+        Flag { name: "prune-build-cache", takes: Switch(|o, on| o.command.prune.build_cache = on), ..PRUNE },
+        Flag { name: "containers", takes: Switch(|o, on| o.command.top.containers = on), ..TOP },
         Flag {
             name: "sort-by",
             takes: Choice(
@@ -313,55 +277,29 @@ pub static SECTION: Section = Section {
                     ("memory", |o| o.command.top.sort_by = Some(SortBy::Memory)),
                 ],
             ),
-            help: "The largest first, by this figure; by name when not given",
             ..TOP
         },
         Flag {
             name: "container",
             short: Some('c'),
             takes: Name("NAME", |o, name| o.command.container = name),
-            help: "Container; the pod's default or first one when not given",
             ..of_verbs(&[Verb::Logs, Verb::Attach, Verb::Exec, Verb::Cp, Verb::Debug])
         },
-        Flag {
-            name: "stdin",
-            short: Some('i'),
-            takes: Switch(|o, on| o.command.stdin = on),
-            help: "Pass standard input to the command",
-            ..COMMANDS
-        },
-        Flag {
-            name: "tty",
-            short: Some('t'),
-            takes: Switch(|o, on| o.command.tty = on),
-            help: "Give the command a terminal",
-            ..COMMANDS
-        },
+        Flag { name: "stdin", short: Some('i'), takes: Switch(|o, on| o.command.stdin = on), ..COMMANDS },
+        Flag { name: "tty", short: Some('t'), takes: Switch(|o, on| o.command.tty = on), ..COMMANDS },
         Flag {
             name: "no-preserve",
             takes: Switch(|o, on| o.command.carry.no_preserve = on),
-            help: "Do not keep the permissions of files that are copied into a container",
             ..of_verbs(&[Verb::Cp])
         },
         Flag {
             name: "listen",
             takes: Text("ADDRESSES", |o, text| put(&mut o.command.carry.listen, value::addresses(text))),
             default: "127.0.0.1,::1",
-            help: "Addresses of this machine at which the ports are reachable",
             ..of_verbs(&[Verb::PortForward])
         },
-        Flag {
-            name: "image",
-            takes: Name("IMAGE", |o, image| o.command.debug.image = image),
-            help: "Image of the added container",
-            ..DEBUG
-        },
-        Flag {
-            name: "target",
-            takes: Name("CONTAINER", |o, name| o.command.debug.target = name),
-            help: "Container of the pod whose processes the added one sees",
-            ..DEBUG
-        },
+        Flag { name: "image", takes: Name("IMAGE", |o, image| o.command.debug.image = image), ..DEBUG },
+        Flag { name: "target", takes: Name("CONTAINER", |o, name| o.command.debug.target = name), ..DEBUG },
         Flag {
             name: "profile",
             takes: Choice(
@@ -376,13 +314,11 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "general",
-            help: "Rights of the container: legacy, general, baseline, restricted, netadmin or sysadmin",
             ..DEBUG
         },
         Flag {
             name: "recursive",
             takes: Switch(|o, on| o.command.recursive = on),
-            help: "Show the fields below the fields as well",
             ..of_verbs(&[Verb::Explain])
         },
     ],

@@ -81,37 +81,28 @@ const BESIDE_A_DAEMON: Flag = of_verbs(&[
 pub static SECTION: Section = Section {
     title: "Directories",
     flags: &[
-        Flag {
-            name: CONFIG,
-            takes: Path("FILE", |o, path| o.directories.config = Some(path)),
-            help: "File of the settings of run, YAML or JSON; flags take precedence",
-            ..CONFIGURED
-        },
+        Flag { name: CONFIG, takes: Path("FILE", |o, path| o.directories.config = Some(path)), ..CONFIGURED },
         Flag {
             name: CONFIG_DIR,
             takes: PathOrNone("DIR", |o, path| o.directories.config_dir = path),
-            help: "Further such files, *.conf by name; each overrides earlier ones",
             ..CONFIGURED
         },
         Flag {
             name: "root-dir",
             takes: Path("DIR", |o, path| o.directories.root = path),
             default: ROOT_DIR,
-            help: "State that survives a boot, and the lock; also marks podkeeper's containers",
             ..REMEMBERING
         },
         Flag {
             name: "run-dir",
             takes: Path("DIR", |o, path| o.directories.run = path),
             default: "/run/podkeeper",
-            help: "Directory of the daemon's status file, on tmpfs",
             ..BESIDE_A_DAEMON
         },
         Flag {
             name: "pod-logs-dir",
             takes: PathOrNone("DIR", |o, path| o.directories.pod_logs = path.unwrap_or_default()),
             default: "/var/log/pods",
-            help: "Links to the logs of containers, by pod; those by container are in containers beside it",
             rule: |o| {
                 let dir = &o.directories.pod_logs;
                 wrong_log_dir(dir).map(|why| format!("{dir:?} {why}"))

@@ -53,19 +53,16 @@ pub static SECTION: Section = Section {
             name: "docker-endpoint",
             takes: Text("URL", |o, text| put(&mut o.docker.endpoint, endpoint(text))),
             default: "unix:///var/run/docker.sock",
-            help: "Docker's socket; fake:// is a Docker in memory, for load tests",
             ..IMAGES
         },
         Flag {
             name: "pod-infra-container-image",
             takes: Name("IMAGE", |o, image| o.docker.infra_image = image),
-            help: "Image of the pods' sandbox; one built into podkeeper when not given",
             ..RUN
         },
         Flag {
             name: "docker-network",
             takes: Text("NAME", |o, text| put(&mut o.docker.network, value::network(text))),
-            help: "Docker network of the pods, made when missing: there they find each other by name",
             ..RUN
         },
         Flag {
@@ -77,21 +74,18 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             repeats: Adds,
-            help: "Subnets that network is made with, IPv4 and IPv6; Docker's choice when not given",
             ..RUN
         },
         Flag {
             name: "image-pull-progress-deadline",
             takes: Duration(|o, time| o.docker.pull_progress_deadline = time),
             default: "1m",
-            help: "A pull without progress for this time is given up",
             rule: |o| value::too_short(o.docker.pull_progress_deadline),
             ..IMAGES
         },
         Flag {
             name: "serialize-image-pulls",
             takes: Switch(|o, on| o.docker.serialize_image_pulls = Some(on)),
-            help: "Pull one image after the other; on unless --max-parallel-image-pulls is 2 or more",
             ..RUN
         },
         Flag {
@@ -101,7 +95,6 @@ pub static SECTION: Section = Section {
                 o.docker.max_parallel_image_pulls = Some(most.ok_or("must be a positive number")?);
                 Ok(())
             }),
-            help: "Maximum number of parallel pulls when they are not serialized; at most 16",
             rule: |o| {
                 let most = o.docker.max_parallel_image_pulls.filter(|most| *most > 1)?;
                 (o.docker.serialize_image_pulls == Some(true)).then(|| {
@@ -118,14 +111,12 @@ pub static SECTION: Section = Section {
             field: "registryPullQPS",
             takes: Count("N", |o, rate| o.docker.registry_qps = rate),
             default: "5",
-            help: "Pulls that may start in a second; a further one fails and is tried later; 0 for no limit",
             ..RUN
         },
         Flag {
             name: "registry-burst",
             takes: Count("N", |o, burst| o.docker.registry_burst = burst),
             default: "10",
-            help: "Pulls that may start at once, if --registry-qps is not 0",
             rule: |o| {
                 let none = o.docker.registry_qps > 0 && o.docker.registry_burst == 0;
                 none.then(|| "0 would let no pull begin: give at least 1".to_owned())
@@ -136,28 +127,24 @@ pub static SECTION: Section = Section {
             name: "image-preload-dir",
             takes: PathOrNone("DIR", |o, path| o.docker.image_preload_dir = path),
             default: "/var/lib/podkeeper/images",
-            help: "Image archives (.tar, .tar.gz, .tgz, .tar.zst) to load; empty for none",
             ..RUN
         },
         Flag {
             name: "minimum-container-ttl-duration",
             takes: Duration(|o, time| o.docker.dead_min_age = time),
             default: "0s",
-            help: "Dead containers that are younger are kept in any number",
             ..RUN
         },
         Flag {
             name: "maximum-dead-containers-per-container",
             takes: Number("N", |o, most| put(&mut o.docker.dead_per_container, Ok(most))),
             default: "1",
-            help: "Dead instances to keep of each container, at least 1; negative for all",
             ..RUN
         },
         Flag {
             name: "maximum-dead-containers",
             takes: Number("N", |o, most| put(&mut o.docker.dead_in_all, Ok(most))),
             default: "-1",
-            help: "Dead containers to keep of all pods, beside one of each container; negative for all",
             live: |now, new| {
                 now.dead.in_all = new.dead.in_all;
                 true
@@ -176,7 +163,6 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "json-file",
-            help: "Where Docker puts the output of containers: json-file, local, journald or none",
             rule: |o| {
                 let is_default =
                     Options::defaults().is_ok_and(|it| it.docker.rotation() == o.docker.rotation());
@@ -203,7 +189,6 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             default: "1Mi",
-            help: "Size at which Docker rotates the log of a container; negative for never",
             rule: |o| {
                 let none = o.docker.log_max_size == 0;
                 none.then(|| "0 must be positive, or negative for no rotation".to_owned())
@@ -214,7 +199,6 @@ pub static SECTION: Section = Section {
             name: "container-log-max-files",
             takes: Number("N", |o, most| put(&mut o.docker.log_max_files, Ok(most))),
             default: "5",
-            help: "Maximum number of log files of a container; at least 2",
             rule: |o| {
                 let most = o.docker.log_max_files;
                 let bad = most < 2 || u32::try_from(most).is_err();

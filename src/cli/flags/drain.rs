@@ -19,29 +19,12 @@ const DRAIN: Flag = of_verbs(&[Verb::Drain]);
 pub static SECTION: Section = Section {
     title: "Flags",
     flags: &[
-        Flag {
-            name: "grace",
-            takes: Seconds(|o, seconds| o.drain.grace = Some(seconds)),
-            help: "Longest grace of any pod; each pod's own when not given",
-            ..DRAIN
-        },
-        Flag {
-            name: "timeout",
-            takes: Duration(|o, time| o.drain.timeout = time),
-            default: "5m",
-            help: "How long to wait until all pods have stopped",
-            ..DRAIN
-        },
-        Flag {
-            name: "until-reboot",
-            takes: Switch(|o, on| o.drain.until_reboot = on),
-            help: "The next boot of the machine resumes the node",
-            ..DRAIN
-        },
+        Flag { name: "grace", takes: Seconds(|o, seconds| o.drain.grace = Some(seconds)), ..DRAIN },
+        Flag { name: "timeout", takes: Duration(|o, time| o.drain.timeout = time), default: "5m", ..DRAIN },
+        Flag { name: "until-reboot", takes: Switch(|o, on| o.drain.until_reboot = on), ..DRAIN },
         Flag {
             name: "shutdown",
             takes: Switch(|o, on| o.drain.shutdown = on),
-            help: "drain: until the next boot, or until resume --shutdown, which undoes no other",
             ..of_verbs(&[Verb::Drain, Verb::Resume])
         },
     ],

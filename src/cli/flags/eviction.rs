@@ -17,7 +17,6 @@ pub static SECTION: Section = Section {
             }),
             in_file: InFile::Map('<'),
             repeats: Adds,
-            help: "Thresholds for immediate eviction; empty for none; the kubelet's when not given",
             ..RUN
         },
         Flag {
@@ -25,7 +24,6 @@ pub static SECTION: Section = Section {
             takes: Map("SIGNAL<AMOUNT,...", '<', |o, text| thresholds(text, &mut o.eviction.soft)),
             in_file: InFile::Map('<'),
             repeats: Adds,
-            help: "Thresholds for eviction after a grace period, with time to end",
             rule: |o| o.eviction.without_grace().map(no_grace),
             ..RUN
         },
@@ -33,35 +31,30 @@ pub static SECTION: Section = Section {
             name: "eviction-soft-grace-period",
             takes: Map("SIGNAL=DURATION,...", '=', |o, text| grace_periods(text, &mut o.eviction.soft_grace)),
             repeats: Adds,
-            help: "How long a soft threshold must be met; for each of them",
             ..RUN
         },
         Flag {
             name: "eviction-minimum-reclaim",
             takes: Map("SIGNAL=AMOUNT,...", '=', |o, text| reclaims(text, &mut o.eviction.reclaim)),
             repeats: Adds,
-            help: "Amount above its threshold that must be free before a shortage is over",
             ..RUN
         },
         Flag {
             name: "eviction-pressure-transition-period",
             takes: Duration(|o, period| o.eviction.pressure_transition_period = period),
             default: "5m",
-            help: "How long the node counts as short of a resource after the last shortage",
             ..RUN
         },
         Flag {
             name: "eviction-max-pod-grace-period",
             takes: Number("SECONDS", |o, seconds| put(&mut o.eviction.max_pod_grace, Ok(seconds))),
             default: "0",
-            help: "Longest grace period of a pod that is evicted at a soft threshold; negative for its own",
             ..RUN
         },
         Flag {
             name: "low-diskspace-threshold-mb",
             takes: Count("MIB", |o, size| o.eviction.low_disk_space = size),
             default: "0",
-            help: "With less free disk than this, new pods are refused as OutOfDisk; 0 for never",
             ..RUN
         },
     ],

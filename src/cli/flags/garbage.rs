@@ -48,7 +48,6 @@ pub static SECTION: Section = Section {
             field: "imageGCHighThresholdPercent",
             takes: Number("PERCENT", |o, percent| put(&mut o.garbage.image_high, Ok(percent))),
             default: "85",
-            help: "Unused images are removed when their file system is this full; 100 for never",
             rule: |o| percent(o.garbage.image_high),
             ..RUN
         },
@@ -57,7 +56,6 @@ pub static SECTION: Section = Section {
             field: "imageGCLowThresholdPercent",
             takes: Number("PERCENT", |o, percent| put(&mut o.garbage.image_low, Ok(percent))),
             default: "80",
-            help: "Unused images are removed until the file system is down to this",
             rule: |o| {
                 let (low, high) = (o.garbage.image_low, o.garbage.image_high);
                 let not_below = (low >= high).then(|| {
@@ -74,7 +72,6 @@ pub static SECTION: Section = Section {
             field: "imageMinimumGCAge",
             takes: Duration(|o, age| o.garbage.image_min_age = age),
             default: "2m",
-            help: "Images that are younger are not removed",
             ..RUN
         },
         Flag {
@@ -82,7 +79,6 @@ pub static SECTION: Section = Section {
             field: "imageMaximumGCAge",
             takes: Duration(|o, age| o.garbage.image_max_age = age),
             default: "0s",
-            help: "Images that were unused for longer are removed even if there is room; 0 for never",
             rule: |o| {
                 let (min, max) = (o.garbage.image_min_age, o.garbage.image_max_age);
                 let bad = !max.is_zero() && max <= min;
@@ -101,7 +97,6 @@ pub static SECTION: Section = Section {
             }),
             in_file: InFile::Once,
             repeats: Adds,
-            help: "Images that are never removed; * stands for any characters",
             ..RUN
         },
     ],

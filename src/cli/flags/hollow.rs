@@ -49,7 +49,6 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             default: "1",
-            help: "Number of nodes, at most 1000",
             ..HOLLOW
         },
         Flag {
@@ -62,7 +61,6 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             default: "hollow-",
-            help: "Beginning of the nodes' names; their numbers follow, from 0",
             ..HOLLOW
         },
         Flag {
@@ -70,7 +68,6 @@ pub static SECTION: Section = Section {
             takes: Map("RESOURCE=N,...", '=', |o, text| replace(&mut o.hollow.capacity, text)),
             default: "cpu=1,memory=3840Mi,ephemeral-storage=100Gi",
             repeats: Adds,
-            help: "CPU, memory and ephemeral-storage of each node",
             ..HOLLOW
         },
         Flag {
@@ -80,7 +77,6 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             default: "500",
-            help: "Calls per second of all nodes to the API server, beside their heartbeats",
             ..HOLLOW
         },
     ],

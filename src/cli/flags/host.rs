@@ -13,7 +13,6 @@ pub static SECTION: Section = Section {
             name: "shutdown-grace-period",
             takes: Duration(|o, time| o.node.gives.host.shutdown = time),
             default: "0s",
-            help: "Time for all pods to end when the machine goes down; 0 for each pod's own",
             live: |now, new| {
                 Arc::make_mut(&mut now.node).host.shutdown = new.node.host.shutdown;
                 true
@@ -24,7 +23,6 @@ pub static SECTION: Section = Section {
             name: "shutdown-grace-period-critical-pods",
             takes: Duration(|o, time| o.node.gives.host.shutdown_critical = time),
             default: "0s",
-            help: "The last part of that time, for critical pods",
             live: |now, new| {
                 Arc::make_mut(&mut now.node).host.shutdown_critical = new.node.host.shutdown_critical;
                 true
@@ -34,7 +32,6 @@ pub static SECTION: Section = Section {
         Flag {
             name: "protect-kernel-defaults",
             takes: Switch(|o, on| o.node.gives.host.protect_kernel_defaults = on),
-            help: "Do not start if a setting of the kernel is wrong, instead of correcting it",
             ..RUN
         },
         Flag {
@@ -42,7 +39,6 @@ pub static SECTION: Section = Section {
             takes: List("WHAT,...", |o, text| {
                 put(&mut o.node.gives.host.enforce, host::parse_enforce(text).map(Some))
             }),
-            help: "Shares to enforce: pods (the default), kube-reserved, system-reserved, none",
             ..RUN
         },
         Flag {
@@ -50,7 +46,6 @@ pub static SECTION: Section = Section {
             takes: Text("CGROUP", |o, text| {
                 put(&mut o.node.gives.host.kube_reserved_cgroup, value::cgroup(text))
             }),
-            help: "The cgroup that kube-reserved limits: that of podkeeper and Docker",
             ..RUN
         },
         Flag {
@@ -58,25 +53,21 @@ pub static SECTION: Section = Section {
             takes: Text("CGROUP", |o, text| {
                 put(&mut o.node.gives.host.system_reserved_cgroup, value::cgroup(text))
             }),
-            help: "The cgroup that system-reserved limits: that of everything else",
             ..RUN
         },
         Flag {
             name: "kubelet-cgroups",
             takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.kubelet_cgroups, value::cgroup(text))),
-            help: "Cgroup that podkeeper moves itself into; it does not move when not given",
             ..RUN
         },
         Flag {
             name: "runtime-cgroups",
             takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.runtime_cgroups, value::cgroup(text))),
-            help: "Cgroup that podkeeper moves Docker into; it does not move when not given",
             ..RUN
         },
         Flag {
             name: "system-cgroups",
             takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.system_cgroups, value::cgroup(text))),
-            help: "Cgroup for all processes of the topmost one; needs --cgroup-root",
             ..RUN
         },
     ],

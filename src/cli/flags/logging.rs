@@ -21,7 +21,6 @@ pub static SECTION: Section = Section {
             Ok(())
         }),
         default: "0",
-        help: "Log more: 2 decisions, 4 everything",
         live: |_, _| true,
         ..RUN_HOLLOW
     }],

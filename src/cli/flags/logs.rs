@@ -28,39 +28,11 @@ const LOGS: Flag = of_verbs(&[Verb::Logs]);
 pub static SECTION: Section = Section {
     title: "Flags",
     flags: &[
-        Flag {
-            name: "all-containers",
-            takes: Switch(|o, on| o.logs.all_containers = on),
-            help: "All containers of the pod, one after the other; with -f together",
-            ..LOGS
-        },
-        Flag {
-            name: "follow",
-            short: Some('f'),
-            takes: Switch(|o, on| o.logs.follow = on),
-            help: "Keep printing new output",
-            ..LOGS
-        },
-        Flag {
-            name: "previous",
-            short: Some('p'),
-            takes: Switch(|o, on| o.logs.previous = on),
-            help: "The log of the container that ran before this one",
-            ..LOGS
-        },
-        Flag {
-            name: "timestamps",
-            short: Some('t'),
-            takes: Switch(|o, on| o.logs.timestamps = on),
-            help: "Put the time before each line",
-            ..LOGS
-        },
-        Flag {
-            name: "prefix",
-            takes: Switch(|o, on| o.logs.prefix = on),
-            help: "Put the pod and the container before each line",
-            ..LOGS
-        },
+        Flag { name: "all-containers", takes: Switch(|o, on| o.logs.all_containers = on), ..LOGS },
+        Flag { name: "follow", short: Some('f'), takes: Switch(|o, on| o.logs.follow = on), ..LOGS },
+        Flag { name: "previous", short: Some('p'), takes: Switch(|o, on| o.logs.previous = on), ..LOGS },
+        Flag { name: "timestamps", short: Some('t'), takes: Switch(|o, on| o.logs.timestamps = on), ..LOGS },
+        Flag { name: "prefix", takes: Switch(|o, on| o.logs.prefix = on), ..LOGS },
         Flag {
             name: "tail",
             takes: Number("N", |o, lines| {
@@ -68,16 +40,9 @@ pub static SECTION: Section = Section {
                 o.logs.tail = Some(lines.ok_or("must be greater than or equal to -1")?);
                 Ok(())
             }),
-            help: "Only the last N lines; -1 for all; when not given all, and 10 with -l",
             ..LOGS
         },
-        Flag {
-            name: "since",
-            takes: Duration(|o, time| o.logs.since = time),
-            default: "0s",
-            help: "Only lines that are newer than this",
-            ..LOGS
-        },
+        Flag { name: "since", takes: Duration(|o, time| o.logs.since = time), default: "0s", ..LOGS },
         Flag {
             name: "since-time",
             takes: Text("TIME", |o, text| {
@@ -85,7 +50,6 @@ pub static SECTION: Section = Section {
                 o.logs.since_time = Some(time);
                 Ok(())
             }),
-            help: "Only lines that are newer than this time (RFC 3339)",
             ..LOGS
         },
         Flag {
@@ -95,14 +59,12 @@ pub static SECTION: Section = Section {
                 o.logs.limit_bytes = Some(bytes).filter(|bytes| *bytes > 0);
                 Ok(())
             }),
-            help: "At most this many bytes of each container; all when not given",
             ..LOGS
         },
         Flag {
             name: "max-log-requests",
             takes: Count("N", |o, number| o.logs.max_log_requests = number),
             default: "5",
-            help: "How many containers may be followed at once",
             ..LOGS
         },
     ],

@@ -1,5 +1,5 @@
-//! Every flag, written once: its entry has its name, its value and where that is stored, the commands that know it, and
-//! its help. Parsing, `--help`, the fields of the configuration file and the test of the man page use these entries.
+//! Every flag, written once: its entry has its name, its value and where that is stored, and the commands that know it;
+//! `help.txt` has its help. Parsing, `--help`, the fields of the configuration file and the test of the man page use these.
 //! Each section of `--help` is a file here, with the values of its flags as plain data. Names are the kubelet's (`run`)
 //! and kubectl's (the rest).
 //!
@@ -30,6 +30,7 @@ use std::time;
 
 use super::value;
 pub use super::verbs::Verb;
+use crate::base::packed::Packed;
 use crate::cluster::node::{Taint, parse_taints};
 use crate::daemon::config::Config;
 pub use commands::{Output, SortBy, Templates};
@@ -163,8 +164,6 @@ pub struct Flag {
     pub default: &'static str,
     /// The effect of giving it again.
     pub repeats: Repeats,
-    /// One line without a full stop, and without the effect of [`Flag::repeats`]: see [`Flag::said`].
-    pub help: &'static str,
     /// Commands that know the flag.
     pub verbs: &'static [Verb],
     /// The objection of `run` to the value, to follow the flag's name; it may depend on other flags. Where the kubelet
@@ -187,7 +186,6 @@ const fn of_verbs(verbs: &'static [Verb]) -> Flag {
         takes: Takes::Switch(|_, _| ()),
         default: "",
         repeats: Repeats::Replaces,
-        help: "",
         verbs,
         rule: |_| None,
         live: |_, _| false,
@@ -253,9 +251,17 @@ impl Flag {
     #[must_use]
     pub fn said(&self) -> String {
         match self.repeats {
-            Repeats::Replaces => self.help.to_owned(),
-            Repeats::Adds => format!("{}; may be repeated", self.help),
+            Repeats::Replaces => self.help().to_owned(),
+            Repeats::Adds => format!("{}; may be repeated", self.help()),
         }
+    }
+
+    /// One line without a full stop, and without the effect of [`Flag::repeats`]: see [`Flag::said`].
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        let mut lines = all().zip(HELP.text().lines());
+        let line = lines.find_map(|(flag, line)| (flag == self).then_some(line)).unwrap_or_default();
+        line.split_once('\t').map_or("", |(_, text)| text)
     }
 
     /// The words of a closed list of values, or of an almost closed one.
@@ -340,6 +346,9 @@ pub struct Section {
     /// In the order of `--help`.
     pub flags: &'static [Flag],
 }
+
+/// A line for each flag of [`all`], in the same order: its name and its help.
+static HELP: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/help.txt.packed")));
 
 /// Every flag, in the order of `--help`. `-h`/`--help` belongs to every command and is not listed.
 pub static SECTIONS: &[&Section] = &[

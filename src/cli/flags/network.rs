@@ -20,28 +20,24 @@ pub static SECTION: Section = Section {
         Flag {
             name: "network-plugin",
             takes: Text("NAME", |o, text| put(&mut o.network.is_cni, is_cni(text))),
-            help: "cni: pods are attached by the network plugins of this node; empty for Docker's networks",
             ..RUN
         },
         Flag {
             name: "cni-conf-dir",
             takes: Path("DIR", |o, path| o.network.cni_conf_dir = path),
             default: "/etc/cni/net.d",
-            help: "Network configurations: the first valid one, by name, is used",
             ..RUN
         },
         Flag {
             name: "cni-bin-dir",
             takes: List("DIR,...", |o, text| put(&mut o.network.cni_bin_dirs, directories(text))),
             default: "/opt/cni/bin",
-            help: "Directories of the programs of network plugins",
             ..RUN
         },
         Flag {
             name: "cni-cache-dir",
             takes: Path("DIR", |o, path| o.network.cni_cache_dir = path),
             default: "/var/lib/cni/cache",
-            help: "Results of plugins, needed to detach pods; the directory must survive a boot",
             ..RUN
         },
     ],

@@ -30,7 +30,6 @@ pub static SECTION: Section = Section {
         Flag {
             name: "hostname-override",
             takes: Name("NAME", |o, name| o.node.hostname_override = name),
-            help: "Name of this node; the host's own name when not given",
             rule: |o| {
                 let name = o.node.hostname_override.as_ref()?;
                 let good = value::is_dns_subdomain(&name.trim().to_lowercase());
@@ -42,7 +41,6 @@ pub static SECTION: Section = Section {
             name: "node-labels",
             takes: Map("K=V,...", '=', |o, text| value::labels(text, &mut o.node.labels)),
             repeats: Adds,
-            help: "Labels of this node, for the nodeSelector of pods",
             live: |now, new| {
                 // The sources of signing keys are read at the start alone.
                 let signs = now.sources.verifier.is_some()
@@ -57,7 +55,6 @@ pub static SECTION: Section = Section {
         Flag {
             name: "node-ip",
             takes: Text("IP[,IP]", |o, text| put(&mut o.node.ips, value::node_ips(text))),
-            help: "Addresses of this node, IPv4 and IPv6; those of the default routes when not given",
             ..RUN
         },
         Flag {
@@ -67,20 +64,17 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             repeats: Adds,
-            help: "Name servers of pods with dnsPolicy ClusterFirst; the node's own when not given",
             ..RUN
         },
         Flag {
             name: "cluster-domain",
             takes: Text("DOMAIN", |o, text| put(&mut o.node.cluster_domain, value::domain(text))),
-            help: "Domain of the cluster, for search lists and full host names",
             ..RUN
         },
         Flag {
             name: "resolv-conf",
             takes: PathOrNone("FILE", |o, path| o.node.resolv_conf = path),
             default: "/etc/resolv.conf",
-            help: "Resolver settings that pods start from; empty for a resolver at 127.0.0.1",
             ..RUN
         },
         Flag {
@@ -88,7 +82,6 @@ pub static SECTION: Section = Section {
             takes: Map("RESOURCE=N,...", '=', |o, text| {
                 put(&mut o.node.gives.kube_reserved, node::parse_reserved(text))
             }),
-            help: "CPU, memory and ephemeral-storage kept for podkeeper and Docker: pods get the rest",
             ..RUN_CHECK
         },
         Flag {
@@ -96,14 +89,12 @@ pub static SECTION: Section = Section {
             takes: Map("RESOURCE=N,...", '=', |o, text| {
                 put(&mut o.node.gives.system_reserved, node::parse_reserved(text))
             }),
-            help: "The same for everything else on the node",
             ..RUN_CHECK
         },
         Flag {
             name: "max-pods",
             takes: Count("N", |o, most| o.node.gives.max_pods = most.into()),
             default: "110",
-            help: "Maximum number of pods on this node",
             live: |now, new| {
                 Arc::make_mut(&mut now.node).max_pods = new.node.max_pods;
                 true
@@ -115,20 +106,17 @@ pub static SECTION: Section = Section {
             field: "podPidsLimit",
             takes: Number("N", |o, most| put(&mut o.node.gives.pod_max_pids, Ok(most))),
             default: "-1",
-            help: "Maximum number of processes of a pod; -1 for no limit",
             ..RUN
         },
         Flag {
             name: "cgroups-per-qos",
             takes: Switch(|o, on| o.node.gives.cgroups_per_qos = on),
             default: "true",
-            help: "Give each pod a cgroup, below one for its class of service",
             ..RUN
         },
         Flag {
             name: "cgroup-root",
             takes: Text("PATH", |o, text| put(&mut o.node.gives.cgroup_root, value::cgroup(text))),
-            help: "Cgroup for kubepods, the cgroup of all pods; the topmost when not given",
             ..RUN
         },
         Flag {
@@ -137,7 +125,6 @@ pub static SECTION: Section = Section {
             takes: Text("NAME=PATH,...", |o, text| o.node.gives.devices.add(text)),
             in_file: InFile::Pairs('='),
             repeats: Adds,
-            help: "Devices below /dev that are one unit of resource podkeeper.dev/NAME",
             ..RUN_CHECK
         },
         Flag {
@@ -146,7 +133,6 @@ pub static SECTION: Section = Section {
             takes: Text("NAME=RUNTIME", |o, text| o.node.gives.runtimes.add(text)),
             in_file: InFile::Pairs('='),
             repeats: Adds,
-            help: "Runtime of Docker for pods whose runtime class has this handler",
             ..RUN_CHECK
         },
     ],

@@ -24,13 +24,11 @@ pub static SECTION: Section = Section {
             name: "host-network-sources",
             takes: List("LIST", |o, text| put(&mut o.policy.host_network_sources, value::sources(text))),
             default: "*",
-            help: "Sources whose pods may use the host's network: file, http, api, or * for all",
             ..RUN_CHECK
         },
         Flag {
             name: "allow-privileged",
             takes: Switch(|o, on| o.policy.all.allow_privileged = on),
-            help: "Allow privileged containers",
             ..RUN_CHECK
         },
         Flag {
@@ -38,7 +36,6 @@ pub static SECTION: Section = Section {
             takes: List("LIST", |o, text| {
                 put(&mut o.node.gives.allowed_unsafe_sysctls, sysctl::parse_patterns(text))
             }),
-            help: "Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*",
             ..RUN_CHECK
         },
         Flag {
@@ -48,7 +45,6 @@ pub static SECTION: Section = Section {
                 o.policy.all.allowed_devices.clear();
                 o.policy.all.set("allowed-devices", text)
             }),
-            help: "Devices and their directories that pods may name; all with --allow-privileged",
             ..RUN_CHECK
         },
         Flag {
@@ -56,27 +52,23 @@ pub static SECTION: Section = Section {
             takes: Text("[SOURCE=]LEVEL[:VERSION],...", |o, text| {
                 put(&mut o.policy.pod_security, policy::parse_sources(text))
             }),
-            help: "Pod Security Standards: privileged, baseline or restricted; privileged when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "allowed-host-paths",
             takes: List("LIST", |o, text| o.policy.all.set("allowed-host-paths", text)),
             repeats: Adds,
-            help: "Allowed paths of hostPath volumes, at or below; with :ro read-only; all when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "allowed-images",
             takes: List("LIST", |o, text| o.policy.all.set("allowed-images", text)),
             repeats: Adds,
-            help: "Allowed images, or prefixes of images that end with a slash; all when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "require-image-digest",
             takes: Switch(|o, on| o.policy.all.require_image_digest = on),
-            help: "Every image must be named by its digest",
             ..RUN_CHECK
         },
         Flag {
@@ -84,7 +76,6 @@ pub static SECTION: Section = Section {
             takes: Text("SOURCE=NAME=VALUE[;...]", |o, text| o.policy.exceptions.add(text)),
             in_file: InFile::BySource,
             repeats: Adds,
-            help: "Rules for the pods of file, http or api, in place of those for all",
             ..RUN_CHECK
         },
     ],

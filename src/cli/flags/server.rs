@@ -78,83 +78,54 @@ pub static SECTION: Section = Section {
         Flag {
             name: "api-address",
             takes: Text("IP:PORT", |o, text| put(&mut o.server.api_address, api_address(text).map(Some))),
-            help: "Address of the API of this node, for kubectl; no API when not given",
             verbs: &[Verb::Run, Verb::Kubeconfig, Verb::Page],
             ..RUN
         },
-        Flag {
-            name: "port",
-            takes: Port(|o, port| o.server.port = port),
-            default: "0",
-            help: "HTTPS port of the kubelet's server, 10250 for the kubelet; 0 for none",
-            ..RUN
-        },
+        Flag { name: "port", takes: Port(|o, port| o.server.port = port), default: "0", ..RUN },
         Flag {
             name: "address",
             takes: Text("IP", |o, text| put(&mut o.server.listen.address, value::address(text))),
             default: "0.0.0.0",
-            help: "Address of the kubelet's server and the read-only one",
             ..RUN
         },
         Flag {
             name: "read-only-port",
             takes: Port(|o, port| o.server.read_only_port = port),
             default: "0",
-            help: "HTTP port that shows pods and figures to every client; 0 for none",
             ..RUN
         },
         Flag {
             name: "cadvisor-port",
             takes: Port(|o, port| o.server.cadvisor_port = port),
             default: "0",
-            help: "HTTP port that shows figures like cAdvisor, 4194 for old kubelets; 0 for none",
             ..RUN
         },
         Flag {
             name: "healthz-port",
             takes: Port(|o, port| o.server.healthz_port = port),
             default: "0",
-            help: "HTTP port of the health checks, 10248 for the kubelet; 0 for none",
             ..RUN
         },
         Flag {
             name: "healthz-bind-address",
             takes: Text("IP", |o, text| put(&mut o.server.listen.healthz, value::address(text))),
             default: "127.0.0.1",
-            help: "Address of the health checks",
             ..RUN
         },
-        Flag {
-            name: "tls-cert-file",
-            takes: PathOrNone("FILE", |o, path| o.server.cert_file = path),
-            help: "Certificate of the kubelet's server, PEM; one is made when not given",
-            ..RUN
-        },
+        Flag { name: "tls-cert-file", takes: PathOrNone("FILE", |o, path| o.server.cert_file = path), ..RUN },
         Flag {
             name: "tls-private-key-file",
             takes: PathOrNone("FILE", |o, path| o.server.key_file = path),
-            help: "Its private key, PEM",
             ..RUN
         },
-        Flag {
-            name: "cert-dir",
-            takes: PathOrNone("DIR", |o, path| o.server.cert_dir = path),
-            help: "Directory of the certificate that is made; pki below the root directory when not given",
-            ..RUN
-        },
+        Flag { name: "cert-dir", takes: PathOrNone("DIR", |o, path| o.server.cert_dir = path), ..RUN },
         Flag {
             name: "client-ca-file",
             takes: PathOrNone("FILE", |o, path| o.server.client_ca_file = path),
-            help: "Authorities of client certificates, PEM",
             field: "clientCAFile",
             ..RUN
         },
-        Flag {
-            name: "anonymous-auth",
-            takes: Switch(|o, on| o.server.anonymous_auth = on),
-            help: "Treat clients without a certificate as system:anonymous, instead of refusing them",
-            ..RUN
-        },
+        Flag { name: "anonymous-auth", takes: Switch(|o, on| o.server.anonymous_auth = on), ..RUN },
         Flag {
             name: "authorization-mode",
             takes: Choice(
@@ -166,61 +137,52 @@ pub static SECTION: Section = Section {
                 ],
             ),
             default: "Groups",
-            help: "Groups: by flags; Webhook: the API server decides; AlwaysAllow: every known user may",
             ..RUN
         },
         Flag {
             name: "authentication-token-webhook",
             takes: Switch(|o, on| o.server.token_webhook = on),
-            help: "Ask the API server for the user of a bearer token",
             ..RUN
         },
         Flag {
             name: "authentication-token-webhook-cache-ttl",
             takes: Duration(|o, time| o.server.hold.token = time),
             default: "2m",
-            help: "How long its answer is valid",
             ..RUN
         },
         Flag {
             name: "authorization-webhook-cache-authorized-ttl",
             takes: Duration(|o, time| o.server.hold.allowed = time),
             default: "5m",
-            help: "How long a permission of the API server is valid, in mode Webhook",
             ..RUN
         },
         Flag {
             name: "authorization-webhook-cache-unauthorized-ttl",
             takes: Duration(|o, time| o.server.hold.denied = time),
             default: "30s",
-            help: "How long a denial is valid",
             ..RUN
         },
         Flag {
             name: "authorization-admin-groups",
             takes: List("LIST", |o, text| put(&mut o.server.admin_groups, Ok(groups(text)))),
             default: "system:masters,kubeadm:cluster-admins,podkeeper:admin",
-            help: "Groups whose users may do everything",
             ..RUN
         },
         Flag {
             name: "authorization-view-groups",
             takes: List("LIST", |o, text| put(&mut o.server.view_groups, Ok(groups(text)))),
             default: "podkeeper:view",
-            help: "Groups whose users may read pods, figures and logs of containers",
             ..RUN
         },
         Flag {
             name: "enable-debugging-handlers",
             takes: Switch(|o, on| o.server.debugging_handlers = on),
             default: "true",
-            help: "Serve logs of containers, exec, attach, run and port-forward",
             ..RUN
         },
         Flag {
             name: "enable-system-log-handler",
             takes: Switch(|o, on| o.server.system_log_handler = on),
-            help: "Serve the files below /var/log",
             ..RUN
         },
     ],

@@ -47,14 +47,12 @@ pub static SECTION: Section = Section {
             name: "pod-manifest-path",
             field: "staticPodPath",
             takes: Path("PATH", |o, path| o.sources.manifest_path = Some(path)),
-            help: "Directory of manifests (.yaml, .yml, .json), or one file",
             ..RUN
         },
         Flag {
             name: "file-check-frequency",
             takes: Duration(|o, time| o.sources.file_check_frequency = time),
             default: "20s",
-            help: "Time between two readings of the manifests, longer at rest; changes are noticed at once",
             rule: |o| value::too_short(o.sources.file_check_frequency),
             ..RUN
         },
@@ -63,32 +61,23 @@ pub static SECTION: Section = Section {
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
             in_file: InFile::Each,
             repeats: Adds,
-            help: "Accept only manifests signed with a minisign key of this file",
             ..RUN_CHECK
         },
         Flag {
             name: "manifest-min-version",
             takes: Text("N", |o, text| put(&mut o.sources.manifest_min_version, Edition::parse(text))),
-            help: "Refuse signed manifests of a lower version: N or timestamp:N of the trusted comment",
             ..RUN_CHECK
         },
         Flag {
             name: "verify-key",
             takes: Path("FILE", |o, path| o.sources.verify_keys.push(path)),
             repeats: Adds,
-            help: "The same as --manifest-verify-key",
             ..CHECK
         },
-        Flag {
-            name: "strict",
-            takes: Switch(|o, on| o.sources.strict = on),
-            help: "Treat warnings as errors",
-            ..CHECK
-        },
+        Flag { name: "strict", takes: Switch(|o, on| o.sources.strict = on), ..CHECK },
         Flag {
             name: "last-good-key-file",
             takes: Path("FILE", |o, path| o.sources.last_good_key_file = Some(path)),
-            help: "32 random bytes that seal stored content; made below the root directory when not given",
             ..RUN
         },
         Flag {
@@ -102,7 +91,6 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             repeats: Adds,
-            help: "Source of the manifests: file or http; with a path, the source of the manifests there",
             ..CHECK
         },
         Flag {
@@ -114,7 +102,6 @@ pub static SECTION: Section = Section {
                     ("http", |o| o.sources.source = Some(Source::Http)),
                 ],
             ),
-            help: "The source to forget: file or http",
             ..of_verbs(&[Verb::Forget])
         },
         Flag {
@@ -125,7 +112,6 @@ pub static SECTION: Section = Section {
                 o.sources.url = url.map(ManifestUrl::parse).transpose()?;
                 Ok(())
             }),
-            help: "URL of manifests; https, or http to loopback",
             rule: |o| {
                 let url = o.sources.url.as_ref().filter(|_| !o.sources.url_allow_insecure)?;
                 let open = !url.is_https() && !url.is_loopback();
@@ -144,39 +130,33 @@ pub static SECTION: Section = Section {
             takes: Secret("NAME:VALUE,...", |o, text| headers::parse(text, &mut o.sources.url_headers)),
             in_file: InFile::Pairs(':'),
             repeats: Adds,
-            help: "Headers of the requests to the URL",
             ..RUN
         },
         Flag {
             name: "http-check-frequency",
             takes: Duration(|o, time| o.sources.http_check_frequency = time),
             default: "20s",
-            help: "Time between two requests to the URL, a tenth more or less",
             rule: |o| value::too_short(o.sources.http_check_frequency),
             ..RUN
         },
         Flag {
             name: "manifest-url-ca-file",
             takes: Path("FILE", |o, path| o.sources.url_ca_file = Some(path)),
-            help: "Certificate authorities of the URL's server, PEM; the system's when not given",
             ..RUN
         },
         Flag {
             name: "manifest-url-cert-file",
             takes: Path("FILE", |o, path| o.sources.url_cert_file = Some(path)),
-            help: "Client certificate for the URL's server, PEM",
             ..RUN
         },
         Flag {
             name: "manifest-url-key-file",
             takes: Path("FILE", |o, path| o.sources.url_key_file = Some(path)),
-            help: "Key of the client certificate, PEM",
             ..RUN
         },
         Flag {
             name: "manifest-url-allow-insecure",
             takes: Switch(|o, on| o.sources.url_allow_insecure = on),
-            help: "Allow http to other machines: an attacker who can change the answer is root on this node",
             ..RUN
         },
         Flag {
@@ -189,37 +169,27 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             default: "1048576",
-            help: "Largest answer of the URL",
             ..RUN
         },
         Flag {
             name: "kubeconfig",
             takes: Path("FILE", |o, path| o.sources.kubeconfig = Some(path)),
-            help: "Kubeconfig of the API server whose pods are run, with credentials of its node or nodes",
             ..RUN_HOLLOW
         },
         Flag {
             name: "api-last-good",
             takes: Switch(|o, on| o.sources.api_last_good = on),
             default: "true",
-            help: "Store the pods of the API server, sealed, for a start without it",
             ..RUN
         },
         Flag {
             name: "sync-frequency",
             takes: Duration(|o, time| o.sources.sync_frequency = time),
             default: "1m",
-            help: "Time between two comparisons of all pods with Docker, longer at rest",
             rule: |o| value::too_short(o.sources.sync_frequency),
             ..RUN
         },
-        Flag {
-            name: "runonce",
-            field: "runOnce",
-            takes: Switch(|o, on| o.sources.runs_once = on),
-            help: "Run the pods of files and URL, report, and end; the pods keep running",
-            ..RUN
-        },
+        Flag { name: "runonce", field: "runOnce", takes: Switch(|o, on| o.sources.runs_once = on), ..RUN },
     ],
 };
 

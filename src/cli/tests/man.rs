@@ -196,7 +196,7 @@ fn own_fields() -> String {
     let mut out = String::from(".Bl -tag -width Ds -compact -offset indent\n");
     for (flag, field) in flags::all().filter_map(|flag| flag.field().map(|field| (flag, field))) {
         let dash = if flag.name.len() > 1 { "-" } else { "" };
-        let help = flag.help.replace(" -", " \\-");
+        let help = flag.help().replace(" -", " \\-");
         let _ = write!(out, ".It Li {field}\n.Fl {dash}{} :\n{help}.\n", flag.name);
         if !flag.default.is_empty() {
             let _ = writeln!(out, "Default: {}.", flag.default);

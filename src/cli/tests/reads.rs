@@ -122,7 +122,7 @@ fn places(folder: &Path) -> BTreeMap<String, Set<String>> {
         }
         let text = std::fs::read_to_string(path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for entry in code.split("Flag {\n").skip(1) {
+        for entry in code.split("Flag {").skip(1) {
             let Some((_, name)) = entry.split_once("name: ") else { continue };
             let name = match name.split([',', '\n']).next().unwrap_or_default() {
                 "CONFIG" => CONFIG,
@@ -130,8 +130,7 @@ fn places(folder: &Path) -> BTreeMap<String, Set<String>> {
                 quoted => quoted.trim_matches('"'),
             };
             let Some((_, takes)) = entry.split_once("takes: ") else { continue };
-            let ends =
-                ["\n            default:", "\n            help:", "\n        default:", "\n        help:"];
+            let ends = ["default: ", "verbs: ", "repeats: ", "rule: ", "short: ", " .."];
             let end = ends.iter().filter_map(|end| takes.find(end)).min().unwrap_or(takes.len());
             let places = all.entry(name.to_owned()).or_default();
             places.extend(paths_behind("o", &takes[..end]));
