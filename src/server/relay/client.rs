@@ -106,7 +106,9 @@ impl Client {
                 }
                 Some(_) => {}
                 None => {
-                    if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {
+                    // Nothing more can be sent, and such a socket always has room for it.
+                    let polled = PollFd::from_borrowed_fd(self.fd(), PollFlags::IN);
+                    if wait::until(vec![polled], Some(end)).is_err() {
                         return;
                     }
                 }
