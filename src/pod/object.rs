@@ -158,6 +158,14 @@ pub type Scopes = Table<(Source, ObjectKey), Arc<LocalObject>>;
 /// The local objects that one pod sees, one of each name.
 pub type Objects = Table<ObjectKey, Arc<LocalObject>>;
 
+/// The data of the Secrets among them.
+pub fn secrets(objects: &Objects) -> impl Iterator<Item = &BTreeMap<String, SecretBytes>> {
+    objects.values().filter_map(|object| match &object.content {
+        Content::Secret { data, .. } => Some(data),
+        Content::ConfigMap { .. } | Content::Claim { .. } | Content::ClusterClaim(_) => None,
+    })
+}
+
 impl LocalObject {
     /// Whether a container's environment can use this key: for a ConfigMap only keys of `data`, as upstream.
     #[must_use]

@@ -18,11 +18,12 @@ pub mod ring;
 pub mod words;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::base::limits;
 use crate::base::order;
-use crate::pod::object::{Content, Objects};
+use crate::pod::object::{Objects, secrets};
 use crate::pod::{ContainerKind, PodKey};
 
 pub use ring::Ring;
@@ -232,12 +233,8 @@ fn cut(mut message: String) -> String {
 /// container's output. Values shorter than [`limits::EVENT_SECRET`] occur in ordinary text, and stay.
 #[must_use]
 pub fn mask(mut message: String, objects: &Objects) -> String {
-    let secrets = objects.values().filter_map(|object| match &object.content {
-        Content::Secret { data, .. } => Some(data.values()),
-        Content::ConfigMap { .. } | Content::Claim { .. } | Content::ClusterClaim(_) => None,
-    });
-    let values =
-        secrets.flatten().filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);
+    let values = secrets(objects).flat_map(BTreeMap::values);
+    let values = values.filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);
     let mut values: Vec<&str> =
         values.filter(|v| (limits::EVENT_SECRET..=message.len()).contains(&v.len())).collect();
     // One value may be part of another.
@@ -246,13 +243,32 @@ pub fn mask(mut message: String, objects: &Objects) -> String {
         // Also in the quoted form of Docker, Go and podkeeper.
         let quoted = format!("{value:?}");
         let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
-        for shown in [value, &value.escape_default().to_string(), inside] {
+        for shown in [value, &value.escape_default().to_string(), inside, &go_escaped(value)] {
             if message.contains(shown) {
                 message = message.replace(shown, "<secret>");
             }
         }
     }
     message
+}
+
+/// The value as Go's `%q` writes it, without the quotes (`strconv/quote.go`): containerd and runc quote so.
+fn go_escaped(value: &str) -> String {
+    let shown = value.chars().map(|c| match u32::from(c) {
+        7 => "\\a".to_owned(),
+        8 => "\\b".to_owned(),
+        11 => "\\v".to_owned(),
+        12 => "\\f".to_owned(),
+        9 | 10 | 13 | 34 | 92 => c.escape_default().to_string(),
+        code @ (0..32 | 127) => format!("\\x{code:02x}"),
+        // What cannot be printed.
+        code if c.escape_debug().len() > 1 && c != '\'' => match u16::try_from(code) {
+            Ok(code) => format!("\\u{code:04x}"),
+            Err(_) => format!("\\U{code:08x}"),
+        },
+        _ => c.to_string(),
+    });
+    shown.collect()
 }
 
 #[cfg(test)]

@@ -146,7 +146,8 @@ fn long_messages_are_cut() {
 fn a_secrets_value_is_in_no_message() {
     let objects = crate::pod::object::testing::snapshot(
         "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: hunter, b: hunter2pass, c: 'x', \
-         d: \"two\\nlines\", e: 'a \"green\" grün'}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {k: plain}}",
+         d: \"two\\nlines\", e: 'a \"green\" grün', \
+         f: \"esc\\x1b[0m\\aöld\\u200b\"}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {k: plain}}",
     );
     let check = |text: &str, expected: &str| assert_eq!(mask(text.into(), &objects), expected);
     check("exec: \"hunter2pass\": not found", "exec: \"<secret>\": not found");
@@ -154,6 +155,8 @@ fn a_secrets_value_is_in_no_message() {
     check("a two\nlines b \"two\\nlines\"", "a <secret> b \"<secret>\"");
     check("plain x", "plain x");
     check(&format!("subPath {:?} of", "a \"green\" grün"), "subPath \"<secret>\" of");
+    // As Go quotes it.
+    check(r#"exec: "/a/esc\x1b[0m\aöld\u200b": no"#, r#"exec: "/a/<secret>": no"#);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::machine::output::{Output, PullRequest};
 use crate::machine::start::pulls::{Asker, Failure};
 use crate::machine::state::State;
 use crate::plan::backoff;
-use crate::pod::object::Objects;
+use crate::pod::object::{Objects, secrets};
 use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::words;
@@ -300,7 +300,8 @@ impl Machine {
     /// Takes new objects. If they change the credentials, a failed pull is retried at once.
     pub(in crate::machine) fn take_objects(&mut self, objects: Arc<Objects>) {
         let before = std::mem::replace(&mut self.objects, objects);
-        if !before.is_empty() {
+        // One without other values of Secrets would take the place of one with them.
+        if secrets(&before).any(|secret| !secrets(&self.objects).any(|now| now == secret)) {
             self.told.objects.push(Arc::clone(&before));
         }
         let most = self.told.objects.len().saturating_sub(limits::OBJECTS_BEFORE);

@@ -164,6 +164,10 @@ fn a_secret_in_the_name_of_a_program_is_in_no_status() {
     // Regression: what had been made of it showed a value when the Secret had another one.
     rig.slot.objects(snapshot(&secret("s", "{k: another1}")));
     rig.pass(s(400));
+    // Nor when objects without such values changed after it.
+    let map = "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {k: plain}}";
+    rig.slot.objects(snapshot(&format!("{}\n{map}", secret("s", "{k: another1}"))));
+    rig.pass(s(400));
     let reports = format!("{:?} {}", rig.reports, rig.logged(Level::Warn).join("\n"));
     assert!(!reports.contains("hunter2pass"), "{reports}");
 }
