@@ -93,9 +93,9 @@ pub enum Report {
         /// The pod is being stopped.
         terminating: bool,
     },
-    /// The known containers changed: id and state of everything under this identity; and those whose ends are ends of no pod,
-    /// for it is being stopped, or they run again.
-    Seen(Table<String, DockerState>, Set<String>),
+    /// The known containers changed: id and state of everything under this identity; those whose ends are ends of no pod,
+    /// for it is being stopped, or they run again; the number of wishes read.
+    Seen(Table<String, DockerState>, Set<String>, u64),
     /// Number of dead instances of each container; sent only if the node bounds them all together.
     Dead(Vec<u32>),
     /// UIDs that the pod had before: nothing of them is left. Holds the number of wishes read.

@@ -223,6 +223,8 @@ pub(super) struct WorkerInfo {
     pub(super) listed_as_over: Option<String>,
     /// It was ordered to stop a pod: what it told before may be about containers that are being removed.
     pub(super) has_stopped: bool,
+    /// Number of wishes sent when it was ordered to stop a pod last.
+    pub(super) ordered: u64,
     /// Containers that it was ordered to stop, as long as Docker may have them: their ends are ends of no pod.
     pub(super) stopped: Set<String>,
     /// UID of the pod that has ended so: its files are being removed.
@@ -246,12 +248,18 @@ impl WorkerInfo {
         self.stopped.extend(all);
     }
 
-    /// Names these as stopped, too, and forgets what Docker has no more. Returns true when others are named than before.
-    pub(super) fn note_stopped(&mut self, killed: Set<String>, is_listed: impl Fn(&String) -> bool) -> bool {
+    /// Names these as stopped, and of what it sees no others: one of them may have ended by itself. Before it has read the
+    /// order to stop it knows of none. Forgets what Docker has no more. Returns true when others are named than before.
+    pub(super) fn note_stopped(
+        &mut self,
+        killed: Set<String>,
+        wishes: u64,
+        is_listed: impl Fn(&String) -> bool,
+    ) -> bool {
         let before = self.stopped.clone();
+        let (seen, is_late) = (&self.seen, wishes < self.ordered);
+        self.stopped.retain(|id| if seen.contains_key(id) { is_late } else { is_listed(id) });
         self.stopped.extend(killed);
-        let seen = &self.seen;
-        self.stopped.retain(|id| seen.contains_key(id) || is_listed(id));
         self.stopped != before
     }
 

@@ -26,12 +26,13 @@ impl Machine {
         let killed = self.containers.records().filter(|(c, record)| {
             let stop = record.run.stop.as_ref().filter(|_| record.run.again);
             let is_told = |stop: &Stop| stop.signalled != Signalled::Not || record.run.is_told_to_end();
-            terminating || c.killed || stop.is_some_and(|stop| is_told(stop))
+            let is_left = || self.containers.earlier().get(&c.id).is_some();
+            terminating || c.killed || stop.is_some_and(|stop| is_told(stop)) || is_left()
         });
         let now_told = (seen, order::set(killed.map(|(c, _)| c.id.clone())));
         if now_told != self.told.seen {
             self.told.seen.clone_from(&now_told);
-            self.out.push(Output::Report(Report::Seen(now_told.0, now_told.1)));
+            self.out.push(Output::Report(Report::Seen(now_told.0, now_told.1, self.wishes)));
         }
         let Some(pod) = self.state.pod().cloned() else { return };
         if self.is_recalling() || !self.looking.watching {

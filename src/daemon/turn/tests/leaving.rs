@@ -249,7 +249,7 @@ fn a_stop_goes_on_whose_reason_is_gone() {
     rig.want(std::slice::from_ref(&job));
     rig.seen("job", &ALIVE);
     let seen = ALIVE.map(|words| (container(words).id, container(words).state));
-    rig.report("job", Report::Seen(seen.into_iter().collect(), ["job-job-1-app-0".to_owned()].into()));
+    rig.report("job", Report::Seen(seen.into_iter().collect(), ["job-job-1-app-0".to_owned()].into(), 1));
     let mut next = Rig::new();
     next.goes_on_from(&rig.snapshot());
     next.want(std::slice::from_ref(&job));

@@ -80,6 +80,7 @@ pub(super) fn with_port(words: &str, port: u16) -> Arc<DesiredPod> {
 /// A container by words: `a/a-1/app running`, `a/a-1/POD#2 exited`; ` in path` gives it another
 /// manifest, ` of http` another source, and before both ` on pods+other` its networks.
 pub(super) fn container(words: &str) -> ContainerSummary {
+    let (words, grace) = words.split_once(" for ").unwrap_or((words, ""));
     let (words, source) = words.split_once(" of ").unwrap_or((words, "file"));
     let (words, path) = words.split_once(" in ").unwrap_or((words, ""));
     let (words, network) = words.split_once(" on ").unwrap_or((words, ""));
@@ -98,6 +99,7 @@ pub(super) fn container(words: &str) -> ContainerSummary {
         (labels::SANDBOX_ATTEMPT, attempt),
         (labels::SOURCE, source),
         (labels::ORIGIN, &path),
+        (labels::TERMINATION_GRACE, grace),
     ];
     ContainerSummary {
         id: format!("{pod}-{uid}-{name}-{attempt}"),
@@ -244,11 +246,16 @@ impl Rig {
     pub(super) fn seen(&mut self, name: &str, containers: &[&str]) -> Vec<String> {
         let seen: Table<String, _> =
             containers.iter().map(|words| container(words)).map(|c| (c.id, c.state)).collect();
-        // A worker that stops its pod kills what comes.
+        // A worker that stops its pod kills what comes, and knows what is left of an earlier life.
         let worker = self.turn.entries.get(&key(name)).and_then(|entry| entry.worker.as_ref());
-        let stops = worker.is_some_and(|worker| worker.stopping.is_some() && !worker.terminated);
-        let killed = if stops { seen.keys().cloned().collect() } else { Set::new() };
-        self.report(name, Report::Seen(seen, killed))
+        let is_killed = |id: &&String| {
+            worker.is_some_and(|worker| {
+                worker.stopping.is_some() && !worker.terminated || worker.stopped.contains(*id)
+            })
+        };
+        let killed: Set<String> = seen.keys().filter(is_killed).cloned().collect();
+        let wishes = self.wishes.get(&key(name)).copied().unwrap_or_default();
+        self.report(name, Report::Seen(seen, killed, wishes))
     }
 
     /// Takes over what an earlier daemon had written.

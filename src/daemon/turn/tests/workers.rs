@@ -93,7 +93,8 @@ fn a_pod_that_goes_while_its_thread_cannot_be_started_leaves_nothing() {
 #[test]
 fn reports_of_workers_that_are_gone_are_ignored() {
     let mut rig = Rig::listed();
-    for report in [Report::Terminated, Report::Gone(0), Report::Seen(Default::default(), Default::default())]
+    for report in
+        [Report::Terminated, Report::Gone(0), Report::Seen(Default::default(), Default::default(), 0)]
     {
         assert_eq!(rig.report("a", report), [""; 0]);
     }

@@ -1,11 +1,11 @@
 //! Tests of containers that end: back-off, policies, and the dead that are kept.
 
-use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
+use super::rig::{Hurt, Rig, app, ms, pod, refusal, s, timeout};
 use crate::machine::{Hint, Report};
 use crate::plan::{DeadPolicy, ProbeVerdict};
 use crate::probe::Kind;
 use crate::runtime::fake::Behaviour;
-use crate::runtime::{Call, DockerState};
+use crate::runtime::{Call, DockerState, RefusalKind};
 
 /// Seconds between the ends of `app` and its next creates.
 fn pauses(rig: &Rig, starts: u32) -> Vec<u64> {
@@ -365,4 +365,29 @@ fn what_ends_before_it_is_signalled_has_ended_by_itself() {
     rig.engine.crash(&id, 0, now);
     rig.pass(s(60));
     assert_eq!(rig.status(), "Succeeded, app: ended 0");
+}
+
+/// Regression: it stayed named in the status file, and ran again after a restart of podkeeper.
+#[test]
+fn what_ends_by_itself_while_its_kill_is_under_way_is_named_no_longer() {
+    let probe = "livenessProbe: {exec: {command: [a]}}";
+    let mut rig =
+        Rig::up(&pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, {probe}}}]}}")));
+    let (id, now) = (rig.id("app#0"), rig.now());
+    let named = |rig: &Rig| -> Vec<bool> {
+        let told = rig.reports.iter().filter_map(|report| match report {
+            Report::Seen(_, killed, _) => Some(killed.contains(&id)),
+            _ => None,
+        });
+        told.collect()
+    };
+    let dead = refusal(RefusalKind::NotRunning, 409, "Container feed is not running");
+    rig.hurt("kill app#0", 1, Hurt::Says(dead));
+    rig.reports.clear();
+    rig.probed("app#0", Kind::Liveness, ProbeVerdict::Failure);
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Succeeded, app: ended 0");
+    let told = named(&rig);
+    assert_eq!((told.first(), told.last()), (Some(&true), Some(&false)), "{told:?}");
 }
