@@ -58,6 +58,7 @@ impl Turn {
             .cloned()
             .collect();
         self.logged.kept.retain(|key, _| unclaimed.contains(key));
+        let mut is_stopped = false;
         for key in unclaimed {
             let Some(verdict) = self.docker.found.get(&key).map(|all| self.verdict(all)) else { continue };
             // The snapshot shows a pod without a manifest, and the reason.
@@ -68,6 +69,7 @@ impl Turn {
                     self.logged.kept.remove(&key);
                     let order = self.order_for(&key);
                     self.wish(&key, Wish::Stop(order));
+                    is_stopped = true;
                 }
                 Verdict::Keep(path) => {
                     // A file that is only not settled yet is not logged.
@@ -80,6 +82,11 @@ impl Turn {
                     }
                 }
             }
+        }
+        if is_stopped {
+            // A pod of a source that precedes may wait for its UID.
+            let now = self.now;
+            self.readmit(&[], &now);
         }
     }
 

@@ -9,7 +9,7 @@ use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::Sweep;
-use super::preempted::bounded_grace;
+use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::{limits, order};
@@ -162,6 +162,14 @@ impl Turn {
         let pod = self.with_runtime(self.with_devices(pod));
         let pod = self.with_names(pod);
         self.block(&pod.key, None);
+        // A pod of a source behind does not keep one of the same name waiting for as long as it likes.
+        let old = self.entries.get(&pod.key).and_then(|entry| entry.desired.as_ref());
+        if old.is_none_or(|old| old.uid != pod.uid)
+            && !self.is_behind(&pod)
+            && let Some(grace) = self.bounded_end(&pod.key, Some(&pod.uid), Duration::ZERO)
+        {
+            self.wish(&pod.key, Wish::Stop(StopOrder::new(Some(grace), HURRIED)));
+        }
         let entry = self.entries.get_or_default(pod.key.clone());
         if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
             entry.taken.clear();
@@ -189,7 +197,7 @@ impl Turn {
             Wish::Run(_) => None,
         };
         if matches!(wish, Wish::Stop(_)) {
-            worker.has_stopped = true;
+            (worker.has_stopped, worker.ordered) = (true, worker.wishes);
             worker.name_stopped(listed);
         }
         let goes_on = |pod: &DesiredPod| worker.uids.get(&pod.uid).is_some_and(|owner| owner.is(pod));
@@ -217,6 +225,9 @@ impl Turn {
         self.changed = true;
         let Rejection { reason, message, .. } = rejection;
         let reason = reason.to_string();
+        // A pod of a source that precedes waits for the UID.
+        let is_awaited = rejection.reason == Reason::DuplicateUid;
+        let grace = self.bounded_end(&pod.key, None, Duration::ZERO).filter(|_| is_awaited);
         let entry = self.entries.get_or_default(pod.key.clone());
         let running = entry.desired.take().is_some() || entry.worker.is_some();
         let known = entry
@@ -233,9 +244,6 @@ impl Turn {
         let words = words::rejected(&reason, message);
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         if running || self.docker.found.contains_key(&pod.key) {
-            // A pod of a source that precedes waits for the UID.
-            let is_awaited = rejection.reason == Reason::DuplicateUid && self.is_behind(&pod);
-            let grace = if is_awaited { bounded_grace(&pod, Duration::ZERO) } else { None };
             self.wish(&pod.key, Wish::Stop(StopOrder { grace, ..REJECTED }));
         }
     }
@@ -349,12 +357,12 @@ impl Turn {
                 self.note_name(&pod);
                 self.status_reported(key, WorkerStatus { pod, status, leaving }, now);
             }
-            Report::Seen(seen, killed) => {
+            Report::Seen(seen, killed, wishes) => {
                 let ran = worker.runs();
                 worker.seen = seen;
                 let found = self.docker.found.get(key);
                 let is_there = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
-                self.changed |= worker.note_stopped(killed, is_there);
+                self.changed |= worker.note_stopped(killed, wishes, is_there);
                 if ran && !worker.runs() && entry.is_over() {
                     self.readmit(&[], now);
                 }

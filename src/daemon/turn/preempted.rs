@@ -24,21 +24,13 @@ use crate::base::limits;
 use crate::base::order;
 use crate::eviction::preemption::{self, Candidate, Reach};
 use crate::machine::{StopOrder, Wish};
+use crate::plan::Owned;
 use crate::pod::after::{self, Verdict};
 use crate::pod::{DesiredPod, PodKey, Source, priority};
 use crate::recorder::{ObjectEvent, words};
 
 /// Why a pod that ends anyway ends sooner than it would, for the log.
-const HURRIED: &str = "a pod of a source that precedes its own waits for its room";
-
-/// The seconds that a pod of a source behind others has to end for the room of one of theirs, after so much of its time;
-/// `None` where its own grace period is not longer.
-pub(super) fn bounded_grace(pod: &DesiredPod, passed: Duration) -> Option<u32> {
-    let own = pod.spec.termination_grace_period_seconds.and_then(duration::grace);
-    let passed = u32::try_from(passed.as_secs()).unwrap_or(u32::MAX);
-    let left = limits::ROOM_GRACE.saturating_sub(passed).max(limits::GRACE_MIN);
-    (own.unwrap_or(limits::GRACE_DEFAULT) > left).then_some(left)
-}
+pub(super) const HURRIED: &str = "a pod of a source that precedes its own waits for its place";
 
 impl Turn {
     /// Has others stop for a pod that is refused for want of room alone, and holds it until they have ended.
@@ -51,9 +43,13 @@ impl Turn {
         refused: Rejection,
         now: &Now,
     ) -> Result<(), Rejection> {
-        let Some(reach) = self.reach_of(pod).filter(|_| matches!(refused.reason, Reason::OutOf(_))) else {
+        let Some(reach) = self.reach_of(pod) else { return Err(refused) };
+        if refused.reason == Reason::DuplicateUid {
+            self.hurry_behind(pod, Some(&pod.uid), reach, now);
+        }
+        if !matches!(refused.reason, Reason::OutOf(_)) {
             return Err(refused);
-        };
+        }
         self.admit(pod, Room::IsMade)?;
         let Some(victims) = self.victims(pod, reach) else { return Err(refused) };
         // No pod is stopped for one that would not start yet.
@@ -70,8 +66,8 @@ impl Turn {
                 }
             }
         }
-        victims.iter().chain(&self.replaced_behind(&pod.key)).for_each(|key| self.preempt(key, reach, now));
-        self.hurry_behind(&pod.key);
+        victims.iter().for_each(|key| self.preempt(key, reach, now));
+        self.hurry_behind(pod, None, reach, now);
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
         Ok(())
@@ -115,29 +111,50 @@ impl Turn {
         preemption::choose(&missing, &candidates)
     }
 
-    /// Pods of sources behind that are being replaced: another edit would begin a new end as soon as the present one is
-    /// over.
-    fn replaced_behind(&self, but: &PodKey) -> Vec<PodKey> {
-        let replaced = self.entries.iter().filter(|(key, entry)| {
-            *key != but && entry.desired.is_some() && entry.leaving().is_some_and(|pod| self.is_behind(pod))
+    /// Has pods of sources behind that end anyway end soon, of this UID alone where one is given. Those that are being
+    /// replaced are kept away: another edit would begin a new end as soon as the present one is over.
+    fn hurry_behind(&mut self, waiter: &DesiredPod, uid: Option<&str>, reach: Reach, now: &Now) {
+        let others = self.entries.iter().filter(|(key, entry)| {
+            let holds = |uid| entry.has_uid(uid) || self.is_found_with(key, uid);
+            **key != waiter.key && entry.worker.is_some() && uid.is_none_or(holds)
         });
-        replaced.map(|(key, _)| key.clone()).collect()
-    }
-
-    /// Has pods of sources behind that end anyway end soon.
-    fn hurry_behind(&mut self, but: &PodKey) {
-        let leaving = self.entries.iter().filter(|(key, entry)| *key != but && entry.desired.is_none());
-        let late: Vec<(PodKey, u32)> = leaving
+        let late: Vec<(PodKey, Option<u32>)> = others
             .filter_map(|(key, entry)| {
-                let pod = entry.leaving().filter(|pod| self.is_behind(pod))?;
-                let told = entry.worker.as_ref().and_then(|worker| worker.within);
-                let grace = bounded_grace(pod, Duration::ZERO)?;
-                told.is_none_or(|told| told > grace).then(|| (key.clone(), grace))
+                if entry.desired.is_some() {
+                    let is_replaced = entry.leaving().is_some_and(|pod| self.is_behind(pod));
+                    return is_replaced.then(|| (key.clone(), None));
+                }
+                let worker = entry.worker.as_ref().filter(|worker| !worker.terminated)?;
+                let grace = self.bounded_end(key, None, Duration::ZERO)?;
+                worker.within.is_none_or(|told| told > grace).then(|| (key.clone(), Some(grace)))
             })
             .collect();
         for (key, grace) in late {
-            self.wish(&key, Wish::Stop(StopOrder::new(Some(grace), HURRIED)));
+            match grace {
+                Some(_) => self.wish(&key, Wish::Stop(StopOrder::new(grace, HURRIED))),
+                None => self.preempt(&key, reach, now),
+            }
         }
+    }
+
+    /// The seconds that what runs under this identity, but for the pod of that UID, has to end for one of a source that
+    /// precedes, after so much of its time; `None` where no grace period of it is longer, or its source is behind none.
+    pub(super) fn bounded_end(&self, key: &PodKey, but: Option<&str>, passed: Duration) -> Option<u32> {
+        let passed = u32::try_from(passed.as_secs()).unwrap_or(u32::MAX);
+        let left = limits::ROOM_GRACE.saturating_sub(passed).max(limits::GRACE_MIN);
+        let is_long = |uid: &str, source: Source, grace: Option<u32>| {
+            let is_behind = but != Some(uid) && self.config.policy.evict_first(source);
+            is_behind && grace.unwrap_or(limits::GRACE_DEFAULT) > left
+        };
+        let known = self.entries.get(key).into_iter().flat_map(|e| e.desired.iter().chain(e.leaving()));
+        let is_known = known.into_iter().any(|pod| {
+            let own = pod.spec.termination_grace_period_seconds.and_then(duration::grace);
+            is_long(&pod.uid, pod.source, own)
+        });
+        // Of what an earlier daemon has made, and no source wants, nothing is told.
+        let found = self.docker.found.get(key).into_iter().flatten().filter(|c| c.state.is_running());
+        let is_found = |c: &Owned| c.manifest.source.is_some_and(|source| is_long(&c.uid, source, c.grace));
+        (is_known || found.filter(|c| !c.is_sandbox()).any(is_found)).then_some(left)
     }
 
     pub(super) fn is_behind(&self, pod: &DesiredPod) -> bool {
@@ -146,13 +163,14 @@ impl Turn {
 
     /// Stops a pod in its own time, but one of a source behind others soon, and keeps it away.
     fn preempt(&mut self, key: &PodKey, reach: Reach, now: &Now) {
+        let earlier = self.entries.get_mut(key).map_or(Duration::ZERO, |entry| entry.stopped_for(now));
+        let grace = self.bounded_end(key, None, earlier);
         let Some(entry) = self.entries.get_mut(key) else { return };
         let ran = entry.desired.take();
         // A newer version may wait while this one runs: that one returns.
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
         let Some(pod) = newest else { return };
         let message = reach.message();
-        let earlier = entry.stopped_for(now);
         let evictions = Evictions::after(entry.evictions.as_ref(), &pod.uid, Cause::Room, message, now);
         let evictions = evictions.begun_before(earlier);
         entry.evictions = Some(evictions.clone());
@@ -160,9 +178,7 @@ impl Turn {
         self.keep_evicted(pod, &evictions, now);
         let told = words::evicted(preemption::PREEMPTING, message);
         self.record(ObjectEvent::new(key.clone(), uid, None, told), now);
-        if let Some(ran) = ran {
-            let grace =
-                Some(&ran).filter(|ran| self.is_behind(ran)).and_then(|ran| bounded_grace(ran, earlier));
+        if ran.is_some() {
             self.wish(key, Wish::Stop(StopOrder::new(grace, reach.why())));
         }
     }

@@ -15,7 +15,6 @@ use super::admission::{Reason, Rejection};
 use super::entry::Entry;
 use crate::base::clock::Now;
 use crate::base::table::Set;
-use crate::plan::Owned;
 use crate::pod::owner::Owner;
 use crate::pod::{DesiredPod, PodKey, same_uid};
 
@@ -26,7 +25,7 @@ impl Entry {
     }
 
     /// Whether a pod of this identity, wanted or not gone yet, has that UID.
-    fn has_uid(&self, uid: &str) -> bool {
+    pub(super) fn has_uid(&self, uid: &str) -> bool {
         let told = self.worker.iter().flat_map(|worker| worker.uids.keys().map(String::as_str));
         let pods = self.active().chain(self.waits_with_uid()).map(|pod| pod.uid.as_str());
         pods.chain(told).any(|other| same_uid(other, uid))
@@ -55,18 +54,30 @@ fn moved(pod: &DesiredPod) -> Rejection {
 }
 
 impl Turn {
-    /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
+    /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone. A version of another
+    /// UID that waits while the refused one runs goes on waiting.
     pub(super) fn reject_later_duplicates(&mut self, pod: &DesiredPod, now: &Now) {
+        let is_later = |other: &&Arc<DesiredPod>| {
+            pod.source < other.source && same_uid(&other.uid, &pod.uid) && other.key != pod.key
+        };
         // A version that waits may have another UID than the one that runs.
-        fn versions(entry: &Entry) -> impl Iterator<Item = &Arc<DesiredPod>> {
-            entry.desired.iter().chain(entry.waits_with_uid())
-        }
-        let others = self.entries.values().flat_map(versions);
-        let after = others.filter(|other| pod.source < other.source && same_uid(&other.uid, &pod.uid));
-        let after: Vec<Arc<DesiredPod>> = after.filter(|other| other.key != pod.key).cloned().collect();
-        for other in after {
+        let others = self.entries.values().filter_map(|entry| {
+            let waits = entry.waits_with_uid().filter(is_later);
+            waits.or(entry.desired.as_ref().filter(is_later)).cloned()
+        });
+        let others: Vec<Arc<DesiredPod>> = others.collect();
+        for other in others {
             let rejection = duplicate(&other, &format!("pod {} of source {}", pod.key, pod.source));
+            let key = other.key.clone();
+            let waits = self
+                .entries
+                .get_mut(&key)
+                .filter(|entry| entry.waits_with_uid().is_some_and(|waits| waits.uid != other.uid));
+            let waits = waits.and_then(|entry| entry.blocked.take());
             self.reject(other, &rejection, now);
+            if waits.is_some() {
+                self.block(&key, waits);
+            }
         }
     }
 
@@ -79,10 +90,8 @@ impl Turn {
         let holder = others.find(|(key, _)| **key != pod.key).map(|(key, _)| key);
         // Of two pods that run when the daemon starts, the one that is considered first stays.
         let holder = holder.or_else(|| {
-            let is = |all: &[Owned]| all.iter().any(|c| same_uid(&c.uid, &pod.uid));
-            let mut found = self.docker.found.iter().filter(|(_, all)| is(all));
-            let other = found.find(|(key, _)| **key != pod.key).map(|(key, _)| key);
-            other.filter(|_| !self.runs(&pod.key, &pod.uid))
+            let mut found = self.docker.found.keys().filter(|key| self.is_found_with(key, &pod.uid));
+            found.find(|key| **key != pod.key).filter(|_| !self.runs(&pod.key, &pod.uid))
         });
         // A refused pod counts too: a preceding source comes first at the next try.
         let refused = self.entries.values().filter_map(Entry::rejected);
@@ -94,6 +103,11 @@ impl Turn {
             None if self.is_another_sources(pod) => Err(moved(pod)),
             None => Ok(()),
         }
+    }
+
+    /// Whether Docker's last list has a container of this identity with that UID.
+    pub(super) fn is_found_with(&self, key: &PodKey, uid: &str) -> bool {
+        self.docker.found.get(key).into_iter().flatten().any(|c| same_uid(&c.uid, uid))
     }
 
     /// Whether the same identity runs with the same UID from another source, with a different manifest.

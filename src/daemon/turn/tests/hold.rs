@@ -27,7 +27,7 @@ fn waiting(pod: Arc<DesiredPod>, on: &str) -> Arc<DesiredPod> {
     Arc::new(pod)
 }
 
-fn pass(rig: &mut Rig, seconds: u64) -> Vec<String> {
+pub(super) fn pass(rig: &mut Rig, seconds: u64) -> Vec<String> {
     rig.now = Mono(rig.now.0 + Duration::from_secs(seconds));
     acts(rig.handle(Event::Tick))
 }

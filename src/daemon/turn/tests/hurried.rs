@@ -10,7 +10,7 @@ use crate::base::limits;
 use crate::pod::{DesiredPod, Source};
 
 const BEHIND: &str = "it is preempted by a pod of a source that precedes its own";
-const WAITED: &str = "a pod of a source that precedes its own waits for its room";
+const WAITED: &str = "a pod of a source that precedes its own waits for its place";
 
 /// A pod that takes ten minutes to end.
 fn slow(words: &str, cpu: u32) -> Arc<DesiredPod> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::evicted::eviction;
-use super::hold::after;
+use super::hold::{after, pass};
+use super::preempted::one_behind;
 use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::daemon::turn::Event;
 use crate::machine::Report;
@@ -209,4 +210,86 @@ fn a_version_that_waits_gives_its_uid_to_a_source_that_precedes() {
     let told = acts(rig.want(&[pod("a/u-1")]));
     assert!(told.contains(&"run a/u-1".to_owned()), "{told:?}");
     assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
+}
+
+/// Regression: the version that waited was lost, and the pod stayed away when its other one could run.
+#[test]
+fn a_version_that_waits_goes_on_waiting_when_the_one_that_runs_gives_its_uid_away() {
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    http(&mut rig, &[pod("evil/u-1")]);
+    http(&mut rig, &[after("evil/x-1", "other=ready")]);
+    let told = acts(rig.want(&[pod("a/u-1")]));
+    assert_eq!(told, ["stop evil: it was rejected"]);
+    rig.gone("evil");
+    assert_eq!(rig.shown(), "a Pending, evil Pending WaitingForPods");
+    assert!(pass(&mut rig, 61).contains(&"run evil/x-1".to_owned()));
+}
+
+/// Seconds of grace far beyond what a source that precedes waits for.
+const SLOW: &str = "{terminationGracePeriodSeconds: 500, containers: [{name: app}]}";
+const SOON: &str = "within 30 s: a pod of a source that precedes its own waits for its place";
+
+fn behind(containers: &[&str]) -> Rig {
+    let mut rig = Rig::with(one_behind());
+    rig.list(containers);
+    rig.want(&[]);
+    rig
+}
+
+fn of_http(pod: &Arc<DesiredPod>) -> Arc<DesiredPod> {
+    let mut pod = (**pod).clone();
+    pod.source = Source::Http;
+    Arc::new(pod)
+}
+
+/// Regression: a pod of the URL that had gone before, or had another UID by then, kept a pod of the node's own files waiting for
+/// all of its grace period.
+#[test]
+fn what_ends_gives_its_uid_soon_to_a_source_that_precedes() {
+    let slow = pod_of("evil/u", SLOW);
+    let mut rig = behind(&[]);
+    http(&mut rig, std::slice::from_ref(&slow));
+    rig.status(&of_http(&slow), "Running", false);
+    assert_eq!(acts(http(&mut rig, &[])), ["stop evil: its manifest is gone"]);
+    assert_eq!(acts(rig.want(&[pod("mine/u")])), [format!("stop evil {SOON}")]);
+    assert_eq!(acts(rig.want(&[pod("mine/u"), pod("other/o")])), ["spawn other, empty", "run other/o"]);
+    assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/u"]);
+    // It is being replaced by a version that ends fast.
+    let mut rig = behind(&[]);
+    http(&mut rig, std::slice::from_ref(&slow));
+    rig.status(&of_http(&slow), "Running", false);
+    assert_eq!(
+        acts(http(
+            &mut rig,
+            &[pod_of("evil/x", "{terminationGracePeriodSeconds: 1, containers: [{name: app}]}")]
+        )),
+        ["run evil/x"]
+    );
+    rig.status(&of_http(&slow), "Running", true);
+    let told = acts(rig.want(&[pod("mine/u")]));
+    assert_eq!(told, ["stop evil within 30 s: it is preempted by a pod of a source that precedes its own"]);
+    // Nothing is told of what an earlier daemon has left.
+    let mut rig = Rig::with(one_behind());
+    rig.want(&[pod("mine/u")]);
+    http(&mut rig, &[]);
+    let told = acts(rig.list(&["evil/u/app running of http for 500"]));
+    assert_eq!(told, ["spawn evil", "stop evil: no manifest names it", &format!("stop evil {SOON}")]);
+}
+
+/// Relative: the same for a name.
+#[test]
+fn what_runs_gives_its_name_soon_to_a_source_that_precedes() {
+    let slow = pod_of("a/u", SLOW);
+    let mut rig = behind(&[]);
+    http(&mut rig, std::slice::from_ref(&slow));
+    assert_eq!(acts(rig.want(&[pod("a/mine")])), [format!("stop a {SOON}"), "run a/mine".to_owned()]);
+    assert_eq!(acts(rig.want(&[pod_of("a/mine", SLOW)])), ["run a/mine"], "only once");
+    // What runs has its UID, too.
+    let mut rig = behind(&[]);
+    http(&mut rig, std::slice::from_ref(&slow));
+    assert_eq!(
+        acts(rig.want(&[pod_of("a/u", "{containers: [{name: other}]}")])),
+        ["stop a within 30 s: it was rejected"]
+    );
 }
