@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """The promises as numbers, those of speed against Docker's own floor, taken in turn in the same minutes.
 
-usage: tests/bench/bench.py [--podkeeper FILE] [--out DIR] [--quick] [--parts start,memory,fake,program]
-       [--reps 9] [--burst 20] [--many 100] [--idle 30]
+usage: tests/bench/bench.py [--podkeeper FILE] [--out DIR] [--quick] [--parts program,start,memory,fake,servers]
+       [--reps 9] [--burst 20] [--many 100] [--idle 30] [--cluster DIR]
+
+`servers` measures beside a real API server where --cluster names the directory of a control plane that has started
+(a file admin.kubeconfig in it), and kubectl is there.
 
 Needs root, a running Docker Engine and the image busybox:static (packaging/setup.sh makes it); `tests/bench/run` sees to
 both. The floor is what Docker itself needs: create and start a sandbox and an app container, nothing else; and for a
@@ -136,6 +139,9 @@ class Node:
         return {"cpu": (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK"), "threads": int(f[17]),
                 "rss": field("smaps_rollup", "Rss:") / 1024, "pss": field("smaps_rollup", "Pss:") / 1024,
                 "wrote": field("io", "write_bytes:")}
+    def close(self):
+        """Ends one on a Docker in memory."""
+        self.p.terminate(); self.p.wait(); shutil.rmtree(self.dir, ignore_errors=True)
     def end(self):
         self.p.terminate(); self.p.wait()
         remove(*[c["Id"] for c in self.ours()]); shutil.rmtree(self.dir, ignore_errors=True)
@@ -218,7 +224,7 @@ def fake(o, R):
             until(lambda: node.running() == 0, 120, "all pods are gone")
             time.sleep(10)
             if pods == max(o.fake): R["fake_left_mib"] = node.usage()["pss"] - m0
-        finally: node.p.terminate(); node.p.wait(); shutil.rmtree(node.dir, ignore_errors=True)
+        finally: node.close()
 
 def program(o, R):
     """Size of the program, and how soon it asks Docker for something."""
@@ -235,13 +241,83 @@ def program(o, R):
         finally: p.terminate(); p.wait(); listener.close(); shutil.rmtree(base, ignore_errors=True)
     R["first_call_s"] = statistics.median(took)
 
-PARTS = {"program": program, "start": start, "memory": memory, "fake": fake}
+def free_ports(n):
+    all_ = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [str(s.getsockname()[1]) for s in all_]
+    [s.close() for s in all_]
+    return ports
+
+def settled(node, pods):
+    """A node on a Docker in memory with so many pods, after a while in which nothing happened."""
+    node.pull = "IfNotPresent"
+    [node.drop(f"s{i}") for i in range(len(os.listdir(node.m)), pods)]
+    until(lambda: node.running() >= pods, 120, f"{pods} pods run on fake://")
+    time.sleep(20)
+    return node.usage()["pss"]
+
+def servers(o, R):
+    """What the servers cost: memory while nobody asks, the longest page of metrics, and kubectl beside an API server."""
+    say("memory with and without servers")
+    alone = Node(o.podkeeper, "--docker-endpoint", "fake://")
+    try: without = settled(alone, 10)
+    finally: alone.close()
+    kubelet, readable, api = free_ports(3)
+    node = Node(o.podkeeper, "--docker-endpoint", "fake://", "--address", "127.0.0.1", "--port", kubelet, "--anonymous-auth",
+                "--read-only-port", readable, "--api-address", "127.0.0.1:" + api)
+    try:
+        R["servers_mib"] = settled(node, 10) - without
+        say("100 pods: kubectl get pods")
+        settled(node, 100)
+        kubectl_beside(o, R, node)
+    finally: node.close()
+    say("100 containers: /metrics/cadvisor")
+    node = Node(o.podkeeper, "--read-only-port", readable)
+    try:
+        [node.drop(f"c{i}") for i in range(100)]
+        until(lambda: node.running() >= 100, 300, "100 pods run")
+        def page():
+            c = http.client.HTTPConnection("127.0.0.1", int(readable)); t0 = time.monotonic()
+            c.request("GET", "/metrics/cadvisor"); text = c.getresponse().read().decode(); took = time.monotonic() - t0
+            seen = {line.split("}")[0] for line in text.splitlines() if line.startswith("container_memory_rss{") and 'container=""' not in line}
+            if len(seen) < 100: raise SystemExit(f"the page has {len(seen)} containers")
+            return took * 1000
+        R["cadvisor_ms"] = statistics.median(page() for _ in range(21))
+    finally: node.end()
+
+def kubectl_beside(o, R, node):
+    """`kubectl get pods` with 100 pods, here and at a real API server in turn."""
+    kubectl = shutil.which("kubectl")
+    if not (o.cluster and kubectl): return say("kubectl get pods is not compared: no --cluster, or no kubectl")
+    own = node.dir + "/kubeconfig"
+    with open(own, "w") as file:
+        subprocess.run([o.podkeeper, "kubeconfig", "--root-dir", node.root, "--run-dir", node.dir + "/run"], stdout=file, check=True)
+    theirs = os.path.join(o.cluster, "admin.kubeconfig")
+    def ask(config, *words, **more):
+        return subprocess.run([kubectl, "--kubeconfig", config, *words], capture_output=True, text=True, check=True, **more).stdout
+    # Never scheduled, and otherwise the same pods.
+    pods = json.loads(ask(own, "get", "pods", "-o", "json"))["items"]
+    copies = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": p["metadata"]["name"]},
+               "spec": {"schedulerName": "none", "containers": [{"name": "app", "image": "busybox:static", "command": LOOP}]}} for p in pods]
+    ask(theirs, "create", "namespace", "pkbench")
+    try:
+        ask(theirs, "-n", "pkbench", "create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": copies}))
+        def timed(config, *words):
+            t0 = time.monotonic(); text = ask(config, *words, "get", "pods"); took = time.monotonic() - t0
+            if len(text.splitlines()) != len(pods) + 1: raise SystemExit("a list of other pods: " + text[:200])
+            return took
+        timed(own); timed(theirs, "-n", "pkbench")
+        pairs = [(timed(own), timed(theirs, "-n", "pkbench")) for _ in range(15)]
+        ours, server = (statistics.median(times) for times in zip(*pairs))
+        R |= {"kubectl_ms": ours * 1000, "kubectl_at_api_server_ms": server * 1000, "kubectl_ratio": ours / server}
+    finally: ask(theirs, "delete", "namespace", "pkbench", "--wait=false")
+
+PARTS = {"program": program, "start": start, "memory": memory, "fake": fake, "servers": servers}
 
 def main():
     a = argparse.ArgumentParser(); a.add_argument("--podkeeper", default="target/release/podkeeper"); a.add_argument("--out")
     a.add_argument("--quick", action="store_true"); a.add_argument("--parts", default=",".join(PARTS))
     a.add_argument("--reps", type=int); a.add_argument("--burst", type=int, default=20)
-    a.add_argument("--many", type=int); a.add_argument("--idle", type=float)
+    a.add_argument("--many", type=int); a.add_argument("--idle", type=float); a.add_argument("--cluster")
     o = a.parse_args()
     o.reps, o.many, o.idle = o.reps or (3 if o.quick else 9), o.many or (30 if o.quick else 100), o.idle or (10 if o.quick else 30)
     o.fake = (10, 100, 1000)
