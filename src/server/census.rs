@@ -53,7 +53,7 @@ pub struct Seat {
 }
 
 impl Census {
-    /// Counters at 0, with these limits.
+    /// Counters at 0, with these limits; a client gets to its own only while the others have next to nothing.
     #[must_use]
     pub fn new(most: usize, most_of_client: usize) -> Census {
         Census { most, most_of_client, present: Arc::default() }
@@ -69,8 +69,14 @@ impl Census {
         if of_client >= self.most_of_client {
             return Err(Full::Client);
         }
-        if present.all >= self.most {
+        let free = self.most.saturating_sub(present.all);
+        if free == 0 {
             return Err(Full::All);
+        }
+        // What one client may have shrinks with what others leave free: a few clients do not take all.
+        let for_others = self.most.saturating_sub(self.most_of_client);
+        if of_client.saturating_mul(for_others) >= free.saturating_mul(self.most_of_client) {
+            return Err(Full::Client);
         }
         present.all = present.all.saturating_add(1);
         present.by_client.insert(client.clone(), of_client.saturating_add(1));
@@ -119,5 +125,24 @@ mod tests {
         drop(first);
         let _fourth = enter("2001:db8::ffff:1").unwrap();
         assert_eq!(enter("2001:db8::2").unwrap_err(), Full::Client, "of the same network");
+    }
+
+    /// Two users with few rights kept everybody else out.
+    #[test]
+    fn a_few_clients_leave_places_to_others() {
+        for (most, most_of_client, expected) in
+            [(64, 48, [48, 12, 3, 1]), (64, 32, [32, 16, 8, 4]), (18, 8, [8, 5, 3, 1])]
+        {
+            let census = Census::new(most, most_of_client);
+            let mut seats = Vec::new();
+            let taken = ["ann", "bob", "cid", "dan"].map(|name| {
+                let before = seats.len();
+                while let Ok(seat) = census.enter(Client::User(name.into())) {
+                    seats.push(seat);
+                }
+                seats.len() - before
+            });
+            assert_eq!(taken, expected, "{most}, {most_of_client}");
+        }
     }
 }
