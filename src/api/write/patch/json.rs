@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api::failure::Failure;
 use crate::api::value::is_deeper;
-use crate::base::limits;
+use crate::base::{json, limits};
 
 /// The value after all operations.
 ///
@@ -71,8 +71,11 @@ fn step(value: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), 
         }
         "copy" => {
             let copy = found(value, field(operation, "from")?)?;
-            // Copies of copies double each time.
-            *copied = copied.saturating_add(copy.to_string().len());
+            // Copies of copies double each time. A small value takes many times the memory of its text.
+            let text = copy.to_string();
+            let values =
+                json::values(text.as_bytes()).saturating_mul(limits::API_BODY / limits::API_BODY_VALUES);
+            *copied = copied.saturating_add(text.len().max(values));
             if *copied > limits::API_BODY {
                 return Err("what is copied is too large".to_owned());
             }
@@ -188,6 +191,17 @@ mod tests {
             assert_eq!(apply(&object, &json!([operation])).unwrap_err().code, 422);
         }
         assert!(apply(&object, &json!([{"op": "move", "from": "/x", "path": "/y/z"}])).is_ok());
+    }
+
+    /// Copies of little text became 250,000 values, and 180 MiB.
+    #[test]
+    fn copies_of_copies_are_no_more_values_than_a_body_may_have() {
+        let mut patch = vec![json!({"op": "add", "path": "/q", "value": {"a": 1}})];
+        patch.extend((0..18).map(|n| json!({"op": "copy", "from": "/q", "path": format!("/q/k{n}")})));
+        let failure = apply(&json!({}), &patch.clone().into()).unwrap_err();
+        assert!(failure.message.contains("operation 16: what is copied is too large"), "{failure:?}");
+        patch.truncate(12);
+        assert!(apply(&json!({}), &patch.into()).is_ok());
     }
 
     #[test]
