@@ -183,6 +183,7 @@ fn begin_forward(node: &Node, rest: &str, request: &Request) -> Result<Reply, An
     let job = forward::Job {
         docker: node.docker.clone(),
         container,
+        pods: node.pods.clone(),
         ports,
         pod: target.pod,
         uid: target.uid,

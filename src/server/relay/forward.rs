@@ -18,10 +18,12 @@ use crate::base::limits;
 use crate::base::table::Table;
 use crate::base::wait::{self, later};
 use crate::network::netns::Netns;
+use crate::pod::is_final;
 use crate::runtime::docker::Docker;
 use crate::server::connection::Upgraded;
 use crate::server::stream::negotiate::Forward;
 use crate::server::stream::ports::{News, PairId, Pairs};
+use crate::status::snapshot::{Latest, PodView};
 
 /// One port-forward.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Job {
     pub docker: Docker,
     /// Docker's id of a running container of the pod, which shares its network.
     pub container: String,
+    /// The pods of the node.
+    pub pods: Latest,
     /// Ports of the request, if the protocol has them there.
     pub ports: Vec<u16>,
     /// Name and UID of the pod, for the client.
@@ -39,6 +43,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether the pod is not over. Its network may be that of the node, which is there without it.
+    fn is_alive(&self) -> bool {
+        let is_it = |view: &PodView| view.pod.uid == self.uid && !is_final(view.status.phase.as_deref());
+        self.pods.get().pods.iter().any(is_it)
+    }
+
     fn wrong(&self, port: u16, why: &str) -> String {
         format!("error forwarding port {port} to pod {}, uid {}: {why}", self.pod, self.uid)
     }
@@ -168,6 +178,7 @@ impl Relay {
 
     fn opened(&mut self, job: &Job, pair: PairId, port: u16) {
         let begun = match &self.netns {
+            Ok(_) if !job.is_alive() => Err("the pod is over".to_owned()),
             Ok(netns) => begin(netns, port),
             Err(why) => Err(why.clone()),
         };

@@ -3,4 +3,5 @@
 pub mod client;
 mod endpoints;
 mod exposition;
+mod forward;
 mod streams;
