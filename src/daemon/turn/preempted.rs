@@ -120,9 +120,9 @@ impl Turn {
         });
         let late: Vec<(PodKey, Option<u32>)> = others
             .filter_map(|(key, entry)| {
-                if entry.desired.is_some() {
+                if let Some(desired) = &entry.desired {
                     let is_replaced = entry.leaving().is_some_and(|pod| self.is_behind(pod));
-                    return is_replaced.then(|| (key.clone(), None));
+                    return (is_replaced && self.is_behind(desired)).then(|| (key.clone(), None));
                 }
                 let worker = entry.worker.as_ref().filter(|worker| !worker.terminated)?;
                 let grace = self.bounded_end(key, None, Duration::ZERO)?;

@@ -269,6 +269,13 @@ fn what_ends_gives_its_uid_soon_to_a_source_that_precedes() {
     rig.status(&of_http(&slow), "Running", true);
     let told = acts(rig.want(&[pod("mine/u")]));
     assert_eq!(told, ["stop evil within 30 s: it is preempted by a pod of a source that precedes its own"]);
+    // A pod of the node's own files that takes its name stays.
+    let mut rig = behind(&[]);
+    http(&mut rig, std::slice::from_ref(&slow));
+    rig.status(&of_http(&slow), "Running", false);
+    rig.want(&[pod("evil/y")]);
+    rig.status(&of_http(&slow), "Running", true);
+    assert_eq!(acts(rig.want(&[pod("evil/y"), pod("mine/u")])), [""; 0]);
     // Nothing is told of what an earlier daemon has left.
     let mut rig = Rig::with(one_behind());
     rig.want(&[pod("mine/u")]);
