@@ -146,15 +146,19 @@ impl Turn {
             let is_behind = but != Some(uid) && self.config.policy.evict_first(source);
             is_behind && grace.unwrap_or(limits::GRACE_DEFAULT) > left
         };
-        let known = self.entries.get(key).into_iter().flat_map(|e| e.desired.iter().chain(e.leaving()));
-        let is_known = known.into_iter().any(|pod| {
+        let entry = self.entries.get(key).into_iter();
+        let mut known = entry.flat_map(|e| e.desired.iter().chain(e.leaving())).peekable();
+        let is_known = known.peek().is_some();
+        let ends_late = known.any(|pod| {
             let own = pod.spec.termination_grace_period_seconds.and_then(duration::grace);
             is_long(&pod.uid, pod.source, own)
         });
-        // Of what an earlier daemon has made, and no source wants, nothing is told.
-        let found = self.docker.found.get(key).into_iter().flatten().filter(|c| c.state.is_running());
+        // Of what an earlier daemon has made, and no source wants, nothing is told. Its labels may name a source that a pod
+        // has left since.
+        let found =
+            self.docker.found.get(key).into_iter().flatten().filter(|c| !is_known && c.state.is_running());
         let is_found = |c: &Owned| c.manifest.source.is_some_and(|source| is_long(&c.uid, source, c.grace));
-        (is_known || found.filter(|c| !c.is_sandbox()).any(is_found)).then_some(left)
+        (ends_late || found.filter(|c| !c.is_sandbox()).any(is_found)).then_some(left)
     }
 
     pub(super) fn is_behind(&self, pod: &DesiredPod) -> bool {

@@ -292,6 +292,14 @@ fn what_runs_gives_its_name_soon_to_a_source_that_precedes() {
     http(&mut rig, std::slice::from_ref(&slow));
     assert_eq!(acts(rig.want(&[pod("a/mine")])), [format!("stop a {SOON}"), "run a/mine".to_owned()]);
     assert_eq!(acts(rig.want(&[pod_of("a/mine", SLOW)])), ["run a/mine"], "only once");
+    // Its containers were made before it moved here.
+    let mut rig = behind(&[]);
+    let moving = Arc::new(DesiredPod { written: Some("hash".into()), ..(*slow).clone() });
+    http(&mut rig, std::slice::from_ref(&moving));
+    rig.want(&[moving]);
+    http(&mut rig, &[]);
+    rig.list(&["a/u/app running of http for 500"]);
+    assert_eq!(acts(rig.want(&[pod_of("a/mine", SLOW)])), ["run a/mine"]);
     // What runs has its UID, too.
     let mut rig = behind(&[]);
     http(&mut rig, std::slice::from_ref(&slow));
