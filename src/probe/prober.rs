@@ -5,6 +5,7 @@
 //! thread. Host names (of `httpGet.host` and similar fields) are resolved by a second thread, because that may
 //! block.
 
+mod doubt;
 mod thread;
 
 use std::fmt;

@@ -183,6 +183,10 @@ pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 
 // --- Cgroups -----------------------------------------------------------------------------------------
 
+/// Containers that are known to have been signalled when the status file has not said so yet.
+pub const SIGNALLED: usize = 10_000;
+/// By then the status file says so.
+pub const SIGNALLED_FOR: Duration = Duration::from_secs(600);
 /// How often podkeeper tries to kill the processes in the cgroup of a pod without containers and to remove
 /// it.
 pub const CGROUP_KILL_ROUNDS: u32 = 6;
@@ -304,6 +308,9 @@ pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
 /// How long Docker may take to answer a call about a command of a probe or a hook, as with the kubelet
 /// (`--runtime-request-timeout`); not part of the probe's own time-out.
 pub const PROBE_DOCKER: Duration = Duration::from_secs(120);
+/// How long after a failed liveness or startup probe Docker is asked whether the container still runs: it sees an end later
+/// than what ends with it.
+pub const PROBE_DOUBT: Duration = Duration::from_millis(500);
 /// An answer that took longer comes from a Docker that was stalled: its report that a command is too slow
 /// is checked again.
 pub const PROBE_DOCKER_SLOW: Duration = Duration::from_secs(1);

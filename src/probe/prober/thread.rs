@@ -9,11 +9,13 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, TrySendError, bounded};
 use rustix::event::{PollFd, PollFlags};
 
+use super::doubt::Doubt;
 use super::{News, ProbeListener, Shared};
 use crate::base::clock::Clock;
 use crate::base::wait;
 use crate::base::{limits, thread};
 use crate::pod::{PodKey, Source, turn};
+use crate::probe::Kind;
 use crate::probe::attempt::{Attempt, Kit, Question};
 use crate::probe::outcome::{self, Outcome};
 use crate::probe::schedule::{Finished, ProbeId, Said, Schedule};
@@ -51,6 +53,8 @@ pub(super) struct Body {
     /// Exec probes that wait for their turn. Each source has its own places: commands of one that take long delay no
     /// probe of another.
     queue: VecDeque<ProbeId>,
+    /// Failures that count only if their containers still run.
+    doubts: Vec<Doubt>,
     /// Commands that outlived their timeout: their output is read until they end.
     left: Vec<(ProbeId, Box<Execution>)>,
     names: Option<Sender<String>>,
@@ -66,6 +70,7 @@ impl Body {
             pods: Vec::new(),
             asking: Vec::new(),
             queue: VecDeque::new(),
+            doubts: Vec::new(),
             left: Vec::new(),
             names: None,
         }
@@ -104,6 +109,7 @@ impl Body {
             self.shared.lock().tallies.retain(|id, _| !gone.contains(id));
             self.queue.retain(|id| !gone.contains(id));
             self.left.retain(|(id, _)| !gone.contains(id));
+            self.doubts.retain(|doubt| !gone.contains(&doubt.probe));
             let wanted = |id: &str, kind: HookKind| watch.hooks.iter().any(|h| h.id == id && h.kind == kind);
             self.asking.retain(|asking| match &asking.owner {
                 Owner::Probe(id) => !gone.contains(id),
@@ -206,7 +212,17 @@ impl Body {
     /// Advances all attempts. Returns whether one ended.
     fn advance(&mut self) -> bool {
         self.left.retain_mut(|(_, run)| run.advance().is_none());
-        let mut ended = false;
+        let mut known = Vec::new();
+        self.doubts.retain_mut(|doubt| {
+            let outcome = doubt.advance(&self.shared.docker);
+            let goes_on = outcome.is_none();
+            known.extend(outcome.map(|outcome| (doubt.probe, outcome)));
+            goes_on
+        });
+        let mut ended = !known.is_empty();
+        for (id, outcome) in known {
+            self.finished(id, &outcome);
+        }
         let mut at = 0;
         while let Some(asking) = self.asking.get_mut(at) {
             if let Some(name) = asking.attempt.wants_name().filter(|_| !asking.name_asked) {
@@ -225,12 +241,24 @@ impl Body {
             match owner {
                 Owner::Probe(id) => {
                     self.left.extend(attempt.into_running().map(|run| (id, run)));
-                    self.finished(id, &outcome);
+                    match self.doubted(id, outcome) {
+                        Ok(doubt) => self.doubts.push(doubt),
+                        Err(outcome) => self.finished(id, &outcome),
+                    }
                 }
                 Owner::Hook { key, id, kind } => self.hooked(&key, id, kind, outcome),
             }
         }
         ended
+    }
+
+    /// A failure that would kill, which is looked at once more.
+    fn doubted(&self, id: ProbeId, outcome: Outcome) -> Result<Doubt, Outcome> {
+        let kills = self.schedule.whose(id).is_some_and(|(_, _, kind)| kind != Kind::Readiness);
+        match (self.schedule.question(id), &outcome) {
+            (Some((target, _)), Outcome::Failed(_)) if kills => Ok(Doubt::new(id, &target.id, outcome)),
+            _ => Err(outcome),
+        }
     }
 
     fn finished(&mut self, id: ProbeId, outcome: &Outcome) {
@@ -275,12 +303,16 @@ impl Body {
         };
         let attempts = self.asking.iter().filter_map(|a| a.attempt.wake());
         let left = self.left.iter().filter_map(|(_, run)| run.wake());
-        let until = attempts.chain(left).chain(due).chain(room).min();
+        let doubts = self.doubts.iter().map(Doubt::wake);
+        let until = attempts.chain(left).chain(due).chain(room).chain(doubts).min();
         let flags = |write| if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut fds = vec![PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN)];
         let asked = self.asking.iter().flat_map(|a| a.attempt.fds());
         let left = self.left.iter().filter_map(|(_, run)| Some((run.fd()?, run.wants_write())));
-        fds.extend(asked.chain(left).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))));
+        let doubts = self.doubts.iter().filter_map(Doubt::fd);
+        fds.extend(
+            asked.chain(left).chain(doubts).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))),
+        );
         // An interrupted wait is handled as a wake-up.
         _ = wait::until(fds, until);
     }

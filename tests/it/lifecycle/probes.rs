@@ -120,6 +120,19 @@ fn liveness_failure_under_never_ends_the_pod() {
     assert_eq!(node.container_status("web", "app").unwrap().restart_count, 0);
 }
 
+/// Its probe ends with it, and each run was taken for one that the failed probe had ended: it never was done.
+#[test]
+fn a_job_that_ends_while_its_probe_runs_has_ended_by_itself() {
+    let node = Node::start();
+    // A probe runs at almost any time.
+    let mut probe = exec("sleep 0.8");
+    probe["failureThreshold"] = json!(1);
+    let job = probed("sleep 3.5; exit 0", "livenessProbe", probe);
+    node.write("web.yaml", job.restart_policy("OnFailure").text());
+    node.wait_phase("web", "Succeeded");
+    assert_eq!(node.restarts("web", "app"), 0);
+}
+
 #[test]
 fn a_probe_that_hangs_fails_by_its_timeout() {
     let node = Node::start();
