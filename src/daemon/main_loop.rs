@@ -34,6 +34,7 @@ use crate::runtime::docker::Endpoint;
 use crate::status::file;
 use crate::status::task::{Pulses, Task};
 use crate::status::writer::Restore;
+use crate::worker::signalled::Signalled;
 use crate::worker::thread::Worker;
 
 /// Runs the daemon until SIGTERM or SIGINT, which leave the pods running; with `--runonce` until all pods run, and
@@ -76,9 +77,8 @@ fn run_main_thread(
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
     // A missing or unreadable file only costs the waiting time of evicted pods.
-    if let Ok(earlier) = file::read(&config.run_dir) {
-        turn.restore_unfinished(earlier.file.evictions, earlier.file.docker.stopping);
-    }
+    let earlier = file::read(&config.run_dir).map(|read| (read.file.evictions, read.file.docker.stopping));
+    turn.restore_unfinished(earlier.unwrap_or_default(), Signalled::new(&config.run_dir).earlier());
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {
         host.writer.set_earlier_events(turn.events());

@@ -67,6 +67,7 @@ use crate::worker::gate::Gates;
 use crate::worker::judged::{Judged, Judging};
 use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
+use crate::worker::signalled::Signalled;
 use crate::worker::thread::{Tell, Tools};
 
 /// All actors beside the main thread, except the workers of pods. Dropping it ends them, in this order.
@@ -190,7 +191,7 @@ pub(super) fn start(
         cgroups,
         pulses: parts.pulses.clone(),
         tell: parts.tell(),
-        is_hollow: parts.hollow.is_some(),
+        signalled: parts.hollow.is_none().then(|| Signalled::new(&config.run_dir)),
         docker: parts.docker,
     };
     Ok(Actors {
@@ -220,7 +221,7 @@ impl Actors {
 
     /// Removes the files of earlier pods, in a thread of its own, because a disk may block.
     pub(super) fn sweep(&self, keep: InUse) {
-        if self.tools.is_hollow {
+        if self.tools.signalled.is_none() {
             return;
         }
         let (files, logs) = (self.tools.termination.clone(), Arc::clone(&self.tools.logs));
@@ -237,7 +238,7 @@ impl Actors {
 
     /// Removes the volumes of pods, likewise.
     pub(super) fn remove_volumes(&self, pods: Set<String>) {
-        if self.tools.is_hollow {
+        if self.tools.signalled.is_none() {
             return;
         }
         let volumes = self.tools.volumes.clone();

@@ -1,6 +1,7 @@
 //! The worker of a pod: one thread per pod identity carries out the decisions of its [`crate::machine::Machine`], and
 //! tells it the results. [`pulls`] pulls images, [`gate`] limits how many containers start at a time, [`container_records`]
-//! limits what Docker records of containers, [`needs`] prepares what a create needs on the node, [`added`] adds a container
+//! limits what Docker records of containers, [`needs`] prepares what a create needs on the node, [`signalled`] keeps which
+//! containers were signalled, [`added`] adds a container
 //! to a running pod, `hollow` answers in place of a machine that a hollow node does not have.
 //!
 //! Never here: a decision about a pod; blocking on Docker.
@@ -14,4 +15,5 @@ pub mod mailbox;
 pub mod needs;
 pub mod node;
 pub mod pulls;
+pub mod signalled;
 pub mod thread;

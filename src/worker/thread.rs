@@ -38,6 +38,7 @@ use crate::runtime::{BindOptions, Call, DockerError, Refusal, labels};
 use crate::status::task::{Pulses, Task};
 use crate::termination::files::Files;
 use crate::volumes::manager::{PodVolumes, Volumes};
+use crate::worker::signalled::Signalled;
 
 /// Shared by all workers of this node.
 #[derive(Clone)]
@@ -72,10 +73,10 @@ pub struct Tools {
     pub cgroups: Cgroups,
     /// The watched threads.
     pub pulses: Pulses,
+    /// The containers that were signalled; `None`: the node has no machine, see [`super::hollow`].
+    pub signalled: Option<Signalled>,
     /// Sends to the main loop; returns false if it is gone.
     pub tell: Tell,
-    /// The node has no machine: see [`super::hollow`].
-    pub is_hollow: bool,
 }
 
 /// A running worker. Dropping it tells the thread to end, without waiting for it.
@@ -233,7 +234,9 @@ impl Body {
 
     /// Returns false if the main loop is gone, so that this worker is not needed any more.
     fn carry_out(&mut self, output: Output) -> bool {
-        let Some(output) = hollow::done(self.tools.is_hollow, output, &mut self.told) else { return true };
+        let Some(output) = hollow::done(self.tools.signalled.is_none(), output, &mut self.told) else {
+            return true;
+        };
         match output {
             Output::Call(token, Call::Start { .. }) if self.unsent.contains_key(&token) => {
                 let why = self.unsent.remove(&token).unwrap_or_default();

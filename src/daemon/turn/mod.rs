@@ -315,11 +315,15 @@ impl Turn {
         self.ring.restore(kept);
     }
 
-    /// Takes over what an earlier daemon wrote to the status file about what it had not finished:
-    /// evictions of pods, and the containers that were being stopped.
-    pub fn restore_unfinished(&mut self, evictions: Table<String, EvictionView>, stopping: Set<String>) {
-        self.node.evicted_earlier = evictions;
-        self.node.stopped_earlier = stopping;
+    /// Takes over what an earlier daemon wrote to the status file about what it had not finished: evictions of pods, and the
+    /// containers that were being stopped; and those that it had signalled.
+    pub fn restore_unfinished(
+        &mut self,
+        earlier: (Table<String, EvictionView>, Set<String>),
+        signalled: Set<String>,
+    ) {
+        (self.node.evicted_earlier, self.node.stopped_earlier) = earlier;
+        self.node.stopped_earlier.extend(signalled);
     }
 
     /// All kept events, and how they changed; `None` when they have not changed since the last call.

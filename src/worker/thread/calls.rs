@@ -2,13 +2,15 @@
 //!
 //! Never here: waiting for an answer.
 
+use std::path::PathBuf;
+
 use super::Body;
 use crate::base::clock::Clock as _;
 use crate::machine::{Input, Token};
 use crate::mapping::needs::Create;
 use crate::pod::Source;
 use crate::runtime::client::Pending;
-use crate::runtime::{Call, DockerError, Reply, labels};
+use crate::runtime::{Call, DockerError, RefusalKind, Reply, labels};
 use crate::worker::gate::{Permit, Turn};
 
 /// A call that was sent.
@@ -21,6 +23,8 @@ pub(super) struct InFlight {
     judged: Option<String>,
     /// It stops or removes a container.
     ends: bool,
+    /// The file that says of its container for the first time that it was signalled.
+    noted: Option<PathBuf>,
 }
 
 /// A call that is made when it is its turn at a gate.
@@ -99,13 +103,22 @@ impl Body {
             }
         };
         let pending = self.tools.docker.begin(&call);
-        self.calls.push(InFlight { token, pending, permit: Some(permit), judged, ends: false });
+        self.calls.push(InFlight { token, pending, permit: Some(permit), judged, ends: false, noted: None });
     }
 
     pub(super) fn begin(&mut self, token: Token, call: &Call) {
+        // Before the call: podkeeper may be killed at any time.
+        let noted = match (&self.tools.signalled, call) {
+            (Some(signalled), Call::Kill { id, .. }) => signalled.note(id),
+            (Some(signalled), Call::Remove { id, .. }) => {
+                signalled.forget(id);
+                None
+            }
+            _ => None,
+        };
         let pending = self.tools.docker.begin(call);
         let ends = ends(call);
-        self.calls.push(InFlight { token, pending, permit: None, judged: None, ends });
+        self.calls.push(InFlight { token, pending, permit: None, judged: None, ends, noted });
     }
 
     pub(super) fn grants(&self) -> Vec<Permit> {
@@ -123,6 +136,11 @@ impl Body {
                 let node = &self.tools.node;
                 if call.ends && is_carried_out(&answer) {
                     self.tools.volumes.ends().step_of(&self.key);
+                }
+                // It had ended by itself.
+                let refusal = answer.as_ref().err().and_then(DockerError::refusal);
+                if let Some(file) = call.noted.take().filter(|_| refusal == Some(&RefusalKind::NotRunning)) {
+                    _ = std::fs::remove_file(file);
                 }
                 if let Some(image) = &call.judged {
                     node.judged.note(image, &answer, now);

@@ -87,6 +87,29 @@ fn a_stop_outlives_the_daemon_that_began_it() {
     node.wait_until("nothing is left", || node.containers().is_empty());
 }
 
+/// podkeeper was killed as its signal reached Docker, before the status file said so: the job counted as completed.
+#[test]
+fn a_job_that_was_signalled_a_moment_before_the_daemon_is_killed_runs_again() {
+    let node = Node::start();
+    let script = "trap 'exit 0' TERM; echo started; while :; do sleep 1 & wait $!; done";
+    // Signalled as for a failed probe, which no test could time so well.
+    node.write("job.yaml", Pod::new("job").restart_policy("OnFailure").script(script).text());
+    let job = node.wait_running("job", "app");
+    node.wait_until("its trap is set", || node.says(&["logs", "job"]) == "started\n");
+    node.kill9();
+    let signalled = node.run_dir().join("signalled");
+    std::fs::create_dir_all(&signalled).unwrap();
+    std::fs::write(signalled.join(&job.id), "").unwrap();
+    node.kill_container(&job.id, "TERM");
+    node.wait_until("it has ended", || node.running("job", "app").is_empty());
+    node.launch();
+    node.wait_until("it runs again", || node.running("job", "app").iter().any(|c| c.attempt == 1));
+    // What is removed is forgotten.
+    node.remove("job.yaml");
+    node.wait_until("nothing is left", || node.containers().is_empty());
+    assert_eq!(std::fs::read_dir(&signalled).unwrap().count(), 0);
+}
+
 #[test]
 fn containers_of_one_pod_are_stopped_together() {
     let node = Node::start();

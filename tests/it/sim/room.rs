@@ -73,7 +73,8 @@ impl World {
         self.kill_daemon();
         self.start_daemon();
         if !is_lost {
-            self.daemon.as_mut().unwrap().turn.restore_unfinished(before.evictions, before.docker.stopping);
+            let earlier = (before.evictions, before.docker.stopping);
+            self.daemon.as_mut().unwrap().turn.restore_unfinished(earlier, Default::default());
         }
     }
 

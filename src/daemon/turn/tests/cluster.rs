@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::rig::{Rig, acts, config_with, container, pod, pod_of};
 use crate::base::clock::Timestamp;
-use crate::base::table::{Set, Table};
+use crate::base::table::Set;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::machine::Report;
@@ -105,7 +105,7 @@ fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
     });
     let told_after = |list: &str, stopping: Set<String>| {
         let mut rig = rig();
-        rig.turn.restore_unfinished(Table::new(), stopping);
+        rig.turn.restore_unfinished(Default::default(), stopping);
         for pods in [&[Arc::clone(&deleted)][..], &[]] {
             assert_eq!(set(&mut rig, pods, None), [""; 0]);
         }

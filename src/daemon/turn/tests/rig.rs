@@ -260,7 +260,7 @@ impl Rig {
 
     /// Takes over what an earlier daemon had written.
     pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
-        self.turn.restore_unfinished(before.evictions.clone(), before.docker.stopping.clone());
+        self.turn.restore_unfinished((before.evictions.clone(), before.docker.stopping.clone()), Set::new());
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
