@@ -5,8 +5,6 @@
 //! Never here: a decision; what is older than the status file.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,33 +25,26 @@ impl Signalled {
         Signalled(run_dir.join(DIRECTORY).into())
     }
 
-    /// Ids of the containers that earlier daemons have signalled. Files that the status file has outlived are removed.
+    /// Ids of the containers that earlier daemons have signalled. Where there are too many, nobody forgets what others remove.
     #[must_use]
     pub fn earlier(&self) -> Set<String> {
-        let files = fs::read_dir(&self.0).into_iter().flatten().flatten().take(limits::SIGNALLED);
-        let read = files.filter_map(|file| {
-            let age = file.metadata().and_then(|data| data.modified()).ok()?.elapsed().unwrap_or_default();
-            if age > limits::SIGNALLED_FOR {
-                _ = fs::remove_file(file.path());
-            }
-            file.file_name().into_string().ok()
-        });
-        read.collect()
+        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let all: Set<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+        if all.len() > limits::SIGNALLED {
+            _ = fs::remove_dir_all(&self.0);
+        }
+        all
     }
 
-    /// Notes that a container gets a signal now. Returns the file if that is the first one. Where there is no room for it, the
+    /// Notes that a container gets a signal now. Returns true if that is the first one. Where there is no room for it, the
     /// status file has to do.
-    pub(super) fn note(&self, id: &str) -> Option<PathBuf> {
-        let file = self.file(id)?;
-        let make = || fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
-        let made = make().or_else(|error| match error.kind() {
-            ErrorKind::NotFound => fs::create_dir_all(&self.0).and_then(|()| make()),
-            _ => Err(error),
-        });
-        made.is_ok().then_some(file)
+    pub(super) fn note(&self, id: &str) -> bool {
+        let Some(file) = self.file(id) else { return false };
+        let made = fs::File::create_new(&file);
+        made.or_else(|_| fs::create_dir(&self.0).and_then(|()| fs::File::create_new(&file))).is_ok()
     }
 
-    /// Forgets a container that is being removed.
+    /// Forgets a container that is being removed, or had ended before its signal.
     pub(super) fn forget(&self, id: &str) {
         if let Some(file) = self.file(id) {
             _ = fs::remove_file(file);
@@ -77,22 +68,21 @@ mod tests {
         let signalled = Signalled::new(&run_dir);
         assert!(signalled.earlier().is_empty(), "there is no directory");
         let [a, b] = ["a1".repeat(32), "b2".repeat(32)];
-        assert!(signalled.note(&a).is_some());
-        assert_eq!(signalled.note(&a), None, "only the first time");
+        assert!(signalled.note(&a));
+        assert!(!signalled.note(&a), "only the first time");
         fs::remove_dir_all(run_dir.join(DIRECTORY)).unwrap();
         for id in [&a, &b] {
-            assert!(signalled.note(id).is_some(), "the directory was lost");
+            assert!(signalled.note(id), "the directory was lost");
         }
         assert_eq!(Signalled::new(&run_dir).earlier(), [a.clone(), b.clone()].into());
         signalled.forget(&a);
-        assert_eq!(signalled.earlier(), [b.clone()].into());
-        let old = std::time::SystemTime::now() - 2 * limits::SIGNALLED_FOR;
-        fs::File::open(run_dir.join(DIRECTORY).join(&b)).unwrap().set_modified(old).unwrap();
-        assert_eq!(signalled.earlier(), [b].into(), "it counts once more");
-        assert!(signalled.earlier().is_empty());
+        assert_eq!(signalled.earlier(), [b].into());
         for id in ["", "..", "a/b"] {
-            assert_eq!(signalled.note(id), None);
+            assert!(!signalled.note(id));
         }
+        (0..limits::SIGNALLED).for_each(|n| assert!(signalled.note(&format!("{n}"))));
+        assert_eq!(signalled.earlier().len(), limits::SIGNALLED + 1, "they count once more");
+        assert!(signalled.earlier().is_empty());
         fs::remove_dir_all(&run_dir).unwrap();
     }
 }

@@ -183,10 +183,8 @@ pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 
 // --- Cgroups -----------------------------------------------------------------------------------------
 
-/// Containers that are known to have been signalled when the status file has not said so yet.
-pub const SIGNALLED: usize = 10_000;
-/// By then the status file says so.
-pub const SIGNALLED_FOR: Duration = Duration::from_secs(600);
+/// Most containers that are noted as signalled beside the status file.
+pub const SIGNALLED: usize = 4096;
 /// How often podkeeper tries to kill the processes in the cgroup of a pod without containers and to remove
 /// it.
 pub const CGROUP_KILL_ROUNDS: u32 = 6;

@@ -2,8 +2,6 @@
 //!
 //! Never here: waiting for an answer.
 
-use std::path::PathBuf;
-
 use super::Body;
 use crate::base::clock::Clock as _;
 use crate::machine::{Input, Token};
@@ -23,8 +21,8 @@ pub(super) struct InFlight {
     judged: Option<String>,
     /// It stops or removes a container.
     ends: bool,
-    /// The file that says of its container for the first time that it was signalled.
-    noted: Option<PathBuf>,
+    /// The container that was noted as signalled for it, for the first time.
+    noted: Option<String>,
 }
 
 /// A call that is made when it is its turn at a gate.
@@ -109,7 +107,7 @@ impl Body {
     pub(super) fn begin(&mut self, token: Token, call: &Call) {
         // Before the call: podkeeper may be killed at any time.
         let noted = match (&self.tools.signalled, call) {
-            (Some(signalled), Call::Kill { id, .. }) => signalled.note(id),
+            (Some(signalled), Call::Kill { id, .. }) => signalled.note(id).then(|| id.clone()),
             (Some(signalled), Call::Remove { id, .. }) => {
                 signalled.forget(id);
                 None
@@ -139,8 +137,8 @@ impl Body {
                 }
                 // It had ended by itself.
                 let refusal = answer.as_ref().err().and_then(DockerError::refusal);
-                if let Some(file) = call.noted.take().filter(|_| refusal == Some(&RefusalKind::NotRunning)) {
-                    _ = std::fs::remove_file(file);
+                if let (Some(id), Some(RefusalKind::NotRunning)) = (&call.noted, refusal) {
+                    self.tools.signalled.iter().for_each(|signalled| signalled.forget(id));
                 }
                 if let Some(image) = &call.judged {
                     node.judged.note(image, &answer, now);
