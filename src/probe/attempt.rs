@@ -6,7 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use self::doubt::Doubt;
 use self::exec::Exec;
+use self::tcp::{Place, advance_tcp};
 use super::grpc::{self, Health};
 use super::http::{self, Next, Url};
 use super::net::{Net, Progress};
@@ -19,7 +21,9 @@ use crate::runtime::docker::Docker;
 use crate::runtime::exec::Execution;
 use crate::runtime::http1::Parser;
 
+mod doubt;
 mod exec;
+mod tcp;
 
 /// Shared parts of all attempts.
 #[derive(Debug)]
@@ -65,27 +69,10 @@ enum Doing {
     Over(Outcome),
     Exec(Box<Exec>),
     Left { pending: Option<Pending>, text: String },
+    Doubt(Box<Doubt>),
     Http(Box<Http>),
     Tcp { place: Place, net: Option<Net> },
     Grpc(Box<Grpc>),
-}
-
-/// A host and a port to connect to.
-#[derive(Debug, Clone)]
-struct Place {
-    host: String,
-    port: u16,
-    address: Option<IpAddr>,
-}
-
-impl Place {
-    fn new(host: &str, port: u16) -> Place {
-        Place { host: host.to_owned(), port, address: host.parse().ok() }
-    }
-
-    fn socket(&self) -> Option<SocketAddr> {
-        self.address.map(|address| SocketAddr::new(address, self.port))
-    }
 }
 
 #[derive(Debug)]
@@ -131,6 +118,19 @@ impl Attempt {
         Attempt { doing, timeout: kit.patience, deadline: None }
     }
 
+    /// A look at whether this failure is one of a container that has ended.
+    #[must_use]
+    pub fn of_doubt(container: &str, failure: Outcome) -> Attempt {
+        let doing = Doing::Doubt(Box::new(Doubt::new(container, failure)));
+        Attempt { doing, timeout: limits::PROBE_DOCKER, deadline: None }
+    }
+
+    /// Whether it is such a look.
+    #[must_use]
+    pub fn is_doubt(&self) -> bool {
+        matches!(self.doing, Doing::Doubt(_))
+    }
+
     /// Advances as far as possible without waiting. Returns the outcome if there is one, also at the
     /// deadline.
     pub fn advance(&mut self, kit: &Kit) -> Option<Outcome> {
@@ -138,6 +138,7 @@ impl Attempt {
             Doing::Over(outcome) => Some(outcome.clone()),
             Doing::Exec(exec) => exec.advance(kit),
             Doing::Left { pending, text } => exec::left(pending.as_mut(), text),
+            Doing::Doubt(doubt) => doubt.advance(&kit.docker),
             Doing::Http(http) => http.advance(kit),
             Doing::Tcp { place, net } => advance_tcp(place, net),
             Doing::Grpc(call) => call.advance(self.timeout),
@@ -150,7 +151,9 @@ impl Attempt {
         match &self.doing {
             Doing::Over(outcome) => outcome.clone(),
             // These have no deadline here.
-            Doing::Exec(_) | Doing::Left { .. } => Outcome::unknown("the command's time is up"),
+            Doing::Exec(_) | Doing::Left { .. } | Doing::Doubt(_) => {
+                Outcome::unknown("the command's time is up")
+            }
             Doing::Http(http) => http.timed_out(),
             Doing::Tcp { place, .. } => match place.socket() {
                 Some(address) => Outcome::Failed(format!("dial tcp {address}: i/o timeout")),
@@ -215,6 +218,7 @@ impl Attempt {
             Doing::Left { pending, .. } => {
                 [pending.as_ref().and_then(|call| Some((call.fd()?, call.wants_write()))), None]
             }
+            Doing::Doubt(doubt) => [doubt.fd(), None],
             Doing::Http(http) => [http.net.as_ref().map(Net::polled), None],
             Doing::Tcp { net: open, .. } => [open.as_ref().map(Net::polled), None],
             Doing::Grpc(call) => [Some(call.net.polled()), None],
@@ -231,6 +235,7 @@ impl Attempt {
             Doing::Left { pending, .. } => {
                 Some(pending.as_ref().and_then(Pending::deadline).unwrap_or_else(Instant::now))
             }
+            Doing::Doubt(doubt) => Some(doubt.wake()),
             _ => None,
         };
         [own, self.deadline].into_iter().flatten().min()
@@ -285,21 +290,6 @@ impl Doing {
                 Ok(Doing::Grpc(Box::new(Grpc { shown, net, health, raw: Vec::new() })))
             }
         }
-    }
-}
-
-fn advance_tcp(place: &Place, net: &mut Option<Net>) -> Option<Outcome> {
-    let open = match net {
-        Some(open) => open,
-        None => match Net::open(place.socket()?) {
-            Ok(open) => net.insert(open),
-            Err(why) => return Some(Outcome::Failed(why)),
-        },
-    };
-    match open.advance_connect() {
-        Ok(true) => Some(Outcome::Passed),
-        Ok(false) => None,
-        Err(why) => Some(Outcome::Failed(why)),
     }
 }
 

@@ -5,7 +5,6 @@
 //! thread. Host names (of `httpGet.host` and similar fields) are resolved by a second thread, because that may
 //! block.
 
-mod doubt;
 mod thread;
 
 use std::fmt;

@@ -127,6 +127,26 @@ fn the_end_of_an_old_worker_does_not_silence_its_successor() {
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("b")));
 }
 
+/// What it served had ended with it.
+#[test]
+fn a_failure_does_not_count_against_a_container_that_has_ended() {
+    let (_, port) = silent();
+    let mut target = ready("gone", tcp(port), 1);
+    target.probes.rotate_right(1);
+    let (listener, heard) = listener();
+    let prober = prober();
+    prober.watch(&key("web"), listener, watch(vec![target]));
+    let told =
+        |news: &News| matches!(news, News::Said { text, .. } if text.contains("the container has ended"));
+    loop {
+        let news = heard.recv_timeout(PATIENCE).unwrap();
+        assert!(!matches!(news, News::Probed { .. }), "{news:?}");
+        if told(&news) {
+            break;
+        }
+    }
+}
+
 #[test]
 fn names_are_looked_up_beside() {
     let prober = prober();

@@ -9,7 +9,6 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, TrySendError, bounded};
 use rustix::event::{PollFd, PollFlags};
 
-use super::doubt::Doubt;
 use super::{News, ProbeListener, Shared};
 use crate::base::clock::Clock;
 use crate::base::wait;
@@ -53,8 +52,6 @@ pub(super) struct Body {
     /// Exec probes that wait for their turn. Each source has its own places: commands of one that take long delay no
     /// probe of another.
     queue: VecDeque<ProbeId>,
-    /// Failures that count only if their containers still run.
-    doubts: Vec<Doubt>,
     /// Commands that outlived their timeout: their output is read until they end.
     left: Vec<(ProbeId, Box<Execution>)>,
     names: Option<Sender<String>>,
@@ -70,7 +67,6 @@ impl Body {
             pods: Vec::new(),
             asking: Vec::new(),
             queue: VecDeque::new(),
-            doubts: Vec::new(),
             left: Vec::new(),
             names: None,
         }
@@ -109,7 +105,6 @@ impl Body {
             self.shared.lock().tallies.retain(|id, _| !gone.contains(id));
             self.queue.retain(|id| !gone.contains(id));
             self.left.retain(|(id, _)| !gone.contains(id));
-            self.doubts.retain(|doubt| !gone.contains(&doubt.probe));
             let wanted = |id: &str, kind: HookKind| watch.hooks.iter().any(|h| h.id == id && h.kind == kind);
             self.asking.retain(|asking| match &asking.owner {
                 Owner::Probe(id) => !gone.contains(id),
@@ -212,17 +207,7 @@ impl Body {
     /// Advances all attempts. Returns whether one ended.
     fn advance(&mut self) -> bool {
         self.left.retain_mut(|(_, run)| run.advance().is_none());
-        let mut known = Vec::new();
-        self.doubts.retain_mut(|doubt| {
-            let outcome = doubt.advance(&self.shared.docker);
-            let goes_on = outcome.is_none();
-            known.extend(outcome.map(|outcome| (doubt.probe, outcome)));
-            goes_on
-        });
-        let mut ended = !known.is_empty();
-        for (id, outcome) in known {
-            self.finished(id, &outcome);
-        }
+        let mut ended = false;
         let mut at = 0;
         while let Some(asking) = self.asking.get_mut(at) {
             if let Some(name) = asking.attempt.wants_name().filter(|_| !asking.name_asked) {
@@ -240,9 +225,10 @@ impl Body {
             let Asking { owner, attempt, .. } = self.asking.swap_remove(at);
             match owner {
                 Owner::Probe(id) => {
+                    let is_doubt = attempt.is_doubt();
                     self.left.extend(attempt.into_running().map(|run| (id, run)));
-                    match self.doubted(id, outcome) {
-                        Ok(doubt) => self.doubts.push(doubt),
+                    match self.doubted(id, is_doubt, outcome) {
+                        Ok(attempt) => self.ask(Owner::Probe(id), attempt),
                         Err(outcome) => self.finished(id, &outcome),
                     }
                 }
@@ -253,10 +239,12 @@ impl Body {
     }
 
     /// A failure that would kill, which is looked at once more.
-    fn doubted(&self, id: ProbeId, outcome: Outcome) -> Result<Doubt, Outcome> {
+    fn doubted(&self, id: ProbeId, is_doubt: bool, outcome: Outcome) -> Result<Attempt, Outcome> {
         let kills = self.schedule.whose(id).is_some_and(|(_, _, kind)| kind != Kind::Readiness);
         match (self.schedule.question(id), &outcome) {
-            (Some((target, _)), Outcome::Failed(_)) if kills => Ok(Doubt::new(id, &target.id, outcome)),
+            (Some((target, _)), Outcome::Failed(_)) if kills && !is_doubt => {
+                Ok(Attempt::of_doubt(&target.id, outcome))
+            }
             _ => Err(outcome),
         }
     }
@@ -303,16 +291,12 @@ impl Body {
         };
         let attempts = self.asking.iter().filter_map(|a| a.attempt.wake());
         let left = self.left.iter().filter_map(|(_, run)| run.wake());
-        let doubts = self.doubts.iter().map(Doubt::wake);
-        let until = attempts.chain(left).chain(due).chain(room).chain(doubts).min();
+        let until = attempts.chain(left).chain(due).chain(room).min();
         let flags = |write| if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut fds = vec![PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN)];
         let asked = self.asking.iter().flat_map(|a| a.attempt.fds());
         let left = self.left.iter().filter_map(|(_, run)| Some((run.fd()?, run.wants_write())));
-        let doubts = self.doubts.iter().filter_map(Doubt::fd);
-        fds.extend(
-            asked.chain(left).chain(doubts).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))),
-        );
+        fds.extend(asked.chain(left).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))));
         // An interrupted wait is handled as a wake-up.
         _ = wait::until(fds, until);
     }

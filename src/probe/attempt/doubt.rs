@@ -8,14 +8,13 @@ use std::time::Instant;
 use crate::base::limits;
 use crate::base::wait::later;
 use crate::probe::outcome::Outcome;
-use crate::probe::schedule::ProbeId;
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError};
 
 /// See the module.
+#[derive(Debug)]
 pub(super) struct Doubt {
-    pub(super) probe: ProbeId,
     /// Container id.
     container: String,
     failure: Outcome,
@@ -25,9 +24,9 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    pub(super) fn new(probe: ProbeId, container: &str, failure: Outcome) -> Doubt {
+    pub(super) fn new(container: &str, failure: Outcome) -> Doubt {
         let at = later(limits::PROBE_DOUBT);
-        Doubt { probe, container: container.to_owned(), failure, at, asked: None }
+        Doubt { container: container.to_owned(), failure, at, asked: None }
     }
 
     /// What counts, once it is known. Never waits.
