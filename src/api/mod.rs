@@ -119,7 +119,7 @@ pub fn port(settings: &Settings, parts: Parts) -> Port {
         world,
         auth: rights::Rules { webhook, settings: settings.auth.clone(), asks: settings.asks_rights },
         certificates: Arc::clone(&certificates),
-        watches: Census::new(limits::API_WATCHES, limits::API_WATCHES_OF_USER),
+        watches: Census::fair(limits::API_WATCHES, limits::API_WATCHES_OF_USER),
         room: room::Room::default(),
         address: settings.address.to_string(),
         page: page::Page::new(names, settings.address.port()),

@@ -117,6 +117,9 @@ pub enum Output {
     Judge(Token, String),
     /// Prepare the needs of this create, then send it. The reply is returned like that of a call.
     Create(Token, Create),
+    /// The end of this container is not its own from now on: it gets a signal, to run again or because its pod is stopped. False:
+    /// it had ended by itself before.
+    Signalled(String, bool),
     /// Do not send this call if it is not sent yet; return [`super::Input::Withdrawn`] then.
     Withdraw(Token),
     /// Pull this image.

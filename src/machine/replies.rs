@@ -8,7 +8,7 @@ use super::calls::{Job, Retry};
 use super::containers::Look;
 use super::containers::merge::{cannot_run, what};
 use super::members::Part;
-use super::output::Token;
+use super::output::{Output, Token};
 use super::start::made::Made;
 use super::state::State;
 use super::stop::Signalled;
@@ -318,6 +318,7 @@ impl Machine {
                 record.run.is_signalled = true;
             } else if record.run.again && !record.run.is_told_to_end() {
                 (record.run.again, container.killed) = (false, false);
+                self.out.push(Output::Signalled(id.to_owned(), false));
             }
         }
         let Err(error) = answer else {

@@ -8,6 +8,7 @@ use log::Level;
 use super::Machine;
 use super::calls::{Job, Retry};
 use super::containers::merge::{short, what};
+use super::output::Output;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
@@ -240,8 +241,15 @@ impl Machine {
             );
             self.out.log(Level::Warn, line);
         }
-        if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
-            stop.signalled = signalled;
+        let is_stopped = matches!(self.state, State::Terminating { .. });
+        if let Some(record) = self.containers.record_mut(id) {
+            let is_first = unsignalled && (record.run.again || is_stopped);
+            if let Some(stop) = record.run.stop.as_mut() {
+                stop.signalled = signalled;
+            }
+            if is_first {
+                self.out.push(Output::Signalled(id.to_owned(), true));
+            }
         }
         self.call(Job::Kill { id: id.to_owned() }, Call::Kill { id: id.to_owned(), signal });
     }

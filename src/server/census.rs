@@ -27,6 +27,8 @@ impl Client {
 pub struct Census {
     most: usize,
     most_of_client: usize,
+    /// 0: each client may have as many as are free, up to its limit.
+    for_others: usize,
     present: Arc<Mutex<Present>>,
 }
 
@@ -53,10 +55,18 @@ pub struct Seat {
 }
 
 impl Census {
-    /// Counters at 0, with these limits; a client gets to its own only while the others have next to nothing.
+    /// Counters at 0, with these limits.
     #[must_use]
     pub fn new(most: usize, most_of_client: usize) -> Census {
-        Census { most, most_of_client, present: Arc::default() }
+        Census { most, most_of_client, for_others: 0, present: Arc::default() }
+    }
+
+    /// The same, and what one client may have shrinks with what others leave free: a few clients do not take all. Not for
+    /// places that the next one may take from another.
+    #[must_use]
+    pub fn fair(most: usize, most_of_client: usize) -> Census {
+        let for_others = most.saturating_sub(most_of_client);
+        Census { for_others, ..Census::new(most, most_of_client) }
     }
 
     /// Counts one more of this client.
@@ -73,9 +83,7 @@ impl Census {
         if free == 0 {
             return Err(Full::All);
         }
-        // What one client may have shrinks with what others leave free: a few clients do not take all.
-        let for_others = self.most.saturating_sub(self.most_of_client);
-        if of_client.saturating_mul(for_others) >= free.saturating_mul(self.most_of_client) {
+        if of_client.saturating_mul(self.for_others) >= free.saturating_mul(self.most_of_client) {
             return Err(Full::Client);
         }
         present.all = present.all.saturating_add(1);
@@ -133,7 +141,7 @@ mod tests {
         for (most, most_of_client, expected) in
             [(64, 48, [48, 12, 3, 1]), (64, 32, [32, 16, 8, 4]), (18, 8, [8, 5, 3, 1])]
         {
-            let census = Census::new(most, most_of_client);
+            let census = Census::fair(most, most_of_client);
             let mut seats = Vec::new();
             let taken = ["ann", "bob", "cid", "dan"].map(|name| {
                 let before = seats.len();

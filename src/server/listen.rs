@@ -115,8 +115,8 @@ impl Listen {
             end,
             pool: Pool::new(limits::SERVER_THREADS),
             patience,
-            known: Census::new(limits::SERVER_KNOWN, limits::SERVER_OF_USER),
-            long: Census::new(limits::SERVER_LONG, limits::SERVER_LONG_OF_CLIENT),
+            known: Census::fair(limits::SERVER_KNOWN, limits::SERVER_OF_USER),
+            long: Census::fair(limits::SERVER_LONG, limits::SERVER_LONG_OF_CLIENT),
             connections: Census::new(limits::SERVER_CONNECTIONS, limits::SERVER_CONNECTIONS_OF_ADDRESS),
             pause: None,
             quiet_until: None,
@@ -337,7 +337,7 @@ impl Listen {
 
 impl Listening {
     fn new(port: Port) -> Listening {
-        let strangers = Census::new(limits::SERVER_STRANGERS_OF_PORT, limits::SERVER_STRANGERS);
+        let strangers = Census::fair(limits::SERVER_STRANGERS_OF_PORT, limits::SERVER_STRANGERS);
         Listening { port, socket: None, again: None, told: None, strangers }
     }
 

@@ -1,4 +1,4 @@
-//! Which containers podkeeper has signalled, in files of the run directory. The status file names them, too, but is written a
+//! Which containers podkeeper has signalled so that their ends are not their own, in files of the run directory. The status file names them, too, but is written a
 //! moment after the signal: a podkeeper that is killed in between would leave a container that has ended by it, and the next
 //! one would take that for the container's own end.
 //!
@@ -36,12 +36,14 @@ impl Signalled {
         all
     }
 
-    /// Notes that a container gets a signal now. Returns true if that is the first one. Where there is no room for it, the
-    /// status file has to do.
-    pub(super) fn note(&self, id: &str) -> bool {
-        let Some(file) = self.file(id) else { return false };
-        let made = fs::File::create_new(&file);
-        made.or_else(|_| fs::create_dir(&self.0).and_then(|()| fs::File::create_new(&file))).is_ok()
+    /// Notes that a container gets a signal now. Where there is no room for it, the status file has to do.
+    pub(super) fn note(&self, id: &str) {
+        if let Some(file) = self.file(id) {
+            _ = fs::File::create(&file).or_else(|_| {
+                fs::create_dir(&self.0)?;
+                fs::File::create(&file)
+            });
+        }
     }
 
     /// Forgets a container that is being removed, or had ended before its signal.
@@ -68,19 +70,18 @@ mod tests {
         let signalled = Signalled::new(&run_dir);
         assert!(signalled.earlier().is_empty(), "there is no directory");
         let [a, b] = ["a1".repeat(32), "b2".repeat(32)];
-        assert!(signalled.note(&a));
-        assert!(!signalled.note(&a), "only the first time");
+        signalled.note(&a);
         fs::remove_dir_all(run_dir.join(DIRECTORY)).unwrap();
         for id in [&a, &b] {
-            assert!(signalled.note(id), "the directory was lost");
+            signalled.note(id);
         }
         assert_eq!(Signalled::new(&run_dir).earlier(), [a.clone(), b.clone()].into());
         signalled.forget(&a);
         assert_eq!(signalled.earlier(), [b].into());
         for id in ["", "..", "a/b"] {
-            assert!(!signalled.note(id));
+            signalled.note(id);
         }
-        (0..limits::SIGNALLED).for_each(|n| assert!(signalled.note(&format!("{n}"))));
+        (0..limits::SIGNALLED).for_each(|n| signalled.note(&format!("{n}")));
         assert_eq!(signalled.earlier().len(), limits::SIGNALLED + 1, "they count once more");
         assert!(signalled.earlier().is_empty());
         fs::remove_dir_all(&run_dir).unwrap();

@@ -250,6 +250,11 @@ impl Body {
                 None => self.in_turn(token, InTurn::Judge(image)),
             },
             Output::Withdraw(token) => self.withdraw(token),
+            Output::Signalled(id, is_signalled) => match (&self.tools.signalled, is_signalled) {
+                (Some(signalled), true) => signalled.note(&id),
+                (Some(signalled), false) => signalled.forget(&id),
+                (None, _) => {}
+            },
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);
                 self.told.push(Input::Message { id, read });

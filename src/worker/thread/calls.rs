@@ -8,7 +8,7 @@ use crate::machine::{Input, Token};
 use crate::mapping::needs::Create;
 use crate::pod::Source;
 use crate::runtime::client::Pending;
-use crate::runtime::{Call, DockerError, RefusalKind, Reply, labels};
+use crate::runtime::{Call, DockerError, Reply, labels};
 use crate::worker::gate::{Permit, Turn};
 
 /// A call that was sent.
@@ -21,8 +21,6 @@ pub(super) struct InFlight {
     judged: Option<String>,
     /// It stops or removes a container.
     ends: bool,
-    /// The container that was noted as signalled for it, for the first time.
-    noted: Option<String>,
 }
 
 /// A call that is made when it is its turn at a gate.
@@ -101,22 +99,16 @@ impl Body {
             }
         };
         let pending = self.tools.docker.begin(&call);
-        self.calls.push(InFlight { token, pending, permit: Some(permit), judged, ends: false, noted: None });
+        self.calls.push(InFlight { token, pending, permit: Some(permit), judged, ends: false });
     }
 
     pub(super) fn begin(&mut self, token: Token, call: &Call) {
-        // Before the call: podkeeper may be killed at any time.
-        let noted = match (&self.tools.signalled, call) {
-            (Some(signalled), Call::Kill { id, .. }) => signalled.note(id).then(|| id.clone()),
-            (Some(signalled), Call::Remove { id, .. }) => {
-                signalled.forget(id);
-                None
-            }
-            _ => None,
-        };
+        if let (Some(signalled), Call::Remove { id, .. }) = (&self.tools.signalled, call) {
+            signalled.forget(id);
+        }
         let pending = self.tools.docker.begin(call);
         let ends = ends(call);
-        self.calls.push(InFlight { token, pending, permit: None, judged: None, ends, noted });
+        self.calls.push(InFlight { token, pending, permit: None, judged: None, ends });
     }
 
     pub(super) fn grants(&self) -> Vec<Permit> {
@@ -134,11 +126,6 @@ impl Body {
                 let node = &self.tools.node;
                 if call.ends && is_carried_out(&answer) {
                     self.tools.volumes.ends().step_of(&self.key);
-                }
-                // It had ended by itself.
-                let refusal = answer.as_ref().err().and_then(DockerError::refusal);
-                if let (Some(id), Some(RefusalKind::NotRunning)) = (&call.noted, refusal) {
-                    self.tools.signalled.iter().for_each(|signalled| signalled.forget(id));
                 }
                 if let Some(image) = &call.judged {
                     node.judged.note(image, &answer, now);

@@ -1,6 +1,6 @@
 //! The surroundings of a rig's machine: reports about its orders, and the wire between it and the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Hurt;
@@ -47,6 +47,8 @@ pub(in crate::machine::tests) struct Files {
     pub(in crate::machine::tests) messages_forgotten: Vec<String>,
     /// UIDs whose files were released.
     pub(in crate::machine::tests) forgotten: Vec<String>,
+    /// Containers whose ends the next daemon would not take for their own.
+    pub(in crate::machine::tests) signalled: BTreeSet<String>,
     /// The node's addresses.
     pub(in crate::machine::tests) addresses: Vec<String>,
     /// Every hosts file that was ordered.
@@ -148,6 +150,7 @@ impl Default for Volumes {
 impl Default for Files {
     fn default() -> Files {
         Files {
+            signalled: BTreeSet::new(),
             last_words: BTreeMap::new(),
             messages_forgotten: Vec::new(),
             forgotten: Vec::new(),

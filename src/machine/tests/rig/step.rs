@@ -129,6 +129,8 @@ impl Rig {
         let mut unsent = Set::new();
         for output in step.out {
             match output {
+                Output::Signalled(id, true) => _ = self.files.signalled.insert(id),
+                Output::Signalled(id, false) => _ = self.files.signalled.remove(&id),
                 Output::Call(token, Call::Start { .. }) if unsent.contains(&token) => {
                     let why = self.files.disk_full.clone().unwrap_or_default();
                     self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));

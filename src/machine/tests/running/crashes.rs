@@ -1,6 +1,7 @@
 //! Tests of containers that end: back-off, policies, and the dead that are kept.
 
-use super::rig::{Hurt, Rig, app, ms, pod, refusal, s, timeout};
+use super::rig::{Hurt, Rig, app, ms, pod, refusal, s, stop, timeout};
+use crate::base::table::Set;
 use crate::machine::{Hint, Report};
 use crate::plan::{DeadPolicy, ProbeVerdict};
 use crate::probe::Kind;
@@ -390,4 +391,22 @@ fn what_ends_by_itself_while_its_kill_is_under_way_is_named_no_longer() {
     assert_eq!(rig.status(), "Succeeded, app: ended 0");
     let told = named(&rig);
     assert_eq!((told.first(), told.last()), (Some(&true), Some(&false)), "{told:?}");
+    assert!(rig.files.signalled.is_empty());
+}
+
+/// What is signalled because the job is over was taken for a stop of the pod by the next daemon: the job ran again.
+#[test]
+fn only_what_runs_again_or_goes_is_noted_as_signalled() {
+    let spec = "{restartPolicy: Never, initContainers: [{name: side, restartPolicy: Always}], containers: [{name: app}]}";
+    let mut rig = Rig::up(&pod(spec));
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(60));
+    assert_eq!(rig.running(), [].into());
+    assert!(rig.files.signalled.is_empty(), "{:?}", rig.files.signalled);
+    let mut rig = Rig::up(&pod(spec));
+    let ids: Set<String> = ["side#0", "app#0"].map(|name| rig.id(name)).into();
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert!(ids.iter().all(|id| rig.files.signalled.contains(id)), "{:?}", rig.files.signalled);
 }

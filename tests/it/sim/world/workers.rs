@@ -34,6 +34,8 @@ impl World {
                 }
                 // No call waits on this node to be sent.
                 Output::Withdraw(_) => {}
+                // A daemon of this world ends with its status file written, or lost.
+                Output::Signalled(..) => {}
                 Output::Pull(request) => {
                     let delay = Duration::from_millis(50 + self.below(3000));
                     self.later(delay, Job::PullEnds { generation, key: key.clone(), request });
