@@ -3,37 +3,8 @@
 use serde_json::{Value, json};
 
 use super::control_plane::{ControlPlane, Way};
-use super::{ids, node, phase, pod, without_files};
-use crate::harness::{Node, Options};
-
-fn get(plane: &ControlPlane, name: &str) -> Option<Value> {
-    plane.object(&format!("/api/v1/namespaces/default/pods/{name}"))
-}
-
-/// Waits until the server has a pod in a phase, and returns the pod.
-fn in_phase(plane: &ControlPlane, node: &Node, name: &str, phase: &str) -> Value {
-    node.wait_for(&format!("the server has {name} as {phase}"), || {
-        get(plane, name).filter(|pod| pod["status"]["phase"] == phase)
-    })
-}
-
-/// Events of a pod: reason and count.
-fn events(plane: &ControlPlane, name: &str) -> Vec<(String, i64)> {
-    let all = plane.object("/api/v1/namespaces/default/events").unwrap();
-    let of = all["items"].as_array().unwrap().iter().filter(|e| e["involvedObject"]["name"] == name);
-    let of = of.filter(|e| e["source"]["component"] == "kubelet");
-    let mut of: Vec<(String, i64)> =
-        of.map(|e| (e["reason"].as_str().unwrap().to_owned(), e["count"].as_i64().unwrap())).collect();
-    of.sort();
-    of
-}
-
-/// A pod that runs one shell command, once.
-fn job(name: &str, node: &Node, command: &str) -> Value {
-    let mut pod = pod(name, node, &json!({"restartPolicy": "Never", "automountServiceAccountToken": false}));
-    pod["spec"]["containers"][0]["command"] = json!(["/bin/busybox", "sh", "-c", command]);
-    pod
-}
+use super::{events, get, ids, in_phase, job, node, phase, pod, without_files};
+use crate::harness::Options;
 
 fn logs(id: &str) -> String {
     let output = std::process::Command::new("docker").args(["logs", id]).output().unwrap();
