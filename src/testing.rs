@@ -19,7 +19,7 @@ pub mod api {
 }
 
 pub mod api_client {
-    pub use crate::api_client::{ApiError, Client, Kind, Request, WatchEvent};
+    pub use crate::api_client::{ApiError, Client, Kind, Method, Request, WatchEvent};
     pub mod kubeconfig {
         pub use crate::api_client::kubeconfig::parse;
     }

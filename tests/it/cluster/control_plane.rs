@@ -1,4 +1,5 @@
-//! A real control plane on loopback, one for all tests of this process. It ends with that process.
+//! A real control plane on loopback, one for all tests of this process, and one for those that do harm to it. They end
+//! with that process.
 
 use std::fs;
 use std::io::Write as _;
@@ -6,12 +7,12 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use podkeeper::testing::api_client::{Client, Request};
+use podkeeper::testing::api_client::{Client, Method, Request};
 use serde_json::{Value, json};
 
 use crate::harness::PATIENCE;
@@ -33,11 +34,14 @@ fn script() -> Option<PathBuf> {
 }
 
 /// The first of five ports that are free and that the kernel does not hand out to connecting clients: a program of the
-/// control plane ends when it finds its port taken.
+/// control plane ends when it finds its port taken. Each call looks behind the block of the last one, which may not be in
+/// use yet.
 fn free_ports() -> u16 {
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let skipped = CALLS.fetch_add(1, Ordering::SeqCst) * 100;
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let first = u16::try_from(std::process::id() % 1000).unwrap();
-    let mut blocks = (0..1000).map(|n| 20_000 + (first + n) % 1000 * 10);
+    let mut blocks = (skipped..1000).map(|n| 20_000 + (first + n) % 1000 * 10);
     blocks.find(|block| (*block..*block + 5).all(is_free)).unwrap()
 }
 
@@ -62,13 +66,20 @@ impl ControlPlane {
                     "the tests of tests/it/cluster: there is no Kubernetes control plane here (KUBEBUILDER_ASSETS)\n",
                 );
             }
-            found.map(ControlPlane::start)
+            found.map(|script| ControlPlane::start(script, "cluster"))
         })
         .as_ref()
     }
 
-    fn start(script: PathBuf) -> ControlPlane {
-        let directory = std::env::temp_dir().join(format!("podkeeper-it-cluster-{}", std::process::id()));
+    /// Another control plane, for one test at a time, which may kill its programs and change their data.
+    pub fn alone() -> Option<MutexGuard<'static, ControlPlane>> {
+        static ONE: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
+        let one = ONE.get_or_init(|| script().map(|script| Mutex::new(ControlPlane::start(script, "alone"))));
+        one.as_ref().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn start(script: PathBuf, name: &str) -> ControlPlane {
+        let directory = std::env::temp_dir().join(format!("podkeeper-it-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         // However this process ends, its end closes the pipe.
         let stop = "cat; \"$0\" stop \"$1\"; rm -rf \"$1\"";
@@ -222,6 +233,45 @@ impl ControlPlane {
     pub fn apply(&self, object: &Value) {
         let output = self.kubectl_with(&["apply", "-f", "-"], &object.to_string());
         assert!(output.status.success(), "{object}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A program of a control plane that was ended.
+pub struct Ended(Vec<String>);
+
+impl ControlPlane {
+    /// Kills `etcd` or `kube-apiserver`, and waits for its end.
+    pub fn end(&self, program: &str) -> Ended {
+        let pid = fs::read_to_string(self.file(&format!("{program}.pid"))).unwrap();
+        let line = PathBuf::from("/proc").join(pid.trim()).join("cmdline");
+        let words = fs::read_to_string(&line).unwrap();
+        let words = words.split_terminator('\0').skip(1).map(str::to_owned).collect();
+        assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
+        // A process that nobody has waited for yet has no command line any more.
+        while fs::read_to_string(&line).is_ok_and(|words| !words.is_empty()) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ended(words)
+    }
+
+    /// Starts a program that was ended.
+    pub fn begin(&self, program: &str, ended: &Ended) {
+        let own = self.file("bin").join(program);
+        let path = if own.exists() { own } else { program.into() };
+        let begin = "cd \"$0\"; n=$1; shift; setsid \"$@\" >>$n.log 2>&1 </dev/null & echo $! >\"$0/$n.pid\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", begin]).arg(&self.directory).arg(program).arg(path).args(&ended.0);
+        assert!(command.status().unwrap().success());
+    }
+
+    /// Whether the API server answers, and says that it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.kubectl(&["get", "--raw", "/readyz"]).status.success()
+    }
+
+    /// Changes an object, without kubectl.
+    pub fn patch(&self, path: &str, patch: &Value) {
+        self.client.call(&Request::with(Method::StrategicPatch, path, patch), PATIENCE).unwrap();
     }
 }
 

@@ -6,6 +6,7 @@ mod hollow;
 mod joining;
 mod node;
 mod reports;
+mod setbacks;
 mod source;
 mod streams;
 mod volumes;

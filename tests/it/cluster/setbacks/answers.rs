@@ -1,0 +1,203 @@
+//! Answers of an API server that are wrong, or end in the middle.
+
+use serde_json::json;
+
+use super::bent::{At, Bent, Fault};
+use super::{id, runs};
+use crate::cluster::control_plane::ControlPlane;
+use crate::cluster::{get, ids, in_phase, phase, without_files};
+use crate::harness::Node;
+use crate::harness::history::History;
+use rustix::process::Signal;
+
+/// A node that gets its pods through a proxy that bends answers.
+fn node(plane: &ControlPlane) -> (Node, Bent) {
+    let node = Node::prepare(without_files());
+    let bent = Bent::of(plane, &node);
+    let flag = format!("--kubeconfig={}", bent.kubeconfig(&node).display());
+    node.options.borrow_mut().flags.push(flag);
+    node.launch();
+    (node, bent)
+}
+
+/// A label of a pod, as the node knows it.
+fn label(node: &Node, name: &str) -> String {
+    let pods = node.status().map(|status| status.pods).unwrap_or_default();
+    let pod = pods.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
+    let labels = pod.and_then(|pod| pod.metadata.labels).unwrap_or_default();
+    labels.get("seen").cloned().unwrap_or_default()
+}
+
+fn set_label(plane: &ControlPlane, name: &str, value: &str) {
+    let patch = json!({"metadata": {"labels": {"seen": value}}});
+    plane.patch(&format!("/api/v1/namespaces/default/pods/{name}"), &patch);
+}
+
+/// Removes these pods at the server, and waits until nothing of the node is left.
+fn clear(plane: &ControlPlane, node: &Node, names: &[&str]) {
+    let force = ["--force", "--grace-period=0", "--wait=false"];
+    plane.says(&[&["delete", "pod"], names, &force[..]].concat());
+    node.wait_until("nothing of them is left", || node.containers().is_empty());
+}
+
+#[test]
+fn a_watch_whose_version_expires_is_followed_by_a_list_that_misses_nothing() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let (node, bent) = node(plane);
+    let history = History::of(&node);
+    let [stays, goes, comes] = ["stays", "goes", "comes"].map(|which| format!("{which}-{}", node.name));
+    for name in [&stays, &goes] {
+        plane.apply(&runs(name, &node));
+        in_phase(plane, &node, name, "Running");
+    }
+    let before = id(&node, &stays);
+    bent.set(Fault::Deaf);
+    plane.says(&["delete", "pod", &goes, "--force", "--grace-period=0"]);
+    plane.apply(&runs(&comes, &node));
+    set_label(plane, &stays, "yes");
+    let asked = bent.asked().len();
+    bent.set(Fault::Expire);
+    node.wait_until("the watch has expired", || bent.expired() == 1);
+    in_phase(plane, &node, &comes, "Running");
+    node.wait_until("what was removed is gone", || node.containers().iter().all(|it| it.pod != goes));
+    node.wait_until("the change is known", || label(&node, &stays) == "yes");
+    let asked = bent.asked().split_off(asked);
+    assert!(asked.iter().any(|line| line.contains("sendInitialEvents=true")), "no list: {asked:#?}");
+    assert_eq!((id(&node, &stays), history.times(&stays, "app", "start").len()), (before, 1));
+    clear(plane, &node, &[&stays, &comes]);
+}
+
+/// An answer whose length is that of its body.
+fn answer(kind: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+        .into_bytes()
+}
+
+#[test]
+fn a_server_whose_answers_are_wrong_stops_nothing() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let (node, bent) = node(plane);
+    let history = History::of(&node);
+    let [stays, comes] = ["stays", "comes"].map(|which| format!("{which}-{}", node.name));
+    plane.apply(&runs(&stays, &node));
+    in_phase(plane, &node, &stays, "Running");
+    let sources = || node.says(&["get", "sources"]);
+    assert!(!sources().contains("Failing"), "{}", sources());
+    let head = r#""apiVersion":"v1","metadata":{"resourceVersion":"999999999"}"#;
+    let html = answer("text/html", "<!DOCTYPE html><html><body>Please log in</body></html>");
+    // By itself: the node asks again, and goes on when the server is right.
+    bent.set(Fault::Answer(html.clone()));
+    bent.cut();
+    node.wait_until("the source has failed", || sources().contains("Failing"));
+    plane.apply(&runs(&comes, &node));
+    println!("{}", sources());
+    assert_eq!(ids(&node, &comes), [""; 0]);
+    bent.set(Fault::None);
+    in_phase(plane, &node, &comes, "Running");
+    node.wait_until("the source is read again", || !sources().contains("Failing"));
+    for (what, wrong) in [
+        ("a page", html),
+        ("a page that says that it is JSON", answer("application/json", "<html></html>")),
+        ("a part of a list", answer("application/json", &format!(r#"{{"kind":"PodList",{head},"items":[]"#))),
+        ("nothing", answer("application/json", "")),
+        ("null", answer("application/json", "null")),
+        ("an empty object", answer("application/json", "{}")),
+        ("a status", answer("application/json", r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)),
+        (
+            "a list of others",
+            answer("application/json", &format!(r#"{{"kind":"ServiceList",{head},"items":[]}}"#)),
+        ),
+        ("a part of an event", answer("application/json", r#"{"type":"DELETED","object":{"kind":"Pod","#)),
+    ] {
+        let before = bent.replaced();
+        bent.set(Fault::Answer(wrong));
+        bent.cut();
+        // Each time the pauses between its requests are longer.
+        node.wait_until(&format!("it has asked three times, and was answered with {what}"), || {
+            node.signal(Signal::HUP);
+            bent.replaced() >= before + 3
+        });
+        node.wait_until("the source has failed", || sources().contains("Failing"));
+        println!("{what}: {}", sources());
+        for name in [&stays, &comes] {
+            assert_eq!((ids(&node, name).len(), phase(&node, name)), (1, "Running".to_owned()), "{what}");
+        }
+    }
+    bent.set(Fault::None);
+    set_label(plane, &comes, "yes");
+    node.signal(Signal::HUP);
+    node.wait_until("the source is read again", || !sources().contains("Failing"));
+    node.wait_until("the change is known", || label(&node, &comes) == "yes");
+    for name in [&stays, &comes] {
+        assert_eq!(history.times(name, "app", "die").len(), 0, "{name} has ended");
+    }
+    clear(plane, &node, &[&stays, &comes]);
+}
+
+/// Places of a watch: its head, the heads of its chunks, and events.
+fn places() -> Vec<At> {
+    let head = (0..200).step_by(10).map(At::Head);
+    let first = (0..12).chain((20..2600).step_by(43)).map(|byte| At::Chunk(0, byte));
+    let next = (0..8).chain([100, 1000]).map(|byte| At::Chunk(1, byte));
+    let third = (0..8).map(|byte| At::Chunk(2, byte));
+    head.chain(first).chain(next).chain(third).collect()
+}
+
+#[test]
+fn a_watch_that_is_cut_anywhere_loses_nothing() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let (node, bent) = node(plane);
+    let history = History::of(&node);
+    let stays = format!("stays-{}", node.name);
+    plane.apply(&runs(&stays, &node));
+    in_phase(plane, &node, &stays, "Running");
+    let before = id(&node, &stays);
+    let (places, mut there, mut changes) = (places(), Vec::new(), 0);
+    for (number, place) in places.iter().enumerate() {
+        if number % 25 == 0 {
+            // Each pod is there for a while.
+            let name = format!("cut{number}-{}", node.name);
+            plane.apply(&runs(&name, &node));
+            there.push(name);
+        }
+        if number % 25 == 24 && there.len() > 2 {
+            plane.says(&["delete", "pod", &there.remove(0), "--force", "--grace-period=0", "--wait=false"]);
+        }
+        changes += 1;
+        set_label(plane, &stays, &changes.to_string());
+        bent.set(Fault::Cut(*place));
+        node.signal(Signal::HUP);
+        let mut looks = 0;
+        node.wait_until(&format!("a watch is cut at {place:?}"), || {
+            looks += 1;
+            // For a place behind what the server has sent.
+            if looks % 10 == 0 {
+                changes += 1;
+                set_label(plane, &stays, &changes.to_string());
+            }
+            if looks % 50 == 0 {
+                node.signal(Signal::HUP);
+            }
+            bent.cuts().len() == number + 1
+        });
+    }
+    assert_eq!(bent.cuts(), places);
+    assert!(places.len() >= 100, "{}", places.len());
+    node.signal(Signal::HUP);
+    node.wait_until("the last change is known", || label(&node, &stays) == changes.to_string());
+    for name in &there {
+        in_phase(plane, &node, name, "Running");
+    }
+    let wanted: Vec<String> = there.iter().chain([&stays]).cloned().collect();
+    node.wait_until("what was removed is gone", || {
+        node.containers().iter().all(|it| wanted.contains(&it.pod))
+    });
+    assert_eq!((id(&node, &stays), history.times(&stays, "app", "start").len()), (before, 1));
+    for name in &there {
+        assert_eq!(history.times(name, "app", "start").len(), 1, "{name}");
+        assert_eq!(get(plane, name).unwrap()["status"]["containerStatuses"][0]["restartCount"], 0);
+    }
+    let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    clear(plane, &node, &names);
+}
