@@ -62,7 +62,8 @@ fn a_watch_whose_version_expires_is_followed_by_a_list_that_misses_nothing() {
     node.wait_until("what was removed is gone", || node.containers().iter().all(|it| it.pod != goes));
     node.wait_until("the change is known", || label(&node, &stays) == "yes");
     let asked = bent.asked().split_off(asked);
-    assert!(asked.iter().any(|line| line.contains("sendInitialEvents=true")), "no list: {asked:#?}");
+    let lists = |line: &String| line.contains("sendInitialEvents=true") || !line.contains("watch=1");
+    assert!(asked.iter().any(lists), "no list: {asked:#?}");
     assert_eq!((id(&node, &stays), history.times(&stays, "app", "start").len()), (before, 1));
     clear(plane, &node, &[&stays, &comes]);
 }
@@ -72,6 +73,27 @@ fn answer(kind: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
         .into_bytes()
+}
+
+const PAGE: &str = "<!DOCTYPE html><html><body>Please log in</body></html>";
+
+/// Answers, with words of what the operator sees.
+fn wrong_answers() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let part = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"999999999"},"items":[]"#;
+    let status = r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#;
+    let event = r#"{"type":"DELETED","object":{"kind":"Pod","#;
+    let (page, none) = ("a web page instead of an object", "no list of pods");
+    let json = "application/json";
+    vec![
+        ("a page", page, answer("text/html", PAGE)),
+        ("a page that says that it is JSON", page, answer(json, PAGE)),
+        ("a part of a list", r#"200 with {"kind":"PodList","#, answer(json, part)),
+        ("nothing", "200 with nothing", answer(json, "")),
+        ("null", none, answer(json, "null")),
+        ("an empty object", none, answer(json, "{}")),
+        ("a status", none, answer(json, status)),
+        ("a part of an event", r#"200 with {"type":"DELETED","#, answer(json, event)),
+    ]
 }
 
 #[test]
@@ -84,32 +106,18 @@ fn a_server_whose_answers_are_wrong_stops_nothing() {
     in_phase(plane, &node, &stays, "Running");
     let sources = || node.says(&["get", "sources"]);
     assert!(!sources().contains("Failing"), "{}", sources());
-    let head = r#""apiVersion":"v1","metadata":{"resourceVersion":"999999999"}"#;
-    let html = answer("text/html", "<!DOCTYPE html><html><body>Please log in</body></html>");
     // By itself: the node asks again, and goes on when the server is right.
-    bent.set(Fault::Answer(html.clone()));
+    bent.set(Fault::Answer(answer("text/html", PAGE)));
     bent.cut();
-    node.wait_until("the source has failed", || sources().contains("Failing"));
+    node.wait_until("the operator sees it", || {
+        sources().contains("Failing") && sources().contains("a web page")
+    });
     plane.apply(&runs(&comes, &node));
-    println!("{}", sources());
     assert_eq!(ids(&node, &comes), [""; 0]);
     bent.set(Fault::None);
     in_phase(plane, &node, &comes, "Running");
     node.wait_until("the source is read again", || !sources().contains("Failing"));
-    for (what, wrong) in [
-        ("a page", html),
-        ("a page that says that it is JSON", answer("application/json", "<html></html>")),
-        ("a part of a list", answer("application/json", &format!(r#"{{"kind":"PodList",{head},"items":[]"#))),
-        ("nothing", answer("application/json", "")),
-        ("null", answer("application/json", "null")),
-        ("an empty object", answer("application/json", "{}")),
-        ("a status", answer("application/json", r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)),
-        (
-            "a list of others",
-            answer("application/json", &format!(r#"{{"kind":"ServiceList",{head},"items":[]}}"#)),
-        ),
-        ("a part of an event", answer("application/json", r#"{"type":"DELETED","object":{"kind":"Pod","#)),
-    ] {
+    for (what, shown, wrong) in wrong_answers() {
         let before = bent.replaced();
         bent.set(Fault::Answer(wrong));
         bent.cut();
@@ -118,8 +126,9 @@ fn a_server_whose_answers_are_wrong_stops_nothing() {
             node.signal(Signal::HUP);
             bent.replaced() >= before + 3
         });
-        node.wait_until("the source has failed", || sources().contains("Failing"));
-        println!("{what}: {}", sources());
+        node.wait_until(&format!("the operator sees that it answers with {what}"), || {
+            sources().contains("Failing") && sources().contains(shown)
+        });
         for name in [&stays, &comes] {
             assert_eq!((ids(&node, name).len(), phase(&node, name)), (1, "Running".to_owned()), "{what}");
         }
@@ -135,6 +144,35 @@ fn a_server_whose_answers_are_wrong_stops_nothing() {
     clear(plane, &node, &[&stays, &comes]);
 }
 
+#[test]
+fn a_list_of_other_objects_is_no_list_of_pods() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let (node, bent) = node(plane);
+    let history = History::of(&node);
+    let stays = format!("stays-{}", node.name);
+    plane.apply(&runs(&stays, &node));
+    in_phase(plane, &node, &stays, "Running");
+    for kind in ["ServiceList", "Status", ""] {
+        let list =
+            json!({"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": []});
+        let before = bent.replaced();
+        // Only a node whose watch has expired asks for a list.
+        bent.set_all([Fault::Expire, Fault::Answer(answer("application/json", &list.to_string()))]);
+        node.wait_until("it was answered so", || bent.replaced() > before + 1);
+        bent.set(Fault::None);
+        node.wait_until("it is right again", || {
+            node.signal(Signal::HUP);
+            !node.says(&["get", "sources"]).contains("Failing")
+        });
+        in_phase(plane, &node, &stays, "Running");
+        node.wait_until("the pod runs", || ids(&node, &stays).len() == 1);
+        let log = node.log();
+        assert!(!log.contains("is stopped"), "a list of kind {kind:?} stops a pod:\n{log}");
+    }
+    assert_eq!(history.times(&stays, "app", "die").len(), 0, "it has ended");
+    clear(plane, &node, &[&stays]);
+}
+
 /// Places of a watch: its head, the heads of its chunks, and events.
 fn places() -> Vec<At> {
     let head = (0..200).step_by(10).map(At::Head);
@@ -142,6 +180,11 @@ fn places() -> Vec<At> {
     let next = (0..8).chain([100, 1000]).map(|byte| At::Chunk(1, byte));
     let third = (0..8).map(|byte| At::Chunk(2, byte));
     head.chain(first).chain(next).chain(third).collect()
+}
+
+/// Places of the list of two or more pods after a watch that has expired.
+fn places_of_list() -> impl Iterator<Item = At> {
+    (0..4000).step_by(200).map(At::Head)
 }
 
 #[test]
@@ -153,8 +196,10 @@ fn a_watch_that_is_cut_anywhere_loses_nothing() {
     plane.apply(&runs(&stays, &node));
     in_phase(plane, &node, &stays, "Running");
     let before = id(&node, &stays);
-    let (places, mut there, mut changes) = (places(), Vec::new(), 0);
-    for (number, place) in places.iter().enumerate() {
+    let of_watch = places().into_iter().map(|place| vec![Fault::Cut(place)]);
+    let of_list = places_of_list().map(|place| vec![Fault::Expire, Fault::Cut(place)]);
+    let (mut there, mut changes) = (Vec::new(), 0);
+    for (number, faults) in of_watch.chain(of_list).enumerate() {
         if number % 25 == 0 {
             // Each pod is there for a while.
             let name = format!("cut{number}-{}", node.name);
@@ -166,24 +211,28 @@ fn a_watch_that_is_cut_anywhere_loses_nothing() {
         }
         changes += 1;
         set_label(plane, &stays, &changes.to_string());
-        bent.set(Fault::Cut(*place));
-        node.signal(Signal::HUP);
+        let (words, expires) = (format!("{faults:?}"), faults.len() > 1);
+        bent.set_all(faults);
+        if !expires {
+            node.signal(Signal::HUP);
+        }
         let mut looks = 0;
-        node.wait_until(&format!("a watch is cut at {place:?}"), || {
+        node.wait_until(&words, || {
             looks += 1;
             // For a place behind what the server has sent.
             if looks % 10 == 0 {
                 changes += 1;
                 set_label(plane, &stays, &changes.to_string());
             }
-            if looks % 50 == 0 {
+            if looks % 15 == 0 {
                 node.signal(Signal::HUP);
             }
-            bent.cuts().len() == number + 1
+            bent.cuts().len() > number
         });
     }
-    assert_eq!(bent.cuts(), places);
-    assert!(places.len() >= 100, "{}", places.len());
+    let wanted: Vec<At> = places().into_iter().chain(places_of_list()).collect();
+    assert_eq!(bent.cuts(), wanted);
+    assert!(wanted.len() >= 100, "{}", wanted.len());
     node.signal(Signal::HUP);
     node.wait_until("the last change is known", || label(&node, &stays) == changes.to_string());
     for name in &there {

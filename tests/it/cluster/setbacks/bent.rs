@@ -1,6 +1,7 @@
 //! A proxy between a node and the real API server that bends answers: it replaces them, cuts them at a byte, or lets a
 //! watch expire. Behind it is `kubectl proxy` with the node's credentials, so that this one reads plain HTTP.
 
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -28,17 +29,19 @@ pub enum Fault {
     None,
     /// Each answer, and that to every other request, is this one.
     Answer(Vec<u8>),
-    /// The connection ends at this place of the next answer; then the fault is over.
+    /// The connection ends at this place of the next answer; then comes the next fault.
     Cut(At),
     /// Nothing of the server's comes any more on a watch that is open.
     Deaf,
-    /// A watch that is open ends with the event that its version has expired; then the fault is over.
+    /// A watch that is open ends with the event that its version has expired; then comes the next fault.
     Expire,
 }
 
 #[derive(Default)]
 struct State {
     fault: Fault,
+    /// The faults after that.
+    next: VecDeque<Fault>,
     /// Requests for pods so far, without the host.
     asked: Vec<String>,
     /// Answers that were replaced.
@@ -48,6 +51,12 @@ struct State {
     /// Places of the cuts so far.
     cuts: Vec<At>,
     open: Vec<TcpStream>,
+}
+
+impl State {
+    fn go_on(&mut self) {
+        self.fault = self.next.pop_front().unwrap_or_default();
+    }
 }
 
 /// See the module.
@@ -92,7 +101,14 @@ impl Bent {
     }
 
     pub fn set(&self, fault: Fault) {
-        self.state.lock().unwrap().fault = fault;
+        self.set_all([fault]);
+    }
+
+    /// These faults come one after the other.
+    pub fn set_all(&self, faults: impl IntoIterator<Item = Fault>) {
+        let mut state = self.state.lock().unwrap();
+        state.next = faults.into_iter().collect();
+        state.go_on();
     }
 
     /// Ends all connections.
@@ -207,13 +223,14 @@ fn relay(mut far: &TcpStream, mut near: &TcpStream, bends: bool, state: &Mutex<S
         let mut until = all.len();
         match state.fault {
             _ if !bends => {}
+            // It was there before this fault.
+            Fault::Cut(at) if place(&all, at).is_some_and(|place| place < before) => {}
             Fault::Cut(at) => {
                 let place = place(&all, at).filter(|place| *place <= all.len());
                 if let Some(place) = place {
-                    until = place.max(before);
                     state.cuts.push(at);
-                    state.fault = Fault::None;
-                    near.write_all(&all[before..until])?;
+                    state.go_on();
+                    near.write_all(&all[before..place])?;
                     _ = near.shutdown(Shutdown::Both);
                     return Ok(());
                 }
@@ -221,7 +238,7 @@ fn relay(mut far: &TcpStream, mut near: &TcpStream, bends: bool, state: &Mutex<S
             Fault::Deaf => until = before,
             Fault::Expire if read == 0 => {
                 state.expired += 1;
-                state.fault = Fault::None;
+                state.go_on();
                 return near.write_all(&expiry());
             }
             _ => {}
