@@ -1,5 +1,8 @@
 //! Answers of an API server that are wrong, or end in the middle.
 
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::bent::{At, Bent, Fault};
@@ -8,7 +11,6 @@ use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::{get, ids, in_phase, phase, without_files};
 use crate::harness::Node;
 use crate::harness::history::History;
-use rustix::process::Signal;
 
 /// A node that gets its pods through a proxy that bends answers.
 fn node(plane: &ControlPlane) -> (Node, Bent) {
@@ -31,6 +33,18 @@ fn label(node: &Node, name: &str) -> String {
 fn set_label(plane: &ControlPlane, name: &str, value: &str) {
     let patch = json!({"metadata": {"labels": {"seen": value}}});
     plane.patch(&format!("/api/v1/namespaces/default/pods/{name}"), &patch);
+}
+
+/// Waits until the condition holds, and has the node ask again now and then: its pauses become longer with each failure.
+fn hurry(node: &Node, what: &str, mut condition: impl FnMut() -> bool) {
+    let mut looks = 0;
+    node.wait_until(what, || {
+        if looks % 10 == 0 {
+            node.signal(Signal::HUP);
+        }
+        looks += 1;
+        condition()
+    });
 }
 
 /// Removes these pods at the server, and waits until nothing of the node is left.
@@ -121,13 +135,10 @@ fn a_server_whose_answers_are_wrong_stops_nothing() {
         let before = bent.replaced();
         bent.set(Fault::Answer(wrong));
         bent.cut();
-        // Each time the pauses between its requests are longer.
-        node.wait_until(&format!("it has asked three times, and was answered with {what}"), || {
-            node.signal(Signal::HUP);
-            bent.replaced() >= before + 3
-        });
-        node.wait_until(&format!("the operator sees that it answers with {what}"), || {
-            sources().contains("Failing") && sources().contains(shown)
+        hurry(&node, &format!("it is answered three times with {what}"), || bent.replaced() >= before + 3);
+        hurry(&node, &format!("the operator sees that it is answered with {what}"), || {
+            let sources = sources();
+            sources.contains("Failing") && sources.contains(shown)
         });
         for name in [&stays, &comes] {
             assert_eq!((ids(&node, name).len(), phase(&node, name)), (1, "Running".to_owned()), "{what}");
@@ -135,13 +146,30 @@ fn a_server_whose_answers_are_wrong_stops_nothing() {
     }
     bent.set(Fault::None);
     set_label(plane, &comes, "yes");
-    node.signal(Signal::HUP);
-    node.wait_until("the source is read again", || !sources().contains("Failing"));
-    node.wait_until("the change is known", || label(&node, &comes) == "yes");
+    hurry(&node, "the source is read again", || !sources().contains("Failing"));
+    hurry(&node, "the change is known", || label(&node, &comes) == "yes");
     for name in [&stays, &comes] {
         assert_eq!(history.times(name, "app", "die").len(), 0, "{name} has ended");
     }
     clear(plane, &node, &[&stays, &comes]);
+}
+
+#[test]
+fn the_signal_to_look_again_asks_the_server_at_once() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let (node, bent) = node(plane);
+    let fails = || node.says(&["get", "sources"]).contains("Failing");
+    for round in 1..=10 {
+        bent.set(Fault::Answer(answer("text/html", PAGE)));
+        bent.cut();
+        hurry(&node, "the source has failed", || fails() && bent.replaced() > 2 * round);
+        bent.set(Fault::None);
+        node.signal(Signal::HUP);
+        let since = Instant::now();
+        let limit = Duration::from_secs(5);
+        node.wait_until("it is known", || !fails() || since.elapsed() > limit);
+        assert!(!fails(), "in round {round} it is not read within {limit:?}:\n{}", node.log());
+    }
 }
 
 #[test]
@@ -160,10 +188,7 @@ fn a_list_of_other_objects_is_no_list_of_pods() {
         bent.set_all([Fault::Expire, Fault::Answer(answer("application/json", &list.to_string()))]);
         node.wait_until("it was answered so", || bent.replaced() > before + 1);
         bent.set(Fault::None);
-        node.wait_until("it is right again", || {
-            node.signal(Signal::HUP);
-            !node.says(&["get", "sources"]).contains("Failing")
-        });
+        hurry(&node, "it is right again", || !node.says(&["get", "sources"]).contains("Failing"));
         in_phase(plane, &node, &stays, "Running");
         node.wait_until("the pod runs", || ids(&node, &stays).len() == 1);
         let log = node.log();
@@ -220,11 +245,11 @@ fn a_watch_that_is_cut_anywhere_loses_nothing() {
         node.wait_until(&words, || {
             looks += 1;
             // For a place behind what the server has sent.
-            if looks % 10 == 0 {
+            if looks % 5 == 0 && !expires {
                 changes += 1;
                 set_label(plane, &stays, &changes.to_string());
             }
-            if looks % 15 == 0 {
+            if looks % if expires { 5 } else { 25 } == 0 {
                 node.signal(Signal::HUP);
             }
             bent.cuts().len() > number
@@ -233,8 +258,7 @@ fn a_watch_that_is_cut_anywhere_loses_nothing() {
     let wanted: Vec<At> = places().into_iter().chain(places_of_list()).collect();
     assert_eq!(bent.cuts(), wanted);
     assert!(wanted.len() >= 100, "{}", wanted.len());
-    node.signal(Signal::HUP);
-    node.wait_until("the last change is known", || label(&node, &stays) == changes.to_string());
+    hurry(&node, "the last change is known", || label(&node, &stays) == changes.to_string());
     for name in &there {
         in_phase(plane, &node, name, "Running");
     }
