@@ -172,56 +172,75 @@ fn a_node_that_was_away_for_longer_than_the_server_remembers_misses_nothing() {
     }
 }
 
-#[test]
-fn a_server_whose_data_went_back_to_an_older_state_is_followed() {
-    let Some(plane) = ControlPlane::alone() else { return };
-    let node = node(&plane, None, without_files());
+/// Copies etcd's data, which does not run.
+fn copy(plane: &ControlPlane, from: &str, to: &str) {
+    let copy = "rm -rf \"$1\" && cp -a \"$0\" \"$1\"";
+    let status = Command::new("sh").args(["-c", copy]).arg(plane.file(from)).arg(plane.file(to)).status();
+    assert!(status.unwrap().success());
+}
+
+/// Kills the server, and starts it with its older data.
+fn go_back(plane: &ControlPlane, node: &Node) {
+    let (server, etcd) = (plane.end("kube-apiserver"), plane.end("etcd"));
+    copy(plane, "older", "etcd");
+    plane.begin("etcd", &etcd);
+    plane.begin("kube-apiserver", &server);
+    node.wait_until("the API server is ready", || plane.is_ready());
+}
+
+/// Lets the server's data go back to an older state, and checks that the node gets there as well. `restarts`: the daemon
+/// is restarted after that, as the manual of Kubernetes advises.
+fn check_older_state(plane: &ControlPlane, restarts: bool) {
+    let node = node(plane, None, without_files());
     let history = History::of(&node);
     let [stays, dies, goes, comes, other] =
         ["stays", "dies", "goes", "comes", "other"].map(|which| format!("{which}-{}", node.name));
     for name in [&stays, &dies, &goes, &other] {
         plane.apply(&runs(name, &node));
-        in_phase(&plane, &node, name, "Running");
+        in_phase(plane, &node, name, "Running");
     }
-    let uid = |name: &str| get(&plane, name).map(|pod| pod["metadata"]["uid"].clone()).unwrap_or_default();
+    let uid = |name: &str| get(plane, name).map(|pod| pod["metadata"]["uid"].clone()).unwrap_or_default();
     let then = uid(&other);
-    let copy = |from: &str, to: &str| {
-        let copy = "rm -rf \"$1\" && cp -a \"$0\" \"$1\"";
-        let status = Command::new("sh").args(["-c", copy]).arg(plane.file(from)).arg(plane.file(to)).status();
-        assert!(status.unwrap().success());
-    };
     let etcd = plane.end("etcd");
-    copy("etcd", "older");
+    copy(plane, "etcd", "older");
     plane.begin("etcd", &etcd);
     node.wait_until("the API server is ready", || plane.is_ready());
     // One is removed, one is made, one is replaced, and one dies and runs again.
     plane.says(&["delete", "pod", &goes, &other]);
     for name in [&comes, &other] {
         plane.apply(&runs(name, &node));
-        in_phase(&plane, &node, name, "Running");
+        in_phase(plane, &node, name, "Running");
     }
     assert_ne!(uid(&other), then);
     node.kill_container(&id(&node, &dies), "KILL");
-    node.wait_until("its restart is told", || told(&get(&plane, &dies).unwrap(), &node, 1));
+    let right = |name: &String, restarts| told(&get(plane, name).unwrap(), &node, restarts);
+    node.wait_until("its restart is told", || right(&dies, 1));
     let before = [id(&node, &stays), id(&node, &dies)];
-    let server = plane.end("kube-apiserver");
-    let etcd = plane.end("etcd");
-    copy("older", "etcd");
-    plane.begin("etcd", &etcd);
-    plane.begin("kube-apiserver", &server);
-    node.wait_until("the API server is ready", || plane.is_ready());
+    go_back(plane, &node);
     assert_eq!((uid(&comes), uid(&other)), (Value::Null, then), "the state is the older one");
-    let back = Instant::now();
-    let right = |name: &String, restarts| told(&get(&plane, name).unwrap(), &node, restarts);
+    if restarts {
+        node.restart();
+    }
     node.wait_until("what runs on is told again", || right(&stays, 0) && right(&dies, 1));
-    eprintln!("statuses are told again after {:?}", back.elapsed());
     node.wait_until("what ran at that time runs again", || right(&goes, 0) && right(&other, 0));
     node.wait_until("what was made later is gone", || node.containers().iter().all(|it| it.pod != comes));
-    eprintln!("the node follows after {:?}", back.elapsed());
     assert_eq!([id(&node, &stays), id(&node, &dies)], before);
     let starts = |name: &String| history.times(name, "app", "start").len();
     assert_eq!((starts(&stays), starts(&dies)), (1, 2));
+    history.check_one_set_at_a_time();
     // What comes after that is heard as well.
     plane.says(&["delete", "pod", &stays, &dies, &goes, &other, "--wait=false"]);
     node.wait_until("all are gone", || node.containers().is_empty());
+}
+
+#[test]
+fn a_server_whose_data_went_back_to_an_older_state_is_followed() {
+    let Some(plane) = ControlPlane::alone() else { return };
+    check_older_state(&plane, false);
+}
+
+#[test]
+fn a_daemon_that_starts_after_the_data_of_its_server_went_back_follows_them() {
+    let Some(plane) = ControlPlane::alone() else { return };
+    check_older_state(&plane, true);
 }
