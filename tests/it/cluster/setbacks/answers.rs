@@ -186,7 +186,7 @@ fn a_list_of_other_objects_is_no_list_of_pods() {
         let before = bent.replaced();
         // Only a node whose watch has expired asks for a list.
         bent.set_all([Fault::Expire, Fault::Answer(answer("application/json", &list.to_string()))]);
-        node.wait_until("it was answered so", || bent.replaced() > before + 1);
+        hurry(&node, "it was answered so", || bent.replaced() > before + 1);
         bent.set(Fault::None);
         hurry(&node, "it is right again", || !node.says(&["get", "sources"]).contains("Failing"));
         in_phase(plane, &node, &stays, "Running");
