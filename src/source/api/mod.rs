@@ -145,11 +145,12 @@ impl ApiSource {
 
     /// Requests a new list (SIGHUP). Never blocks.
     pub fn rescan(&self) {
+        // Before the request to wake up: the new list must not be cut.
+        self.client.cut();
         if let Some(wake) = &self.wake {
             // A full channel holds the same request.
             let _full = wake.try_send(());
         }
-        self.client.cut();
     }
 }
 
@@ -295,11 +296,13 @@ impl Actor {
             Ask::List { version } => {
                 let path = format!("{base}&resourceVersion={}", encoded(&version));
                 let list = self.parts.client.call(&Request::get(path), patience)?;
-                let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice);
-                let kind = list.get("kind").and_then(Value::as_str);
-                let items = items.or((kind == Some("PodList")).then_some(&[][..])).ok_or_else(|| {
-                    ApiError::BadAnswer("what the server answers is no list of pods".to_owned())
-                })?;
+                // An empty list of something else would stop every pod.
+                if list.get("kind").and_then(Value::as_str) != Some("PodList") {
+                    let why = "what the server answers is no list of pods".to_owned();
+                    return Err(ApiError::BadAnswer(why).into());
+                }
+                let items =
+                    list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 let mut fresh = Fresh::default();
                 for item in items {
                     let (key, read) = self.read(item)?;
