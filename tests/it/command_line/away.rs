@@ -213,6 +213,7 @@ fn of_pods_that_are_gone_nothing_is_left() {
     let logs = node.base.join("var-log");
     for path in [
         node.run_dir().join("events.json"),
+        node.run_dir().join("signalled"),
         node.root().join("pods"),
         node.root().join("images-seen"),
         node.root().join("stage"),

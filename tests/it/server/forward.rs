@@ -106,7 +106,8 @@ fn a_pod_that_is_gone_forwards_no_port_of_the_node() {
     spdy.send(data, b"here", true);
     assert_eq!(spdy.whole(data).text(), "here");
     node.remove("web.json");
-    node.wait_gone("web");
+    // The server knows the same as the status file.
+    node.wait_until("it is known that the pod is gone", || node.pod("web").is_none());
     let [error, _] = pair(&mut spdy, served, 1);
     let told = spdy.whole(error).text();
     assert!(told.contains("the pod is over"), "{told}");
