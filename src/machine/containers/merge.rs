@@ -7,6 +7,7 @@ use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
+use crate::machine::output::Output;
 use crate::mapping::observe;
 use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
@@ -181,9 +182,13 @@ impl Machine {
         if matches!(change, Change::Began | Change::MadeAndBegan) {
             self.has_begun(&id, now);
         }
-        let Some(record) = self.containers.record_mut(&id) else { return };
+        let Some((container, record)) = self.containers.get_mut(&id) else { return };
         if change == Change::Ended {
             record.run.stop = None;
+            // Its signal never reached it.
+            if record.run.again && !container.killed {
+                self.out.push(Output::Signalled(id, false));
+            }
         }
         if !start_sent {
             record.late_start = None;
@@ -324,7 +329,6 @@ fn change(known: &RunState, new: &RunState, is_another: bool) -> Change {
     }
 }
 
-/// Whether it runs, or ran.
 fn has_run(state: &RunState) -> bool {
     match state {
         RunState::Running { .. } => true,
@@ -402,14 +406,11 @@ mod tests {
     use super::*;
 
     fn state(word: &str) -> RunState {
-        let mut exit = cannot_run(String::new(), Mono::default());
+        let exit = cannot_run(String::new(), Mono::default());
         match word {
             "created" => RunState::Created,
             "running" => RunState::Running { started: None },
-            "exited" => {
-                exit.cannot_run = false;
-                RunState::Exited(exit)
-            }
+            "exited" => RunState::Exited(Exit { cannot_run: false, ..exit }),
             "cannot run" => RunState::Exited(exit),
             _ => RunState::Removing,
         }
