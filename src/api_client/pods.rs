@@ -33,6 +33,8 @@ pub struct ServerPods {
 #[derive(Debug, Default)]
 struct Shared {
     latest: Arc<PodsOfNode>,
+    /// The source's version is of data that the server has no more.
+    is_expired: bool,
     told: Vec<Sender<()>>,
 }
 
@@ -59,6 +61,17 @@ impl ServerPods {
         let (tell, told) = bounded(1);
         self.lock().told.push(tell);
         told
+    }
+
+    /// Notes that the server's data were restored from an older state: the source reads all pods again.
+    pub fn expire(&self) {
+        self.lock().is_expired = true;
+    }
+
+    /// Whether that has happened since the last call.
+    #[must_use]
+    pub fn has_expired(&self) -> bool {
+        std::mem::take(&mut self.lock().is_expired)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {

@@ -13,6 +13,7 @@ use super::around::Around;
 use super::node::heart::{Ask, Heart, News, Next};
 use super::node::{Settings, lease, object};
 use super::{Shared, is_over};
+use crate::api_client::pods::ServerPods;
 use crate::api_client::request::encoded;
 use crate::api_client::{Client, Method, Request};
 use crate::base::clock::{Clock, Mono, System};
@@ -26,6 +27,7 @@ pub(super) struct Heartbeat {
     pub(super) clock: System,
     pub(super) shared: Arc<Shared>,
     pub(super) around: Around,
+    pub(super) pods: ServerPods,
     pub(super) told: Receiver<()>,
     /// Wakes the thread of pods, which waits for the node's UID.
     pub(super) tell_pods: Sender<()>,
@@ -109,6 +111,11 @@ impl Heartbeat {
                     log::warn!("the API server does not hear of node {name}: {why}; it is tried again");
                 }
                 News::Well => log::info!("the API server hears of node {name} again"),
+                News::WentBack => {
+                    log::warn!("the API server's data are older than they were: its pods are read anew");
+                    self.pods.expire();
+                    self.client.cut();
+                }
             }
         }
         self.shared.was_ready.store(heart.was_ready(), Ordering::Relaxed);

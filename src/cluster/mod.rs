@@ -110,6 +110,7 @@ impl Cluster {
             clock,
             shared: Arc::clone(&shared),
             around: around(),
+            pods: pods.clone(),
             told: heart_told,
             tell_pods: to_pods.clone(),
             stopped: stopped.clone(),

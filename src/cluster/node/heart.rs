@@ -52,6 +52,8 @@ pub enum News {
     Trouble(String),
     /// The server accepts requests again.
     Well,
+    /// The lease is older than it was: the server's data were restored from an older state.
+    WentBack,
 }
 
 /// Progress of the registration.
@@ -93,6 +95,8 @@ pub struct Heart {
     lease: Lease,
     lease_at: Mono,
     lease_wait: Duration,
+    /// The last version of the lease. Nobody else writes it, so versions only go up.
+    lease_version: u64,
     /// The server has had the node as Ready.
     was_ready: bool,
     troubled: bool,
@@ -119,6 +123,7 @@ impl Heart {
             lease: Lease::Unknown,
             lease_at: now,
             lease_wait: limits::LEASE_RETRY_MIN,
+            lease_version: 0,
             was_ready: false,
             troubled: false,
             forbidden: None,
@@ -193,7 +198,10 @@ impl Heart {
             (self.stale, self.status_at) = (true, now);
         }
         match ask {
-            Ask::ReadLease | Ask::CreateLease(_) | Ask::RenewLease(_) => self.told_lease(ask, answer, now),
+            Ask::ReadLease | Ask::CreateLease(_) | Ask::RenewLease(_) => {
+                news.extend(self.has_gone_back(&answer).then_some(News::WentBack));
+                self.told_lease(ask, answer, now);
+            }
             _ if self.stage != Stage::Done => news.extend(self.told_registering(ask, answer, ours, now)),
             _ => self.told_status(ask, answer, now),
         }
@@ -307,6 +315,14 @@ impl Heart {
                     now.after(self.chance.jitter(self.settings.update.min(limits::POD_RETRY_MAX)));
             }
         }
+    }
+
+    /// Whether the server has an older lease than before. A watch of pods does not tell that: one from a version that is
+    /// still to come is silent until then (kubernetes/kubernetes `pkg/storage/cacher`).
+    fn has_gone_back(&mut self, answer: &Answer) -> bool {
+        let Answer::Done(lease) = answer else { return false };
+        let version = at(lease, "/metadata/resourceVersion").as_str().and_then(|text| text.parse().ok());
+        version.is_some_and(|version| std::mem::replace(&mut self.lease_version, version) > version)
     }
 
     fn told_lease(&mut self, ask: &Ask, answer: Answer, now: Mono) {

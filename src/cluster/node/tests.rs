@@ -367,3 +367,45 @@ fn a_server_that_drops_the_declared_features_is_told_no_more_often() {
     let patch = status::body(&dropped, &status::wanted(&dropped, &ours));
     assert_eq!(patch, json!({"status": {"declaredFeatures": ["A", "B"]}}), "with the next one that is due");
 }
+
+/// A daemon that ran on while the server's data went back heard of no pod for minutes: its watch was silent.
+#[test]
+fn a_lease_that_is_older_than_before_tells_that_the_servers_data_went_back_and_once() {
+    let mut rig = Rig::new();
+    let mut version = 0;
+    let mut server = |versions: std::ops::Range<u64>, rig: &mut Rig| {
+        version = versions.start;
+        let until = rig.millis + 50_000;
+        rig.run(until, |ask| match ask {
+            Ask::CreateLease(lease) | Ask::RenewLease(lease) => {
+                let mut lease = lease.clone();
+                lease["metadata"]["resourceVersion"] = version.to_string().into();
+                version = (version + 7).min(versions.end);
+                Answer::Done(lease)
+            }
+            other => kind_server(other),
+        });
+        std::mem::take(&mut rig.news).iter().filter(|news| **news == News::WentBack).count()
+    };
+    assert_eq!(server(100..1000, &mut rig), 0);
+    assert_eq!(server(60..1000, &mut rig), 1);
+    assert_eq!(server(5000..5001, &mut rig), 0, "a version that jumps, and one that stays");
+    assert_eq!(server(4..1000, &mut rig), 1);
+    // The lease of the older state is read after a conflict.
+    let mut conflict = true;
+    let until = rig.millis + 20_000;
+    rig.run(until, |ask| match ask {
+        Ask::RenewLease(_) if std::mem::take(&mut conflict) => Answer::Conflict,
+        Ask::ReadLease => Answer::Done(json!({"metadata": {"resourceVersion": "3"}})),
+        other => kind_server(other),
+    });
+    assert_eq!(rig.news.iter().filter(|news| **news == News::WentBack).count(), 1, "{:?}", rig.story);
+    rig.news.clear();
+    let opaque = |ask: &Ask| match ask {
+        Ask::RenewLease(_) => Answer::Done(json!({"metadata": {"resourceVersion": "v1-x"}})),
+        other => kind_server(other),
+    };
+    let until = rig.millis + 30_000;
+    rig.run(until, opaque);
+    assert_eq!(rig.news, [], "it is not said that versions are numbers");
+}

@@ -236,10 +236,17 @@ impl Actor {
     fn work(&mut self) -> Result<Infallible, Stopped> {
         self.restore();
         loop {
+            if self.parts.pods.has_expired() {
+                self.reflector.expired();
+            }
             let wait = match self.reflect() {
                 Ok(wait) => wait,
                 Err(Fault::Stopped | Fault::Failed(ApiError::Closed)) => return Err(Stopped),
                 Err(Fault::Failed(_)) if self.parts.client.is_closed() => return Err(Stopped),
+                Err(Fault::Failed(_)) if self.parts.pods.has_expired() => {
+                    self.reflector.expired();
+                    Duration::ZERO
+                }
                 Err(Fault::Failed(error)) => {
                     let (now, luck) = (self.now(), self.luck());
                     let wait = self.reflector.failed(&error, now, luck);

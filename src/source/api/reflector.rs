@@ -107,6 +107,12 @@ impl Reflector {
         self.phase = Phase::Listing;
     }
 
+    /// Requests all pods of the newest version: the known one is of data that the server has no more.
+    pub fn expired(&mut self) {
+        self.phase = Phase::Listing;
+        self.is_past = true;
+    }
+
     /// Notes a failed request. Returns how long to wait.
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;
@@ -214,6 +220,19 @@ mod tests {
         assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (FIRST, stream("")));
         it.complete("3");
         assert_eq!(it.ask(), watch("3"));
+    }
+
+    #[test]
+    fn a_version_of_data_that_the_server_has_no_more_is_not_asked_for() {
+        for (cannot_stream, newest) in [(false, stream("")), (true, list(""))] {
+            let mut it = watching(cannot_stream);
+            it.expired();
+            assert_eq!(it.ask(), newest);
+            it.failed(&ApiError::Unreachable("no".to_owned()), NOW, 0);
+            assert_eq!(it.ask(), newest, "that stays so until it is answered");
+            it.complete("3");
+            assert_eq!(it.ask(), watch("3"));
+        }
     }
 
     #[test]

@@ -34,6 +34,8 @@ const SERVER: &str = "https://server:6443";
 const NODE_UID: &str = "node-uid";
 /// Time limit of a request that gets no answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two renewals of the lease.
+const BEAT: Duration = Duration::from_secs(10);
 
 /// The server, and the daemon's threads that speak with it.
 pub struct Cluster {
@@ -65,6 +67,8 @@ struct Mine {
     desk: Desk,
     /// A request is under way, or a comparison is scheduled.
     is_busy: bool,
+    /// The lease has shown that the server's data are older than before.
+    has_expired: bool,
     stream: u64,
 }
 
@@ -84,6 +88,8 @@ pub enum Deed {
     Reaches(PodKey, desk::Ask),
     /// It has the answer.
     Told(PodKey, desk::Ask, Answer),
+    /// The node's lease is renewed.
+    Beats,
 }
 
 impl Deed {
@@ -158,9 +164,11 @@ impl World {
         let pods = stored.iter().filter_map(|own| read_remembered(own, &acceptor(), SERVER));
         let pods: Vec<Arc<DesiredPod>> = pods.collect();
         cluster.server.stream = None;
+        cluster.server.is_lease_older = false;
         cluster.mine = Mine::default();
         cluster.mine.restored = (!stored.is_empty()).then(|| set_of(pods));
         self.cluster_does(Duration::ZERO, Deed::Ask);
+        self.cluster_does(BEAT, Deed::Beats);
     }
 
     /// Compares both sides soon: something has changed.
@@ -188,8 +196,13 @@ impl World {
         match deed {
             Deed::Reaches(key, ask) => self.reaches(key, ask, is_mine),
             _ if !is_mine => {}
+            Deed::Beats => self.beats(),
             Deed::Ask => {
-                let ask = self.cluster().mine.reflector.ask();
+                let mine = &mut self.cluster_mut().mine;
+                if std::mem::take(&mut mine.has_expired) {
+                    mine.reflector.expired();
+                }
+                let ask = mine.reflector.ask();
                 let delay = Duration::from_millis(1 + self.below(400));
                 self.cluster_does(delay, Deed::Opens(ask));
             }

@@ -42,6 +42,8 @@ pub fn is_terminal(pod: &Value) -> bool {
 /// One watch of the daemon.
 pub struct Stream {
     pub id: u64,
+    /// It has no events of this version and earlier ones.
+    pub since: u64,
     pub events: VecDeque<WatchEvent>,
 }
 
@@ -64,6 +66,8 @@ pub struct Server {
     made: u64,
     pub stream: Option<Stream>,
     pub backup: Option<Backup>,
+    /// The node's lease is older than the node has seen it.
+    pub is_lease_older: bool,
 }
 
 fn event(kind: Kind, object: Value) -> WatchEvent {
@@ -84,7 +88,8 @@ impl Server {
             _ => _ = self.pods.insert(name, pod.clone()),
         }
         self.history.push((self.version, kind, pod.clone()));
-        if let Some(stream) = self.stream.as_mut().filter(|_| is_here(&pod)) {
+        let version = self.version;
+        if let Some(stream) = self.stream.as_mut().filter(|it| is_here(&pod) && it.since < version) {
             stream.events.push_back(event(kind, pod.clone()));
         }
         pod
@@ -176,7 +181,8 @@ impl Server {
         answer
     }
 
-    /// Opens a watch that begins with all pods, or after this version; `Err` for one that is not known any more, or not yet.
+    /// Opens a watch that begins with all pods, or after this version; `Err` for one that is not known any more. One after a
+    /// version that is still to come is silent until then, as that of a real server.
     pub fn open(&mut self, id: u64, since: Option<u64>) -> Result<(), &'static str> {
         let mut events = VecDeque::new();
         match since {
@@ -186,13 +192,12 @@ impl Server {
                 events.push_back(self.bookmark(true));
             }
             Some(version) if version < self.floor => return Err("Expired"),
-            Some(version) if version > self.version => return Err("Too large resource version"),
             Some(version) => {
                 let later = self.history.iter().filter(|(at, _, pod)| *at > version && is_here(pod));
                 events.extend(later.map(|(_, kind, pod)| event(*kind, pod.clone())));
             }
         }
-        self.stream = Some(Stream { id, events });
+        self.stream = Some(Stream { id, since: since.unwrap_or(0), events });
         Ok(())
     }
 
@@ -216,6 +221,7 @@ impl Server {
         let Some((version, pods)) = self.backup.clone() else { return };
         self.pods = pods;
         self.version = if goes_back { version } else { self.version + 1000 };
+        self.is_lease_older |= goes_back;
         self.compact();
         self.stream = None;
     }

@@ -14,7 +14,7 @@ use podkeeper::testing::source::api::{Ask, Meaning, forced, read};
 use super::super::seconds;
 use super::super::world::World;
 use super::server::text;
-use super::{Deed, Mine, PATIENCE, SERVER, acceptor, set_of, unreachable};
+use super::{BEAT, Deed, Mine, PATIENCE, SERVER, acceptor, set_of, unreachable};
 
 impl World {
     pub(super) fn opens(&mut self, ask: &Ask) {
@@ -35,10 +35,9 @@ impl World {
             Ok(()) if since.is_none() => {}
             Ok(()) => self.answers_again(),
             Err(why) => {
-                let (code, reason) = if why == "Expired" { (410, "Expired") } else { (504, "Timeout") };
                 let error = ApiError::Status {
-                    code,
-                    reason: reason.to_owned(),
+                    code: 410,
+                    reason: why.to_owned(),
                     message: why.to_owned(),
                     retry_after: None,
                 };
@@ -48,11 +47,27 @@ impl World {
         self.cluster_does(Duration::from_millis(5), Deed::Hears(id));
     }
 
+    /// The lease is renewed, unless the request is lost; its version shows when the server's data have gone back.
+    pub(super) fn beats(&mut self) {
+        let is_lost = self.below(1000) < self.cluster().loses;
+        let cluster = self.cluster_mut();
+        if !cluster.server.is_down && !is_lost && std::mem::take(&mut cluster.server.is_lease_older) {
+            cluster.mine.has_expired = true;
+            // The connections are cut.
+            cluster.server.stream = None;
+        }
+        self.cluster_does(BEAT, Deed::Beats);
+    }
+
     /// A request has failed, or a watch has ended; `Ok`: with an event.
     pub(super) fn ends(&mut self, result: Result<bool, ApiError>) {
         let (now, luck) = (self.now, self.below(1000));
         let mine = &mut self.cluster_mut().mine;
         mine.first = None;
+        if std::mem::take(&mut mine.has_expired) {
+            mine.reflector.expired();
+            return self.cluster_does(Duration::ZERO, Deed::Ask);
+        }
         let wait = match &result {
             Ok(heard) => mine.reflector.ended(!heard, now, luck),
             Err(error) => mine.reflector.failed(error, now, luck),
@@ -75,12 +90,13 @@ impl World {
             return self.cluster_does(Duration::ZERO, Deed::Ends(Err(unreachable())));
         };
         let Some(event) = stream.events.pop_front() else {
+            let is_silent = stream.since > self.cluster().server.version;
             return match self.below(300) {
                 0 => {
                     self.cluster_mut().server.stream = None;
                     self.cluster_does(Duration::ZERO, Deed::Ends(Ok(true)));
                 }
-                1..10 => {
+                1..10 if !is_silent => {
                     let bookmark = self.cluster().server.bookmark(false);
                     self.heard(bookmark);
                     self.cluster_does(seconds(1), Deed::Hears(id));
