@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::census::{Census, Client, Seat};
+use super::crowded::Standing;
 use super::http::answer::{Answer, Ends};
 use super::http::request::{Method, Refused, Request};
 use super::service::{Asked, Reply, Service};
@@ -26,11 +27,20 @@ pub struct Connection {
     /// Bytes that belong to no request yet.
     pub buffer: Vec<u8>,
     pub peer: SocketAddr,
-    /// A request was answered on it: the client speaks HTTP.
-    pub is_proven: bool,
+    /// What its requests have shown of the client.
+    pub standing: Standing,
     /// The client that requests are counted for, by whether a known authority signed its certificate; `None` until that
     /// was checked.
     pub client: Option<Client>,
+}
+
+impl Connection {
+    /// Notes an answer. Without TLS anybody gets what there is.
+    fn was_answered(&mut self, answer: &Answer) {
+        let is_known = self.transport.is_tls() && (200..400).contains(&answer.status);
+        let now = if is_known { Standing::Known } else { Standing::Speaks };
+        self.standing = self.standing.max(now);
+    }
 }
 
 /// Without the bytes: they may have a token, or a Secret that is written.
@@ -256,7 +266,7 @@ fn whole(
     let is_kept = request.keep_alive && is_read;
     let bytes = answer.bytes(request.method, is_kept, &date());
     send_until(&mut connection.transport, &bytes, later(limits::SERVER_BODY_WHOLE)).ok()?;
-    connection.is_proven = true;
+    connection.was_answered(answer);
     if !is_kept {
         end(&mut connection);
         return None;
@@ -283,7 +293,7 @@ fn stream(
     if ends == Ends::Chunks && !is_empty {
         send(&mut connection.transport, b"0\r\n\r\n")?;
     }
-    connection.is_proven = true;
+    connection.was_answered(answer);
     if !is_kept {
         end(connection);
     }

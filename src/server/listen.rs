@@ -13,8 +13,9 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rustix::event::{PollFd, PollFlags};
 
 use super::auth;
-use super::census::{Census, Client, Full};
+use super::census::{Census, Client, Full, household};
 use super::connection::{Connection, Turn, date, serve};
+use super::crowded::{Place, Standing, gives_way};
 use super::http::answer::Answer;
 use super::http::request::{Method, Request};
 use super::pool::Pool;
@@ -309,7 +310,8 @@ impl Listen {
         };
         let is_tls = tls.is_some();
         let Ok(transport) = Transport::new(stream, tls, seat) else { return };
-        let connection = Connection { transport, buffer: Vec::new(), peer, is_proven: false, client: None };
+        let connection =
+            Connection { transport, buffer: Vec::new(), peer, standing: Standing::Silent, client: None };
         let (phase, time) = match is_tls {
             true => (Phase::Handshake, self.patience.handshake),
             false => (Phase::Head(0), self.patience.head),
@@ -317,19 +319,14 @@ impl Listen {
         self.step(Waiting::new(connection, at, phase, time));
     }
 
-    /// Makes room for one more connection of this address: closes the connection that has waited longest, preferring
-    /// those that have never sent a request.
+    /// Makes room for one more connection of this address, if need be by closing another one.
     fn seat(&mut self, address: IpAddr) -> Option<super::census::Seat> {
         let full = match self.connections.enter(Client::at(address)) {
             Ok(seat) => return Some(seat),
             Err(full) => full,
         };
-        let of = super::census::household(address);
-        let may_go = |waiting: &&Waiting| {
-            full == Full::All || super::census::household(waiting.connection.peer.ip()) == of
-        };
-        let oldest = self.waiting.iter().filter(may_go).map(|w| (w.connection.is_proven, w.since)).min()?;
-        let at = self.waiting.iter().position(|w| (w.connection.is_proven, w.since) == oldest)?;
+        let places: Vec<Place> = self.waiting.iter().map(Waiting::place).collect();
+        let at = gives_way(&places, full, household(address))?;
         drop(self.waiting.swap_remove(at));
         self.connections.enter(Client::at(address)).ok()
     }

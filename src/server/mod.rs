@@ -10,6 +10,7 @@
 pub mod auth;
 pub mod census;
 pub mod connection;
+mod crowded;
 pub mod http;
 pub mod kubelet;
 pub mod large;

@@ -321,6 +321,35 @@ fn of_too_many_connections_the_silent_ones_go_first() {
     assert!(one_answer(&mut proven).ends_with("Get /c"), "one that has shown what it is stays");
 }
 
+/// A connection from this address of the loopback network.
+fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    connect(&socket, &to).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+/// Three addresses without any rights closed every connection that had sent no request yet.
+#[test]
+fn addresses_whose_requests_were_answered_close_no_connection_of_others() {
+    let rig = rig(Patience::default(), None);
+    let asks = |last: u8| {
+        let mut stream = connect_from([127, 0, 2, last], rig.address);
+        write!(stream, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        one_answer(&mut stream);
+        stream
+    };
+    let each = limits::SERVER_CONNECTIONS / 3 + 1;
+    let mut all: Vec<TcpStream> = (0..each).flat_map(|_| [1, 2, 3].map(asks)).collect();
+    let mut slow = rig.connect();
+    all.extend((0..20).flat_map(|_| [1, 2, 3].map(asks)));
+    write!(slow, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(one_answer(&mut slow).ends_with("Get /b"));
+}
+
 #[test]
 fn an_answer_larger_than_any_buffer_arrives_whole_and_only_its_head_where_that_is_asked_for() {
     let rig = rig(Patience::default(), None);

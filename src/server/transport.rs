@@ -81,6 +81,12 @@ impl Transport {
         self.session.as_ref().and_then(|session| session.peer_certificates()).unwrap_or_default()
     }
 
+    /// Whether it is encrypted.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Appends available bytes, at most `most`. Read until [`Got::Nothing`] before polling, because bytes may be
     /// buffered here.
     ///

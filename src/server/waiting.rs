@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::census::{Client, household};
 use super::connection::Connection;
+use super::crowded::{Place, Standing};
 use super::http::request::{self, Refused, Request};
 use super::transport::{self, Got};
 use crate::base::limits;
@@ -44,6 +46,15 @@ impl Waiting {
     pub fn new(connection: Connection, port: usize, phase: Phase, time: Duration) -> Waiting {
         let since = Instant::now();
         Waiting { connection, port, phase, since, until: since.checked_add(time).unwrap_or(since) }
+    }
+
+    /// The place that it takes.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let Connection { peer, standing, client, .. } = &self.connection;
+        let is_user = matches!(client, Some(Client::User(_)));
+        let standing = if is_user { Standing::Known } else { *standing };
+        Place { household: household(peer.ip()), standing, since: self.since }
     }
 
     fn enter(&mut self, phase: Phase, time: Duration) {
