@@ -106,7 +106,13 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
         _ if let Some(wrong) = checks::name(&key) => unusable(wrong),
         same => {
             let meaning = meaning_of(&pod, &key, &text, tokens, acceptor, server);
-            let was_over = same.is_none_or(|before| matches!(before.meaning, Meaning::Finished(_)));
+            // A deletion is taken back only by an older state of the server.
+            let is_deleted = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+            let was_over = same.is_none_or(|before| {
+                // Only an older state of the server takes a deletion back.
+                let is_taken_back = is_deleted(&before.pod) && !is_deleted(&pod);
+                matches!(before.meaning, Meaning::Finished(_)) || is_taken_back
+            });
             match meaning {
                 Meaning::Wanted(wanted, _) if is_over && was_over => {
                     let mut ended = DesiredPod::clone(&wanted);

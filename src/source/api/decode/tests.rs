@@ -133,3 +133,26 @@ fn objects() {
     let found = object(&value, ObjectKind::ConfigMap, &acceptor(), SERVER).unwrap();
     assert_eq!((found.key.to_string().as_str(), found.has_key("a")), ("ConfigMap shop/c", true));
 }
+
+/// Reads versions of a pod, one after the other: whether it is deleted, and its phase. Returns whether each is over.
+fn are_over(versions: &[(bool, &str)]) -> Vec<bool> {
+    let mut before = None;
+    let read_next = |(is_deleted, phase): &(bool, &str)| {
+        let mut value = pod("{}");
+        value["status"]["phase"] = (*phase).into();
+        if *is_deleted {
+            value["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z".into();
+        }
+        before = read(&value, &acceptor(), SERVER, before.as_ref());
+        matches!(before.as_ref().unwrap().meaning, Meaning::Finished(_))
+    };
+    versions.iter().map(read_next).collect()
+}
+
+/// It was told that it had ended, and then ran.
+#[test]
+fn a_pod_that_an_older_state_of_the_server_deletes_no_more_is_over_when_its_end_was_told() {
+    assert_eq!(are_over(&[(false, "Running"), (true, "Failed")]), [false, false], "its end is told");
+    assert_eq!(are_over(&[(false, "Running"), (true, "Running"), (false, "Failed")]), [false, false, true]);
+    assert_eq!(are_over(&[(true, "Running"), (false, "Running")]), [false, false], "it runs again");
+}
