@@ -6,7 +6,7 @@ use crate::machine::{Hint, Report};
 use crate::plan::{DeadPolicy, ProbeVerdict};
 use crate::probe::Kind;
 use crate::runtime::fake::Behaviour;
-use crate::runtime::{Call, DockerState, RefusalKind};
+use crate::runtime::{Call, DockerError, DockerState, RefusalKind};
 
 /// Seconds between the ends of `app` and its next creates.
 fn pauses(rig: &Rig, starts: u32) -> Vec<u64> {
@@ -392,6 +392,24 @@ fn what_ends_by_itself_while_its_kill_is_under_way_is_named_no_longer() {
     let told = named(&rig);
     assert_eq!((told.first(), told.last()), (Some(&true), Some(&false)), "{told:?}");
     assert!(rig.files.signalled.is_empty());
+}
+
+/// The note of a signal that never arrived stayed: the job that had ended by itself ran again after the next start.
+#[test]
+fn what_ends_by_itself_while_a_signal_for_it_is_lost_is_noted_no_longer() {
+    let job =
+        |image: &str| pod(&format!("{{restartPolicy: Never, containers: [{{name: app, image: {image}}}]}}"));
+    let mut rig = Rig::up(&job("busybox"));
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.hurt("kill app#0", 1, Hurt::Says(DockerError::Lost("the connection broke".to_owned())));
+    rig.run(&job("b"));
+    while rig.files.signalled.is_empty() {
+        rig.pass(ms(1));
+    }
+    assert!(rig.files.signalled.contains(&id));
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(60));
+    assert_eq!((rig.status().as_str(), rig.files.signalled.len()), ("Succeeded, app: ended 0", 0));
 }
 
 /// What is signalled because the job is over was taken for a stop of the pod by the next daemon: the job ran again.
