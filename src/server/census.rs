@@ -107,7 +107,7 @@ impl Drop for Seat {
 
 /// The address that counts: one machine may have a whole network of IPv6 addresses.
 #[must_use]
-pub fn household(address: IpAddr) -> IpAddr {
+fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => {
             let [a, b, c, d, ..] = six.segments();

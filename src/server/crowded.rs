@@ -3,10 +3,9 @@
 //! Never here: a connection; what is counted.
 
 use std::cmp::Reverse;
-use std::net::IpAddr;
 use std::time::Instant;
 
-use super::census::Full;
+use super::census::{Client, Full};
 use crate::base::table::Table;
 
 /// What is known of the client of a connection.
@@ -21,36 +20,35 @@ pub enum Standing {
 }
 
 /// A connection without a request under way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Place {
-    /// See [`super::census::household`].
-    pub household: IpAddr,
+    /// The client by its address.
+    pub at: Client,
     pub standing: Standing,
     /// When the wait began.
     pub since: Instant,
 }
 
-/// The index of the connection that goes for a new one of this household. Strangers go before those that have rights, and
-/// of them those of the household with most of them: a few addresses without rights keep nobody out. Of several
-/// households with as many, the oldest goes, whatever it has sent: a handshake needs its time.
+/// The index of the connection that goes for a new one of the client at this address. Strangers go before those that have
+/// rights, and of them those of the address with most of them: a few addresses without rights keep nobody out. Of several
+/// addresses with as many, the oldest goes, whatever it has sent: a handshake needs its time.
 #[must_use]
-pub fn gives_way(places: &[Place], full: Full, household: IpAddr) -> Option<usize> {
-    let mut counts = Table::<(bool, IpAddr), usize>::new();
-    let class = |place: &Place| (place.standing == Standing::Known, place.household);
-    for place in places {
-        let count = counts.get_or_default(class(place));
+pub fn gives_way(places: &[Place], full: Full, at: &Client) -> Option<usize> {
+    let has_strangers = places.iter().any(|place| place.standing != Standing::Known);
+    let may_go = |place: &Place| !has_strangers || place.standing != Standing::Known;
+    let mut counts = Table::<Client, usize>::new();
+    for place in places.iter().filter(|place| may_go(place)) {
+        let count = counts.get_or_default(place.at.clone());
         *count = count.saturating_add(1);
     }
     let all = places.iter().enumerate();
     let goes = match full {
         Full::Client => {
-            let own = all.filter(|(_, place)| place.household == household);
-            own.min_by_key(|(_, place)| (place.standing, place.since))
+            all.filter(|(_, place)| place.at == *at).min_by_key(|(_, place)| (place.standing, place.since))
         }
-        Full::All => all.min_by_key(|(_, place)| {
-            let class = class(place);
-            (class.0, Reverse(counts.get(&class)), place.since)
-        }),
+        Full::All => all
+            .filter(|(_, place)| may_go(place))
+            .min_by_key(|(_, place)| (Reverse(counts.get(&place.at)), place.since)),
     };
     goes.map(|(index, _)| index)
 }
@@ -61,15 +59,15 @@ mod tests {
 
     use super::*;
 
-    fn address(last: u8) -> IpAddr {
-        [192, 0, 2, last].into()
+    fn at(last: u8) -> Client {
+        Client::at([192, 0, 2, last].into())
     }
 
-    /// Connections by household and standing, the oldest first.
+    /// Connections by address and standing, the oldest first.
     fn places(all: &[(u8, Standing)]) -> Vec<Place> {
         let begin = Instant::now();
         let place = |(age, &(last, standing)): (u64, &(u8, Standing))| Place {
-            household: address(last),
+            at: at(last),
             standing,
             since: begin + Duration::from_secs(age),
         };
@@ -77,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn strangers_of_the_household_with_most_go_first() {
+    fn strangers_of_the_address_with_most_go_first() {
         use Standing::{Known, Silent, Speaks};
         let check = |name: &str, all: &[(u8, Standing)], full, expected| {
-            assert_eq!(gives_way(&places(all), full, address(1)), expected, "{name}");
+            assert_eq!(gives_way(&places(all), full, &at(1)), expected, "{name}");
         };
         check("nobody waits", &[], Full::All, None);
         check("not one of its own waits", &[(2, Silent)], Full::Client, None);

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rustix::event::{PollFd, PollFlags};
 
 use super::auth;
-use super::census::{Census, Client, Full, household};
+use super::census::{Census, Client, Full};
 use super::connection::{Connection, Turn, date, serve};
 use super::crowded::{Place, Standing, gives_way};
 use super::http::answer::Answer;
@@ -321,14 +321,15 @@ impl Listen {
 
     /// Makes room for one more connection of this address, if need be by closing another one.
     fn seat(&mut self, address: IpAddr) -> Option<super::census::Seat> {
-        let full = match self.connections.enter(Client::at(address)) {
+        let client = Client::at(address);
+        let full = match self.connections.enter(client.clone()) {
             Ok(seat) => return Some(seat),
             Err(full) => full,
         };
         let places: Vec<Place> = self.waiting.iter().map(Waiting::place).collect();
-        let at = gives_way(&places, full, household(address))?;
+        let at = gives_way(&places, full, &client)?;
         drop(self.waiting.swap_remove(at));
-        self.connections.enter(Client::at(address)).ok()
+        self.connections.enter(client).ok()
     }
 }
 

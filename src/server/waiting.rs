@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::census::{Client, household};
+use super::census::Client;
 use super::connection::Connection;
 use super::crowded::{Place, Standing};
 use super::http::request::{self, Refused, Request};
@@ -54,7 +54,7 @@ impl Waiting {
         let Connection { peer, standing, client, .. } = &self.connection;
         let is_user = matches!(client, Some(Client::User(_)));
         let standing = if is_user { Standing::Known } else { *standing };
-        Place { household: household(peer.ip()), standing, since: self.since }
+        Place { at: Client::at(peer.ip()), standing, since: self.since }
     }
 
     fn enter(&mut self, phase: Phase, time: Duration) {
