@@ -5,6 +5,7 @@
 
 use super::failure::Failure;
 use crate::base::{json, limits};
+use crate::server::census::Client;
 use crate::server::connection::Body;
 use crate::server::http::answer::{Answer, JSON};
 use crate::server::large::{Full, Large};
@@ -40,8 +41,12 @@ impl Room {
     ///
     /// # Errors
     /// Those of `make`; or there is no room for the answer now.
-    pub fn answer(&self, make: impl FnOnce() -> Result<String, Failure>) -> Result<Reply, Failure> {
-        self.answers.answer(|| Ok(Answer::new(200, JSON, make()?)))
+    pub fn answer(
+        &self,
+        client: &Client,
+        make: impl FnOnce() -> Result<String, Failure>,
+    ) -> Result<Reply, Failure> {
+        self.answers.answer(client, || Ok(Answer::new(200, JSON, make()?)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::kinds::Resource;
-use crate::base::order;
+use crate::base::{limits, order};
 use crate::manifest::selectors::{FieldSelector, LabelSelector};
 use crate::pod::fields;
 
@@ -47,6 +47,10 @@ impl Selector {
     /// # Errors
     /// The error in one of them.
     pub fn parse(labels: &str, fields: &str, resource: Resource) -> Result<Selector, String> {
+        // Each part is compared with each object.
+        if labels.matches(',').count() + fields.matches(',').count() >= limits::API_SELECTOR_PARTS {
+            return Err(format!("a selector may have {} parts", limits::API_SELECTOR_PARTS));
+        }
         let labels = LabelSelector::parse(labels)?;
         let fields = FieldSelector::parse(fields)?;
         let known = |field: &str| {
@@ -113,6 +117,8 @@ mod tests {
         assert_eq!(check("", "status.phase=Failed"), Ok(false));
         assert_eq!(check("", "spec.x=1"), Err("field label not supported: spec.x".to_owned()));
         assert!(check("app in", "").is_err() && check("", "status.phase").is_err());
+        let many = |parts| Selector::parse(&vec!["!q"; parts].join(","), "", Resource::Pods).is_ok();
+        assert_eq!([limits::API_SELECTOR_PARTS, limits::API_SELECTOR_PARTS + 1].map(many), [true, false]);
         assert!(Selector::parse("", "reason=x,source=kubelet", Resource::Events).is_ok());
     }
 }

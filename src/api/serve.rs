@@ -216,7 +216,7 @@ impl Api {
                 let pod = reads::get(&self.world.now(), target.kind, target.namespace, name)?;
                 streams::answer(&self.node, &pod.value, part.name, request)
             }
-            ("list", ..) => self.list(target, request),
+            ("list", ..) => self.list(target, request, &asked.client),
             ("watch", ..) => self.watch(target, request, user),
             ("create", None, None) if target.kind.is_listed() => {
                 let body = self.body(asked)?;
@@ -285,7 +285,7 @@ impl Api {
                 &crate::base::json::json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
             ))
         };
-        self.room.answer(|| Ok(reads::list_of(target.kind, &version, &gone))).or_else(done)
+        self.room.answer(&asked.client, || Ok(reads::list_of(target.kind, &version, &gone))).or_else(done)
     }
 
     fn patch_body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
@@ -358,13 +358,13 @@ impl Api {
         Ok(json(200, &reads::in_form(target.kind, &object, form)))
     }
 
-    fn list(&self, target: Target<'_>, request: &Request) -> Result<Reply, Failure> {
+    fn list(&self, target: Target<'_>, request: &Request, client: &Client) -> Result<Reply, Failure> {
         if Api::is_measured(&target) {
             return self.measured(target, request);
         }
         let wanted = Wanted::read(target.kind, request.header("accept"), &request.query)?;
         let list = || reads::list(&self.world.now(), target.kind, target.namespace, &wanted);
-        self.room.answer(|| list().map(|list| list.to_string()))
+        self.room.answer(client, || list().map(|list| list.to_string()))
     }
 
     fn watch(&self, target: Target<'_>, request: &Request, user: &User) -> Result<Reply, Failure> {

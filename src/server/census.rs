@@ -1,4 +1,4 @@
-//! Counts connections or requests: in total, and by client. Pure but for a lock.
+//! Counts connections, requests or bytes: in total, and by client. Pure but for a lock.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,10 +47,11 @@ pub enum Full {
     Client,
 }
 
-/// A count of one, until dropped.
+/// Places of one client, until dropped.
 #[derive(Debug)]
 pub struct Seat {
     client: Client,
+    places: usize,
     present: Arc<Mutex<Present>>,
 }
 
@@ -74,30 +75,42 @@ impl Census {
     /// # Errors
     /// A limit is reached.
     pub fn enter(&self, client: Client) -> Result<Seat, Full> {
+        self.enter_with(client, 1)
+    }
+
+    /// Counts so many more of this client, or all that there are. Only a client that has none may go over its limit.
+    ///
+    /// # Errors
+    /// A limit is reached.
+    pub fn enter_with(&self, client: Client, places: usize) -> Result<Seat, Full> {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = present.by_client.get(&client).copied().unwrap_or(0);
-        if of_client >= self.most_of_client {
+        let places = places.min(self.most);
+        let after = of_client.saturating_add(places);
+        if of_client > 0 && after > self.most_of_client {
             return Err(Full::Client);
         }
         let free = self.most.saturating_sub(present.all);
-        if free == 0 {
-            return Err(Full::All);
-        }
-        if of_client.saturating_mul(self.for_others) >= free.saturating_mul(self.most_of_client) {
+        let Some(left) = free.checked_sub(places) else { return Err(Full::All) };
+        let leaves_enough = || {
+            let (taken, left) = (after.saturating_sub(1), left.saturating_add(1));
+            taken.saturating_mul(self.for_others) < left.saturating_mul(self.most_of_client)
+        };
+        if of_client > 0 && !leaves_enough() {
             return Err(Full::Client);
         }
-        present.all = present.all.saturating_add(1);
-        present.by_client.insert(client.clone(), of_client.saturating_add(1));
-        Ok(Seat { client, present: Arc::clone(&self.present) })
+        present.all = present.all.saturating_add(places);
+        present.by_client.insert(client.clone(), after);
+        Ok(Seat { client, places, present: Arc::clone(&self.present) })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        present.all = present.all.saturating_sub(1);
+        present.all = present.all.saturating_sub(self.places);
         if let Some(count) = present.by_client.get_mut(&self.client) {
-            *count = count.saturating_sub(1);
+            *count = count.saturating_sub(self.places);
             if *count == 0 {
                 present.by_client.remove(&self.client);
             }
@@ -133,6 +146,18 @@ mod tests {
         drop(first);
         let _fourth = enter("2001:db8::ffff:1").unwrap();
         assert_eq!(enter("2001:db8::2").unwrap_err(), Full::Client, "of the same network");
+    }
+
+    #[test]
+    fn what_is_larger_than_all_has_all_and_places_come_back() {
+        let bytes = Census::new(10, 10);
+        let enter = |places| bytes.enter_with(Client::User("ann".into()), places);
+        let all = enter(100).unwrap();
+        assert_eq!(enter(1).unwrap_err(), Full::Client);
+        drop(all);
+        let _most = enter(8).unwrap();
+        assert_eq!(bytes.enter_with(Client::User("bob".into()), 3).unwrap_err(), Full::All);
+        assert!(enter(2).is_ok());
     }
 
     /// Two users with few rights kept everybody else out.

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::census::{Census, Client, Seat};
-use super::crowded::Standing;
 use super::http::answer::{Answer, Ends};
 use super::http::request::{Method, Refused, Request};
 use super::service::{Asked, Reply, Service};
@@ -27,8 +26,8 @@ pub struct Connection {
     /// Bytes that belong to no request yet.
     pub buffer: Vec<u8>,
     pub peer: SocketAddr,
-    /// What its requests have shown of the client.
-    pub standing: Standing,
+    /// A request has shown that the client has rights.
+    pub is_known: bool,
     /// The client that requests are counted for, by whether a known authority signed its certificate; `None` until that
     /// was checked.
     pub client: Option<Client>,
@@ -37,9 +36,7 @@ pub struct Connection {
 impl Connection {
     /// Notes an answer. Without TLS anybody gets what there is.
     fn was_answered(&mut self, answer: &Answer) {
-        let is_known = self.transport.is_tls() && (200..400).contains(&answer.status);
-        let now = if is_known { Standing::Known } else { Standing::Speaks };
-        self.standing = self.standing.max(now);
+        self.is_known |= self.transport.is_tls() && (200..400).contains(&answer.status);
     }
 }
 
@@ -231,7 +228,8 @@ pub fn serve(
         reader: http::Body::new(request.framing, u64::MAX),
         is_awaited: request.expects_continue,
     };
-    let mut asked = Asked { request, peer, certificates: &certificates, body };
+    let client = turn.client.clone();
+    let mut asked = Asked { request, peer, client, certificates: &certificates, body };
     let reply = service.answer(&mut asked);
     let is_read = asked.body.drain();
     let busy = || Answer::text(429, "too many streams are under way on this node").with("Retry-After", "1");

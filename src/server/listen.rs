@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::auth;
 use super::census::{Census, Client, Full};
 use super::connection::{Connection, Turn, date, serve};
-use super::crowded::{Place, Standing, gives_way};
+use super::crowded::{Place, gives_way};
 use super::http::answer::Answer;
 use super::http::request::{Method, Request};
 use super::pool::Pool;
@@ -310,8 +310,7 @@ impl Listen {
         };
         let is_tls = tls.is_some();
         let Ok(transport) = Transport::new(stream, tls, seat) else { return };
-        let connection =
-            Connection { transport, buffer: Vec::new(), peer, standing: Standing::Silent, client: None };
+        let connection = Connection { transport, buffer: Vec::new(), peer, is_known: false, client: None };
         let (phase, time) = match is_tls {
             true => (Phase::Handshake, self.patience.handshake),
             false => (Phase::Head(0), self.patience.head),

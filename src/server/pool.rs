@@ -67,11 +67,10 @@ pub struct Count {
     most: usize,
 }
 
-/// Taken places.
+/// A taken place.
 #[derive(Debug)]
 pub struct Place {
     taken: Arc<AtomicUsize>,
-    places: usize,
 }
 
 impl Count {
@@ -84,22 +83,15 @@ impl Count {
     /// Takes a place, if one is free.
     #[must_use]
     pub fn take(&self) -> Option<Place> {
-        self.take_some(1)
-    }
-
-    /// Takes this many places, or all if there are fewer; returns `None` when they are not free.
-    #[must_use]
-    pub fn take_some(&self, places: usize) -> Option<Place> {
-        let places = places.min(self.most);
-        let more = |taken: usize| taken.checked_add(places).filter(|taken| *taken <= self.most);
+        let more = |taken: usize| taken.checked_add(1).filter(|taken| *taken <= self.most);
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| Place { taken: Arc::clone(&self.taken), places })
+        taken.ok().map(|_| Place { taken: Arc::clone(&self.taken) })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.places, Ordering::AcqRel);
+        self.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -141,11 +133,5 @@ mod tests {
         assert!(count.take().is_none());
         drop(place);
         assert!(count.take().is_some());
-        let bytes = Count::new(10);
-        let all = bytes.take_some(100).unwrap();
-        assert!(bytes.take().is_none(), "what is larger than all has all");
-        drop(all);
-        let _most = bytes.take_some(8).unwrap();
-        assert!(bytes.take_some(3).is_none() && bytes.take_some(2).is_some());
     }
 }

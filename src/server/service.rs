@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use rustls::pki_types::CertificateDer;
 
+use super::census::Client;
 use super::connection::{Body, Sink, Upgraded};
 use super::http::answer::Answer;
 use super::http::request::Request;
@@ -23,6 +24,8 @@ pub struct Asked<'a> {
     pub request: &'a Request,
     /// Address of the client.
     pub peer: SocketAddr,
+    /// The client that the request is counted for.
+    pub client: Client,
     /// Certificates from the TLS handshake, the client's own first. The handshake has proven that the client has the
     /// key; the signer is not verified yet.
     pub certificates: &'a [CertificateDer<'static>],

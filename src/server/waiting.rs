@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::census::Client;
 use super::connection::Connection;
-use super::crowded::{Place, Standing};
+use super::crowded::Place;
 use super::http::request::{self, Refused, Request};
 use super::transport::{self, Got};
 use crate::base::limits;
@@ -51,10 +51,9 @@ impl Waiting {
     /// The place that it takes.
     #[must_use]
     pub fn place(&self) -> Place {
-        let Connection { peer, standing, client, .. } = &self.connection;
-        let is_user = matches!(client, Some(Client::User(_)));
-        let standing = if is_user { Standing::Known } else { *standing };
-        Place { at: Client::at(peer.ip()), standing, since: self.since }
+        let Connection { peer, is_known, client, .. } = &self.connection;
+        let is_known = *is_known || matches!(client, Some(Client::User(_)));
+        Place { at: Client::at(peer.ip()), is_known, since: self.since }
     }
 
     fn enter(&mut self, phase: Phase, time: Duration) {

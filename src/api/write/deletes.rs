@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::writes::{Done, How, Writes};
 use super::written::{SOURCE, elsewhere, grace_left, is_shadowed, leaving, own, preconditions, without_live};
-use crate::api::asked::Wanted;
+use crate::api::asked::{Match, Wanted};
 use crate::api::failure::Failure;
 use crate::api::holdings::{Change, Id};
 use crate::api::kinds::{Kind, Resource};
@@ -93,6 +93,11 @@ impl Writes {
     ) -> Result<Vec<Arc<Object>>, Failure> {
         let mut how = How::read(query)?;
         how.dry |= is_dry(options)?;
+        // What is asked of older objects must not be done to the present ones.
+        if wanted.from.is_some() || wanted.matched == Some(Match::Exact) {
+            let why = "objects are deleted as they are now: \"continue\" and \"resourceVersionMatch=Exact\" are not supported";
+            return Err(Failure::new(400, why));
+        }
         let (kind, mut change) = (target.kind, self.holdings.begin()?);
         let found: Vec<(Id, Arc<Object>)> = {
             let state = self.world.now();

@@ -17,6 +17,8 @@ pub const API_WATCH: Duration = Duration::from_secs(45 * 60);
 pub const API_BOOKMARK: Duration = Duration::from_secs(60);
 /// Types in an `Accept` header that are looked at.
 pub const API_ACCEPTS: usize = 32;
+/// Requirements of a selector and the values in them, together: each is compared with each object of a list.
+pub const API_SELECTOR_PARTS: usize = 512;
 /// Bytes of a request's body. The API server allows 3 MiB; here an object may have at most a third of the body.
 pub const API_BODY: usize = 2 * 1024 * 1024;
 /// Values in a body: small values take up much more memory than their bytes in the body.

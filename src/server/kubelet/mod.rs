@@ -93,7 +93,11 @@ impl Service for Kubelet {
         };
         let has_pods = matches!(self.scope, Scope::Main | Scope::ReadOnly);
         if has_pods && request.is_get() && (first, rest) == ("pods", "") {
-            return self.node.large.answer(|| Ok(pods::desired(&self.node))).unwrap_or_else(busy);
+            return self
+                .node
+                .large
+                .answer(&asked.client, || Ok(pods::desired(&self.node)))
+                .unwrap_or_else(busy);
         }
         let looked = match self.scope {
             Scope::Healthz => self.healthz(first, request),
@@ -102,8 +106,8 @@ impl Service for Kubelet {
             Scope::Main | Scope::ReadOnly => self.looks(first, rest, request),
         };
         match looked {
-            Some(answer) => self.node.large.made(answer).unwrap_or_else(busy),
-            None if self.scope == Scope::Main => self.debugs(first, rest, request),
+            Some(answer) => self.node.large.made(&asked.client, answer).unwrap_or_else(busy),
+            None if self.scope == Scope::Main => self.debugs(first, rest, asked),
             None => not_found().into(),
         }
     }
@@ -129,7 +133,8 @@ impl Kubelet {
     }
 
     /// Other endpoints, which `--enable-debugging-handlers` turns off.
-    fn debugs(&self, first: &str, rest: &str, request: &Request) -> Reply {
+    fn debugs(&self, first: &str, rest: &str, asked: &Asked<'_>) -> Reply {
+        let request = asked.request;
         let is_stream = matches!(request.method, Method::Get | Method::Post);
         match first {
             "exec" if is_stream => streams::command(&self.node, rest, request, false, streams::KUBELET),
@@ -143,7 +148,7 @@ impl Kubelet {
                 Answer::new(200, "application/json", self.configz.as_bytes().to_vec()).into()
             }
             "runningpods" if rest.is_empty() => {
-                self.node.large.made(pods::running(&self.node)).unwrap_or_else(busy)
+                self.node.large.made(&asked.client, pods::running(&self.node)).unwrap_or_else(busy)
             }
             "logs" if !self.switches.system_logs => Answer::text(405, "logs endpoint is disabled.").into(),
             "logs" if request.path == "/logs" => Answer::new(301, "", "").with("Location", "/logs/").into(),

@@ -99,6 +99,34 @@ fn each_client_gets_what_its_certificate_allows_and_others_401() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Refused requests made a connection count for more than one that was being opened, and as much as one with rights.
+#[test]
+fn connections_of_strangers_close_none_of_a_user() {
+    let dir = scratch("crowded");
+    let ca = Authority::new();
+    let rig = guarded(&dir, &ca, false);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut user = speak(&rig, Some(ca.client("ann", "podkeeper:view")));
+    user.write_all(get("/pods").as_bytes()).unwrap();
+    assert!(one_answer(&mut user).starts_with("HTTP/1.1 200 "));
+    let strangers: Vec<_> = (0..limits::SERVER_CONNECTIONS_OF_ADDRESS)
+        .map(|_| {
+            let mut stranger = speak(&rig, None);
+            stranger.write_all(get("/pods").as_bytes()).unwrap();
+            assert!(one_answer(&mut stranger).starts_with("HTTP/1.1 401 "));
+            stranger
+        })
+        .collect();
+    let mut next = speak(&rig, Some(ca.client("bob", "podkeeper:view")));
+    let _last = rig.connect();
+    for who in [&mut user, &mut next] {
+        who.write_all(get("/metrics").as_bytes()).unwrap();
+        assert!(one_answer(who).starts_with("HTTP/1.1 200 "));
+    }
+    drop(strangers);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn somebody_anonymous_is_somebody_with_no_right() {
     let dir = scratch("anonymous");
