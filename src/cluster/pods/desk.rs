@@ -241,7 +241,10 @@ impl Desk {
                 None
             }
             (Answer::Conflict | Answer::Exists, ask) => {
-                known.refused = Some((ask, now.after(limits::POD_RETRY_MAX)));
+                // Of a deleted pod another version is known in a moment.
+                let is_status = matches!(ask, Ask::Status(_));
+                let wait = if is_status { limits::POD_RETRY_MIN } else { limits::POD_RETRY_MAX };
+                known.refused = Some((ask, now.after(wait)));
                 None
             }
             (answer, ask) => {
@@ -312,10 +315,13 @@ impl Known {
     }
 }
 
-/// Whether two requests are the same except for times.
+/// Whether two requests are the same except for times and the version that they count for.
 fn is_same(a: &Ask, b: &Ask) -> bool {
     let timeless = |patch: &Value| {
         let mut patch = patch.clone();
+        if let Some(metadata) = patch.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
         let conditions = patch.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
             condition.remove("lastTransitionTime");
@@ -369,17 +375,23 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         is_over: view.is_over,
         now: now.wall,
     };
+    let is_deleted = copy.metadata.deletion_timestamp.is_some();
+    let version = copy.metadata.resource_version.clone();
     match wanted::patch(theirs, &here, &uid) {
-        Ok(Some(body)) => return Some(Ask::Status(body)),
+        Ok(Some(mut body)) => {
+            // It ends because it is deleted: when the server's data go back, it may have to run again.
+            if let Some(metadata) = body.pointer_mut("/metadata").filter(|_| is_deleted) {
+                metadata["resourceVersion"] = version.into();
+            }
+            return Some(Ask::Status(body));
+        }
         Ok(None) => {}
         Err(why) => {
             log::debug!("pod {}: its status is not sent: {why}", pod.key);
             return None;
         }
     }
-    let is_deleted = copy.metadata.deletion_timestamp.is_some();
     let finished = pod.source == Source::Api && is_deleted && view.is_over && wanted::is_terminal(theirs);
-    let version = copy.metadata.resource_version.clone();
     finished.then_some(Ask::Finish { uid, version })
 }
 

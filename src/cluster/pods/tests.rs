@@ -11,6 +11,7 @@ use super::desk::{Ask, Desk, News, Next, World};
 use super::wanted::{Here, patch};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::limits;
 use crate::base::table::Table;
 use crate::cluster::answer::Answer;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
@@ -268,6 +269,10 @@ fn a_deleted_pod_is_finished_when_the_server_has_its_end() {
     let ask = rig.ask();
     let Ask::Status(body) = &ask else { panic!("{ask:?}") };
     assert_eq!(body["status"]["phase"], "Failed");
+    // Where the server's data go back, the pod is not deleted, and may run again: it must not end by this.
+    assert_eq!(body["metadata"], json!({"uid": "u1", "resourceVersion": "5"}));
+    rig.answer(ask.clone(), Answer::Conflict);
+    assert_eq!(rig.next(), Next::Wait(Some(Mono(limits::POD_RETRY_MIN))), "it has changed meanwhile");
     let c = &body["status"]["containerStatuses"][0];
     assert_eq!((&c["state"]["terminated"]["exitCode"], &c["ready"]), (&json!(137), &json!(false)));
     assert_eq!(body["status"]["conditions"][0]["reason"], "PodFailed");

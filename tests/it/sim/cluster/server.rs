@@ -148,7 +148,11 @@ impl Server {
             (_, None) => Answer::Missing,
             (Ask::Status(patch), Some(pod)) => {
                 let wanted = text(patch, "/metadata/uid");
-                if !wanted.is_empty() && wanted != uid_of(&pod) {
+                let version = text(patch, "/metadata/resourceVersion");
+                let is_other = |wanted: &str, is: &str| !wanted.is_empty() && wanted != is;
+                if is_other(wanted, uid_of(&pod))
+                    || is_other(version, text(&pod, "/metadata/resourceVersion"))
+                {
                     return Answer::Conflict;
                 }
                 let Ok(mut after) = Patch::Strategic.apply("Pod", &pod, patch) else {

@@ -87,10 +87,10 @@ impl World {
         });
         self.answers.forget();
         self.note(|| "daemon starts".into());
+        self.begin_cluster();
         self.event(Event::Drain(self.given.drain.clone()));
         self.later(Duration::ZERO, Job::Stream { generation });
         self.look_at_sources();
-        self.begin_cluster();
         self.keeper_begins();
     }
 
