@@ -25,9 +25,16 @@ pub struct PodsOfNode {
 }
 
 /// The latest set. Clones share it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ServerPods {
     shared: Arc<Mutex<Shared>>,
+    answers: (Sender<()>, Receiver<()>),
+}
+
+impl Default for ServerPods {
+    fn default() -> ServerPods {
+        ServerPods { shared: Arc::default(), answers: bounded(1) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +79,18 @@ impl ServerPods {
     #[must_use]
     pub fn has_expired(&self) -> bool {
         std::mem::take(&mut self.lock().is_expired)
+    }
+
+    /// Tells the source that the server answers again: it need not wait any longer.
+    pub fn hurry(&self) {
+        // A full channel holds the same message.
+        _ = self.answers.0.try_send(());
+    }
+
+    /// A channel that has a message when the server answers again.
+    #[must_use]
+    pub fn hurried(&self) -> &Receiver<()> {
+        &self.answers.1
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {

@@ -110,7 +110,10 @@ impl Heartbeat {
                 News::Trouble(why) => {
                     log::warn!("the API server does not hear of node {name}: {why}; it is tried again");
                 }
-                News::Well => log::info!("the API server hears of node {name} again"),
+                News::Well => {
+                    log::info!("the API server hears of node {name} again");
+                    self.pods.hurry();
+                }
                 News::WentBack => {
                     log::warn!("the API server's data are older than they were: its pods are read anew");
                     self.pods.expire();

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
 use serde_json::Value;
 
 use self::classes::Classes;
@@ -257,11 +257,19 @@ impl Actor {
                     wait
                 }
             };
-            match pulse::waits(|| self.woken.recv_timeout(wait)) {
-                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
-            }
+            self.rest(wait)?;
         }
+    }
+
+    /// Waits, unless there is a signal, or the server answers others again.
+    fn rest(&self, wait: Duration) -> Result<(), Stopped> {
+        pulse::waits(|| {
+            select! {
+                recv(self.woken) -> woken => woken.map_err(|_| Stopped),
+                recv(self.parts.pods.hurried()) -> _ => Ok(()),
+                default(wait) => Ok(()),
+            }
+        })
     }
 
     fn now(&self) -> Mono {

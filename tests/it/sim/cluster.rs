@@ -36,6 +36,8 @@ const NODE_UID: &str = "node-uid";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two renewals of the lease.
 const BEAT: Duration = Duration::from_secs(10);
+/// The same after one that has failed.
+const BEAT_AGAIN: Duration = Duration::from_secs(7);
 
 /// The server, and the daemon's threads that speak with it.
 pub struct Cluster {
@@ -69,13 +71,19 @@ struct Mine {
     is_busy: bool,
     /// The lease has shown that the server's data are older than before.
     has_expired: bool,
+    /// The lease could not be renewed.
+    is_troubled: bool,
+    /// Number of the source's next request.
+    ask: u64,
+    /// The source waits before that.
+    waits: bool,
     stream: u64,
 }
 
 /// A task of the daemon's threads, or of the wire.
 pub enum Deed {
-    /// The source makes its next request.
-    Ask,
+    /// The source makes its next request, of this number; an earlier one is not made any more.
+    Ask(u64),
     /// That reaches the server.
     Opens(Ask),
     /// The answer to it, or the end of a watch.
@@ -167,8 +175,8 @@ impl World {
         cluster.server.is_lease_older = false;
         cluster.mine = Mine::default();
         cluster.mine.restored = (!stored.is_empty()).then(|| set_of(pods));
-        self.cluster_does(Duration::ZERO, Deed::Ask);
-        self.cluster_does(BEAT, Deed::Beats);
+        self.asks_after(Duration::ZERO);
+        self.cluster_does(Duration::ZERO, Deed::Beats);
     }
 
     /// Compares both sides soon: something has changed.
@@ -197,8 +205,12 @@ impl World {
             Deed::Reaches(key, ask) => self.reaches(key, ask, is_mine),
             _ if !is_mine => {}
             Deed::Beats => self.beats(),
-            Deed::Ask => {
+            Deed::Ask(number) => {
                 let mine = &mut self.cluster_mut().mine;
+                if number != mine.ask {
+                    return;
+                }
+                (mine.ask, mine.waits) = (mine.ask + 1, false);
                 if std::mem::take(&mut mine.has_expired) {
                     mine.reflector.expired();
                 }
@@ -251,10 +263,12 @@ impl World {
     fn reaches(&mut self, key: PodKey, ask: desk::Ask, is_mine: bool) {
         let (luck, busy) = (self.below(1000), self.below(1000));
         let loses = self.cluster().loses;
-        if self.cluster().server.is_down || luck < loses {
+        let is_down = self.cluster().server.is_down;
+        if is_down || luck < loses {
             if is_mine {
                 let answer = Answer::Failed("no answer".to_owned());
-                self.cluster_does(PATIENCE, Deed::Told(key, ask, answer));
+                let wait = if is_down { Duration::from_millis(5) } else { PATIENCE };
+                self.cluster_does(wait, Deed::Told(key, ask, answer));
             }
             return;
         }
@@ -330,4 +344,53 @@ fn clustered(w: &mut World) {
 #[test]
 fn a_node_and_its_server_agree_in_the_end() {
     seeds(200, clustered);
+}
+
+/// For an hour the server is not there: containers die and run again meanwhile, in one seed of two the daemon is killed as
+/// well. Nothing restarts for that, soon after its return the server knows what is true, and each happening has one event.
+fn an_hour_alone(w: &mut World) {
+    w.cluster = Some(Box::new(Cluster::new()));
+    w.some_files(w.seed % 3);
+    w.start_daemon();
+    for n in 0..20 {
+        w.a_user_makes(&format!("api{n}"), n % 3);
+    }
+    w.pass(seconds(60));
+    w.check_cluster();
+    let before = w.running();
+    w.server_goes();
+    let crashes = w.below(12);
+    let mut crashed = BTreeSet::new();
+    for n in 0..crashes {
+        w.pass(seconds(3600 / crashes));
+        let apps: Vec<&String> =
+            before.iter().filter(|(name, _)| name.contains("_app_")).map(|(_, id)| id).collect();
+        let id = apps[usize::try_from(w.below(apps.len() as u64)).unwrap()].clone();
+        let now = w.now();
+        w.engine.crash(&id, 1, now);
+        crashed.insert(id);
+        if n == 0 && w.seed.is_multiple_of(2) {
+            w.kill_daemon();
+            w.start_daemon();
+        }
+    }
+    w.pass(seconds(3600 - 3600 / crashes.max(1) * crashes + 60));
+    let after = w.running();
+    let gone: BTreeSet<&String> =
+        before.values().filter(|id| !after.values().any(|other| other == *id)).collect();
+    assert_eq!(gone, crashed.iter().collect(), "what has not died runs on");
+    assert_eq!(after.len(), before.len(), "what has died runs again");
+    w.cluster_mut().server.is_down = false;
+    // A request takes up to four seconds here; a new daemon reads the pods first.
+    w.pass(seconds(if w.seed.is_multiple_of(2) { 60 } else { 10 + 2 * crashes }));
+    w.check_cluster();
+    w.check_events(true);
+    let writes = w.cluster().server.writes;
+    w.pass(seconds(300));
+    assert_eq!((w.running(), w.cluster().server.writes), (after, writes), "that is all");
+}
+
+#[test]
+fn an_hour_without_the_server_restarts_nothing_and_is_told_soon() {
+    seeds(40, an_hour_alone);
 }

@@ -40,6 +40,13 @@ fn pod(name: &str, kind: u64) -> Value {
 }
 
 impl World {
+    /// A user makes a pod.
+    pub(super) fn a_user_makes(&mut self, name: &str, kind: u64) {
+        let wall = self.now().wall;
+        self.cluster_mut().server.create(pod(name, kind), wall);
+        self.doom_by_server();
+    }
+
     /// Something happens to a pod of the server.
     fn a_user_does(&mut self, what: u64, name: &str) {
         let wall = self.now().wall;

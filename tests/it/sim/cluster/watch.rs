@@ -14,7 +14,7 @@ use podkeeper::testing::source::api::{Ask, Meaning, forced, read};
 use super::super::seconds;
 use super::super::world::World;
 use super::server::text;
-use super::{BEAT, Deed, Mine, PATIENCE, SERVER, acceptor, set_of, unreachable};
+use super::{BEAT, BEAT_AGAIN, Deed, Mine, PATIENCE, SERVER, acceptor, set_of, unreachable};
 
 impl World {
     pub(super) fn opens(&mut self, ask: &Ask) {
@@ -47,14 +47,30 @@ impl World {
         self.cluster_does(Duration::from_millis(5), Deed::Hears(id));
     }
 
-    /// The lease is renewed, unless the request is lost; its version shows when the server's data have gone back.
+    /// The source makes its next request after this time.
+    pub(super) fn asks_after(&mut self, wait: Duration) {
+        let mine = &mut self.cluster_mut().mine;
+        mine.waits = true;
+        let number = mine.ask;
+        self.cluster_does(wait, Deed::Ask(number));
+    }
+
+    /// The lease is renewed, unless the request is lost. Its version shows when the server's data have gone back; and when
+    /// the server is back, the source need not wait any longer.
     pub(super) fn beats(&mut self) {
         let is_lost = self.below(1000) < self.cluster().loses;
         let cluster = self.cluster_mut();
-        if !cluster.server.is_down && !is_lost && std::mem::take(&mut cluster.server.is_lease_older) {
+        if cluster.server.is_down || is_lost {
+            cluster.mine.is_troubled = true;
+            return self.cluster_does(BEAT_AGAIN, Deed::Beats);
+        }
+        if std::mem::take(&mut cluster.server.is_lease_older) {
             cluster.mine.has_expired = true;
             // The connections are cut.
             cluster.server.stream = None;
+        }
+        if std::mem::take(&mut cluster.mine.is_troubled) && cluster.mine.waits {
+            self.asks_after(Duration::ZERO);
         }
         self.cluster_does(BEAT, Deed::Beats);
     }
@@ -66,7 +82,7 @@ impl World {
         mine.first = None;
         if std::mem::take(&mut mine.has_expired) {
             mine.reflector.expired();
-            return self.cluster_does(Duration::ZERO, Deed::Ask);
+            return self.asks_after(Duration::ZERO);
         }
         let wait = match &result {
             Ok(heard) => mine.reflector.ended(!heard, now, luck),
@@ -81,7 +97,7 @@ impl World {
             }
             self.say_api(SourceUpdate::Failed(error.to_string()));
         }
-        self.cluster_does(wait, Deed::Ask);
+        self.asks_after(wait);
     }
 
     pub(super) fn hears(&mut self, id: u64) {
