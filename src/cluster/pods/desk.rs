@@ -355,9 +355,14 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         // Another user's pod has the name of a static one: it is not a mirror.
         (_, None) => return None,
         (_, Some(hash)) => {
-            let is_current = mirror::hash(pod) == Some(hash) && copy.metadata.deletion_timestamp.is_none();
+            let is_of_it = mirror::hash(pod) == Some(hash);
+            let is_current = is_of_it && copy.metadata.deletion_timestamp.is_none();
             if !is_current && view.leaving.is_none() {
                 return Some(Ask::DropMirror(uid));
+            }
+            // The next version has a mirror of its own.
+            if !is_of_it {
+                return None;
             }
         }
     }

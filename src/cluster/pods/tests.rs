@@ -369,6 +369,12 @@ fn mirror_pods() {
     // Of another version.
     rig.watch(vec![mirror_copy("m2", "h0", running())]);
     assert_eq!(rig.ask(), Ask::DropMirror("m2".into()));
+    // While it ends, it is told to no mirror of another version.
+    let mut ending = view(Source::File, "h1", running());
+    ending.leaving = Some(NOW);
+    let stays = std::mem::replace(&mut rig.views, vec![ending]);
+    assert_eq!(rig.next(), Next::Wait(None));
+    rig.views = stays;
     // Another user's pod.
     rig.watch(vec![api_copy("x", "1", running(), false)]);
     assert_eq!(rig.next(), Next::Wait(None));
