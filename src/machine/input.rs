@@ -15,6 +15,16 @@ use crate::probe::prober::News;
 use crate::runtime::{DockerError, Reply};
 use crate::volumes;
 
+/// What the daemon's list had of an identity.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FirstList {
+    /// All containers that there are: the machine makes no list itself.
+    Whole(Vec<Owned>),
+    /// Something may have happened since: the machine makes a list. From here it knows which of them earlier daemons have
+    /// signalled.
+    Past(Vec<Owned>),
+}
+
 /// One input of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
@@ -26,8 +36,8 @@ pub enum Input {
     Node(NodeFacts),
     /// All local objects that the wanted pod refers to.
     Objects(Arc<Objects>),
-    /// The containers of this identity in the daemon's list, before any hint: the machine makes no list itself.
-    Found(Vec<Owned>),
+    /// The containers of this identity in the daemon's list, before any hint.
+    Found(FirstList),
     /// Something may have changed in Docker.
     Hint(Hint),
     /// Progress of the pull of an image.

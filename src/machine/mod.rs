@@ -57,7 +57,7 @@ use told::LastReported;
 use told::out::Out;
 use volumes::Volumes;
 
-pub use input::Input;
+pub use input::{FirstList, Input};
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
 pub use output::{FromPod, NodeFacts, Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};

@@ -146,6 +146,10 @@ impl Machine {
             Job::Kill { id } => {
                 self.undo(job, now);
                 self.doubt(id);
+                // It may have arrived: what ends now may not have ended by itself, and a job runs at least once.
+                if let Some(record) = self.containers.record_mut(id) {
+                    record.run.is_signalled = true;
+                }
             }
         }
         true
@@ -348,8 +352,12 @@ impl Machine {
         self.doubt(id);
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         let Some(stop) = &mut record.run.stop else { return };
+        stop.signalled = Signalled::Not;
         if bad_signal && !stop.term {
-            (stop.term, stop.signalled) = (true, Signalled::Not);
+            stop.term = true;
+        } else {
+            // The container has not got it.
+            stop.again.failed(now);
         }
         if !std::mem::replace(&mut stop.told, true) {
             let part = Part::of(container);

@@ -23,12 +23,11 @@ use crate::base::table::Table;
 use crate::base::{limits, thread};
 use crate::cgroup::{self, Cgroups};
 use crate::cni::{networks::Networks, orders::PodNetworks};
-use crate::machine::{FromPod, Input, Machine, NodeFacts, Output, Settings, Token};
+use crate::machine::{FirstList, FromPod, Input, Machine, NodeFacts, Output, Settings, Token};
 use crate::mapping::needs::Create;
 use crate::mapping::record;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
-use crate::plan::Owned;
 use crate::pod::{PodKey, Source};
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::{Prober, Watch};
@@ -86,11 +85,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread of one pod. `found`: the containers that Docker is known to hold under its identity.
+    /// Starts the thread of one pod. `found`: the containers that Docker's list had under its identity.
     ///
     /// # Errors
     /// The system has no thread or file descriptor left.
-    pub fn spawn(key: &PodKey, found: Option<Vec<Owned>>, tools: Tools) -> io::Result<Worker> {
+    pub fn spawn(key: &PodKey, found: FirstList, tools: Tools) -> io::Result<Worker> {
         let mailbox = Arc::new(Mailbox::new()?);
         let node = tools.node.facts();
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), node.clone());
@@ -113,7 +112,7 @@ impl Worker {
             tools,
             calls: Vec::new(),
             queued: VecDeque::new(),
-            told: found.map(Input::Found).into_iter().collect(),
+            told: vec![Input::Found(found)],
             volumes,
             cgroups,
             networks,

@@ -11,7 +11,7 @@ use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
 use crate::base::table::{Set, Table};
-use crate::machine::{Hint, StopOrder, Wish};
+use crate::machine::{FirstList, Hint, StopOrder, Wish};
 use crate::mapping::observe;
 use crate::merge::Running;
 use crate::plan::{Owned, RunState};
@@ -346,10 +346,16 @@ impl Turn {
 
     /// The containers under this identity, by the last list. `None` when the list may be outdated: a worker that
     /// starts lists for itself then.
-    pub(super) fn found_of(&self, key: &PodKey) -> Option<Vec<Owned>> {
+    pub(super) fn found_of(&self, key: &PodKey) -> FirstList {
         let is_certain =
             self.docker.listed && self.docker.engine.answers() && !self.docker.changed.contains(key);
-        is_certain.then(|| self.docker.found.get(key).cloned().unwrap_or_default())
+        let found = self.docker.found.get(key).cloned().unwrap_or_default();
+        match is_certain {
+            true => FirstList::Whole(found),
+            // A container that ends in this moment may end by the signal of an earlier daemon.
+            false if found.iter().any(|c| c.killed) => FirstList::Past(found),
+            false => FirstList::Past(Vec::new()),
+        }
     }
 }
 

@@ -42,9 +42,8 @@ use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::reload::Reload;
 use crate::eviction::News;
-use crate::machine::{FromPod, Hint, Report, Wish};
+use crate::machine::{FirstList, FromPod, Hint, Report, Wish};
 use crate::merge::Merge;
-use crate::plan::Owned;
 use crate::pod::object::Objects;
 use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
@@ -162,8 +161,8 @@ pub enum Effect {
     Spawn {
         /// The worker's pod.
         key: PodKey,
-        /// The containers that Docker is known to hold under this identity; `None`: the worker lists for itself.
-        found: Option<Vec<Owned>>,
+        /// The containers that Docker's list had under this identity.
+        found: FirstList,
     },
     /// Put a wish into a worker's mailbox.
     Wish(PodKey, Wish),

@@ -5,9 +5,9 @@ use log::Level;
 
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
-use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
 use crate::machine::output::Output;
+use crate::machine::{FirstList, Machine};
 use crate::mapping::observe;
 use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
@@ -39,8 +39,9 @@ impl Machine {
     }
 
     /// Takes the containers of the daemon's own list at the machine's start, in place of a list.
-    pub(in crate::machine) fn begin_with(&mut self, found: Vec<Owned>, now: &Now) {
-        self.looking.list_needed = false;
+    pub(in crate::machine) fn begin_with(&mut self, listed: FirstList, now: &Now) {
+        self.looking.list_needed = matches!(listed, FirstList::Past(_));
+        let (FirstList::Whole(found) | FirstList::Past(found)) = listed;
         let earlier: Vec<String> =
             found.iter().filter(|c| plan::is_of_earlier_life(c, &found)).map(|c| c.id.clone()).collect();
         self.found(found, now);
@@ -185,9 +186,8 @@ impl Machine {
         let Some((container, record)) = self.containers.get_mut(&id) else { return };
         if change == Change::Ended {
             record.run.stop = None;
-            // Its signal never reached it.
             if record.run.again && !container.killed {
-                self.out.push(Output::Signalled(id, false));
+                self.out.push(Output::Signalled(id, false)); // It never reached it.
             }
         }
         if !start_sent {

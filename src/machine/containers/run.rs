@@ -28,7 +28,7 @@ pub(in crate::machine) struct Run {
     pub stop: Option<Box<Stop>>,
     /// It is stopped to run again.
     pub again: bool,
-    /// Docker has taken a signal for it.
+    /// Docker has taken a signal for it, or may have.
     pub is_signalled: bool,
     /// Progress of its hooks.
     pub hooks: Table<HookKind, Hook>,

@@ -160,10 +160,11 @@ impl Machine {
             let grace = crate::machine::running::probes::grace_of(pod, kill);
             self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
         }
-        // A stop that has begun is completed, even if the edit behind it was reverted meanwhile.
+        // A stop that has begun is completed, even if the edit behind it was reverted meanwhile; also that of an earlier
+        // daemon, because the container may end by its signal at any time.
         let begun = self.containers.ids(|c, record| {
-            let asked = record.run.stop.is_some() || record.run.hooks.get(&HookKind::PreStop).is_some();
-            asked && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
+            let begun = record.run.stop.is_some() || record.run.hooks.get(&HookKind::PreStop).is_some();
+            (begun || c.killed) && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
         });
         for id in begun.iter().filter(|id| !actions.kill.iter().any(|kill| kill.id == **id)) {
             self.stop_one(id, None, Some(&pod.spec), None, now);

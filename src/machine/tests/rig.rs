@@ -17,15 +17,14 @@ use crate::base::clock::{Boot, Mono, Now, Timestamp};
 use crate::cgroup;
 use crate::image::grants::Grants;
 use crate::machine::{
-    Hint, Input, Machine, NodeFacts, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State,
-    StopOrder, Token, Wish,
+    FirstList, Hint, Input, Machine, NodeFacts, Output, PullOutcome, PullRequest, Pulled, Report, Settings,
+    Slot, State, StopOrder, Token, Wish,
 };
 use crate::mapping::MapConfig;
 use crate::mapping::logs::{LogDriver, LogSettings};
 use crate::mapping::needs::Create;
 use crate::mapping::observe;
-use crate::plan::DeadPolicy;
-use crate::plan::{ProbeVerdict, testing};
+use crate::plan::{DeadPolicy, Owned, ProbeVerdict, testing};
 use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
@@ -177,7 +176,7 @@ fn machine(key: PodKey, settings: Arc<Settings>, empty: bool) -> Machine {
     let mut machine = Machine::new(key, settings, node());
     if empty {
         let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
-        machine.handle(Input::Found(Vec::new()), &now);
+        machine.handle(Input::Found(FirstList::Whole(Vec::new())), &now);
     }
     machine
 }
@@ -293,8 +292,9 @@ impl Rig {
         let now = self.now();
         let list = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
         let Ok(Reply::Containers(list)) = self.engine.perform(&list, now) else { panic!("no list") };
-        let found = list.iter().filter_map(|c| observe::from_summary(c, ROOT)).collect();
-        self.machine.handle(Input::Found(found), &now);
+        let mut found: Vec<Owned> = list.iter().filter_map(|c| observe::from_summary(c, ROOT)).collect();
+        found.iter_mut().for_each(|c| c.killed = self.files.signalled.contains(&c.id));
+        self.machine.handle(Input::Found(FirstList::Whole(found)), &now);
         self
     }
 

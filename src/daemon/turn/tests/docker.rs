@@ -110,6 +110,20 @@ fn a_worker_begins_with_what_the_list_held_unless_an_event_came_since() {
     check(&[RuntimeEvent::Lost("gone".into())], ["spawn a, list", "spawn b, list"]);
 }
 
+/// Regression: a container that ended by an earlier daemon's signal between the list and the start of its worker was taken for
+/// one that had ended by itself.
+#[test]
+fn a_worker_knows_what_was_signalled_also_where_an_event_came_since() {
+    let id = container(SEEN[1]).id;
+    let mut rig = Rig::new();
+    rig.turn.restore_unfinished(Default::default(), [id.clone()].into());
+    rig.list(&SEEN);
+    let ended = RuntimeEvent::Changed { key: key("a"), hint: Hint::Changed(id.clone()) };
+    assert_eq!(acts(rig.handle(Event::Runtime(ended))), [""; 0]);
+    assert_eq!(acts(rig.want(&[pod("a")]))[0], "spawn a, list");
+    assert_eq!(rig.killed, [id]);
+}
+
 /// A failed start leaves a container `created` on most engines, and `exited` on some.
 #[test]
 fn what_never_ran_may_be_called_created_or_exited() {

@@ -9,7 +9,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
 use crate::daemon::config::{Config, Sources};
 use crate::daemon::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
-use crate::machine::{Report, StopOrder, Wish};
+use crate::machine::{FirstList, Report, StopOrder, Wish};
 use crate::plan::testing;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
@@ -162,7 +162,8 @@ impl Rig {
                 Effect::RemoveVolumes(pods) => self.removals.push(pods.iter().cloned().collect()),
                 Effect::Spawn { key, found } => {
                     self.wishes.insert(key.clone(), 0);
-                    let killed = found.iter().flatten().filter(|c| c.killed && !c.is_sandbox());
+                    let (FirstList::Whole(found) | FirstList::Past(found)) = found;
+                    let killed = found.iter().filter(|c| c.killed && !c.is_sandbox());
                     self.killed = killed.map(|c| c.id.clone()).collect();
                 }
                 _ => {}
@@ -280,8 +281,8 @@ impl Rig {
 
 fn words(effect: &Effect) -> String {
     match effect {
-        Effect::Spawn { key, found: None } => format!("spawn {}, list", key.name),
-        Effect::Spawn { key, found: Some(found) } => {
+        Effect::Spawn { key, found: FirstList::Past(_) } => format!("spawn {}, list", key.name),
+        Effect::Spawn { key, found: FirstList::Whole(found) } => {
             format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),

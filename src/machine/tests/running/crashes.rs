@@ -1,12 +1,10 @@
 //! Tests of containers that end: back-off, policies, and the dead that are kept.
 
-use super::rig::{Hurt, Rig, app, ms, pod, refusal, s, stop, timeout};
-use crate::base::table::Set;
+use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
 use crate::machine::{Hint, Report};
-use crate::plan::{DeadPolicy, ProbeVerdict};
-use crate::probe::Kind;
+use crate::plan::DeadPolicy;
 use crate::runtime::fake::Behaviour;
-use crate::runtime::{Call, DockerError, DockerState, RefusalKind};
+use crate::runtime::{Call, DockerState};
 
 /// Seconds between the ends of `app` and its next creates.
 fn pauses(rig: &Rig, starts: u32) -> Vec<u64> {
@@ -300,131 +298,4 @@ fn dead_ones_go_when_the_node_has_too_many_in_all() {
     assert_eq!(dead(&rig), 2);
     rig.pass(s(60));
     assert_eq!(dead(&rig), 3, "the next one is kept until the node says so again");
-}
-
-/// Regression: a container that podkeeper killed to run it again, and that ended with 0 on its signal, was taken for one that has
-/// succeeded: a job was lost.
-#[test]
-fn what_is_killed_to_run_again_runs_again() {
-    let probe = "livenessProbe: {exec: {command: [a]}}";
-    let on_failure = |rest: &str| {
-        pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, image: b, {rest}}}]}}"))
-    };
-    let check = |what: &str, mut rig: Rig, happens: &dyn Fn(&mut Rig)| {
-        rig.engine.behave("app", Behaviour::script("term=0").unwrap());
-        happens(&mut rig);
-        rig.pass(s(60));
-        assert_eq!(rig.status(), "Running, app: running", "{what}");
-        assert!(rig.running().contains("app#1"), "{what}: {:?}", rig.running());
-    };
-    check("a probe fails", Rig::up(&on_failure(probe)), &|rig| {
-        rig.probed("app#0", Kind::Liveness, ProbeVerdict::Failure);
-    });
-    let never =
-        |image: &str| pod(&format!("{{restartPolicy: Never, containers: [{{name: app, image: {image}}}]}}"));
-    check("another image", Rig::up(&never("busybox")), &|rig| rig.run(&never("b")));
-    check("its sandbox dies", Rig::up(&on_failure("")), &|rig| {
-        let (id, now) = (rig.id("POD#0"), rig.now());
-        rig.engine.crash(&id, 137, now);
-    });
-    let with_init = "{restartPolicy: OnFailure, initContainers: [{name: i, image: b}], containers: [{name: app, image: b}]}";
-    let mut rig = Rig::fresh();
-    rig.engine.behave("i", Behaviour::exits(0, ms(200)));
-    rig.run(&pod(with_init));
-    rig.pass(s(10));
-    check("its sandbox dies, and it has to be prepared again", rig, &|rig| {
-        let (id, now) = (rig.id("POD#0"), rig.now());
-        rig.engine.crash(&id, 137, now);
-    });
-}
-
-/// Regression: a container that its preStop hook had made end counted as one that had ended by itself.
-#[test]
-fn what_its_hook_ends_runs_again() {
-    let hook = "lifecycle: {preStop: {exec: {command: [quit]}}}";
-    let mut rig =
-        Rig::up(&pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, {hook}}}]}}")));
-    let (sandbox, id, now) = (rig.id("POD#0"), rig.id("app#0"), rig.now());
-    rig.engine.crash(&sandbox, 137, now);
-    while rig.machine.containers.record(&id).is_none_or(|record| record.run.hooks.is_empty()) {
-        rig.pass(ms(1));
-    }
-    let now = rig.now();
-    rig.engine.crash(&id, 0, now);
-    rig.pass(s(60));
-    assert_eq!(rig.status(), "Running, app: running");
-}
-
-/// Regression: a job that had ended by itself just before it was to be killed ran again.
-#[test]
-fn what_ends_before_it_is_signalled_has_ended_by_itself() {
-    let job = pod("{restartPolicy: OnFailure, containers: [{name: app}]}");
-    let mut rig = Rig::up(&job);
-    let (id, now) = (rig.id("app#0"), rig.now());
-    rig.hurt("kill app#0", 1, Hurt::Slow(s(1)));
-    rig.machine.note_killed(&job, &|c| c.id == id);
-    rig.engine.crash(&id, 0, now);
-    rig.pass(s(60));
-    assert_eq!(rig.status(), "Succeeded, app: ended 0");
-}
-
-/// Regression: it stayed named in the status file, and ran again after a restart of podkeeper.
-#[test]
-fn what_ends_by_itself_while_its_kill_is_under_way_is_named_no_longer() {
-    let probe = "livenessProbe: {exec: {command: [a]}}";
-    let mut rig =
-        Rig::up(&pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, {probe}}}]}}")));
-    let (id, now) = (rig.id("app#0"), rig.now());
-    let named = |rig: &Rig| -> Vec<bool> {
-        let told = rig.reports.iter().filter_map(|report| match report {
-            Report::Seen(_, killed, _) => Some(killed.contains(&id)),
-            _ => None,
-        });
-        told.collect()
-    };
-    let dead = refusal(RefusalKind::NotRunning, 409, "Container feed is not running");
-    rig.hurt("kill app#0", 1, Hurt::Says(dead));
-    rig.reports.clear();
-    rig.probed("app#0", Kind::Liveness, ProbeVerdict::Failure);
-    rig.engine.crash(&id, 0, now);
-    rig.pass(s(60));
-    assert_eq!(rig.status(), "Succeeded, app: ended 0");
-    let told = named(&rig);
-    assert_eq!((told.first(), told.last()), (Some(&true), Some(&false)), "{told:?}");
-    assert!(rig.files.signalled.is_empty());
-}
-
-/// The note of a signal that never arrived stayed: the job that had ended by itself ran again after the next start.
-#[test]
-fn what_ends_by_itself_while_a_signal_for_it_is_lost_is_noted_no_longer() {
-    let job =
-        |image: &str| pod(&format!("{{restartPolicy: Never, containers: [{{name: app, image: {image}}}]}}"));
-    let mut rig = Rig::up(&job("busybox"));
-    let (id, now) = (rig.id("app#0"), rig.now());
-    rig.hurt("kill app#0", 1, Hurt::Says(DockerError::Lost("the connection broke".to_owned())));
-    rig.run(&job("b"));
-    while rig.files.signalled.is_empty() {
-        rig.pass(ms(1));
-    }
-    assert!(rig.files.signalled.contains(&id));
-    rig.engine.crash(&id, 0, now);
-    rig.pass(s(60));
-    assert_eq!((rig.status().as_str(), rig.files.signalled.len()), ("Succeeded, app: ended 0", 0));
-}
-
-/// What is signalled because the job is over was taken for a stop of the pod by the next daemon: the job ran again.
-#[test]
-fn only_what_runs_again_or_goes_is_noted_as_signalled() {
-    let spec = "{restartPolicy: Never, initContainers: [{name: side, restartPolicy: Always}], containers: [{name: app}]}";
-    let mut rig = Rig::up(&pod(spec));
-    let (id, now) = (rig.id("app#0"), rig.now());
-    rig.engine.crash(&id, 0, now);
-    rig.pass(s(60));
-    assert_eq!(rig.running(), [].into());
-    assert!(rig.files.signalled.is_empty(), "{:?}", rig.files.signalled);
-    let mut rig = Rig::up(&pod(spec));
-    let ids: Set<String> = ["side#0", "app#0"].map(|name| rig.id(name)).into();
-    rig.wish(stop(None));
-    rig.pass(s(60));
-    assert!(ids.iter().all(|id| rig.files.signalled.contains(id)), "{:?}", rig.files.signalled);
 }

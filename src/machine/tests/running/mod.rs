@@ -4,6 +4,7 @@ use super::rig;
 
 mod crashes;
 mod deadline;
+mod ends;
 mod messages;
 mod probes;
 mod sizes;
