@@ -72,7 +72,9 @@ impl Podman {
             thread::sleep(Duration::from_millis(50));
         }
         let loaded = docker.load(&mut image_archive().as_slice(), &Wait::at_most(PATIENCE)).unwrap();
-        assert_eq!(loaded, ["localhost/busybox:static"]);
+        // The archive of a newer Docker has the whole name.
+        let names = ["localhost/busybox:static", "docker.io/library/busybox:static"];
+        assert!(loaded.len() == 1 && names.contains(&loaded[0].as_str()), "{loaded:?}");
         podman
     }
 

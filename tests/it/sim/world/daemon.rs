@@ -197,9 +197,7 @@ impl World {
             Effect::Spawn { key, found } => {
                 let mut machine =
                     Machine::new(key.clone(), Arc::clone(&daemon.settings), daemon.node.clone());
-                if let Some(found) = found {
-                    machine.handle(Input::Found(found), &now);
-                }
+                machine.handle(Input::Found(found), &now);
                 let worker = Worker { machine, slot: Slot::default(), wake: None };
                 assert!(daemon.workers.insert(key, worker).is_none(), "a worker is spawned twice");
             }
