@@ -25,16 +25,9 @@ pub struct PodsOfNode {
 }
 
 /// The latest set. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ServerPods {
     shared: Arc<Mutex<Shared>>,
-    answers: (Sender<()>, Receiver<()>),
-}
-
-impl Default for ServerPods {
-    fn default() -> ServerPods {
-        ServerPods { shared: Arc::default(), answers: bounded(1) }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +35,8 @@ struct Shared {
     latest: Arc<PodsOfNode>,
     /// The source's version is of data that the server has no more.
     is_expired: bool,
+    /// Wakes the source.
+    source: Option<Sender<()>>,
     told: Vec<Sender<()>>,
 }
 
@@ -81,16 +76,17 @@ impl ServerPods {
         std::mem::take(&mut self.lock().is_expired)
     }
 
-    /// Tells the source that the server answers again: it need not wait any longer.
-    pub fn hurry(&self) {
-        // A full channel holds the same message.
-        _ = self.answers.0.try_send(());
+    /// Takes what wakes the source.
+    pub fn come_from(&self, source: Sender<()>) {
+        self.lock().source = Some(source);
     }
 
-    /// A channel that has a message when the server answers again.
-    #[must_use]
-    pub fn hurried(&self) -> &Receiver<()> {
-        &self.answers.1
+    /// Tells the source that the server answers again: it need not wait any longer.
+    pub fn hurry(&self) {
+        if let Some(source) = &self.lock().source {
+            // A full channel holds the same message.
+            _ = source.try_send(());
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {

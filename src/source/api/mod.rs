@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use serde_json::Value;
 
 use self::classes::Classes;
@@ -103,7 +103,7 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct ApiSource {
     client: Client,
-    wake: Option<Sender<()>>,
+    wake: Sender<()>,
     thread: Running,
 }
 
@@ -114,6 +114,7 @@ impl ApiSource {
     /// The thread cannot be started.
     pub fn start(parts: Parts) -> io::Result<ApiSource> {
         let (wake, woken) = bounded(1);
+        parts.pods.come_from(wake.clone());
         let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
         let actor = Actor {
             woken,
@@ -140,24 +141,23 @@ impl ApiSource {
             pulses.join(Task::Source(Source::Api));
             actor.run();
         })?;
-        Ok(ApiSource { client, wake: Some(wake), thread })
+        Ok(ApiSource { client, wake, thread })
     }
 
     /// Requests a new list (SIGHUP). Never blocks.
     pub fn rescan(&self) {
         // Before the request to wake up: the new list must not be cut.
         self.client.cut();
-        if let Some(wake) = &self.wake {
-            // A full channel holds the same request.
-            let _full = wake.try_send(());
-        }
+        // A full channel holds the same request.
+        let _full = self.wake.try_send(());
     }
 }
 
 impl Drop for ApiSource {
     fn drop(&mut self) {
-        self.wake = None;
         self.client.close();
+        // The thread looks whether the client is closed.
+        let _full = self.wake.try_send(());
         self.thread.await_end(limits::SOURCE_END);
     }
 }
@@ -257,19 +257,11 @@ impl Actor {
                     wait
                 }
             };
-            self.rest(wait)?;
-        }
-    }
-
-    /// Waits, unless there is a signal, or the server answers others again.
-    fn rest(&self, wait: Duration) -> Result<(), Stopped> {
-        pulse::waits(|| {
-            select! {
-                recv(self.woken) -> woken => woken.map_err(|_| Stopped),
-                recv(self.parts.pods.hurried()) -> _ => Ok(()),
-                default(wait) => Ok(()),
+            match pulse::waits(|| self.woken.recv_timeout(wait)) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) if !self.parts.client.is_closed() => {}
+                Ok(()) | Err(_) => return Err(Stopped),
             }
-        })
+        }
     }
 
     fn now(&self) -> Mono {
