@@ -106,8 +106,8 @@ impl Failure {
         match kind.resource {
             Resource::Nodes => Failure::new(
                 405,
-                "nodes are read-only here: the daemon describes its node itself. Labels and taints are its flags \
-                 --node-labels and --register-with-taints; podkeeper drain stops the pods, podkeeper resume starts \
+                "nodes are read-only here: the daemon describes its node itself. Its labels are its flag --node-labels, \
+                 and taints need a cluster; podkeeper drain stops the pods, podkeeper resume starts \
                  them",
             ),
             Resource::Services => Failure::new(

@@ -46,12 +46,13 @@ pub(super) fn root_dir(options: &Options) -> Result<PathBuf, String> {
 /// The address of the node's API.
 pub(super) fn listens(options: &Options) -> Result<SocketAddr, String> {
     let listens = options.server.api_address.or_else(|| api::address_of(&options.directories.run));
-    listens.ok_or_else(|| {
-        format!(
+    listens.ok_or_else(|| match file::read(&options.directories.run) {
+        Err(denied @ file::ReadError::Denied(_)) => denied.to_string(),
+        _ => format!(
             "no daemon with the run directory {} has an API: start one with --api-address, or name its --run-dir, or its \
              --api-address here",
             options.directories.run.display()
-        )
+        ),
     })
 }
 

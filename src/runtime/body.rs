@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::base::json::json;
 use crate::base::table::Table;
 use crate::node::devices::Device;
 
 /// Body of an exec create.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecBody {
     /// Attach standard input.
     pub attach_stdin: bool,
@@ -24,6 +25,25 @@ pub struct ExecBody {
     pub tty: bool,
     /// Command and arguments.
     pub cmd: Vec<String>,
+}
+
+/// Keys of a terminal that end its session, which nobody types: Docker's own, Ctrl-P and Ctrl-Q, would keep every Ctrl-P
+/// back from the command until the next key.
+pub const NO_DETACH_KEYS: &str = "ctrl-@,ctrl-_,ctrl-@,ctrl-_,ctrl-@";
+
+impl ExecBody {
+    /// As Docker takes it.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "AttachStdin": self.attach_stdin,
+            "AttachStdout": self.attach_stdout,
+            "AttachStderr": self.attach_stderr,
+            "Tty": self.tty,
+            "Cmd": self.cmd.clone(),
+            "DetachKeys": NO_DETACH_KEYS,
+        })
+    }
 }
 
 /// Body of a container create: exactly the fields podkeeper sets. Absent means Docker's default.

@@ -5,6 +5,7 @@
 
 use crate::base::json::json;
 
+use super::body::NO_DETACH_KEYS;
 use super::types::Call;
 
 /// Media type of JSON bodies.
@@ -126,7 +127,7 @@ impl Request {
                 Request::new("POST", format!("/containers/{}/resize?h={rows}&w={columns}", encode(id)))
             }
             Call::ExecCreate { id, body } => {
-                Request::new("POST", format!("/containers/{}/exec", encode(id))).json(body)
+                Request::new("POST", format!("/containers/{}/exec", encode(id))).json(&body.json())
             }
             Call::ExecInspect { id } => Request::new("GET", format!("/exec/{}/json", encode(id))),
             Call::ExecResize { id, rows, columns } => {
@@ -218,6 +219,8 @@ impl Request {
         if options.logs {
             target.push_str("&logs=1");
         }
+        target.push_str("&detachKeys=");
+        target.push_str(&encode(NO_DETACH_KEYS));
         Request::new("POST", target).upgrade()
     }
 

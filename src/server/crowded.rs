@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 use super::census::{Client, Full};
+use crate::base::limits;
 use crate::base::table::Table;
 
 /// A connection without a request under way.
@@ -13,6 +14,8 @@ use crate::base::table::Table;
 pub struct Place {
     /// The client by its address.
     pub at: Client,
+    /// The client that requests are counted for.
+    pub client: Client,
     /// It has shown by a certificate, token or cookie that it has rights.
     pub is_known: bool,
     /// When the wait began.
@@ -20,20 +23,19 @@ pub struct Place {
 }
 
 /// The index of the connection that goes for a new one of the client at this address. Strangers go before those that have
-/// rights, and of them those of the address with most of them: a few addresses without rights keep nobody out. Of these
-/// the oldest goes, whatever it has sent: a handshake needs its time.
+/// rights, unless one of these has more than [`limits::SERVER_CONNECTIONS_KEPT`]; and first those of the client with most:
+/// a few addresses or users keep nobody out. Of these the oldest goes, whatever it has sent: a handshake needs its time.
 #[must_use]
 pub fn gives_way(places: &[Place], full: Full, at: &Client) -> Option<usize> {
-    let is_asked = |place: &&Place| full == Full::All || place.at == *at;
-    let has_strangers = places.iter().filter(is_asked).any(|place| !place.is_known);
-    let may_go = |place: &Place| is_asked(&place) && !(has_strangers && place.is_known);
     let mut counts = Table::<Client, usize>::new();
-    for place in places.iter().filter(|place| may_go(place)) {
-        let count = counts.get_or_default(place.at.clone());
+    for place in places {
+        let count = counts.get_or_default(place.client.clone());
         *count = count.saturating_add(1);
     }
-    let all = places.iter().enumerate().filter(|(_, place)| may_go(place));
-    let goes = all.min_by_key(|(_, place)| (Reverse(counts.get(&place.at)), place.since));
+    let count = |place: &Place| counts.get(&place.client).copied().unwrap_or(0);
+    let is_kept = |place: &Place| place.is_known && count(place) <= limits::SERVER_CONNECTIONS_KEPT;
+    let all = places.iter().enumerate().filter(|(_, place)| full == Full::All || place.at == *at);
+    let goes = all.min_by_key(|(_, place)| (is_kept(place), Reverse(count(place)), place.since));
     goes.map(|(index, _)| index)
 }
 
@@ -52,6 +54,7 @@ mod tests {
         let begin = Instant::now();
         let place = |(age, &(last, is_known)): (u64, &(u8, bool))| Place {
             at: at(last),
+            client: if is_known { Client::User(last.to_string().into()) } else { at(last) },
             is_known,
             since: begin + Duration::from_secs(age),
         };
@@ -74,5 +77,10 @@ mod tests {
         check("strangers first", &[known(1), known(1), known(1), stranger(2)], Full::All, Some(3));
         check("known ones count apart", &[stranger(2), known(1), known(1), stranger(1)], Full::All, Some(0));
         check("known ones alone", &[known(1), known(2), known(2)], Full::All, Some(1));
+        // One user with few rights took all places, and every handshake of others was closed.
+        let many = vec![known(2); limits::SERVER_CONNECTIONS_KEPT];
+        let with = |more: &[(u8, bool)]| [&[stranger(1)], many.as_slice(), more].concat();
+        check("a user with many", &with(&[]), Full::All, Some(0));
+        check("a user with too many", &with(&[known(2)]), Full::All, Some(1));
     }
 }

@@ -53,7 +53,8 @@ impl Waiting {
     pub fn place(&self) -> Place {
         let Connection { peer, is_known, client, .. } = &self.connection;
         let is_known = *is_known || matches!(client, Some(Client::User(_)));
-        Place { at: Client::at(peer.ip()), is_known, since: self.since }
+        let at = Client::at(peer.ip());
+        Place { client: client.clone().unwrap_or_else(|| at.clone()), at, is_known, since: self.since }
     }
 
     fn enter(&mut self, phase: Phase, time: Duration) {

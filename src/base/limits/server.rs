@@ -8,6 +8,8 @@ use std::time::Duration;
 pub const SERVER_CONNECTIONS: usize = 512;
 /// Most connections of one address. The API server opens one for each request in progress.
 pub const SERVER_CONNECTIONS_OF_ADDRESS: usize = 256;
+/// Connections of one user without a request under way that are kept before those of strangers.
+pub const SERVER_CONNECTIONS_KEPT: usize = 128;
 /// Connections that are accepted before the existing ones are served.
 pub const SERVER_ACCEPTS: usize = 16;
 /// Free descriptors that are reserved for the pods' work: with fewer, no connection is accepted.

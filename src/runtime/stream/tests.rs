@@ -163,7 +163,7 @@ fn attach_in_frames() {
     let mut both = docker.attach("ab", AttachOptions { stdin: false, logs: true }, false).unwrap();
     assert_eq!(drain(&mut both.output).unwrap(), [(StreamKind::Stderr, "error".to_owned())]);
     drop(both);
-    let expected = "POST /v1.41/containers/ab/attach?stream=1&stdout=1&stderr=1&logs=1";
+    let expected = "POST /v1.41/containers/ab/attach?stream=1&stdout=1&stderr=1&logs=1&detachKeys=ctrl-%40%2Cctrl-_%2Cctrl-%40%2Cctrl-_%2Cctrl-%40";
     assert_eq!(server.requests(), ["GET /_ping", expected]);
 }
 

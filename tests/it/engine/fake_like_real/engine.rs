@@ -63,9 +63,7 @@ pub(super) fn real(call: &Call) -> Result<Reply, DockerError> {
         Call::LogTail { id, lines } => {
             ("GET", format!("/containers/{id}/logs?stdout=1&stderr=1&tail={lines}"), None)
         }
-        Call::ExecCreate { id, body } => {
-            ("POST", format!("/containers/{id}/exec"), Some(serde_json::to_value(body).unwrap()))
-        }
+        Call::ExecCreate { id, body } => ("POST", format!("/containers/{id}/exec"), Some(body.json())),
         Call::ExecInspect { id } => ("GET", format!("/exec/{id}/json"), None),
         Call::ImageInspect { image } => ("GET", format!("/images/{image}/json"), None),
         Call::ImageRemove { image } => ("DELETE", format!("/images/{image}"), None),
