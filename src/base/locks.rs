@@ -37,7 +37,7 @@ pub fn is_alive(dir: &Path) -> bool {
 /// The parts of a directory that a daemon locks: the file, and the directory itself, which needs neither room nor a disk
 /// that can be written.
 struct Own {
-    /// Its inode. The kernel may list another device than `stat` shows.
+    /// Its inode.
     file: Option<u64>,
     device: (u32, u32),
     directory: u64,
@@ -51,11 +51,11 @@ impl Own {
         Some(Own { file, device, directory: meta.ino() })
     }
 
-    /// Roots of file systems share few inode numbers, so the directory's device counts, too; but one without a disk of
-    /// its own (major number 0, as with btrfs) may be listed under another number.
+    /// Inodes of file systems have the same numbers, so the device counts, too; but one without a disk of its own (major
+    /// number 0, as with btrfs) may be listed under another number.
     fn is(&self, held: &Held) -> bool {
         let is_device = held.device == self.device || (held.device.0 == 0 && self.device.0 == 0);
-        self.file == Some(held.inode) || (is_device && held.inode == self.directory)
+        is_device && (self.file == Some(held.inode) || held.inode == self.directory)
     }
 }
 
@@ -146,7 +146,8 @@ mod tests {
             assert_eq!(own(device).is(&held(other, 2)), is, "{device:?} {other:?}");
             assert!(!own(device).is(&held(other, 3)));
         }
+        // Regression: a lock of another file system on an inode of the same number was taken for the daemon's.
         let with_file = Own { file: Some(9), ..own((0, 40)) };
-        assert!(with_file.is(&held((8, 1), 9)) && !with_file.is(&held((8, 1), 2)));
+        assert!(with_file.is(&held((0, 1), 9)) && !with_file.is(&held((8, 1), 9)));
     }
 }

@@ -70,6 +70,8 @@ pub struct PodSet {
     pub broken: Vec<String>,
     /// Errors and warnings for the operator.
     pub problems: Vec<Problem>,
+    /// Some content is being written still: another set follows within seconds. Only until the first whole one.
+    pub is_partial: bool,
     /// The node at this source's server.
     pub node: Option<NodeAtServer>,
 }

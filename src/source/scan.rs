@@ -66,6 +66,15 @@ enum Forgotten {
     Told,
 }
 
+/// Whether scans have succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scanned {
+    No,
+    /// Some files were written a moment before, and are not read yet.
+    Partly,
+    Wholly,
+}
+
 /// The state between scans.
 pub struct Scanner {
     path: PathBuf,
@@ -77,8 +86,7 @@ pub struct Scanner {
     /// By path as users see it.
     entries: Table<String, Entry>,
     round: u64,
-    /// A scan has succeeded.
-    primed: bool,
+    scanned: Scanned,
     emptying: Option<Emptying>,
     /// Hash of the existing paths, and since when it is the same.
     listing: (u64, Mono),
@@ -117,7 +125,7 @@ impl Scanner {
             settle: limits::SCAN_SETTLE,
             entries: Table::new(),
             round: 0,
-            primed: false,
+            scanned: Scanned::No,
             emptying: None,
             listing: (0, Mono::default()),
             device: None,
@@ -157,7 +165,7 @@ impl Scanner {
     /// Forgets all accepted content: the next scan decides, and a source that cannot be read then has no pods.
     pub fn forget(&mut self) {
         self.entries.values_mut().for_each(Entry::forget);
-        self.primed = false;
+        self.scanned = Scanned::No;
         self.emptying = None;
         self.was_mounted = false;
         self.sent = None;
@@ -284,7 +292,9 @@ impl Scanner {
                  meant: podkeeper forget --source file)",
             );
         }
-        let first = !std::mem::replace(&mut self.primed, true);
+        let first = self.scanned == Scanned::No;
+        let is_whole = settle.is_none() || self.scanned == Scanned::Wholly;
+        self.scanned = if is_whole { Scanned::Wholly } else { Scanned::Partly };
         self.was_mounted = false;
         if vanished
             && !some_left
@@ -359,7 +369,8 @@ impl Scanner {
     }
 
     fn set(&self, notes: Vec<Problem>) -> PodSet {
-        let mut set = PodSet { problems: notes, ..PodSet::default() };
+        let is_partial = self.scanned == Scanned::Partly;
+        let mut set = PodSet { problems: notes, is_partial, ..PodSet::default() };
         for (text, entry) in &self.entries {
             let in_force = entry.in_force();
             set.pods.extend(in_force.pods().iter().map(Arc::clone));
@@ -389,7 +400,7 @@ fn same(a: &PodSet, b: &PodSet) -> bool {
         && a.objects.len() == b.objects.len()
         && a.objects.iter().zip(&b.objects).all(|(a, b)| Arc::ptr_eq(a, b))
         && a.refused == b.refused
-        && a.broken == b.broken
+        && (&a.broken, a.is_partial) == (&b.broken, b.is_partial)
         && a.problems == b.problems
 }
 

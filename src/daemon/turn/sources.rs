@@ -28,6 +28,8 @@ pub(super) struct SourceState {
     /// When it was last read successfully, wall time: only shown.
     pub(super) last_success: Option<Timestamp>,
     pub(super) content: Content,
+    /// Its content is not whole yet.
+    pub(super) is_partial: bool,
     /// Pods that the policy refuses.
     pub(super) refused: Vec<Refusal>,
     /// Why its content could not be stored completely.
@@ -207,6 +209,7 @@ impl Turn {
         self.early.contents.remove(&source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.content = Content::Accepted(now.wall);
+            state.is_partial = set.is_partial;
         }
         self.read_well(source, now);
         self.replace(source, set, now);

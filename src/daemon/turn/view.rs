@@ -242,7 +242,7 @@ impl Turn {
         let view = |(source, state): (&Source, &SourceState)| SourceView {
             name: source.to_string(),
             location: self.config.location(*source),
-            ready: self.merge.ready(*source),
+            ready: self.merge.ready(*source) && !state.is_partial,
             pods: self.merge.pods().filter(|p| p.source == *source).count(),
             last_success: state.last_success,
             accepted: state.content.accepted(),

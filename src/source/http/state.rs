@@ -235,6 +235,7 @@ impl State {
             refused: self.in_force.refused().to_vec(),
             broken: Vec::new(),
             problems: self.accepted.as_ref().map(|a| a.problems.clone()).unwrap_or_default(),
+            is_partial: false,
             node: None,
         }
     }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Scanner, wording};
+use super::{Scanned, Scanner, wording};
 use crate::base::clock::Now;
 use crate::base::limits;
 use crate::base::table::Set;
@@ -122,9 +122,9 @@ impl Scanner {
         let signed = self.acceptor.wants_signature();
         let quiet = look.stamps.is_some_and(|s| s.is_quiet(now));
         let trust = match () {
-            () if signed && (!quiet || self.primed) => Trust::Proof,
+            () if signed && (!quiet || self.scanned != Scanned::No) => Trust::Proof,
             () if hints.written.contains(name) => Trust::Finished,
-            () if !self.primed => Trust::FirstLook,
+            () if self.scanned == Scanned::No => Trust::FirstLook,
             () => Trust::Found,
         };
         let settle = if signed { self.settle.max(limits::SIGNATURE_SETTLE) } else { self.settle };

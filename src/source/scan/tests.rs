@@ -169,6 +169,26 @@ fn new_content_is_believed_at_once_when_its_writer_finished() {
     assert_eq!(bench.scan(&Hints::default()).settle, None);
 }
 
+/// Regression: the images of pods whose files had been written a moment before the start were collected.
+#[test]
+fn the_first_set_is_partial_while_a_file_is_not_read_yet() {
+    let mut bench = Bench::of("/m");
+    bench.disk.put("/m", Node::Directory);
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    bench.disk.file("/m/b.yaml", "pod b", bench.now().wall.as_millisecond());
+    let mut sets = Vec::new();
+    for _ in 0..3 {
+        if let Some(SourceUpdate::Full(set)) = bench.scan(&Hints { look: true, ..Hints::default() }).update {
+            sets.push((set.pods.len(), set.is_partial));
+        }
+        bench.millis += 1000;
+    }
+    bench.disk.file("/m/c.yaml", "pod c", bench.now().wall.as_millisecond());
+    let later = bench.scan(&Hints::default()).update;
+    assert!(matches!(later, Some(SourceUpdate::Full(set)) if !set.is_partial), "only at the start");
+    assert_eq!(sets, [(1, true), (2, false)]);
+}
+
 #[test]
 fn new_content_without_a_hint_needs_two_equal_looks() {
     let mut bench = Bench::with(&[("a.yaml", "pod a")]);
