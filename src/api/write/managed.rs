@@ -7,12 +7,11 @@
 mod index;
 mod set;
 
-use std::collections::BTreeMap;
-
 use crate::base::json::json;
 use serde_json::{Map, Value};
 
 use super::patch::strategic::{List, list_of};
+use super::places::Places;
 use crate::api::failure::Failure;
 use crate::api::kinds::Kind;
 use crate::api::value::{part, place};
@@ -167,12 +166,12 @@ fn merged(kind: &str, live: &Value, body: &Value, path: &mut Vec<String>) -> Val
             let mut items = live.clone();
             // The first one of two with the same name counts.
             let name = |item: &Value| element(item, list).map_or_else(String::new, |name| format!("={name}"));
-            let mut places: BTreeMap<String, usize> = BTreeMap::new();
+            let mut places = Places::default();
             for (place, item) in items.iter().enumerate() {
-                places.entry(name(item)).or_insert(place);
+                places.get_or_insert(name(item), place);
             }
             for item in body {
-                let place = *places.entry(name(item)).or_insert(items.len());
+                let place = places.get_or_insert(name(item), items.len());
                 match items.get_mut(place) {
                     Some(found) => *found = merged(kind, found, item, path),
                     None => items.push(item.clone()),

@@ -10,6 +10,7 @@ pub mod form;
 pub mod managed;
 pub mod parts;
 pub mod patch;
+mod places;
 pub mod resize;
 pub mod writes;
 pub mod written;

@@ -1,11 +1,12 @@
 //! The strategic merge patch (`apimachinery/pkg/util/strategicpatch/patch.go`): maps merge, null removes, and lists
 //! replace, unless the table has a key by which their elements merge.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 use crate::api::failure::Failure;
+use crate::api::write::places::Places;
 use crate::base::{json, limits, order};
 
 /// How the elements of a list merge.
@@ -260,7 +261,7 @@ fn elements(
         return Ok(patch.iter().filter(|one| one.get(PATCH).is_none()).cloned().collect());
     }
     // The first element of each key, and of each element the next one of its key. The place of a deleted element stays empty.
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut places = Places::default();
     let mut next: Vec<Option<usize>> = vec![None; live.len()];
     for ((place, one), next) in live.iter().enumerate().zip(&mut next).rev() {
         if let Some(found) = one.get(key) {
@@ -282,7 +283,7 @@ fn elements(
             }
             continue;
         }
-        match places.get(&wanted).and_then(|place| all.get_mut(*place)) {
+        match places.get(&wanted).and_then(|place| all.get_mut(place)) {
             Some(Some(Value::Object(found))) => {
                 let merged = map(std::mem::take(found), fields, at, retains)?;
                 *found = merged;
@@ -302,18 +303,20 @@ fn ordered(
     order: impl Iterator<Item = String>,
     identity: impl Fn(&Value) -> String,
 ) -> Vec<Value> {
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for (place, name) in order.enumerate() {
-        places.entry(name).or_insert(place);
+    let mut places = Places::default();
+    let mut count = 0_usize;
+    for name in order {
+        places.get_or_insert(name, count);
+        count = count.saturating_add(1);
     }
     // By the places of the named ones: the others that come before each.
     let mut named: Vec<Vec<Value>> = Vec::new();
-    named.resize_with(places.values().max().map_or(0, |last| last + 1), Vec::new);
+    named.resize_with(count, Vec::new);
     let mut waiting = Vec::new();
     for value in all {
         let place = places.get(&identity(&value));
         waiting.push(value);
-        if let Some(named) = place.and_then(|place| named.get_mut(*place)) {
+        if let Some(named) = place.and_then(|place| named.get_mut(place)) {
             named.append(&mut waiting);
         }
     }
