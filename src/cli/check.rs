@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::exit::Exit;
 use super::flags::{Options, Output, Verb};
 use super::given::Parsed;
-use super::{print, say, show};
+use super::{print, rules, say, show};
 use crate::base::human::many;
 use crate::base::limits;
 use crate::base::logging::one_line;
@@ -38,7 +38,7 @@ use places::Places;
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
     let options = &parsed.options;
-    parsed.notes.iter().for_each(|note| say(&format!("note: {note}")));
+    rules::tell_notes(parsed);
     let host = sys::hostname();
     let mut report = match Report::new(parsed, &host) {
         Ok(report) => report,

@@ -4,12 +4,13 @@
 use super::exit::Exit;
 use super::flags::{self, Verb};
 use super::given::Parsed;
+use super::print;
+use super::rules::tell_notes;
 use super::show::table::List;
-use super::{print, say};
 
 /// Prints all values.
 pub fn run(parsed: &Parsed) -> Exit {
-    parsed.notes.iter().for_each(|note| say(&format!("note: {note}")));
+    tell_notes(parsed);
     print(&text(parsed))
 }
 

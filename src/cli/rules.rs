@@ -4,7 +4,9 @@
 
 use super::flags::server::{Mode, Values};
 use super::flags::{self, Options, Verb};
+use super::given::Parsed;
 use super::parse::{UsageError, usage};
+use super::say;
 use crate::manifest::edition::Edition;
 use crate::runtime::docker::Endpoint;
 
@@ -128,6 +130,12 @@ pub(super) fn check_hollow(verb: Verb, o: &Options) -> Result<(), UsageError> {
     Ok(())
 }
 
+/// Prints what has no effect: fields of the files, and flags.
+pub(super) fn tell_notes(parsed: &Parsed) {
+    let all = parsed.notes.iter().cloned().chain(without_effect(&parsed.options));
+    all.for_each(|note| say(&format!("note: {note}")));
+}
+
 /// Notes about flags that are given and have no effect, with the reason.
 pub(super) fn without_effect(o: &Options) -> Vec<String> {
     if o.sources.kubeconfig.is_some() {
@@ -137,6 +145,7 @@ pub(super) fn without_effect(o: &Options) -> Vec<String> {
         ("--authorization-mode=Webhook", o.server.mode == Mode::Webhook),
         ("--authentication-token-webhook", o.server.token_webhook),
         ("--rotate-server-certificates", o.cluster.asks_serving),
+        ("--register-with-taints", !o.cluster.taints.is_empty()),
     ];
     let why = "has no effect: --kubeconfig names no API server that could be asked";
     of_server.iter().filter(|(_, given)| *given).map(|(flag, _)| format!("{flag} {why}")).collect()
@@ -164,9 +173,10 @@ mod tests {
         let mut o = Options::defaults().unwrap();
         assert_eq!(without_effect(&o), [""; 0]);
         (o.server.token_webhook, o.cluster.asks_serving) = (true, true);
+        o.cluster.taints = crate::cluster::node::parse_taints("a=b:NoSchedule").unwrap();
         let said = without_effect(&o);
         assert!(
-            said.len() == 2 && said[0].starts_with("--authentication-token-webhook has no effect"),
+            said.len() == 3 && said[0].starts_with("--authentication-token-webhook has no effect"),
             "{said:?}"
         );
         o.sources.kubeconfig = Some("/k".into());
