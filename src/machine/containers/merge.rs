@@ -168,12 +168,9 @@ impl Machine {
                 }
             }
             Change::RunsAgain => {
-                let what = what(&new);
-                let line = format!(
-                    "pod {}: {what} runs again: somebody started it, and its probes begin anew",
-                    self.key
-                );
-                self.out.log(Level::Warn, line);
+                let why = "runs again: somebody started it, and its probes begin anew";
+                self.out.log(Level::Warn, format!("pod {}: {} {why}", self.key, what(&new)));
+                self.out.push(Output::Signalled(new.id.clone(), false));
             }
             Change::Made | Change::MadeAndBegan => self.tell_created(&new),
             Change::Found | Change::Began | Change::Same => {}

@@ -126,7 +126,7 @@ fn a_job_that_ends_while_its_probe_runs_has_ended_by_itself() {
     let node = Node::start();
     // A probe runs at almost any time.
     let mut probe = exec("sleep 0.8");
-    probe["failureThreshold"] = json!(1);
+    (probe["failureThreshold"], probe["timeoutSeconds"]) = (json!(1), json!(20));
     let job = probed("sleep 3.5; exit 0", "livenessProbe", probe);
     node.write("web.yaml", job.restart_policy("OnFailure").text());
     node.wait_phase("web", "Succeeded");

@@ -6,7 +6,7 @@ use crate::machine::Report;
 use crate::plan::ProbeVerdict;
 use crate::probe::Kind;
 use crate::runtime::fake::Behaviour;
-use crate::runtime::{DockerError, RefusalKind};
+use crate::runtime::{Call, DockerError, RefusalKind};
 
 /// Regression: a container that podkeeper killed to run it again, and that ended with 0 on its signal, was taken for one that has
 /// succeeded: a job was lost.
@@ -158,6 +158,23 @@ fn only_what_runs_again_or_goes_is_noted_as_signalled() {
     rig.wish(stop(None));
     rig.pass(s(60));
     assert!(ids.iter().all(|id| rig.files.signalled.contains(id)), "{:?}", rig.files.signalled);
+}
+
+/// Regression: each later start of podkeeper stopped it once more.
+#[test]
+fn what_somebody_starts_again_is_noted_no_longer() {
+    let probe = "livenessProbe: {exec: {command: [a]}}";
+    let mut rig =
+        Rig::up(&pod(&format!("{{restartPolicy: OnFailure, containers: [{{name: app, {probe}}}]}}")));
+    let id = rig.id("app#0");
+    rig.engine.behave("app", Behaviour::script("term=0").unwrap());
+    rig.hurt("create app#1", 9, Hurt::Says(refusal(RefusalKind::Server, 500, "no")));
+    rig.probed("app#0", Kind::Liveness, ProbeVerdict::Failure);
+    rig.pass(s(3));
+    assert!(rig.files.signalled.contains(&id), "{:?}", rig.files.signalled);
+    rig.by_hand(&Call::Start { id: id.clone() });
+    rig.pass(s(3));
+    assert!(rig.running().contains("app#0") && !rig.files.signalled.contains(&id));
 }
 
 /// Regression: a stop signal that Docker refused was not sent again: the container got nothing but KILL.
