@@ -107,8 +107,7 @@ impl Failure {
             Resource::Nodes => Failure::new(
                 405,
                 "nodes are read-only here: the daemon describes its node itself. Its labels are its flag --node-labels, \
-                 and taints need a cluster; podkeeper drain stops the pods, podkeeper resume starts \
-                 them",
+                 and taints need a cluster; podkeeper drain stops the pods, podkeeper resume starts them",
             ),
             Resource::Services => Failure::new(
                 405,

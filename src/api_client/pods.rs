@@ -76,8 +76,8 @@ impl ServerPods {
         std::mem::take(&mut self.lock().is_expired)
     }
 
-    /// Takes what wakes the source.
-    pub fn come_from(&self, source: Sender<()>) {
+    /// Notes what wakes the source.
+    pub fn set_source(&self, source: Sender<()>) {
         self.lock().source = Some(source);
     }
 

@@ -38,7 +38,7 @@ use places::Places;
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
     let options = &parsed.options;
-    rules::tell_notes(parsed);
+    rules::notes(parsed).for_each(|note| say(&note));
     let host = sys::hostname();
     let mut report = match Report::new(parsed, &host) {
         Ok(report) => report,

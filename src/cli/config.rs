@@ -4,13 +4,13 @@
 use super::exit::Exit;
 use super::flags::{self, Verb};
 use super::given::Parsed;
-use super::print;
-use super::rules::tell_notes;
+use super::rules::notes;
 use super::show::table::List;
+use super::{print, say};
 
 /// Prints all values.
 pub fn run(parsed: &Parsed) -> Exit {
-    tell_notes(parsed);
+    notes(parsed).for_each(|note| say(&note));
     print(&text(parsed))
 }
 

@@ -6,7 +6,6 @@ use super::flags::server::{Mode, Values};
 use super::flags::{self, Options, Verb};
 use super::given::Parsed;
 use super::parse::{UsageError, usage};
-use super::say;
 use crate::manifest::edition::Edition;
 use crate::runtime::docker::Endpoint;
 
@@ -130,10 +129,10 @@ pub(super) fn check_hollow(verb: Verb, o: &Options) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Prints what has no effect: fields of the files, and flags.
-pub(super) fn tell_notes(parsed: &Parsed) {
+/// Notes about what has no effect: fields of the files, and flags.
+pub(super) fn notes(parsed: &Parsed) -> impl Iterator<Item = String> {
     let all = parsed.notes.iter().cloned().chain(without_effect(&parsed.options));
-    all.for_each(|note| say(&format!("note: {note}")));
+    all.map(|note| format!("note: {note}"))
 }
 
 /// Notes about flags that are given and have no effect, with the reason.

@@ -352,12 +352,14 @@ impl Machine {
         self.doubt(id);
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         let Some(stop) = &mut record.run.stop else { return };
-        stop.signalled = Signalled::Not;
-        if bad_signal && !stop.term {
-            stop.term = true;
-        } else {
-            // The container has not got it.
-            stop.again.failed(now);
+        // The container has not got its stop signal. KILL is repeated anyway.
+        if matches!(stop.signalled, Signalled::Asked(_)) {
+            stop.signalled = Signalled::Not;
+            if bad_signal && !stop.term {
+                stop.term = true;
+            } else {
+                stop.again.failed(now);
+            }
         }
         if !std::mem::replace(&mut stop.told, true) {
             let part = Part::of(container);

@@ -27,12 +27,19 @@ pub struct Place {
 /// a few addresses or users keep nobody out. Of these the oldest goes, whatever it has sent: a handshake needs its time.
 #[must_use]
 pub fn gives_way(places: &[Place], full: Full, at: &Client) -> Option<usize> {
-    let mut counts = Table::<Client, usize>::new();
+    // Those that have shown their rights, and the others: one address may have both.
+    let mut counts = [false, true].map(|_| Table::<Client, usize>::new());
     for place in places {
-        let count = counts.get_or_default(place.client.clone());
+        let [strangers, known] = &mut counts;
+        let of = if place.is_known { known } else { strangers };
+        let count = of.get_or_default(place.client.clone());
         *count = count.saturating_add(1);
     }
-    let count = |place: &Place| counts.get(&place.client).copied().unwrap_or(0);
+    let count = |place: &Place| {
+        let [strangers, known] = &counts;
+        let of = if place.is_known { known } else { strangers };
+        of.get(&place.client).copied().unwrap_or(0)
+    };
     let is_kept = |place: &Place| place.is_known && count(place) <= limits::SERVER_CONNECTIONS_KEPT;
     let all = places.iter().enumerate().filter(|(_, place)| full == Full::All || place.at == *at);
     let goes = all.min_by_key(|(_, place)| (is_kept(place), Reverse(count(place)), place.since));
@@ -77,6 +84,11 @@ mod tests {
         check("strangers first", &[known(1), known(1), known(1), stranger(2)], Full::All, Some(3));
         check("known ones count apart", &[stranger(2), known(1), known(1), stranger(1)], Full::All, Some(0));
         check("known ones alone", &[known(1), known(2), known(2)], Full::All, Some(1));
+        // A token tells who it is, and no certificate: both are at one address.
+        let mut mixed =
+            places(&[vec![known(1)], vec![stranger(1); limits::SERVER_CONNECTIONS_KEPT]].concat());
+        mixed[0].client = at(1);
+        assert_eq!(gives_way(&mixed, Full::All, &at(2)), Some(1), "strangers at the address of a user");
         // One user with few rights took all places, and every handshake of others was closed.
         let many = vec![known(2); limits::SERVER_CONNECTIONS_KEPT];
         let with = |more: &[(u8, bool)]| [&[stranger(1)], many.as_slice(), more].concat();

@@ -1,5 +1,5 @@
-//! A bound on the memory of large answers under way, all together; of one client they take at most half of it, and as
-//! much as they leave to others.
+//! A bound on the memory of large answers under way, all together. Those of one client take at most half of it, and no more
+//! than they leave to others.
 //!
 //! Never here: a wait for a client. When there is no room, the client has to try again.
 

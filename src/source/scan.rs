@@ -70,8 +70,8 @@ enum Forgotten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scanned {
     No,
-    /// Some files were written a moment before, and are not read yet.
-    Partly,
+    /// Some files were written a moment before, and are not read yet: the time of the first scan.
+    Partly(Mono),
     Wholly,
 }
 
@@ -293,8 +293,13 @@ impl Scanner {
             );
         }
         let first = self.scanned == Scanned::No;
-        let is_whole = settle.is_none() || self.scanned == Scanned::Wholly;
-        self.scanned = if is_whole { Scanned::Wholly } else { Scanned::Partly };
+        self.scanned = match self.scanned {
+            _ if settle.is_none() => Scanned::Wholly,
+            Scanned::No => Scanned::Partly(now.mono),
+            // A file that changes all the time is never read.
+            Scanned::Partly(since) if now.mono.since(since) >= limits::SCAN_PARTIAL => Scanned::Wholly,
+            stays => stays,
+        };
         self.was_mounted = false;
         if vanished
             && !some_left
@@ -369,7 +374,7 @@ impl Scanner {
     }
 
     fn set(&self, notes: Vec<Problem>) -> PodSet {
-        let is_partial = self.scanned == Scanned::Partly;
+        let is_partial = matches!(self.scanned, Scanned::Partly(_));
         let mut set = PodSet { problems: notes, is_partial, ..PodSet::default() };
         for (text, entry) in &self.entries {
             let in_force = entry.in_force();

@@ -77,6 +77,8 @@ pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
 /// A file whose times are older than this cannot change again without new times, whatever their granularity
 /// (two seconds on FAT).
 pub const SCAN_QUIET: Duration = Duration::from_secs(2);
+/// Content counts as whole after this time, whatever is not read yet.
+pub const SCAN_PARTIAL: Duration = Duration::from_secs(30);
 /// A file that keeps changing is read again after [`SCAN_SETTLE`], doubled at most this many times.
 pub const SCAN_SETTLE_DOUBLINGS: u32 = 6;
 /// Vanished files still count while other files come and go, but at most for this long.

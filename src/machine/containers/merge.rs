@@ -184,7 +184,7 @@ impl Machine {
         if change == Change::Ended {
             record.run.stop = None;
             if record.run.again && !container.killed {
-                self.out.push(Output::Signalled(id, false)); // It never reached it.
+                self.out.push(Output::Signalled(id, false)); // No signal has reached it.
             }
         }
         if !start_sent {

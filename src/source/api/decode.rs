@@ -106,7 +106,6 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
         _ if let Some(wrong) = checks::name(&key) => unusable(wrong),
         same => {
             let meaning = meaning_of(&pod, &key, &text, tokens, acceptor, server);
-            // A deletion is taken back only by an older state of the server.
             let is_deleted = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
             let was_over = same.is_none_or(|before| {
                 // Only an older state of the server takes a deletion back.

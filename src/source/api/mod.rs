@@ -114,7 +114,7 @@ impl ApiSource {
     /// The thread cannot be started.
     pub fn start(parts: Parts) -> io::Result<ApiSource> {
         let (wake, woken) = bounded(1);
-        parts.pods.come_from(wake.clone());
+        parts.pods.set_source(wake.clone());
         let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
         let actor = Actor {
             woken,

@@ -189,6 +189,23 @@ fn the_first_set_is_partial_while_a_file_is_not_read_yet() {
     assert_eq!(sets, [(1, true), (2, false)]);
 }
 
+/// Nothing may wait for ever for a file that changes all the time.
+#[test]
+fn a_file_that_never_settles_keeps_the_first_set_partial_for_a_while_only() {
+    let mut bench = Bench::of("/m");
+    bench.disk.put("/m", Node::Directory);
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    let mut partial = Vec::new();
+    for second in 0..60 {
+        bench.disk.file("/m/b.yaml", &format!("pod b{second}"), bench.now().wall.as_millisecond());
+        if let Some(SourceUpdate::Full(set)) = bench.scan(&Hints { look: true, ..Hints::default() }).update {
+            partial.push((second, set.is_partial));
+        }
+        bench.millis += 1000;
+    }
+    assert_eq!(partial, [(0, true), (limits::SCAN_PARTIAL.as_secs(), false)]);
+}
+
 #[test]
 fn new_content_without_a_hint_needs_two_equal_looks() {
     let mut bench = Bench::with(&[("a.yaml", "pod a")]);
