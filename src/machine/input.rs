@@ -103,7 +103,7 @@ impl Machine {
             Input::Hint(Hint::Retry) => self.try_images_again(),
             Input::Pulling { image, words } => self.pull_progress(&image, &words),
             Input::Pulled(pulled) => self.pulled(pulled, now),
-            Input::News(news) => self.take_news(news),
+            Input::News(news) => self.take_news(news, now),
             Input::Cgroup(report) => self.cgroup_told(report, now),
             Input::Volumes(report) => self.volumes_told(report, now),
             Input::Reply(token, answer) => self.reply(token, answer, now),

@@ -98,7 +98,7 @@ impl Machine {
         match (job, error) {
             (_, DockerError::Refused(_)) => false,
             (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
-                self.undo(job, now);
+                self.undo(job, false, now);
                 self.docker_trouble(&error.to_string(), now);
                 true
             }
@@ -144,7 +144,7 @@ impl Machine {
                 }
             }
             Job::Kill { id } => {
-                self.undo(job, now);
+                self.undo(job, true, now);
                 self.doubt(id);
                 // It may have arrived: what ends now may not have ended by itself, and a job runs at least once.
                 if let Some(record) = self.containers.record_mut(id) {
@@ -179,14 +179,13 @@ impl Machine {
     }
 
     /// Takes back the notes about a call that may not have arrived: a signal is sent again if the container still runs,
-    /// and a question is asked again.
-    fn undo(&mut self, job: &Job, now: &Now) {
+    /// and a question is asked again. `sent`: whether it may have arrived at all.
+    fn undo(&mut self, job: &Job, sent: bool, now: &Now) {
         match job {
             Job::Kill { id } => {
                 if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut())
                 {
-                    stop.signalled = Signalled::Not;
-                    stop.again.failed(now);
+                    stop.missed(sent, now);
                 }
             }
             Job::Inspect { id, needed } => self.ask_again(id, *needed),
@@ -325,12 +324,7 @@ impl Machine {
                 self.out.push(Output::Signalled(id.to_owned(), false));
             }
         }
-        let Err(error) = answer else {
-            if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
-                stop.again = Retry::default();
-            }
-            return;
-        };
+        let Err(error) = answer else { return self.signal_arrived(id, now.mono) };
         let bad_signal = match error.refusal() {
             // This counts like the answer of an inspect. If Docker contradicts itself, the list has the container.
             Some(RefusalKind::NoSuchContainer) => {
@@ -352,14 +346,10 @@ impl Machine {
         self.doubt(id);
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         let Some(stop) = &mut record.run.stop else { return };
-        // The container has not got its stop signal. KILL is repeated anyway.
-        if matches!(stop.signalled, Signalled::Asked(_)) {
-            stop.signalled = Signalled::Not;
-            if bad_signal && !stop.term {
-                stop.term = true;
-            } else {
-                stop.again.failed(now);
-            }
+        if bad_signal && !stop.term && matches!(stop.signalled, Signalled::Asked(_)) {
+            (stop.term, stop.signalled) = (true, Signalled::Not);
+        } else {
+            stop.missed(true, now);
         }
         if !std::mem::replace(&mut stop.told, true) {
             let part = Part::of(container);

@@ -26,6 +26,17 @@ pub(super) struct Stopping {
     lingers_until: Option<Mono>,
 }
 
+impl Stopping {
+    /// Lets the rest of the grace of a container begin now: nothing has told it to end before. What is stopped after it waits
+    /// for it.
+    fn put_off(&mut self, container: &Owned, stop: &mut Stop, now: Mono) {
+        stop.put_off(now);
+        if let Some(since) = self.since.as_mut().filter(|_| !container.is_sandbox()) {
+            *since = stop.began.max(*since);
+        }
+    }
+}
+
 /// Progress of the stop of one container.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stop {
@@ -37,6 +48,8 @@ pub(super) struct Stop {
     pub signalled: Signalled,
     /// Signals without an answer since the last answer: the next one waits.
     pub again: Retry,
+    /// How often Docker did not confirm the stop signal, though it was there.
+    missed: u32,
     /// Docker does not know its own stop signal: TERM is sent.
     pub term: bool,
     /// The failure to signal it was reported.
@@ -52,6 +65,8 @@ pub(super) enum Signalled {
     Asked(Mono),
     /// KILL, at this time.
     Killed(Mono),
+    /// KILL, which may not have arrived.
+    NotKilled,
 }
 
 /// The next action of a stop.
@@ -74,6 +89,7 @@ impl Stop {
             deadline: Mono(Duration::MAX),
             signalled: Signalled::Not,
             again: Retry::default(),
+            missed: 0,
             term: false,
             told: false,
         };
@@ -84,15 +100,42 @@ impl Stop {
     /// Decides by the time and the last signal; a preStop hook runs before that.
     fn due(&self, now: Mono) -> Due {
         let at = match self.signalled {
-            Signalled::Not => self.again.until,
+            Signalled::Not | Signalled::NotKilled => self.again.until,
             Signalled::Asked(_) => self.deadline,
             Signalled::Killed(at) => at.after(limits::KILL_AGAIN),
         };
+        let asks = self.signalled == Signalled::Not && (now < self.deadline || self.may_wait());
         match now < at {
             true => Due::Later(at),
-            false if now < self.deadline => Due::Ask,
+            false if asks => Due::Ask,
             false => Due::Kill,
         }
+    }
+
+    /// Whether the grace still begins anew when the stop signal is sent again.
+    fn may_wait(&self) -> bool {
+        self.missed < limits::STOP_SIGNALS_MISSED
+    }
+
+    /// Lets the rest of the grace begin now: nothing has told the container to end before.
+    fn put_off(&mut self, now: Mono) {
+        let late = now.since(self.asked);
+        if late >= limits::STOP_DELAY {
+            self.began = self.began.after(late);
+            self.deadline = self.deadline.after(late);
+            self.asked = now;
+        }
+    }
+
+    /// The last signal may not have arrived, and is sent again. `sent`: whether Docker may have got it.
+    pub fn missed(&mut self, sent: bool, now: &Now) {
+        if matches!(self.signalled, Signalled::Asked(_)) {
+            self.signalled = Signalled::Not;
+            self.missed = self.missed.saturating_add(u32::from(sent));
+        } else {
+            self.signalled = Signalled::NotKilled;
+        }
+        self.again.failed(now);
     }
 
     /// Takes the pod's grace, or a shorter one later. A container that is stopped late has at least
@@ -242,9 +285,12 @@ impl Machine {
             self.out.log(Level::Warn, line);
         }
         let is_stopped = matches!(self.state, State::Terminating { .. });
-        if let Some(record) = self.containers.record_mut(id) {
+        if let Some((container, record)) = self.containers.get_mut(id) {
             let is_first = unsignalled && (record.run.again || is_stopped);
             if let Some(stop) = record.run.stop.as_mut() {
+                if due == Due::Ask && stop.may_wait() {
+                    self.stopping.put_off(container, stop, now.mono);
+                }
                 stop.signalled = signalled;
             }
             if is_first {
@@ -252,6 +298,27 @@ impl Machine {
             }
         }
         self.call(Job::Kill { id: id.to_owned() }, Call::Kill { id: id.to_owned(), signal });
+    }
+
+    /// Docker has confirmed a signal: the grace counts from there.
+    pub(super) fn signal_arrived(&mut self, id: &str, now: Mono) {
+        let Some((container, record)) = self.containers.get_mut(id) else { return };
+        let Some(stop) = &mut record.run.stop else { return };
+        stop.again = Retry::default();
+        if matches!(stop.signalled, Signalled::Asked(_)) {
+            self.stopping.put_off(container, stop, now);
+        }
+    }
+
+    /// The preStop hook of a container waits for Docker, and has not begun.
+    pub(super) fn hook_waits(&mut self, id: &str, now: Mono) {
+        let Some((container, record)) = self.containers.get_mut(id) else { return };
+        match (&mut record.run.stop, &mut self.stopping.since) {
+            (Some(stop), _) => self.stopping.put_off(container, stop, now),
+            // Its own stop begins later.
+            (None, Some(since)) => *since = now,
+            (None, None) => {}
+        }
     }
 
     /// Applies a new order during a stop: a grace can only become shorter.
@@ -306,15 +373,42 @@ mod tests {
         let again = at(15).after(limits::KILL_AGAIN);
         assert_eq!((stop.due(at(15)), stop.due(again)), (Due::Later(again), Due::Kill), "its process hangs");
         // The signal may not have arrived.
-        stop.signalled = Signalled::Not;
+        stop.signalled = Signalled::NotKilled;
         stop.again.until = at(17);
         assert_eq!((stop.due(at(16)), stop.due(at(17))), (Due::Later(at(17)), Due::Kill));
     }
 
     #[test]
+    fn the_grace_counts_from_a_signal_that_arrived_but_not_for_ever() {
+        let mut stop = Stop::begins(at(10), Duration::from_secs(30), at(10));
+        let mut missed = |second: u64, sent: bool| {
+            let due = stop.due(at(second));
+            stop.signalled = Signalled::Asked(at(second));
+            if stop.may_wait() {
+                stop.put_off(at(second));
+            }
+            stop.missed(sent, &Now { mono: at(second), wall: k8s_openapi::jiff::Timestamp::UNIX_EPOCH });
+            stop.again = Retry::default();
+            (due, stop.deadline)
+        };
+        // Docker is not there: nothing is sent, and nothing counts.
+        for second in (50..1000).step_by(50) {
+            assert_eq!(missed(second, false), (Due::Ask, at(second + 30)));
+        }
+        for count in 0..u64::from(limits::STOP_SIGNALS_MISSED) {
+            assert_eq!(missed(1000 + count, true), (Due::Ask, at(1030 + count)));
+        }
+        let last = 1029 + u64::from(limits::STOP_SIGNALS_MISSED);
+        assert_eq!(missed(1020, true), (Due::Ask, at(last)), "before the last deadline");
+        assert_eq!(missed(last, true).0, Due::Kill);
+    }
+
+    #[test]
     fn a_container_whose_turn_comes_late_has_a_moment() {
-        let stop = Stop::begins(at(0), Duration::from_secs(30), at(100));
+        let mut stop = Stop::begins(at(0), Duration::from_secs(30), at(100));
         let end = 100 + u64::from(limits::GRACE_MIN);
-        assert_eq!((stop.due(at(100)), stop.due(at(end))), (Due::Ask, Due::Kill));
+        assert_eq!(stop.due(at(100)), Due::Ask);
+        stop.signalled = Signalled::Asked(at(100));
+        assert_eq!(stop.due(at(end)), Due::Kill);
     }
 }

@@ -131,6 +131,11 @@ impl Attempt {
         matches!(self.doing, Doing::Doubt(_))
     }
 
+    /// Whether it has found, since the last question, that Docker cannot be reached, and waits for it.
+    pub fn take_waits(&mut self) -> bool {
+        if let Doing::Exec(exec) = &mut self.doing { exec.take_waits() } else { false }
+    }
+
     /// Advances as far as possible without waiting. Returns the outcome if there is one, also at the
     /// deadline.
     pub fn advance(&mut self, kit: &Kit) -> Option<Outcome> {
@@ -248,7 +253,7 @@ impl Doing {
         match question.action {
             Action::Exec(command) => {
                 let timeout = question.timeout;
-                let exec = Exec::begin(kit, question.id, command, timeout, question.hook.is_some());
+                let exec = Exec::begin(kit, question.id, command, timeout, question.hook);
                 Ok(Doing::Exec(Box::new(exec)))
             }
             Action::Http(get) => {

@@ -49,6 +49,13 @@ pub enum News {
         reason: &'static str,
         text: String,
     },
+    /// A hook waits for Docker, which cannot be reached: nothing of it was sent.
+    HookWaits {
+        /// Container id.
+        id: String,
+        /// The kind of hook.
+        kind: HookKind,
+    },
     /// A hook ended.
     Hooked {
         /// Container id.
@@ -71,7 +78,8 @@ impl News {
             (News::Said { id, kind, .. }, News::Said { id: of, kind: which, .. }) => {
                 id == of && kind == which
             }
-            (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. }) => {
+            (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. })
+            | (News::HookWaits { id, kind }, News::HookWaits { id: of, kind: which }) => {
                 id == of && kind == which
             }
             _ => false,

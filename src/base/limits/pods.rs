@@ -180,6 +180,10 @@ pub const SANDBOX_GRACE: Duration = Duration::from_secs(2);
 pub const SANDBOX_YOUNG: Duration = Duration::from_secs(10);
 /// SIGKILL is sent again after this when the container still runs.
 pub const KILL_AGAIN: Duration = Duration::from_secs(5);
+/// A stop signal that Docker takes later than this after it was due makes the deadline later.
+pub const STOP_DELAY: Duration = Duration::from_secs(1);
+/// The grace begins anew with each stop signal that Docker does not confirm, at most this many times.
+pub const STOP_SIGNALS_MISSED: u32 = 8;
 
 // --- Cgroups -----------------------------------------------------------------------------------------
 

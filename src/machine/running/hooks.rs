@@ -166,6 +166,13 @@ impl Machine {
         }
     }
 
+    /// Lets the grace begin anew for a container whose preStop hook has not begun, because it waits for Docker.
+    pub(in crate::machine) fn hook_told_to_wait(&mut self, id: &str, kind: HookKind, now: &Now) {
+        if kind == HookKind::PreStop && matches!(self.hook(id, kind), Some(Hook::Asked(_))) {
+            self.hook_waits(id, now.mono);
+        }
+    }
+
     /// Notes the end of a hook.
     pub(in crate::machine) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
         let Some(hook) = self.hook_mut(id, kind).filter(|hook| hook.is_under_way()) else { return };

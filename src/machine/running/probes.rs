@@ -48,7 +48,7 @@ impl Watched {
 
 impl Machine {
     /// Takes the result of a probe or a hook. A failed probe becomes an event of its container.
-    pub(in crate::machine) fn take_news(&mut self, news: News) {
+    pub(in crate::machine) fn take_news(&mut self, news: News, now: &Now) {
         match news {
             News::Probed { id, kind, since, verdict } => self.probed(&id, kind, since, verdict),
             News::Said { id, reason, text, .. } => {
@@ -56,6 +56,7 @@ impl Machine {
                     self.tell_of(&owned, words::probe(reason, text));
                 }
             }
+            News::HookWaits { id, kind } => self.hook_told_to_wait(&id, kind, now),
             News::Hooked { id, kind, result } => self.hooked(&id, kind, result),
         }
     }

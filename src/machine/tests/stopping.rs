@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, app, ms, pod, s, stop};
+use super::rig::{Hurt, Rig, app, ms, pod, refusal, s, stop, timeout};
 use crate::base::limits;
-use crate::machine::Report;
+use crate::machine::{Hint, Report};
 use crate::pod::DesiredPod;
-use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
+use crate::runtime::{Call, DockerError, RefusalKind};
 
 fn deaf(grace: i64) -> Arc<DesiredPod> {
     pod(&format!("{{terminationGracePeriodSeconds: {grace}, containers: [{{name: app}}]}}"))
@@ -334,4 +334,61 @@ fn a_restart_that_somebody_asks_for_ends_a_back_off() {
     assert!(started < s(2), "{started:?}");
     let again = rig.pass_until(&format!("start app#{}", ran + 1)).since(asked);
     assert!(again < s(3), "{again:?}");
+}
+
+/// Regression: a container that was being stopped while Docker was away for longer than its grace got KILL when Docker was
+/// there again, and never its stop signal.
+#[test]
+fn the_grace_counts_from_a_signal_that_docker_has_taken() {
+    let check = |what: &str,
+                 away: &dyn Fn(&mut Rig),
+                 back: &dyn Fn(&mut Rig),
+                 asked: std::ops::Range<u64>| {
+        let (mut rig, _) = begin(&deaf(10));
+        away(&mut rig);
+        rig.wish(stop(None));
+        rig.pass(s(40));
+        back(&mut rig);
+        let back = super::rig::ms_of(rig.now);
+        rig.pass(s(60));
+        // From the last one, which arrived.
+        let term = rig.times("kill app#0 SIGTERM").last().map(|at| at.saturating_sub(back)).unwrap();
+        let kill = after(&rig, back, "kill app#0 SIGKILL");
+        assert!(asked.contains(&term), "{what}: {term} ms");
+        assert!(kill.len() == 1 && (10_000..10_100).contains(&(kill[0] - term)), "{what}: {term}, {kill:?}");
+        assert!(rig.is("terminated"), "{what}");
+    };
+    let says =
+        |error: DockerError| move |rig: &mut Rig| rig.hurt("kill", u32::MAX, Hurt::Says(error.clone()));
+    let heal = |rig: &mut Rig| {
+        rig.heal();
+        rig.hint(Hint::All);
+    };
+    check("away", &says(DockerError::Unreachable("no socket".into())), &heal, 0..100);
+    let refuses = refusal(RefusalKind::Conflict, 500, "oops");
+    check("refuses", &says(refuses), &|rig| rig.heal(), 1..25_000);
+    check("does not answer", &says(timeout()), &|rig| rig.heal(), 1..25_000);
+    check("answers late", &|rig| rig.hurt("kill app#0", 1, Hurt::Slow(s(40))), &|_| {}, 0..1);
+}
+
+/// What ends later than the containers that were not signalled still ends after them.
+#[test]
+fn sidecars_wait_for_what_docker_has_not_signalled() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(&pod(
+        "{terminationGracePeriodSeconds: 9, containers: [{name: app}], initContainers: [{name: side, restartPolicy: Always}]}",
+    ));
+    rig.pass(s(5));
+    rig.hurt("kill", u32::MAX, Hurt::Says(DockerError::Unreachable("no socket".into())));
+    rig.wish(stop(None));
+    rig.pass(s(40));
+    rig.heal();
+    rig.hint(Hint::All);
+    rig.take_calls();
+    rig.pass(s(60));
+    let calls = ["kill app#0 SIGTERM", "kill app#0 SIGKILL", "kill side#0 SIGTERM", "kill POD#0 SIGTERM"];
+    let times: Vec<_> = calls.iter().flat_map(|call| rig.times(call)).collect();
+    assert_eq!(times.len(), 4, "{:?}", rig.calls);
+    assert!(times.is_sorted(), "{times:?}");
 }

@@ -14,6 +14,7 @@ use super::Kit;
 use crate::base::limits;
 use crate::pod::waiting::hook_exited;
 use crate::probe::outcome::{self, Outcome};
+use crate::probe::spec::HookKind;
 use crate::runtime::client::Pending;
 use crate::runtime::exec::{Executed, Execution};
 use crate::runtime::{DockerError, Reply};
@@ -25,11 +26,14 @@ pub(super) struct Exec {
     run: Box<Execution>,
     /// Counted from the start that Docker confirmed; `None`: no limit.
     timeout: Option<Duration>,
-    /// A hook runs once: it is retried only while Docker cannot be reached.
-    hook: bool,
+    /// A hook runs once: it is retried only while Docker cannot be reached; a preStop hook as long as its container
+    /// waits for it.
+    hook: Option<HookKind>,
     began: Instant,
     /// Time of the next try.
     again: Option<Instant>,
+    /// It has begun to wait for that.
+    waits: bool,
     /// The end of its timeout, if Docker reports that it still runs.
     due: Option<Instant>,
     /// The call that asks Docker whether it still runs, with its start time.
@@ -39,7 +43,13 @@ pub(super) struct Exec {
 }
 
 impl Exec {
-    pub fn begin(kit: &Kit, id: &str, command: &[String], timeout: Option<Duration>, hook: bool) -> Exec {
+    pub fn begin(
+        kit: &Kit,
+        id: &str,
+        command: &[String],
+        timeout: Option<Duration>,
+        hook: Option<HookKind>,
+    ) -> Exec {
         Exec {
             id: id.to_owned(),
             command: command.to_vec(),
@@ -48,6 +58,7 @@ impl Exec {
             hook,
             began: Instant::now(),
             again: None,
+            waits: false,
             due: None,
             asked: None,
             not_started: false,
@@ -65,9 +76,9 @@ impl Exec {
         }
         match self.run.advance() {
             Some(Ok(done)) => return Some(self.ended(&done)),
-            Some(Err(DockerError::Unreachable(_))) if self.hook && now < later(self.began, kit.patience) => {
+            Some(Err(DockerError::Unreachable(_))) if self.may_wait(kit, now) => {
                 // No part of the request was sent.
-                self.again = Some(later(now, limits::RECONNECT_MAX));
+                (self.again, self.waits) = (Some(later(now, limits::RECONNECT_MAX)), true);
                 return None;
             }
             Some(Err(error)) => return Some(Outcome::unknown(error.to_string())),
@@ -109,13 +120,25 @@ impl Exec {
         }
     }
 
+    fn may_wait(&self, kit: &Kit, now: Instant) -> bool {
+        match self.hook {
+            Some(HookKind::PreStop) => true,
+            Some(HookKind::PostStart) => now < later(self.began, kit.patience),
+            None => false,
+        }
+    }
+
+    pub fn take_waits(&mut self) -> bool {
+        std::mem::take(&mut self.waits)
+    }
+
     fn ended(&self, done: &Executed) -> Outcome {
         let output = || outcome::exec_output(&done.stdout, &done.stderr);
         match done.code {
             0 => Outcome::Passed,
             // Docker shows the container's end a moment later. The words are runc's.
             126 if output().contains("cannot exec in a stopped") => Outcome::unknown(output()),
-            code if self.hook => Outcome::Failed(hook_exited(&self.command, code, &output())),
+            code if self.hook.is_some() => Outcome::Failed(hook_exited(&self.command, code, &output())),
             _ => Outcome::Failed(output()),
         }
     }

@@ -211,3 +211,19 @@ fn nothing_to_ask_needs_no_thread() {
     prober.watch(&key("web"), listener, Watch::default());
     assert!(!prober.shared.lock().running);
 }
+
+/// A preStop hook is told to wait, and runs, when Docker cannot be reached for a while.
+#[test]
+fn a_command_of_a_hook_waits_for_docker_and_says_so() {
+    let clock = System::start();
+    let nowhere = Endpoint::Unix("/nowhere/docker.sock".into());
+    let prober = Prober::new(Docker::connect(&nowhere, clock), clock).unwrap();
+    let (listener, heard) = listener();
+    let action = Action::Exec(vec!["true".into()]);
+    let hooks = vec![HookWish { id: "a".into(), kind: HookKind::PreStop, action, address: None }];
+    prober.watch(&key("web"), listener, Watch { source: Some(Source::File), targets: Vec::new(), hooks });
+    let waits = News::HookWaits { id: "a".into(), kind: HookKind::PreStop };
+    for _ in 0..2 {
+        assert_eq!(heard.recv_timeout(PATIENCE), Ok(waits.clone()));
+    }
+}

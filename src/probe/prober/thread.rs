@@ -218,6 +218,12 @@ impl Body {
                 }
             }
             let Some(outcome) = asking.attempt.advance(&self.kit) else {
+                if let Owner::Hook { key, id, kind } = &asking.owner
+                    && asking.attempt.take_waits()
+                    && let Some(pod) = self.pods.iter().find(|pod| pod.key == *key)
+                {
+                    pod.listener.notify(News::HookWaits { id: id.clone(), kind: *kind });
+                }
                 at = at.saturating_add(1);
                 continue;
             };

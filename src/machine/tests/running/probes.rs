@@ -281,6 +281,32 @@ fn a_pre_stop_that_hangs_is_given_up_with_the_grace() {
     assert_eq!(after("kill app#0 SIGTERM") / 100, 300);
 }
 
+/// Regression: a preStop hook whose container was being stopped while Docker was away for longer than the grace never ran.
+#[test]
+fn a_pre_stop_that_waits_for_docker_does_not_use_up_the_grace() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(&pod(PRE_STOP));
+    rig.pass(s(5));
+    rig.wish(stop(None));
+    let mut waits = |seconds: u64| {
+        for _ in 0..seconds {
+            let id = rig.id("app#0");
+            rig.slot.news(News::HookWaits { id, kind: HookKind::PreStop });
+            rig.step();
+            rig.pass(s(1));
+        }
+    };
+    waits(100);
+    assert_eq!((rig.times("kill").len(), rig.told().hooks.len()), (0, 1));
+    let back = ms_of(rig.now);
+    rig.pass(s(10));
+    rig.hook_ends("app#0", HookKind::PreStop, Ok(()));
+    rig.pass(s(60));
+    let after = |call: &str| (rig.times(call)[0] - back) / 1000;
+    assert_eq!((after("kill app#0 SIGTERM"), after("kill app#0 SIGKILL")), (10, 29), "{:?}", rig.calls);
+}
+
 #[test]
 fn a_pre_stop_is_not_run_without_grace() {
     let mut rig = Rig::up(&pod(PRE_STOP));
